@@ -1,0 +1,1 @@
+"""Human labels: types, readers, splits and the starter set."""

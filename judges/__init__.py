@@ -1,0 +1,1 @@
+"""Judges: define, run, freeze and load them."""

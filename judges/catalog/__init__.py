@@ -1,0 +1,1 @@
+"""The catalogue: judges as data, one file a source."""

@@ -1,0 +1,109 @@
+"""What is judged: a dimension of one output, or a comparison of two."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from judges.prompt import Field, Prompt
+
+REASONS = "one sentence of reasons"
+WEIGHED = "one sentence: which is preferred, and why"
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+
+
+class DimensionError(ValueError):
+    """A dimension or comparison is ill-defined; the message says where and how to mend it."""
+
+
+class UnknownDimensionError(LookupError):
+    """No judge of that name in the catalogue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimension:
+    """A quality of one output: its definition, the texts it is judged from, and its scale.
+
+    `inputs` maps each text's name, in the order shown, to a few words on what it is. The keys of
+    `anchors` are the scale; an anchor may be empty. `instruction` is what an optimizer may rewrite.
+    """
+
+    name: str
+    definition: str
+    inputs: Mapping[str, str]
+    anchors: Mapping[int, str]
+    instruction: str
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        _check_names(self.name, self.inputs)
+        if len(self.anchors) < 2 or list(self.anchors) != sorted(self.anchors):
+            raise DimensionError(
+                f"{self.name}: the scale {list(self.anchors)} needs two or more ratings, ascending"
+            )
+
+    @property
+    def scale(self) -> tuple[int, ...]:
+        return tuple(self.anchors)
+
+    def prompt(self, *, rationale: bool = False) -> Prompt:
+        """The seed prompt: the texts in, a rating out, after one sentence of reasons if wanted."""
+        fields = _inputs(self.inputs)
+        if rationale:
+            fields.append(Field(name="rationale", description=REASONS, role="output"))
+        rating = Field(
+            name="rating", description=self._describe(), role="output", choices=self.scale
+        )
+        return Prompt(instruction=self.instruction, fields=(*fields, rating))
+
+    def _describe(self) -> str:
+        anchors = "; ".join(f"{rating} = {text}" for rating, text in self.anchors.items() if text)
+        return f"{self.definition} ({anchors})" if anchors else self.definition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A choice between two outputs for the same texts.
+
+    `inputs` are the texts both sides share (a post, a query); `candidate` is the word for what is
+    compared ("summary", "response"), whose two fields are `{candidate}_a` and `{candidate}_b`.
+    """
+
+    name: str
+    definition: str
+    inputs: Mapping[str, str]
+    candidate: str
+    instruction: str
+    source: str = ""
+    fields: tuple[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        _check_names(self.name, {**self.inputs, self.candidate: ""})
+        object.__setattr__(self, "fields", (f"{self.candidate}_a", f"{self.candidate}_b"))
+
+    def prompt(self) -> Prompt:
+        """The seed prompt: texts and both candidates in, one comparing sentence, then A or B."""
+        sides = [
+            Field(name=name, description=f"{self.candidate} {letter}", role="input")
+            for letter, name in zip("AB", self.fields, strict=True)
+        ]
+        outputs = (
+            Field(name="comparison", description=WEIGHED, role="output"),
+            Field(name="preferred", description=self.definition, role="output", choices=("A", "B")),
+        )
+        return Prompt(
+            instruction=self.instruction, fields=(*_inputs(self.inputs), *sides, *outputs)
+        )
+
+
+def _inputs(inputs: Mapping[str, str]) -> list[Field]:
+    return [Field(name=name, description=what, role="input") for name, what in inputs.items()]
+
+
+def _check_names(name: str, inputs: Mapping[str, str]) -> None:
+    for word in (name, *inputs):
+        if not NAME.match(word):
+            raise DimensionError(
+                f"{name!r}: {word!r} is no name; use lower-case letters, digits and underscores"
+            )
+    if not inputs:
+        raise DimensionError(f"{name}: names no text to judge from")

@@ -1,0 +1,52 @@
+"""What a judge said: of one output, or of a pair."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Choice = Literal["A", "B"]
+
+
+class NoScoreError(ValueError):
+    """A reply holds no score; recorded as a failed judgement, and the run goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What one judge said of one output: never an exception, never a made-up number.
+
+    `score` is a rating, a mean over samples or an expectation over the scale; NaN when failed.
+    `distribution` maps each rating to its probability, summing to 1, where the plan gives one.
+    """
+
+    score: float
+    rating: int | None = None
+    distribution: Mapping[int, float] | None = None
+    rationale: str | None = None
+    failure: str | None = None
+
+    @classmethod
+    def failed(cls, why: str) -> "Judgement":
+        return cls(score=math.nan, failure=why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one judge said of one pair, in one or both orders.
+
+    `order_ab` and `order_ba` name the preferred output by its own letter, whatever its place was
+    (None: not asked, or failed). `margin` in [-1, 1] is the mean over the orders asked, positive
+    for A; NaN when failed. A choice that follows the position is a tie.
+    """
+
+    margin: float
+    preferred: Literal["A", "B", "tie"] | None = None
+    order_ab: Choice | None = None
+    order_ba: Choice | None = None
+    comparison: str | None = None
+    failure: str | None = None
+
+    @classmethod
+    def failed(cls, why: str) -> "Verdict":
+        return cls(margin=math.nan, failure=why)

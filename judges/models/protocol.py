@@ -1,0 +1,97 @@
+"""The one way in for replies: complete(messages, sampling) -> replies with token counts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypedDict
+
+
+class Message(TypedDict):
+    """One chat message; `content` is always plain text."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How to draw replies: part of a reply's identity, like its messages.
+
+    `top_logprobs` is how many alternatives to ask for at each token (0: no log-probabilities);
+    `seed` distinguishes fresh asks of the same prompt. `temperature` None leaves it to the model.
+    """
+
+    temperature: float | None = 0.0
+    n: int = 1
+    top_logprobs: int = 0
+    max_tokens: int = 512
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One generated token, and its likeliest alternatives with natural log-probabilities."""
+
+    text: str
+    top: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One raw reply; `tokens` is empty unless log-probabilities were asked for and given."""
+
+    text: str
+    tokens: tuple[Token, ...] = ()
+    finish_reason: str = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """The answer to one request: n replies, what they cost, and who answered."""
+
+    replies: tuple[Reply, ...]
+    tokens_in: int
+    tokens_out: int
+    model: str
+
+
+class Model(Protocol):
+    """What answers chat messages: an endpoint, any dspy.LM, the embedded model, a recording.
+
+    `name` is the model's exact name and `endpoint` where it answers; both enter the journal's key.
+    `native_n` says whether n replies cost one request, `has_logprobs` whether it can give
+    log-probabilities (None: only asking tells).
+    """
+
+    name: str
+    endpoint: str
+    native_n: bool
+    has_logprobs: bool | None
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """Answer once; raises ModelError."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class ModelError(Exception):
+    """A request that got no usable answer."""
+
+
+class PassingError(ModelError):
+    """What may pass when asked again: 429, 5xx, a dropped or hung connection, a malformed body.
+
+    `retry_after` is the server's own wish, in seconds.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class LastingError(ModelError):
+    """What asking again cannot mend: 401, 403, 404, no such model. Stops the run."""
+
+
+class RefusedError(ModelError):
+    """This request alone cannot be answered (context too long, content refused): a failed row."""

@@ -1,0 +1,1 @@
+"""Tune judges against human labels and measure them on labels they never saw."""
