@@ -1,0 +1,123 @@
+"""One self-contained HTML page: escaped text, tables and figures, readable on a phone and in print.
+
+Nothing on the page leaves it: no script, no font, no image from elsewhere.
+"""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from html import escape
+
+STYLE = """
+:root{--ink:#1c2127;--soft:#5b6570;--faint:#aab4be;--line:#dde3e8;--paper:#fff;--panel:#f5f7f9;
+--accent:#1f6feb;--second:#c2620a;--plus:#d9f2df;--minus:#fbe0dd;color-scheme:light dark}
+@media (prefers-color-scheme:dark){:root{--ink:#e6e9ec;--soft:#a3adb8;--faint:#5d6873;
+--line:#323a43;--paper:#15191e;--panel:#1d232a;--accent:#6aa6ff;--second:#f0a35e;--plus:#143d22;
+--minus:#4a1f1c}}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:60rem;padding:1.2rem;background:var(--paper);color:var(--ink);
+font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+h1{font-size:1.5rem;line-height:1.25;margin:.2rem 0}
+h2{font-size:1.15rem;margin:2rem 0 .5rem;border-top:1px solid var(--line);padding-top:1rem}
+p{margin:.4rem 0 .8rem}
+.soft{color:var(--soft)}
+.verdict{font-size:1.05rem;background:var(--panel);border-left:4px solid var(--accent);
+padding:.7rem 1rem;margin:1rem 0}
+.wide{overflow-x:auto}
+table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-nums}
+th,td{text-align:left;padding:.28rem .7rem .28rem 0;border-bottom:1px solid var(--line);
+vertical-align:top}
+td.number,th.number{text-align:right;white-space:nowrap}
+caption{text-align:left;color:var(--soft);padding-bottom:.3rem}
+figure{margin:.6rem 0 1.2rem}
+figure svg{width:100%;height:auto;max-width:44rem;display:block}
+figcaption{color:var(--soft);font-size:.88rem}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--panel);padding:.7rem;margin:.4rem 0;
+font-size:.85rem}
+ins{background:var(--plus);text-decoration:none}del{background:var(--minus)}
+details{border-bottom:1px solid var(--line);padding:.3rem 0}
+summary{cursor:pointer}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;font-size:.92rem}
+dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
+@media (max-width:30rem){dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}body{padding:.8rem}}
+@media print{body{max-width:none}details{break-inside:avoid}figure{break-inside:avoid}}
+"""
+
+
+def page(title: str, parts: Iterable[str]) -> str:
+    """Put finished parts (already HTML) under a title."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        # No request leaves the page, whatever a text in it says.
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        "style-src 'unsafe-inline'; img-src data:\">"
+        '<link rel="icon" href="data:,">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body></html>\n"
+    )
+
+
+def heading(text: str, level: int = 2) -> str:
+    return f"<h{level}>{escape(text)}</h{level}>"
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
+    """A table whose cells are text; columns after the first that look numeric are right-aligned."""
+    body = [list(row) for row in rows]
+    numeric = [
+        column > 0 and all(_numeric(row[column]) for row in body) for column in range(len(head))
+    ]
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        marked = (f'<{tag} class="number">' if number else f"<{tag}>" for number in numeric)
+        return "".join(
+            f"{opened}{escape(cell)}</{tag}>" for opened, cell in zip(marked, cells, strict=True)
+        )
+
+    told = f"<caption>{escape(caption)}</caption>" if caption else ""
+    lines = "".join(f"<tr>{line(row, 'td')}</tr>" for row in body)
+    return (
+        f'<div class="wide"><table>{told}<thead><tr>{line(head, "th")}</tr></thead>'
+        f"<tbody>{lines}</tbody></table></div>"
+    )
+
+
+def _numeric(cell: str) -> bool:
+    return not cell or cell[0] in "-+−0123456789.[–"
+
+
+def figure(svg: str, caption: str) -> str:
+    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    inner = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in pairs)
+    return f"<dl>{inner}</dl>"
+
+
+def folded(summary: str, parts: Iterable[str]) -> str:
+    return f"<details><summary>{escape(summary)}</summary>{''.join(parts)}</details>"
+
+
+def block(text: str) -> str:
+    return f"<pre>{escape(text)}</pre>"
+
+
+def difference(before: str, after: str) -> str:
+    """Word by word: what was deleted from `before` and inserted to make `after`."""
+    old, new = before.split(" "), after.split(" ")
+    pieces = []
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(
+        None, old, new, autojunk=False
+    ).get_opcodes():
+        gone, come = escape(" ".join(old[i1:i2])), escape(" ".join(new[j1:j2]))
+        if tag == "equal":
+            pieces.append(gone)
+            continue
+        pieces += [f"<del>{gone}</del>"] * bool(gone) + [f"<ins>{come}</ins>"] * bool(come)
+    return f"<pre>{' '.join(pieces)}</pre>"
