@@ -31,8 +31,8 @@ caption{text-align:left;color:var(--soft);padding-bottom:.3rem}
 figure{margin:.6rem 0 1.2rem}
 figure svg{width:100%;height:auto;max-width:44rem;display:block}
 figcaption{color:var(--soft);font-size:.88rem}
-pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--panel);padding:.7rem;margin:.4rem 0;
-font-size:.85rem}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--panel);padding:.7rem;
+margin:.4rem 0;font-size:.85rem}
 ins{background:var(--plus);text-decoration:none}del{background:var(--minus)}
 details{border-bottom:1px solid var(--line);padding:.3rem 0}
 summary{cursor:pointer}
