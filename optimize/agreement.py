@@ -1,0 +1,202 @@
+"""How far a judge ranks outputs as people do: one correlation at each of three levels.
+
+All functions take parallel vectors, one entry an output: the judge's scores (NaN: a failed
+judgement, left out and counted), people's mean ratings (no NaN), and document or system labels of
+any kind. With `rng` they add an interval, bootstrapped over documents.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optimize.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
+from optimize.coefficients import Coefficient, Vector, correlate, midranks
+from optimize.levels import (
+    Rows,
+    dataset_statistic,
+    document_values,
+    read_rows,
+    system_statistic,
+)
+
+Level = Literal["dataset", "summary", "system"]
+Undefined = Literal["left_out", "zero", "judge_zero"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correlation:
+    """A rank correlation and everything it was computed from.
+
+    `n_outputs` counts outputs with a score; `n_documents` the documents that entered the value;
+    `n_undefined`, at summary level, those with no value of their own, as one side is constant or
+    fewer than two outputs have a score; `n_failed` outputs that the judge gave no score.
+    """
+
+    value: float
+    coefficient: Coefficient
+    level: Level
+    interval: Interval | None
+    n_outputs: int
+    n_documents: int
+    n_undefined: int
+    n_failed: int
+
+
+def dataset_level(
+    judge: ArrayLike,
+    human: ArrayLike,
+    document: ArrayLike | None = None,
+    *,
+    coefficient: Coefficient = "spearman",
+    rng: np.random.Generator | None = None,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+) -> Correlation:
+    """One correlation over all outputs; `document` matters to the interval only."""
+    rows = read_rows(judge, human, document)
+    interval = None
+    if rng is not None:
+        statistic = dataset_statistic(rows, coefficient)
+        interval = bootstrap(
+            statistic, rows.n_documents, rng, resamples=resamples, confidence=confidence
+        )
+    value = _one(rows.judge, rows.human, coefficient)
+    return _correlation(rows, value, "dataset", coefficient, interval)
+
+
+def summary_level(
+    judge: ArrayLike,
+    human: ArrayLike,
+    document: ArrayLike,
+    *,
+    coefficient: Coefficient = "spearman",
+    undefined: Undefined = "left_out",
+    rng: np.random.Generator | None = None,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+) -> Correlation:
+    """Mean over documents of the correlation across the outputs of each (arXiv:2010.07100).
+
+    A document on which either side is constant has no correlation. `undefined` says what it adds:
+    "left_out": nothing, as in most published tables; "zero": 0; "judge_zero": 0 where people saw a
+    difference and the judge saw none, nothing where people saw none (the objective of tuning).
+    Documents with fewer than two scored outputs are left out in all three, being missing.
+    """
+    rows = read_rows(judge, human, document)
+    values, counted = counted_values(rows, coefficient, undefined)
+    kept = values[counted > 0]
+    interval = None
+    if rng is not None:
+
+        def mean(weights: Vector) -> Vector:
+            result: Vector = weights @ kept / weights.sum(axis=1)
+            return result
+
+        interval = bootstrap(mean, kept.size, rng, resamples=resamples, confidence=confidence)
+    undefined_documents = int(np.isnan(document_values(rows, coefficient)[0]).sum())
+    return Correlation(
+        value=float(kept.mean()) if kept.size else np.nan,
+        coefficient=coefficient,
+        level="summary",
+        interval=interval,
+        n_outputs=rows.judge.size,
+        n_documents=kept.size,
+        n_undefined=undefined_documents,
+        n_failed=rows.n_failed,
+    )
+
+
+def system_level(
+    judge: ArrayLike,
+    human: ArrayLike,
+    system: ArrayLike,
+    document: ArrayLike | None = None,
+    *,
+    coefficient: Coefficient = "spearman",
+    rng: np.random.Generator | None = None,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+) -> Correlation:
+    """One correlation over per-system means, both sides' over the outputs that the judge scored."""
+    rows = read_rows(judge, human, document, system)
+    statistic = system_statistic(rows, coefficient)
+    interval = None
+    if rng is not None:
+        interval = bootstrap(
+            statistic, rows.n_documents, rng, resamples=resamples, confidence=confidence
+        )
+    value = float(statistic(np.ones((1, rows.n_documents)))[0]) if rows.judge.size else np.nan
+    return _correlation(rows, value, "system", coefficient, interval)
+
+
+def counted_values(
+    rows: Rows, coefficient: Coefficient, undefined: Undefined
+) -> tuple[Vector, Vector]:
+    """Each document's value under a convention, and whether it enters the mean (0.0 or 1.0)."""
+    values, several, varied = document_values(rows, coefficient)
+    known = ~np.isnan(values)
+    counted = {
+        "left_out": known,
+        "zero": several > 0,
+        "judge_zero": known | (varied > 0),
+    }[undefined]
+    return np.where(known, values, 0.0), counted.astype(float)
+
+
+def rank_terms(judge: ArrayLike, human: ArrayLike) -> Vector:
+    """s_i = 1 - (z(judge)_i - z(human)_i)^2 / 2, z the standardised mid-ranks; their mean is rho.
+
+    Ties included. A constant judge gets 0 for every output. Raises ValueError on NaN, or where
+    `human` is constant: such a set has no rho to be taken apart.
+    """
+    x, y = _standard_ranks(judge, human)
+    if not x.any():
+        return np.zeros(x.size)
+    terms: Vector = 1 - (x - y) ** 2 / 2
+    return terms
+
+
+def rank_gaps(judge: ArrayLike, human: ArrayLike) -> Vector:
+    """z(judge) - z(human): above 0 where the judge ranks an output higher than people do.
+
+    A constant judge has z = 0 throughout. Raises ValueError as `rank_terms` does.
+    """
+    x, y = _standard_ranks(judge, human)
+    gaps: Vector = x - y
+    return gaps
+
+
+def _standard_ranks(judge: ArrayLike, human: ArrayLike) -> tuple[Vector, Vector]:
+    rows = read_rows(judge, human)
+    if rows.n_failed:
+        raise ValueError(f"{rows.n_failed} outputs have no score; leave them out first")
+    ranks = midranks(np.stack([rows.judge, rows.human]))
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    spread = np.sqrt((ranks**2).mean(axis=1, keepdims=True))
+    if rows.human.size < 2 or spread[1, 0] == 0:
+        raise ValueError("human ratings are constant: there is no rho to take apart")
+    judge_ranks, human_ranks = ranks / np.where(spread > 0, spread, 1)
+    return judge_ranks, human_ranks
+
+
+def _one(judge: Vector, human: Vector, coefficient: Coefficient) -> float:
+    if judge.size < 2:
+        return np.nan
+    return float(correlate(judge[None], human[None], coefficient)[0])
+
+
+def _correlation(
+    rows: Rows, value: float, level: Level, coefficient: Coefficient, interval: Interval | None
+) -> Correlation:
+    return Correlation(
+        value=value,
+        coefficient=coefficient,
+        level=level,
+        interval=interval,
+        n_outputs=rows.judge.size,
+        n_documents=rows.n_documents,
+        n_undefined=0,
+        n_failed=rows.n_failed,
+    )

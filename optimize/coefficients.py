@@ -1,0 +1,119 @@
+"""Spearman, Pearson and Kendall's tau-b for many rows at once, with ties and weights.
+
+A weight says how many times an output (or system) was drawn, so a bootstrap needs no copies: a
+weight of two gives what two copies would.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Coefficient = Literal["spearman", "pearson", "kendall"]
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+# Pairs of outputs are compared in blocks of about this many, to bound memory.
+BLOCK = 4_000_000
+# Beyond this many outputs in a row, scipy's n log n beats comparing all pairs.
+MANY = 128
+
+
+def correlate(
+    x: Matrix, y: Matrix, coefficient: Coefficient, weights: Matrix | None = None
+) -> Vector:
+    """The coefficient between each row of `x` and the same row of `y`; NaN where one is constant.
+
+    All are (rows, n). Raises KeyError for an unknown coefficient.
+    """
+    return _COEFFICIENTS[coefficient](x, y, np.ones_like(x) if weights is None else weights)
+
+
+def midranks(x: Matrix, weights: Matrix | None = None) -> Matrix:
+    """Mid-ranks within each row, from 1: ties share the mean of the places they take."""
+    w = np.ones_like(x) if weights is None else weights
+    order = np.argsort(x, axis=-1, kind="stable")
+    ascending = np.take_along_axis(x, order, -1)
+    through = np.cumsum(np.take_along_axis(w, order, -1), axis=-1)
+    before = np.concatenate([np.zeros_like(through[..., :1]), through[..., :-1]], axis=-1)
+    new = np.ones(x.shape, dtype=bool)
+    new[..., 1:] = ascending[..., 1:] != ascending[..., :-1]
+    last = np.ones(x.shape, dtype=bool)
+    last[..., :-1] = new[..., 1:]
+    first_place = np.maximum.accumulate(np.where(new, before, 0.0), axis=-1)
+    last_place = np.where(last, through, np.inf)[..., ::-1]
+    last_place = np.minimum.accumulate(last_place, axis=-1)[..., ::-1]
+    ranks = np.empty_like(through)
+    np.put_along_axis(ranks, order, (first_place + last_place + 1) / 2, -1)
+    return ranks
+
+
+def constant(x: Matrix, weights: Matrix | None = None) -> NDArray[np.bool_]:
+    """Which rows have one value only, among those of positive weight."""
+    if weights is None:
+        weights = np.ones_like(x)
+    largest = np.where(weights > 0, x, -np.inf).max(axis=-1)
+    result: NDArray[np.bool_] = largest <= np.where(weights > 0, x, np.inf).min(axis=-1)
+    return result
+
+
+def _spearman(x: Matrix, y: Matrix, w: Matrix) -> Vector:
+    return _pearson(midranks(x, w), midranks(y, w), w)
+
+
+def _pearson(x: Matrix, y: Matrix, w: Matrix) -> Vector:
+    undefined = constant(x, w) | constant(y, w)
+    x, y = _standard(x, w), _standard(y, w)
+    rho: Vector = np.einsum("...i,...i,...i->...", w, x, y)
+    return np.where(undefined, np.nan, np.clip(rho, -1, 1))
+
+
+def _standard(x: Matrix, w: Matrix) -> Matrix:
+    """Each row with weighted mean 0 and weighted sum of squares 1."""
+    total = np.maximum(w.sum(axis=-1, keepdims=True), 1e-300)
+    centred = x - (w * x).sum(axis=-1, keepdims=True) / total
+    # Divided first, because squares of very large or small scores leave the range of floats.
+    largest = np.max(np.abs(centred) * (w > 0), axis=-1, keepdims=True)
+    centred = centred / np.where(largest > 0, largest, 1)
+    norm = np.sqrt((w * centred**2).sum(axis=-1, keepdims=True))
+    result: Matrix = centred / np.where(norm > 0, norm, 1)
+    return result
+
+
+def _kendall(x: Matrix, y: Matrix, w: Matrix) -> Vector:
+    n = x.shape[-1]
+    if n > MANY and bool((w == 1).all()):
+        return _kendall_by_sorting(x, y)
+    result = np.empty(x.shape[0])
+    step = max(1, BLOCK // max(n * n, 1))
+    for start in range(0, x.shape[0], step):
+        rows = slice(start, start + step)
+        a = np.sign(x[rows, :, None] - x[rows, None, :])
+        b = np.sign(y[rows, :, None] - y[rows, None, :])
+        pairs = "ri,rik,rik,rk->r"
+        both = np.einsum(pairs, w[rows], a, b, w[rows])
+        untied = np.einsum(pairs, w[rows], a, a, w[rows]), np.einsum(pairs, w[rows], b, b, w[rows])
+        defined = (untied[0] > 0) & (untied[1] > 0)
+        scale = np.sqrt(untied[0]) * np.sqrt(untied[1])
+        result[rows] = np.where(defined, both / np.where(defined, scale, 1), np.nan)
+    return np.clip(result, -1, 1)
+
+
+def _kendall_by_sorting(x: Matrix, y: Matrix) -> Vector:
+    from scipy import stats
+
+    defined = ~(constant(x) | constant(y))
+    return np.array(
+        [
+            stats.kendalltau(a, b).statistic if known else np.nan
+            for a, b, known in zip(x, y, defined, strict=True)
+        ]
+    )
+
+
+_COEFFICIENTS: dict[str, Callable[[Matrix, Matrix, Matrix], Vector]] = {
+    "spearman": _spearman,
+    "pearson": _pearson,
+    "kendall": _kendall,
+}
