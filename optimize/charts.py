@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
 Vector = NDArray[np.float64]
 
@@ -164,7 +165,7 @@ def bars(values: Mapping[str, float], xlabel: str, name: str) -> str:
     return _svg(_single(draw), f"{name}: {told}", (6.0, 0.9 + 0.45 * len(values)))
 
 
-def _square(column: int, row: int, alpha: float) -> "object":
+def _square(column: int, row: int, alpha: float) -> "Rectangle":
     from matplotlib.patches import Rectangle
 
     return Rectangle((column - 0.48, row - 0.48), 0.96, 0.96, color=ACCENT, alpha=alpha, lw=0)
@@ -200,7 +201,7 @@ def _svg(draw: "Callable[[Figure], None]", label: str, size: tuple[float, float]
         "font.size": 10,
         "font.family": "sans-serif",
     }
-    with mpl.rc_context(style):
+    with mpl.rc_context(style):  # type: ignore[arg-type]
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
         sheet = io.StringIO()
