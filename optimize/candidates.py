@@ -1,0 +1,97 @@
+"""One candidate: an instruction, its demonstrations, and the documents it learned from."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from judges.prompt import Prompt, Value
+
+LONGEST_INSTRUCTION = 1500
+COPIED_WORDS = 8
+_WORD = re.compile(r"\w+(?:['’]\w+)?")
+
+Demo = Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoSet:
+    """Demonstrations, how they were chosen, and the ids and documents of the items they show."""
+
+    demos: tuple[Demo, ...] = ()
+    ids: tuple[str, ...] = ()
+    how: str = "none"
+    documents: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """An instruction, the round that proposed it, and the documents whose mistakes it answers."""
+
+    text: str
+    round: int = 0
+    documents: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """What may become the tuned judge; on documents it learned from, its scores do not count."""
+
+    instruction: Instruction
+    shown: DemoSet = DemoSet()
+
+    @property
+    def documents(self) -> frozenset[str]:
+        return self.instruction.documents | self.shown.documents
+
+    @property
+    def id(self) -> str:
+        """Names the prompt, whatever way led to it."""
+        whole = [self.instruction.text, [dict(demo) for demo in self.shown.demos]]
+        text = json.dumps(whole, sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def prompt(self, seed: Prompt) -> Prompt:
+        return replace(seed, instruction=self.instruction.text, demos=self.shown.demos)
+
+
+class TextGuard:
+    """Finds instructions that copy the labelled texts: a run of eight words or more."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._runs: set[int] = set()
+        for text in set(texts):
+            self._runs.update(_runs(text))
+
+    def copied(self, instruction: str) -> bool:
+        return any(run in self._runs for run in _runs(instruction))
+
+
+def fault(text: str, guard: TextGuard, known: Iterable[str]) -> str | None:
+    """Why an instruction may not be tried; None if it may."""
+    if not text:
+        return "empty"
+    if len(text) > LONGEST_INSTRUCTION:
+        return f"{len(text)} characters long; {LONGEST_INSTRUCTION} are allowed"
+    if guard.copied(text):
+        return f"copies {COPIED_WORDS} words or more of the labelled texts"
+    if _folded(text) in {_folded(other) for other in known}:
+        return "known already"
+    return None
+
+
+def _folded(text: str) -> str:
+    return " ".join(_words(text))
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _runs(text: str) -> Iterable[int]:
+    words = _words(text)
+    for start in range(len(words) - COPIED_WORDS + 1):
+        run = " ".join(words[start : start + COPIED_WORDS])
+        # A digest, since Python's own hash differs from process to process.
+        yield int.from_bytes(hashlib.blake2b(run.encode(), digest_size=8).digest(), "big")

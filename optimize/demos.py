@@ -1,0 +1,187 @@
+"""Demonstration sets that tell of rank: levels covered, disagreements, contrasts."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import rankdata
+
+from judges.prompt import Prompt, Value
+from optimize.candidates import Demo, DemoSet
+from optimize.items import Items, Vector
+
+Order = Callable[[np.random.Generator], list[int]]
+# Demonstrations may come from so much of train; the race needs the rest to judge them on.
+LARGEST_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lessons:
+    """Train items with the scores the judge gave them, and how a demonstration answers."""
+
+    items: Items
+    scores: Vector
+    prompt: Prompt
+    # What the judge wrote beside its choice, by item id; demonstrations keep it where it was right.
+    comments: Mapping[str, str]
+
+
+def demo_sets(
+    lessons: Lessons, sizes: Sequence[int], longest: int, rng: np.random.Generator
+) -> Iterator[DemoSet]:
+    """One set after another without end, in a fixed cycle over ways of choosing and sizes.
+
+    A set is smaller than its size where it would pass `longest` characters of texts.
+    """
+    ways: tuple[tuple[str, Order], ...] = (
+        ("levels", lambda draw: _by_level(lessons, draw)),
+        ("contrasts", lambda draw: _by_contrast(lessons, draw)),
+        ("disagreements", lambda draw: _by_disagreement(lessons, draw)),
+    )
+    number = 0
+    while True:
+        how, order = ways[number % len(ways)]
+        size = sizes[number % len(sizes)] if len(sizes) % len(ways) else _staggered(sizes, number)
+        yield _take(lessons, f"{how} {size}", order(rng), size, longest, rng)
+        number += 1
+
+
+def _staggered(sizes: Sequence[int], number: int) -> int:
+    return sizes[(number + number // len(sizes)) % len(sizes)]
+
+
+def _take(
+    lessons: Lessons,
+    how: str,
+    order: Sequence[int],
+    size: int,
+    longest: int,
+    rng: np.random.Generator,
+) -> DemoSet:
+    items = lessons.items
+    most_documents = max(1, int(len(items.documents) * LARGEST_SHARE))
+    chosen: list[int] = []
+    documents: set[str] = set()
+    seen: set[tuple[str, ...]] = set()
+    room = longest
+    for index in order:
+        item = items.items[index]
+        texts = tuple(item.texts.values())
+        length = sum(map(len, texts))
+        full = item.document_id not in documents and len(documents) >= most_documents
+        if full or texts in seen or length > room:
+            continue
+        chosen.append(index)
+        documents.add(item.document_id)
+        seen.add(texts)
+        room -= length
+        if len(chosen) == size:
+            break
+    rng.shuffle(chosen)
+    return DemoSet(
+        demos=tuple(_demo(lessons, index) for index in chosen),
+        ids=tuple(items.items[index].id for index in chosen),
+        how=how,
+        documents=frozenset(documents),
+    )
+
+
+def _demo(lessons: Lessons, index: int) -> Demo:
+    item = lessons.items.items[index]
+    answer = lessons.prompt.outputs[-1]
+    values: dict[str, Value] = {name: item.texts[name] for name in item.texts}
+    values[answer.name] = _answer(answer.choices or (), item.human)
+    for field in lessons.prompt.outputs[:-1]:
+        told = float(lessons.scores[index])
+        right = told * item.human > 0 or (answer.choices or ())[:1] != ("A",)
+        own = lessons.comments.get(item.id, "") if right else ""
+        values[field.name] = own or f"The better one is {values[answer.name]}."
+    return values
+
+
+def _answer(choices: tuple[Value, ...], human: float) -> Value:
+    """The rating nearest to people's mean, or the letter most of them chose."""
+    if choices == ("A", "B"):
+        return "A" if human > 0 else "B"
+    return min((rating for rating in choices if isinstance(rating, int)), key=_far(human))
+
+
+def _far(human: float) -> Callable[[int], tuple[float, int]]:
+    return lambda rating: (abs(rating - human), rating)
+
+
+def usable(items: Items, prompt: Prompt) -> Items:
+    """What can be shown: a pair that people left undecided teaches neither letter."""
+    if prompt.outputs[-1].choices == ("A", "B"):
+        return Items(tuple(item for item in items.items if item.human != 0))
+    return items
+
+
+def _by_level(lessons: Lessons, rng: np.random.Generator) -> list[int]:
+    """Every level in turn, people's clearest cases first, documents spread."""
+    human = lessons.items.human
+    choices = lessons.prompt.outputs[-1].choices or ()
+    levels: dict[Value, list[int]] = {}
+    for index in rng.permutation(len(human)):
+        levels.setdefault(_answer(choices, float(human[index])), []).append(int(index))
+    for level, members in levels.items():
+        exact = level if isinstance(level, int) else math.copysign(1, 1 if level == "A" else -1)
+        # To the half, so that chance still decides among cases about as clear.
+        members.sort(key=lambda index: round(2 * abs(float(human[index]) - exact)))
+    queues = [levels[level] for level in sorted(levels, key=str)]
+    return _in_turn(queues)
+
+
+def _by_contrast(lessons: Lessons, rng: np.random.Generator) -> list[int]:
+    """Documents where people differ most: the best and the worst output of each, side by side."""
+    human = lessons.items.human
+    spread = []
+    for rows in lessons.items.places.values():
+        values = human[rows]
+        # A little noise, so that another draw shows other documents.
+        spread.append((float(np.ptp(values)) + rng.uniform(0, 0.5) * float(np.ptp(human)), rows))
+    spread.sort(key=lambda pair: -pair[0])
+    order: list[int] = []
+    for _, rows in spread:
+        ranked = rows[np.argsort(human[rows], kind="stable")]
+        order += [int(ranked[-1]), int(ranked[0])] if len(ranked) > 1 else [int(ranked[0])]
+    # Then the middle of each, for sets larger than two a document.
+    order += [int(rows[len(rows) // 2]) for _, rows in spread if len(rows) > 2]
+    return list(dict.fromkeys(order))
+
+
+def _by_disagreement(lessons: Lessons, rng: np.random.Generator) -> list[int]:
+    """Outputs the judge ranks furthest from people, those too high and too low in turn."""
+    gap = rank_gaps(lessons.scores, lessons.items)
+    noisy = gap + rng.normal(0, 0.25, len(gap))
+    ranked = [int(index) for index in np.argsort(noisy, kind="stable")]
+    over = [index for index in reversed(ranked) if noisy[index] > 0]
+    return _in_turn([over, [index for index in ranked if noisy[index] <= 0]])
+
+
+def rank_gaps(scores: Vector, items: Items) -> Vector:
+    """Standardised rank by the judge minus that by people, within documents if they have several.
+
+    0 where the judge gave no score; where documents have one output each, ranks are over all.
+    """
+    gaps = np.zeros(len(items))
+    rows_of = list(items.places.values())
+    if max(map(len, rows_of), default=0) < 3:
+        rows_of = [np.arange(len(items))]
+    for rows in rows_of:
+        told = rows[~np.isnan(scores[rows])]
+        if len(told) > 1:
+            gaps[told] = _standard(scores[told]) - _standard(items.human[told])
+    return gaps
+
+
+def _standard(values: Vector) -> Vector:
+    ranks = rankdata(values)
+    spread = ranks.std()
+    return (ranks - ranks.mean()) / spread if spread > 0 else np.zeros(len(ranks))
+
+
+def _in_turn(queues: Sequence[Sequence[int]]) -> list[int]:
+    longest = max(map(len, queues), default=0)
+    return [queue[place] for place in range(longest) for queue in queues if place < len(queue)]

@@ -1,0 +1,156 @@
+"""Who enters the next race: new instructions, new demonstration sets, crosses of the best."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from optimize.bench import Bench
+from optimize.candidates import Candidate, DemoSet, Instruction, TextGuard, fault
+from optimize.chance import stream
+from optimize.demos import Lessons, demo_sets, usable
+from optimize.items import Items, Vector
+from optimize.proposals import mistakes
+from optimize.race import Standing
+
+# (instruction, mistakes, history best first, round) -> one text for each entry of mistakes; None
+# where no reply could be read.
+History = Sequence[tuple[str, float]]
+Propose = Callable[[str, Sequence[str], History, int], Sequence[str | None]]
+Rejected = Callable[[str | None, str], None]
+
+LESSON_DOCUMENTS = 10
+LEADERS_CROSSED = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How wide and how long to search."""
+
+    seed: int = 0
+    rounds: int = 5
+    proposals: int = 4
+    demo_sets: int = 6
+    demo_sizes: tuple[int, ...] = (4, 8, 16)
+    # Characters of demonstrated texts: every later call pays for them again.
+    longest_demos: int = 40_000
+    finalists: int = 3
+    # Rounds without a new leader before the search ends.
+    patience: int = 2
+
+
+@dataclass(slots=True, kw_only=True)
+class Pool:
+    """What the rounds have made and learned so far."""
+
+    instructions: list[Instruction]
+    shown: list[DemoSet] = field(default_factory=list)
+    tried: dict[str, Candidate] = field(default_factory=dict)
+    standings: dict[str, Standing] = field(default_factory=dict)
+    n_proposed: int = 0
+
+    def leaders(self) -> list[Standing]:
+        """Those that went far in their race, the most certain gain first."""
+        longest = max((one.n_documents for one in self.standings.values()), default=0)
+        ran = [one for one in self.standings.values() if 2 * one.n_documents > longest]
+        return sorted(ran, key=lambda one: (-one.cautious, one.candidate.id))
+
+    def gaining(self) -> list[Candidate]:
+        return [one.candidate for one in self.leaders() if one.gain > 0]
+
+    def history(self) -> list[tuple[str, float]]:
+        """The best instructions with the rho each reached."""
+        best: dict[str, float] = {}
+        for standing in self.standings.values():
+            text = standing.candidate.instruction.text
+            best[text] = max(best.get(text, -1.0), standing.value)
+        return sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """Makes new parts from what a parent gets wrong on `lessons`, the items that may teach."""
+
+    bench: Bench
+    propose: Propose
+    lessons: Items
+    guard: TextGuard
+    plan: Plan
+
+    def instructions(
+        self, number: int, parent: Candidate, pool: Pool, rejected: Rejected
+    ) -> list[Instruction]:
+        """New instructions, each from the mistakes on its own draw of documents."""
+        items = self.bench.known(parent, self.lessons)
+        scores = self.bench.scores(parent, items)
+        asked, learned = self._mistakes(number, items, scores)
+        self.bench.budget.spend(len(asked))
+        texts = self.propose(parent.instruction.text, asked, pool.history(), number)
+        fresh: list[Instruction] = []
+        for text, names in zip(texts, learned, strict=True):
+            pool.n_proposed += 1
+            known = [one.text for one in (*pool.instructions, *fresh)]
+            if text is None:
+                rejected(None, "no reply that could be read")
+            elif wrong := fault(text, self.guard, known):
+                rejected(text, wrong)
+            else:
+                fresh.append(Instruction(text=text, round=number, documents=names))
+        pool.instructions += fresh
+        return fresh
+
+    def _mistakes(
+        self, number: int, items: Items, scores: Vector
+    ) -> tuple[list[str], list[frozenset[str]]]:
+        documents = items.documents
+        batch = max(1, min(LESSON_DOCUMENTS, len(documents) // 2))
+        asked, learned = [], []
+        for draw in range(self.plan.proposals):
+            order = stream(self.plan.seed, "lesson", number, draw).permutation(len(documents))
+            names = frozenset(documents[index] for index in order[:batch])
+            rows = [row for row, item in enumerate(items.items) if item.document_id in names]
+            part = Items(tuple(items.items[row] for row in rows))
+            asked.append(mistakes(scores[rows], part, self.bench.seed))
+            learned.append(names)
+        return asked, learned
+
+    def demo_sets(self, number: int, parent: Candidate, pool: Pool) -> list[DemoSet]:
+        """New demonstration sets; where the parent disagrees with people, they may say so."""
+        known = self.bench.known(parent, self.lessons)
+        fit = usable(known, self.bench.seed)
+        if not len(fit):
+            return []
+        lessons = Lessons(
+            items=fit,
+            scores=self.bench.scores(parent, fit),
+            prompt=self.bench.seed,
+            comments=self.bench.comments(parent),
+        )
+        plan = self.plan
+        sets = demo_sets(
+            lessons, plan.demo_sizes, plan.longest_demos, stream(plan.seed, "demos", number)
+        )
+        drawn = [next(sets) for _ in range(plan.demo_sets)]
+        before = {one.ids for one in pool.shown}
+        fresh = [one for one in drawn if one.demos and one.ids not in before]
+        pool.shown += fresh
+        return fresh
+
+
+def entrants(
+    parent: Candidate, instructions: Sequence[Instruction], shown: Sequence[DemoSet], pool: Pool
+) -> list[Candidate]:
+    """Crosses of the leaders, then new parts beside the parent's others: the surest first."""
+    gaining = pool.gaining()[:LEADERS_CROSSED]
+    crossed = [
+        Candidate(instruction=one.instruction, shown=other.shown)
+        for one in gaining
+        for other in gaining
+        if one.instruction != other.instruction and one.shown != other.shown
+    ]
+    told = [Candidate(instruction=one, shown=parent.shown) for one in instructions]
+    taught = [Candidate(instruction=parent.instruction, shown=one) for one in shown]
+    both = zip(told, taught, strict=False)
+    shorter = min(len(told), len(taught))
+    # In turn, so that a small budget tries some of each.
+    new = [one for pair in both for one in pair] + told[shorter:] + taught[shorter:]
+    found = {one.id: one for one in [*crossed[:LEADERS_CROSSED], *new]}
+    return [one for name, one in found.items() if name not in pool.tried]

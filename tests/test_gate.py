@@ -1,0 +1,93 @@
+"""The gate: what it lets pass, what it keeps back, and how often it errs."""
+
+import numpy as np
+import pytest
+
+from optimize.chance import stream
+from optimize.gate import choose, gains
+
+RUNS = 400
+
+
+def simulated(
+    rng: np.random.Generator, finalists: int, documents: int, gain: float
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Differences of rho as SummEval shows them: alike among finalists, a tenth undefined."""
+    shared = rng.normal(0, 0.15, (1, documents))
+    rows = gain + shared + rng.normal(0, 0.15, (finalists, documents))
+    return np.where(rng.random((1, documents)) < 0.1, np.nan, rows)
+
+
+@pytest.mark.parametrize("finalists", [1, 4])
+@pytest.mark.parametrize("documents", [8, 30])
+def test_worthless_finalists_ship_about_as_rarely_as_the_tail_says(
+    finalists: int, documents: int
+) -> None:
+    rng = stream(0, "null", finalists, documents)
+    shipped = sum(
+        choose(simulated(rng, finalists, documents, 0.0), None, 20, rng).ship for _ in range(RUNS)
+    )
+    # 2.5 % of 400 is 10, with a standard deviation of 3.1: past 20 has a chance below 1 in 1000.
+    assert shipped <= 20
+
+
+def test_a_clear_gain_ships() -> None:
+    rng = stream(0, "clear")
+    shipped = [choose(simulated(rng, 3, 30, 0.2), None, 20, rng).ship for _ in range(50)]
+    assert sum(shipped) >= 49
+
+
+def test_the_interval_covers_the_true_gain() -> None:
+    rng = stream(0, "cover")
+    covered = 0
+    for _ in range(RUNS):
+        (one,) = gains(simulated(rng, 1, 25, 0.05), rng)
+        covered += one.low <= 0.05 <= one.high
+    # 95 % of 400 is 380, with a standard deviation of 4.4; a bootstrap-t loses a little at 25.
+    assert covered >= 362
+
+
+def test_more_finalists_widen_the_interval() -> None:
+    rng = stream(0, "wide")
+    rows = rng.normal(0.05, 0.2, (8, 40))
+    (alone,) = gains(rows[:1], stream(1))
+    among = gains(rows, stream(1))[0]
+    assert among.value == alone.value
+    assert among.low < alone.low
+
+
+def test_twins_cost_nothing_extra() -> None:
+    rows = stream(0, "twins").normal(0.05, 0.2, (1, 40))
+    (alone,) = gains(rows, stream(1))
+    among = gains(np.repeat(rows, 6, axis=0), stream(1))[0]
+    assert among.low == pytest.approx(alone.low)
+
+
+def test_a_gain_that_does_not_reach_unshown_systems_is_not_shipped() -> None:
+    rng = stream(0, "unshown")
+    rows = rng.normal(0.2, 0.05, (1, 30))
+    assert choose(rows, rng.normal(0.1, 0.1, (1, 30)), 9, stream(1)).ship
+    kept = choose(rows, rng.normal(-0.1, 0.1, (1, 30)), 9, stream(1))
+    assert not kept.ship
+    assert "does not carry over" in kept.why
+
+
+def test_without_finalists_the_seed_is_kept_and_the_reason_says_so() -> None:
+    choice = choose(np.empty((0, 0)), None, 12, stream(0))
+    assert not choice.ship
+    assert choice.best is None
+    assert "none of 12 candidates" in choice.why
+
+
+def test_a_handful_of_documents_never_ships() -> None:
+    choice = choose(np.full((1, 4), 0.5) + np.arange(4) / 100, None, 3, stream(0))
+    assert not choice.ship
+    assert "too few documents" in choice.why
+
+
+def test_the_reason_is_one_sentence_with_the_numbers() -> None:
+    choice = choose(stream(0).normal(0.2, 0.1, (2, 30)), None, 17, stream(1))
+    assert choice.gain is not None
+    for number in (f"{choice.gain.value:+.3f}", f"{choice.gain.low:+.3f}", "30 dev", "17 tried"):
+        assert number in choice.why
+    assert "\n" not in choice.why
