@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
-from optimize.coefficients import Coefficient, Vector, correlate, midranks
+from optimize.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap, draw
+from optimize.coefficients import Coefficient, Matrix, Vector, correlate, midranks
 from optimize.levels import (
     Rows,
     dataset_statistic,
@@ -56,13 +56,19 @@ def dataset_level(
 ) -> Correlation:
     """One correlation over all outputs; `document` matters to the interval only."""
     rows = read_rows(judge, human, document)
+    value = _one(rows.judge, rows.human, coefficient)
     interval = None
-    if rng is not None:
+    if rng is not None and not np.isnan(value):
         statistic = dataset_statistic(rows, coefficient)
         interval = bootstrap(
-            statistic, rows.n_documents, rng, resamples=resamples, confidence=confidence
+            statistic,
+            value,
+            rows.n_documents,
+            rng,
+            fisher=True,
+            resamples=resamples,
+            confidence=confidence,
         )
-    value = _one(rows.judge, rows.human, coefficient)
     return _correlation(rows, value, "dataset", coefficient, interval)
 
 
@@ -87,23 +93,27 @@ def summary_level(
     rows = read_rows(judge, human, document)
     values, counted = counted_values(rows, coefficient, undefined)
     kept = values[counted > 0]
+    value = float(kept.mean()) if kept.size else np.nan
     interval = None
     if rng is not None:
-
-        def mean(weights: Vector) -> Vector:
-            result: Vector = weights @ kept / weights.sum(axis=1)
-            return result
-
-        interval = bootstrap(mean, kept.size, rng, resamples=resamples, confidence=confidence)
-    undefined_documents = int(np.isnan(document_values(rows, coefficient)[0]).sum())
+        interval = bootstrap(
+            lambda weights: weights @ kept / kept.size,
+            value,
+            kept.size,
+            rng,
+            fisher=True,
+            resamples=resamples,
+            confidence=confidence,
+        )
+    without = int(np.isnan(document_values(rows, coefficient)[0]).sum()) + rows.n_silent
     return Correlation(
-        value=float(kept.mean()) if kept.size else np.nan,
+        value=value,
         coefficient=coefficient,
         level="summary",
         interval=interval,
         n_outputs=rows.judge.size,
         n_documents=kept.size,
-        n_undefined=undefined_documents,
+        n_undefined=without,
         n_failed=rows.n_failed,
     )
 
@@ -115,19 +125,36 @@ def system_level(
     document: ArrayLike | None = None,
     *,
     coefficient: Coefficient = "spearman",
+    draw_systems: bool = False,
     rng: np.random.Generator | None = None,
     resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
 ) -> Correlation:
-    """One correlation over per-system means, both sides' over the outputs that the judge scored."""
+    """One correlation over per-system means, both sides' over the outputs that the judge scored.
+
+    The interval is over documents, for these very systems; with `draw_systems` over documents and
+    systems together, for systems like these (arXiv:2104.00054). Few documents blur the means and
+    pull the value towards 0, so for few systems it covers somewhat less than it says.
+    """
     rows = read_rows(judge, human, document, system)
     statistic = system_statistic(rows, coefficient)
+    value = float(statistic(np.ones((1, rows.n_documents)))[0]) if rows.n_systems > 1 else np.nan
     interval = None
-    if rng is not None:
+    if rng is not None and not np.isnan(value):
+
+        def drawn(weights: Matrix) -> Vector:
+            systems = draw(rows.n_systems, len(weights), rng) if draw_systems else None
+            return statistic(weights, systems)
+
         interval = bootstrap(
-            statistic, rows.n_documents, rng, resamples=resamples, confidence=confidence
+            drawn,
+            value,
+            rows.n_documents,
+            rng,
+            fewest=rows.n_systems if draw_systems else None,
+            resamples=resamples,
+            confidence=confidence,
         )
-    value = float(statistic(np.ones((1, rows.n_documents)))[0]) if rows.judge.size else np.nan
     return _correlation(rows, value, "system", coefficient, interval)
 
 

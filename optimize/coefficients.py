@@ -91,9 +91,8 @@ def _kendall(x: Matrix, y: Matrix, w: Matrix) -> Vector:
         rows = slice(start, start + step)
         a = np.sign(x[rows, :, None] - x[rows, None, :])
         b = np.sign(y[rows, :, None] - y[rows, None, :])
-        pairs = "ri,rik,rik,rk->r"
-        both = np.einsum(pairs, w[rows], a, b, w[rows])
-        untied = np.einsum(pairs, w[rows], a, a, w[rows]), np.einsum(pairs, w[rows], b, b, w[rows])
+        pairs = w[rows, :, None] * w[rows, None, :]
+        both, *untied = ((pairs * product).sum(axis=(1, 2)) for product in (a * b, a * a, b * b))
         defined = (untied[0] > 0) & (untied[1] > 0)
         scale = np.sqrt(untied[0]) * np.sqrt(untied[1])
         result[rows] = np.where(defined, both / np.where(defined, scale, 1), np.nan)

@@ -75,7 +75,13 @@ def paired_difference(
         coefficient=coefficient,
         level=level,
         interval=bootstrap(
-            difference, rows.n_documents, rng, resamples=resamples, confidence=confidence
+            difference,
+            values[0] - values[1],
+            rows.n_documents,
+            rng,
+            bound=2.0,
+            resamples=resamples,
+            confidence=confidence,
         ),
         n_outputs=rows.judge.size,
         n_documents=rows.n_documents,

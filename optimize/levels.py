@@ -19,7 +19,10 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Outputs with a score, sorted by document; the failed ones are counted."""
+    """Outputs with a score, sorted by document; the failed ones are counted.
+
+    `n_documents` have at least one score; `n_silent` further documents have none.
+    """
 
     judge: Vector
     human: Vector
@@ -28,6 +31,7 @@ class Rows:
     n_documents: int
     n_systems: int
     n_failed: int
+    n_silent: int
 
 
 def read_rows(
@@ -55,14 +59,16 @@ def read_rows(
     document_codes = np.unique(documents[usable], return_inverse=True)[1]
     system_codes = np.unique(systems[usable], return_inverse=True)[1]
     order = np.argsort(document_codes, kind="stable")
+    n_documents = int(document_codes.max(initial=-1)) + 1
     return Rows(
         judge=scores[usable][order],
         human=ratings[usable][order],
         document=document_codes[order],
         system=system_codes[order],
-        n_documents=int(document_codes.max(initial=-1)) + 1,
+        n_documents=n_documents,
         n_systems=int(system_codes.max(initial=-1)) + 1,
         n_failed=int((~usable).sum()),
+        n_silent=np.unique(documents).size - n_documents,
     )
 
 
@@ -193,7 +199,9 @@ def system_statistic(rows: Rows, coefficient: Coefficient) -> Callable[..., Vect
 
     def statistic(weights: Matrix, systems: Matrix | None = None) -> Vector:
         n = weights @ counts
-        x, y = (_rounded(weights @ side / np.maximum(n, 1)) for side in (judge, human))
+        x, y = (weights @ side / np.maximum(n, 1) for side in (judge, human))
+        if coefficient != "pearson":
+            x, y = _rounded(x), _rounded(y)
         drawn = (n > 0) * (np.ones_like(n) if systems is None else systems)
         return correlate(x, y, coefficient, drawn)
 

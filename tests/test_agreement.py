@@ -1,0 +1,328 @@
+"""The three levels equal scipy's and published figures, on ragged, tied and missing data."""
+
+import json
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+
+from optimize.agreement import (
+    Correlation,
+    dataset_level,
+    rank_gaps,
+    rank_terms,
+    summary_level,
+    system_level,
+)
+from optimize.coefficients import Coefficient, Vector, correlate, midranks
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "pearson", "kendall")
+REFERENCE: dict[str, Callable[[Vector, Vector], float]] = {
+    "spearman": lambda x, y: float(stats.spearmanr(x, y).statistic),
+    "pearson": lambda x, y: float(stats.pearsonr(x, y).statistic),
+    "kendall": lambda x, y: float(stats.kendalltau(x, y).statistic),
+}
+
+# Each document reversed: rho = -1. Pooled, squared rank differences sum to 16, so
+# rho = 1 - 6 * 16 / (6 * 35) = 19/35.
+JUDGE, HUMAN, DOCUMENT = [3, 2, 1, 6, 5, 4], [1, 2, 3, 4, 5, 6], [1, 1, 1, 2, 2, 2]
+
+
+class Outputs(NamedTuple):
+    judge: Vector
+    human: Vector
+    document: Vector
+    system: Vector
+
+
+def ragged(seed: int, *, failures: float = 0.1) -> Outputs:
+    """Documents of 1 to 9 outputs in any order, many ties, some failed judgements."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 10, 25)
+    document = np.repeat(np.arange(25), sizes)
+    system = np.concatenate([rng.permutation(9)[:size] for size in sizes])
+    human = rng.integers(1, 6, document.size).astype(float)
+    judge = np.round(human + rng.normal(0, 1.5, document.size), int(seed % 2))
+    judge[rng.random(document.size) < failures] = np.nan
+    order = rng.permutation(document.size)
+    return Outputs(judge[order], human[order], document[order], system[order])
+
+
+def defined(x: Vector, y: Vector) -> bool:
+    return x.size > 1 and np.ptp(x) > 0 and np.ptp(y) > 0
+
+
+def by_document(rows: Outputs, coefficient: str) -> list[float]:
+    """One value a document, by scipy in a plain loop; NaN where it has none."""
+    values = []
+    for document in np.unique(rows.document):
+        some = (rows.document == document) & ~np.isnan(rows.judge)
+        x, y = rows.judge[some], rows.human[some]
+        values.append(REFERENCE[coefficient](x, y) if defined(x, y) else math.nan)
+    return values
+
+
+def test_the_level_can_change_the_sign() -> None:
+    assert summary_level(JUDGE, HUMAN, DOCUMENT).value == pytest.approx(-1)
+    assert dataset_level(JUDGE, HUMAN).value == pytest.approx(19 / 35)
+    # System means are 4.5, 3.5, 2.5 against 2.5, 3.5, 4.5.
+    assert system_level(JUDGE, HUMAN, [1, 2, 3, 1, 2, 3]).value == pytest.approx(-1)
+
+
+@pytest.mark.parametrize("coefficient", COEFFICIENTS)
+@pytest.mark.parametrize("seed", range(20))
+def test_every_level_equals_scipy_on_ragged_tied_and_missing_data(
+    seed: int, coefficient: Coefficient
+) -> None:
+    rows = ragged(seed)
+    usable = ~np.isnan(rows.judge)
+    x, y, system = rows.judge[usable], rows.human[usable], rows.system[usable]
+    reference = REFERENCE[coefficient]
+
+    pooled = dataset_level(rows.judge, rows.human, coefficient=coefficient)
+    assert pooled.value == pytest.approx(reference(x, y), abs=1e-12)
+    assert pooled.n_failed == int((~usable).sum())
+
+    values = by_document(rows, coefficient)
+    inside = summary_level(rows.judge, rows.human, rows.document, coefficient=coefficient)
+    assert inside.value == pytest.approx(np.nanmean(values), abs=1e-12)
+    assert inside.n_undefined == int(np.isnan(values).sum())
+    assert inside.n_documents == 25 - inside.n_undefined
+
+    means = [[side[system == s].mean() for s in np.unique(system)] for side in (x, y)]
+    across = system_level(rows.judge, rows.human, rows.system, coefficient=coefficient)
+    assert across.value == pytest.approx(
+        reference(np.array(means[0]), np.array(means[1])), abs=1e-12
+    )
+
+
+def test_three_levels_equal_those_of_nlpstats_on_200_random_sets() -> None:
+    nlpstats = pytest.importorskip("nlpstats.correlations.correlations")  # 0.0.1
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        coefficient = COEFFICIENTS[seed % 3]
+        # Its matrices are (systems, inputs); an output that is not there is NaN on both sides.
+        x = rng.integers(1, 6, (6, 12)).astype(float)
+        # Whole numbers, because nlpstats lets the last bit of a mean break a tie.
+        z = np.round(x + rng.normal(0, 1.5, x.shape))
+        gone = rng.random(x.shape) < 0.1
+        x[gone], z[gone] = np.nan, np.nan
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", stats.ConstantInputWarning)
+            expected = (
+                nlpstats.system_level(x, z, coefficient),
+                nlpstats.input_level(x, z, coefficient),
+                nlpstats.global_level(x, z, coefficient),
+            )
+        judge, human = x[~gone], z[~gone]
+        system, document = (index[~gone] for index in np.indices(x.shape))
+        got = (
+            system_level(judge, human, system, coefficient=coefficient),
+            summary_level(judge, human, document, coefficient=coefficient),
+            dataset_level(judge, human, coefficient=coefficient),
+        )
+        assert [level.value for level in got] == pytest.approx(expected, abs=1e-12)
+
+
+# Document 1: rho 1. Document 2: the judge sees no difference. 3: people see none. 4: neither does.
+# 5: one output. 6: one of two outputs failed. 7: both failed.
+SEVEN = (
+    [1, 2, 5, 5, 1, 2, 3, 3, 4, 2, math.nan, math.nan, math.nan],
+    [2, 3, 1, 2, 4, 4, 5, 5, 1, 1, 2, 1, 2],
+    [1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 6, 7, 7],
+)
+
+
+def test_undefined_documents_are_left_out_or_0_and_always_counted() -> None:
+    left_out = summary_level(*SEVEN)
+    zero = summary_level(*SEVEN, undefined="zero")
+    judge_zero = summary_level(*SEVEN, undefined="judge_zero")
+    # Only document 1; 1 to 4; 1 and 2. Documents 5 to 7 are missing, whatever the convention.
+    assert left_out.value == pytest.approx(1)
+    assert zero.value == pytest.approx(1 / 4)
+    assert judge_zero.value == pytest.approx(1 / 2)
+    assert [c.n_documents for c in (left_out, zero, judge_zero)] == [1, 4, 2]
+    assert {c.n_undefined for c in (left_out, zero, judge_zero)} == {6}
+    assert left_out.n_failed == 3
+
+
+@pytest.mark.parametrize(
+    ("judge", "human"),
+    [([2, 2, 2], [1, 2, 3]), ([1, 2, 3], [4, 4, 4]), ([math.nan] * 3, [1, 2, 3])],
+)
+def test_constant_or_failed_judges_have_no_correlation(
+    judge: list[float], human: list[float]
+) -> None:
+    rng = np.random.default_rng(0)
+    levels = (
+        dataset_level(judge, human, rng=rng),
+        summary_level(judge, human, [1, 1, 1], rng=rng),
+        system_level(judge, human, [1, 2, 3], rng=rng),
+    )
+    assert all(math.isnan(level.value) and level.interval is None for level in levels)
+
+
+def test_nothing_at_all_has_no_correlation() -> None:
+    rng = np.random.default_rng(0)
+    assert math.isnan(dataset_level([], [], rng=rng).value)
+    assert math.isnan(summary_level([], [], [], rng=rng).value)
+    assert math.isnan(system_level([], [], [], rng=rng).value)
+
+
+def test_one_document_has_a_value_and_no_interval() -> None:
+    one = dataset_level([1, 2, 3], [1, 3, 2], [7, 7, 7], rng=np.random.default_rng(0))
+    assert one.value == pytest.approx(0.5)
+    assert one.interval is None
+
+
+def test_bad_vectors_are_named() -> None:
+    with pytest.raises(ValueError, match=r"judge and document .* \(3,\) and \(2,\)"):
+        summary_level([1, 2, 3], [1, 2, 3], [1, 1])
+    with pytest.raises(ValueError, match=r"human\[1\] is nan"):
+        dataset_level([1, 2], [1, math.nan])
+    with pytest.raises(ValueError, match=r"judge\[0\] is inf"):
+        dataset_level([math.inf, 2], [1, 2])
+
+
+def test_a_sum_in_another_order_breaks_no_tie() -> None:
+    # 0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 differ in the last bit; the systems' means are equal.
+    human = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1, 0.5, 0.5, 0.5]
+    judge = [1, 1, 1, 1, 1, 1, 2, 2, 2]
+    system = [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert system_level(judge, human, system).value == pytest.approx(1)
+
+
+WEIGHTED = st.integers(0, 10_000)
+
+
+@given(WEIGHTED)
+def test_a_weight_of_two_is_two_copies(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = rng.integers(0, 4, (2, 7)).astype(float)
+    weights = rng.integers(0, 3, 7)
+    copies = np.repeat(x, weights), np.repeat(y, weights)
+    for coefficient in COEFFICIENTS:
+        got = correlate(x[None], y[None], coefficient, weights[None].astype(float))[0]
+        if defined(*copies):
+            assert got == pytest.approx(REFERENCE[coefficient](*copies), abs=1e-12)
+        else:
+            assert math.isnan(got)
+
+
+VALUES = hnp.arrays(float, 12, elements=st.integers(-3, 3).map(float))
+
+
+@given(VALUES)
+def test_midranks_equal_scipys(values: Vector) -> None:
+    assert midranks(values[None])[0] == pytest.approx(stats.rankdata(values))
+
+
+def levels(judge: Vector, human: Vector, document: Vector) -> list[float]:
+    return [
+        dataset_level(judge, human).value,
+        summary_level(judge, human, document, undefined="zero").value,
+        system_level(judge, human, document).value,
+    ]
+
+
+FOUR = np.repeat(np.arange(4.0), 3)
+
+
+@given(VALUES, VALUES, st.permutations(range(12)))
+def test_the_order_of_outputs_does_not_matter(
+    judge: Vector, human: Vector, order: list[int]
+) -> None:
+    assert levels(judge[order], human[order], FOUR[order]) == pytest.approx(
+        levels(judge, human, FOUR), abs=1e-12, nan_ok=True
+    )
+
+
+@given(VALUES, VALUES)
+def test_increasing_rescaling_changes_no_rank_correlation(judge: Vector, human: Vector) -> None:
+    rescaled = np.exp(judge) * 1e6 + 7
+    for coefficient in ("spearman", "kendall"):
+        for level in (dataset_level, summary_level):
+            before = level(judge, human, FOUR, coefficient=coefficient)
+            after = level(rescaled, human, FOUR, coefficient=coefficient)
+            assert after == pytest.approx(before) or (
+                after.value == pytest.approx(before.value, abs=1e-12, nan_ok=True)
+            )
+
+
+@given(VALUES, VALUES)
+def test_swapping_the_sides_changes_nothing(judge: Vector, human: Vector) -> None:
+    assert levels(human, judge, FOUR) == pytest.approx(
+        levels(judge, human, FOUR), abs=1e-12, nan_ok=True
+    )
+
+
+@given(VALUES, VALUES)
+def test_rank_terms_average_to_rho(judge: Vector, human: Vector) -> None:
+    if np.ptp(human) == 0:
+        with pytest.raises(ValueError, match="constant"):
+            rank_terms(judge, human)
+        return
+    terms, gaps = rank_terms(judge, human), rank_gaps(judge, human)
+    if np.ptp(judge) == 0:
+        assert (terms == 0).all()
+        return
+    assert terms.mean() == pytest.approx(dataset_level(judge, human).value, abs=1e-12)
+    assert terms == pytest.approx(1 - gaps**2 / 2)
+    assert gaps.mean() == pytest.approx(0, abs=1e-12)
+
+
+def test_rank_gaps_point_at_what_stands_too_high() -> None:
+    # Of three ranks, the standardised ones are -sqrt(3/2), 0, sqrt(3/2).
+    assert rank_gaps([9, 2, 1], [1, 2, 3]) == pytest.approx([6**0.5, 0, -(6**0.5)])
+    with pytest.raises(ValueError, match="1 outputs have no score"):
+        rank_gaps([9, math.nan], [1, 2])
+
+
+def read_shared(folder: str, scores: str, dimension: str) -> tuple[list[float], ...]:
+    if not SHARED.exists():
+        pytest.skip("needs ../shared/data")
+    with (SHARED / folder / "summeval.jsonl").open() as lines:
+        rows = {row["id"]: row for row in map(json.loads, lines)}
+    with (SHARED / "summeval_scores" / f"scores_{scores}.jsonl").open() as lines:
+        found = [row for row in map(json.loads, lines) if row["dimension"] == dimension]
+    judge = [row["score"] for row in found]
+    human = [rows[row["id"]]["ratings"][dimension] for row in found]
+    return judge, human, [rows[row["id"]]["group"] for row in found]
+
+
+def close(found: Correlation, figure: float) -> bool:
+    return abs(found.value - figure) < 0.0006
+
+
+@pytest.mark.parametrize(
+    ("judge", "dimension", "left_out"),
+    [
+        ("gpt-4o-mini", "coherence", 0.484),
+        ("gpt-4o-mini", "relevance", 0.450),
+        ("mistral-7b-v0.3", "coherence", 0.201),
+        ("mistral-7b-v0.3", "consistency", 0.137),
+        ("mistral-7b-v0.3", "relevance", 0.187),
+    ],
+)
+def test_recorded_scores_reach_their_published_figures(
+    judge: str, dimension: str, left_out: float
+) -> None:
+    assert close(summary_level(*read_shared("summeval", judge, dimension)), left_out)
+
+
+def test_both_conventions_are_told_apart_on_real_scores() -> None:
+    vectors = read_shared("summeval", "mistral-7b-v0.3", "consistency")
+    zero = summary_level(*vectors, undefined="zero")
+    assert close(zero, 0.044)
+    assert (zero.n_undefined, zero.n_documents) == (68, 100)
+    # 4 of the 68 are constant for people, so the objective averages over 96.
+    assert close(summary_level(*vectors, undefined="judge_zero"), 0.044 * 100 / 96)
