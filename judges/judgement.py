@@ -17,7 +17,9 @@ class Judgement:
     """What one judge said of one output: never an exception, never a made-up number.
 
     `score` is a rating, a mean over samples or an expectation over the scale; NaN when failed.
-    `distribution` maps each rating to its probability, summing to 1, where the plan gives one.
+    `distribution` maps each rating to its probability (or share of samples), summing to 1, where
+    the plan gives one; `outside` is the probability the model put on no rating at all, before
+    that. `samples` replies made the score; `unparsable` more held none and were left out.
     """
 
     score: float
@@ -25,10 +27,13 @@ class Judgement:
     distribution: Mapping[int, float] | None = None
     rationale: str | None = None
     failure: str | None = None
+    samples: int = 0
+    unparsable: int = 0
+    outside: float | None = None
 
     @classmethod
-    def failed(cls, why: str) -> "Judgement":
-        return cls(score=math.nan, failure=why)
+    def failed(cls, why: str, *, unparsable: int = 0) -> "Judgement":
+        return cls(score=math.nan, failure=why, unparsable=unparsable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from judges.judgement import NoScoreError
 from judges.prompt import Field, Value
 from judges.reply_choice import parse_choice, shortened
-from judges.reply_rating import parse_rating
+from judges.reply_rating import parse_rating, parse_score
 
-__all__ = ["parse_choice", "parse_fields", "parse_rating"]
+__all__ = ["header_end", "parse_choice", "parse_fields", "parse_rating", "parse_score"]
 
 # Models decorate our header, drop its spaces or go on in the same line; the name decides.
 _HEADER = re.compile(
@@ -23,7 +23,7 @@ def parse_fields(reply: str, outputs: Sequence[Field]) -> dict[str, Value]:
 
     A field's content follows the last header of its name, so that a header quoted in a rationale
     loses to the real one. Without its header, a field with choices is looked for in the whole
-    reply, and a free text is what stands before the first header ("" where nothing does).
+    reply, and a free text is what stands before the first header ("" where no sentence does).
     """
     whole = _THOUGHT.sub("", reply, count=1)
     sections = _sections(whole, [field.name for field in outputs])
@@ -36,9 +36,18 @@ def parse_fields(reply: str, outputs: Sequence[Field]) -> dict[str, Value]:
     return values
 
 
+def header_end(reply: str, name: str) -> int | None:
+    """Where the content of a field begins: after the last header of its name, if there is one."""
+    ends = [match.end() for match in _HEADER.finditer(reply) if match.group(1).lower() == name]
+    return ends[-1] if ends else None
+
+
 def _value(field: Field, sections: dict[str, str], whole: str, *, alone: bool) -> Value:
     if not field.choices:
         text = sections.get(field.name, sections[""])
+        if not alone and len(text.split()) < 2:
+            # A lone word is the score itself.
+            return ""
         if alone and not text:
             raise NoScoreError(f"nothing written: {shortened(whole)}")
         return text

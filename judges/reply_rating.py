@@ -4,7 +4,7 @@ In this order, and the first kind that is present decides: an explicit score or 
 score: 4.", "a score of 4", "Rating: 4/5"); "4 out of 5" or "4/5"; a number standing alone (on its
 own line, perhaps after a label; as its own last sentence; in parentheses; or first, before an
 explanation: "2. The reply ..."); then the same for a number word. Numbers inside prose, in ranges
-("3-4", "3 or 4"), glued to other signs ("£4", "4%", "aaaa4bbb") and decimals are never ratings.
+("3-4", "3 or 4"), or glued to other signs ("£4", "4%", "aaaa4bbb") are never ratings.
 """
 
 import re
@@ -31,8 +31,11 @@ _LINK = (
 )
 _OBJECT = r"(?:(?:it|this|that|the|[a-z]+)\s+){0,3}?(?:as\s+|at\s+|with\s+)?(?:an?\s+)?"
 _SCORING = r"(?:scores?|scored|scoring|rates?|rated|rating)"
-_GIVING = r"(?:give|gives|given|award|assign|assigned|deserves?|earns?|earning|receives?|merits?)"
-_CLOSE = r"(?=\s*(?:$|[.,;!)\n]|out of\b|/|stars?\b|points?\b|for\b|because\b|since\b|on\b))"
+_GIVING = (
+    r"(?:gives?|given|giving|gets?|getting|making|award|assign|assigned|deserves?|earns?|earning"
+    r"|receives?|merits?)"
+)
+_CLOSE = r"(?=\s*(?:$|[.,;!()\n]|out of\b|/|stars?\b|points?\b|for\b|because\b|since\b|on\b))"
 _UNIT = r"(?:\s?stars?|\s?points?)?"
 _LABEL = r"[^\W\d_](?:[^\W\d_]|[ /-]){0,40}"
 _FLAGS = re.IGNORECASE | re.MULTILINE
@@ -57,6 +60,25 @@ def parse_rating(
     bare = text.strip()
     if bare.isascii() and bare.isdigit() and len(bare) < 7 and int(bare) in scale:
         return int(bare)
+    number = _number(text, scale, letters)
+    if number not in scale:
+        raise NoScoreError(
+            f"{number:g} is not on the scale from {scale[0]} to {scale[-1]}: {shortened(text)}"
+        )
+    return int(number)
+
+
+def parse_score(
+    text: str, scale: Sequence[int], *, letters: Mapping[str, int] | None = None
+) -> float:
+    """Like `parse_rating`, but "3.5" counts, for prompts that never asked for integers."""
+    number = _number(text, scale, letters)
+    if not scale[0] <= number <= scale[-1]:
+        raise NoScoreError(f"{number:g} is not from {scale[0]} to {scale[-1]}: {shortened(text)}")
+    return number
+
+
+def _number(text: str, scale: Sequence[int], letters: Mapping[str, int] | None) -> float:
     if letters:
         try:
             return letters[parse_choice(text, list(letters))]
@@ -67,21 +89,12 @@ def parse_rating(
     plain = patterns.mention.sub(" ", plain)
     for find in (_explicit, _fractions, _digits_alone, _words_alone):
         found = find(plain, patterns)
+        if len(set(found)) > 1:
+            numbers = " and ".join(f"{value:g}" for value in sorted(set(found)))
+            raise NoScoreError(f"two ratings, {numbers}, in {shortened(text)}")
         if found:
-            return _only(found, scale, text)
+            return found[0]
     raise NoScoreError(f"no rating from {scale[0]} to {scale[-1]} in {shortened(text)}")
-
-
-def _only(found: Sequence[float], scale: Sequence[int], text: str) -> int:
-    values = sorted(set(found))
-    if len(values) > 1:
-        numbers = " and ".join(f"{value:g}" for value in values)
-        raise NoScoreError(f"two ratings, {numbers}, in {shortened(text)}")
-    if values[0] not in scale:
-        raise NoScoreError(
-            f"{values[0]:g} is not on the scale from {scale[0]} to {scale[-1]}: {shortened(text)}"
-        )
-    return int(values[0])
 
 
 def _plain(text: str) -> str:
@@ -168,7 +181,7 @@ def _words_alone(text: str, patterns: _Patterns) -> list[float]:
 def _alone(text: str, number: str) -> list[float]:
     labelled = re.compile(
         rf"^[\s>•–-]{{0,4}}(?:\d{{1,2}}[.)]\s{{1,2}})?{_LABEL}[:=]\s{{0,4}}\(?(?P<n>{number})\)?"
-        rf"{_UNIT}[.!]?\s*$",
+        rf"{_UNIT}(?:[.!]?\s*$|\.\s+[^\W\d_]|\s?\([^()\n]{{1,40}}\)[.!]?\s*$)",
         _FLAGS,
     )
     inside = re.compile(
@@ -190,7 +203,7 @@ def _leading(text: str, number: str) -> list[float]:
     """Return the first number where an explanation follows it, unless it numbers a list."""
     listed = re.search(r"^\s*\d{1,2}[.)]\s", text[1:], re.MULTILINE)
     first = re.match(
-        rf"(?P<n>{number})(?:\s?stars?\b|\s?points?\b|[.:;,)]\s|\s[–—-]\s|\s?\()(?P<rest>[^\n]*)",
+        rf"(?P<n>{number})(?:\s?stars?\b|\s?points?\b|[.:;,)]\s|\s?[–—-]\s|\s?\()(?P<rest>[^\n]*)",
         text,
         re.IGNORECASE,
     )
