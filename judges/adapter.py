@@ -1,33 +1,32 @@
 """JudgeAdapter: DSPy's way to the same prompt and the same strict parser that frozen judges use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin
 
 import dspy
+from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import AdapterParseError
 
 from judges.judgement import NoScoreError
 from judges.models.protocol import Message
-from judges.prompt import Field, Prompt
+from judges.prompt import Field, Prompt, Value
 from judges.reply import parse_fields
+
+NOT_GIVEN = "(not given)"
 
 
 def prompt_of(signature: type[dspy.Signature], demos: Sequence[Mapping[str, Any]] = ()) -> Prompt:
-    """Read a judge's prompt off its signature; a demo that lacks a field is refused."""
-    fields = tuple(
-        Field(name=name, description=_description(name, field), role=role, choices=_choices(field))
-        for role, group in (("input", signature.input_fields), ("output", signature.output_fields))
-        for name, field in group.items()
-    )
-    names = [field.name for field in fields]
-    for number, demo in enumerate(demos):
-        missing = [name for name in names if demo.get(name) is None]
-        if missing:
-            raise ValueError(f"demo {number} lacks {', '.join(missing)}")
+    """Read a judge's prompt off its signature and the demos of its predictor.
+
+    A demo needs every text read and every choice made; free text that it lacks, as labelled
+    examples lack a rationale, is shown as not given. Other keys (`augmented`, labels) are ignored.
+    """
+    fields = _cached_fields(signature)  # type: ignore[arg-type]
     return Prompt(
         instruction=signature.instructions,
         fields=fields,
-        demos=tuple({name: demo[name] for name in names} for demo in demos),
+        demos=tuple(_demo(number, demo, fields) for number, demo in enumerate(demos)),
     )
 
 
@@ -42,23 +41,21 @@ def signature_of(prompt: Prompt) -> type[dspy.Signature]:
         )
         for field in prompt.fields
     }
-    return dspy.Signature(fields, prompt.instruction)
+    signature: type[dspy.Signature] = dspy.Signature(fields, prompt.instruction)
+    return signature
 
 
-def _description(name: str, field: Any) -> str:
-    described = str((field.json_schema_extra or {}).get("desc") or name)
-    return name if described == f"${{{name}}}" else described
-
-
-def _choices(field: Any) -> tuple[str | int, ...] | None:
-    return get_args(field.annotation) if get_origin(field.annotation) is Literal else None
+def demos_of(prompt: Prompt) -> list[dspy.Example]:
+    """A prompt's demos as DSPy keeps them."""
+    names = [field.name for field in prompt.inputs]
+    return [dspy.Example(**demo).with_inputs(*names) for demo in prompt.demos]
 
 
 class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
     """Renders safely, parses strictly, and never asks again in another format."""
 
-    def __init__(self) -> None:
-        super().__init__(use_json_adapter_fallback=False)
+    def __init__(self, callbacks: list[BaseCallback] | None = None) -> None:
+        super().__init__(callbacks=callbacks, use_json_adapter_fallback=False)
 
     def format(
         self,
@@ -66,7 +63,12 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
         demos: list[dict[str, Any]],
         inputs: dict[str, Any],
     ) -> list[Message]:
-        return prompt_of(signature, demos).messages({k: str(v) for k, v in inputs.items()})
+        prompt = prompt_of(signature, demos)
+        # None, which DSPy would render as the word "None", is a missing text.
+        missing = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
+        if missing:
+            raise ValueError(f"the judge reads {', '.join(missing)}; not given")
+        return prompt.messages({field.name: str(inputs[field.name]) for field in prompt.inputs})
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
         try:
@@ -78,3 +80,57 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
                 lm_response=completion,
                 message=str(error),
             ) from error
+
+
+@lru_cache(maxsize=256)
+def _cached_fields(signature: Hashable) -> tuple[Field, ...]:
+    """Cached by class: DSPy makes a new one for changed fields, and may change instructions."""
+    return _read_fields(signature)
+
+
+def _read_fields(signature: Any) -> tuple[Field, ...]:
+    groups: tuple[tuple[Literal["input", "output"], Mapping[str, Any]], ...] = (
+        ("input", signature.input_fields),
+        ("output", signature.output_fields),
+    )
+    return tuple(
+        Field(name=name, description=_description(name, field), role=role, choices=_choices(field))
+        for role, group in groups
+        for name, field in group.items()
+    )
+
+
+def _description(name: str, field: Any) -> str:
+    described = str((field.json_schema_extra or {}).get("desc") or name)
+    return name if described == f"${{{name}}}" else described
+
+
+def _choices(field: Any) -> tuple[str | int, ...] | None:
+    return get_args(field.annotation) if get_origin(field.annotation) is Literal else None
+
+
+def _demo(number: int, demo: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Value]:
+    missing = [
+        field.name
+        for field in fields
+        if demo.get(field.name) is None and (field.role == "input" or field.choices)
+    ]
+    if missing:
+        raise ValueError(
+            f"demo {number} lacks {', '.join(missing)}; a demo holds every text the judge reads "
+            "and its answer"
+        )
+    return {field.name: _value(number, field, demo.get(field.name)) for field in fields}
+
+
+def _value(number: int, field: Field, given: Any) -> Value:
+    if not field.choices:
+        return NOT_GIVEN if given is None else str(given)
+    # A label file's 4.0 and "4" mean the rating 4; a mean of 3.67 means none of the ratings.
+    for choice in field.choices:
+        if given == choice or str(given).strip() == str(choice):
+            return choice
+    raise ValueError(
+        f"demo {number} has {field.name} {given!r}; it must be one of "
+        f"{', '.join(str(choice) for choice in field.choices)}"
+    )

@@ -4,15 +4,19 @@ import dspy
 
 from judges.adapter import JudgeAdapter, signature_of
 from judges.dimension import Comparison
+from judges.prompt import Prompt
 
 
 class PairwiseJudge(dspy.Module):  # type: ignore[misc]
-    """Prefers one of two outputs: `judge(post=..., summary_a=..., summary_b=...).preferred`."""
+    """Prefers one of two outputs: `judge(post=..., summary_a=..., summary_b=...).preferred`.
 
-    def __init__(self, comparison: Comparison) -> None:
+    `prompt` replaces the comparison's own, as for a tuned judge (its demos are the predictor's).
+    """
+
+    def __init__(self, comparison: Comparison, *, prompt: Prompt | None = None) -> None:
         super().__init__()
         self.comparison = comparison
-        self.judge = dspy.Predict(signature_of(comparison.prompt()))
+        self.judge = dspy.Predict(signature_of(prompt or comparison.prompt()))
 
     def forward(self, **texts: str) -> dspy.Prediction:
         with dspy.context(adapter=JudgeAdapter()):

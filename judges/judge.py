@@ -1,0 +1,232 @@
+"""A judge to use: what it judges, how it asks, how replies become a score, where it came from.
+
+`judge(document=..., summary=...)` judges one output, `judge.score(frame)` a whole table;
+`program()` gives the DSPy module that asks the same, `save()` freezes all of it in one file.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from judges.dimension import Comparison, Dimension, DimensionError
+from judges.judgement import Judgement, Verdict
+from judges.prompt import Field, Prompt, Value
+from judges.sampling import SamplingPlan
+from judges.session import Options, open_runner
+
+if TYPE_CHECKING:
+    import dspy
+    import pandas as pd
+
+    from judges.models.protocol import Model
+    from judges.runner import Runner
+
+Subject = Dimension | Comparison
+Kind = Literal["rating", "pairwise"]
+Said = Judgement | Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """A rating judge or a pairwise judge, ready to run.
+
+    `plan` None leaves the way to a score to the model (`sampling.default_plan`), as catalogue
+    judges do; a frozen judge has its own. `lm` is the model it asks unless told otherwise.
+    """
+
+    subject: Subject
+    prompt: Prompt
+    plan: SamplingPlan | None = None
+    lm: str = "embedded"
+    provenance: Mapping[str, object] | None = None
+
+    def __post_init__(self) -> None:
+        _check_fit(self.subject, self.prompt)
+        object.__setattr__(self, "prompt", _settled(self.prompt))
+
+    @classmethod
+    def of(cls, subject: Subject, *, rationale: bool = False, lm: str = "embedded") -> "Judge":
+        """The seed judge of a dimension or comparison; a comparison always gives its reasons."""
+        return cls(subject=subject, prompt=_seed_prompt(subject, rationale=rationale), lm=lm)
+
+    @classmethod
+    def from_program(
+        cls,
+        program: "dspy.Module",
+        subject: Subject,
+        *,
+        plan: SamplingPlan | None = None,
+        lm: str = "embedded",
+        provenance: Mapping[str, object] | None = None,
+    ) -> "Judge":
+        """Read instructions and demos off a DSPy module with one predictor (see `program`)."""
+        from judges.adapter import prompt_of
+
+        predictors = program.predictors()
+        if len(predictors) != 1:
+            raise ValueError(f"a judge has one predictor; this program has {len(predictors)}")
+        prompt = prompt_of(predictors[0].signature, predictors[0].demos)
+        return cls(subject=subject, prompt=prompt, plan=plan, lm=lm, provenance=provenance)
+
+    @property
+    def name(self) -> str:
+        return self.subject.name
+
+    @property
+    def kind(self) -> Kind:
+        return "pairwise" if isinstance(self.subject, Comparison) else "rating"
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The names of the texts it reads, in the order shown."""
+        return tuple(field.name for field in self.prompt.inputs)
+
+    def plan_for(self, model: "Model") -> SamplingPlan:
+        """Its own plan, or the model's default where it has none."""
+        from judges.sampling import default_plan
+
+        return self.plan or default_plan(model)
+
+    def settled_plan(self) -> SamplingPlan:
+        """The plan it follows with its own model."""
+        if self.plan is not None:
+            return self.plan
+        from judges.models import open_model
+
+        return self.plan_for(open_model(self.lm))
+
+    def __call__(self, **texts: str) -> Said:
+        """Judge one output, or one pair in both orders; a failed judgement says why."""
+        unknown = texts.keys() - set(self.texts)
+        missing = [name for name in self.texts if name not in texts]
+        if unknown or missing:
+            raise TypeError(
+                f"the judge {self.name!r} reads {', '.join(self.texts)}"
+                + (f"; not given: {', '.join(missing)}" if missing else "")
+                + (f"; not known: {', '.join(sorted(unknown))}" if unknown else "")
+            )
+        with open_runner(self.lm) as runner:
+            return next(self.judge_rows([texts], runner))
+
+    def judge_rows(
+        self,
+        rows: Iterable[Mapping[str, object]],
+        runner: "Runner",
+        *,
+        order: Literal["both", "random"] = "both",
+        seed: int = 0,
+    ) -> Iterator[Said]:
+        """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
+        from judges.judging_rows import judge_rows
+
+        return judge_rows(self, rows, runner, order=order, seed=seed)
+
+    def score(self, frame: "pd.DataFrame", **options: Unpack[Options]) -> "pd.Series[float]":
+        """Score every row of a DataFrame; the Series has the frame's index, failures are NaN.
+
+        A pairwise judge gives its margin in [-1, 1], positive for A. `attrs["n_failed"]` counts
+        failures and `attrs["failures"]` counts each reason.
+        """
+        from judges.tables import score_frame
+
+        return score_frame(self, frame, **options)
+
+    def mapper(self, **options: Unpack[Options]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+        """A plain function for `datasets.Dataset.map`, for single rows or `batched=True`."""
+        from judges.tables import mapper
+
+        return mapper(self, **options)
+
+    def map_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """What `mapper` does, with the judge's own model."""
+        return self.mapper()(row)
+
+    def program(self) -> "dspy.Module":
+        """A DSPy module that renders the same messages: compose it, or optimize it further."""
+        from judges.adapter import demos_of
+        from judges.pairwise import PairwiseJudge
+        from judges.rating import RatingJudge
+
+        if isinstance(self.subject, Comparison):
+            module: Any = PairwiseJudge(self.subject, prompt=self.prompt)
+        else:
+            module = RatingJudge(self.subject, prompt=self.prompt)
+        module.judge.demos = demos_of(self.prompt)
+        return module
+
+    def with_prompt(self, *, instruction: str | None = None, demos: Any = None) -> "Judge":
+        """The same judge with another instruction or other demos."""
+        prompt = replace(
+            self.prompt,
+            instruction=self.prompt.instruction if instruction is None else instruction,
+            demos=self.prompt.demos if demos is None else tuple(demos),
+        )
+        return replace(self, prompt=prompt)
+
+    def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
+        """Freeze into one JSON file, atomically; FileExistsError unless `overwrite`."""
+        from judges.frozen import save
+
+        return save(self, path, overwrite=overwrite)
+
+
+def _seed_prompt(subject: Subject, *, rationale: bool) -> Prompt:
+    if isinstance(subject, Comparison):
+        return subject.prompt()
+    return subject.prompt(rationale=rationale)
+
+
+def _settled(prompt: Prompt) -> Prompt:
+    """The same prompt, with every part as DSPy and UTF-8 files keep it.
+
+    DSPy keeps an instruction as a docstring, without common indents; a lone surrogate has no UTF-8
+    (rendering replaces it just so).
+    """
+    instruction = _mended(prompt.instruction)
+    # inspect.cleandoc is not idempotent: the first line's removal changes the common indent.
+    while (cleaned := inspect.cleandoc(instruction)) != instruction:
+        instruction = cleaned
+    demos = tuple(
+        {field.name: _mended(demo[field.name]) for field in prompt.fields} for demo in prompt.demos
+    )
+    return replace(prompt, instruction=instruction, demos=demos)
+
+
+def _mended(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
+
+
+def _check_fit(subject: Subject, prompt: Prompt) -> None:
+    """A judge's prompt reads its subject's texts and writes on its subject's scale."""
+    if not prompt.instruction.strip():
+        raise DimensionError(f"{subject.name}: the instruction is empty")
+    rationale = any(field.name == "rationale" for field in prompt.outputs)
+    wanted = _seed_prompt(subject, rationale=rationale)
+    if [_form(field) for field in prompt.fields] != [_form(field) for field in wanted.fields]:
+        raise DimensionError(
+            f"{subject.name}: the prompt's fields ({_names(prompt)}) are not those of what it "
+            f"judges ({_names(wanted)})"
+        )
+    for number, demo in enumerate(prompt.demos):
+        _check_demo(f"{subject.name}: demo {number}", demo, prompt)
+
+
+def _check_demo(where: str, demo: Mapping[str, Value], prompt: Prompt) -> None:
+    if demo.keys() != {field.name for field in prompt.fields}:
+        raise DimensionError(f"{where} has {', '.join(demo)}; a demo has exactly {_names(prompt)}")
+    for field in prompt.fields:
+        value = demo[field.name]
+        if field.choices and not any(type(value) is type(c) and value == c for c in field.choices):
+            raise DimensionError(f"{where} has {field.name} {value!r}; allowed: {field.choices}")
+        if not field.choices and not isinstance(value, str):
+            raise DimensionError(f"{where} has {field.name} {value!r}; a text belongs there")
+
+
+def _form(field: Field) -> tuple[object, ...]:
+    return field.name, field.role, field.choices
+
+
+def _names(prompt: Prompt) -> str:
+    return ", ".join(field.name for field in prompt.fields)

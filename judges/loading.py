@@ -1,0 +1,42 @@
+"""Find a judge by its catalogue name, frozen file, run folder or definition."""
+
+import os
+from pathlib import Path
+
+from judges.dimension import NAME, UnknownDimensionError
+from judges.frozen import FrozenJudgeError
+from judges.frozen import load as load_frozen
+from judges.judge import Judge
+
+
+def load(judge: str | os.PathLike[str]) -> Judge:
+    """Load a judge by catalogue name, frozen file, run folder, or FILE.yaml / FILE.py with :NAME.
+
+    A catalogue name beats a folder of that name; write "./name" for the folder.
+    """
+    from judges.define import is_definition, read_subject
+
+    wanted = os.fspath(judge)
+    path = Path(wanted)
+    if is_definition(wanted):
+        return Judge.of(read_subject(wanted))
+    if NAME.match(wanted):
+        from judges.catalog import find
+
+        try:
+            return Judge.of(find(wanted))
+        except UnknownDimensionError:
+            if not path.exists():
+                raise
+    if path.is_dir():
+        return _from_folder(path)
+    return load_frozen(path)
+
+
+def _from_folder(folder: Path) -> Judge:
+    path = folder / "judge.json"
+    if not path.exists():
+        raise FrozenJudgeError(
+            f"{folder}: holds no judge.json; a run folder has one once its run has ended"
+        )
+    return load_frozen(path)
