@@ -132,8 +132,8 @@ def _verdict(
         margins[shown] = margin if shown == "ab" else -margin
         told = told or next((sample.text for sample in samples if sample.text), None)
     chosen = {shown: _named(margin) for shown, margin in margins.items()}
-    consistent = len(set(chosen.values())) == 1
-    agreed: Vote = (next(iter(chosen.values())) or "tie") if consistent else "tie"
+    first, *rest = chosen.values() or (None,)
+    agreed: Vote = first if first and all(other == first for other in rest) else "tie"
     return Verdict(
         margin=math.nan if failure else sum(margins.values()) / len(margins),
         preferred=None if failure else agreed,
