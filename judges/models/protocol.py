@@ -81,12 +81,24 @@ class ModelError(Exception):
 class PassingError(ModelError):
     """What may pass when asked again: 429, 5xx, a dropped or hung connection, a malformed body.
 
-    `retry_after` is the server's own wish, in seconds.
+    `retry_after` is the server's own wish, in seconds; `billed` says that the provider may charge
+    for it though nothing usable came back (a hung connection, a malformed body).
     """
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, message: str, retry_after: float | None = None, *, billed: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.billed = billed
+
+
+class ThrottledError(PassingError):
+    """Too many requests (429): the runner sends fewer at a time."""
+
+
+class UnreachableError(PassingError):
+    """No connection at all: no such host, nobody listening."""
 
 
 class LastingError(ModelError):

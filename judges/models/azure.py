@@ -1,0 +1,96 @@
+"""Azure's deployments, through the official openai package, which knows its addresses and keys."""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from judges.models.endpoint import without_secrets
+from judges.models.protocol import (
+    Completion,
+    LastingError,
+    Message,
+    PassingError,
+    Sampling,
+    UnreachableError,
+)
+from judges.models.wire import Dialect, read_completion, read_error, redact
+
+if TYPE_CHECKING:
+    from openai import AsyncAzureOpenAI
+
+VERSION = "2024-10-21"
+
+
+class AzureModel:
+    """A deployment at `api_base` or AZURE_OPENAI_ENDPOINT, with the key in AZURE_OPENAI_API_KEY.
+
+    OPENAI_API_VERSION chooses the version of the interface.
+    """
+
+    native_n = True
+    has_logprobs: bool | None = None
+
+    def __init__(
+        self, deployment: str, *, api_base: str | None = None, timeout: float = 120.0
+    ) -> None:
+        base = api_base or os.environ.get("AZURE_OPENAI_ENDPOINT", "")
+        self._key = os.environ.get("AZURE_OPENAI_API_KEY", "")
+        if not base or not self._key:
+            missing = "AZURE_OPENAI_API_KEY" if base else "api_base or AZURE_OPENAI_ENDPOINT"
+            raise LastingError(f"azure/{deployment}: {missing} is not set")
+        self.name = deployment
+        self.endpoint = without_secrets(base.rstrip("/"))
+        self._base = base
+        self._timeout = timeout
+        self._dialect = Dialect.of(deployment)
+        self._client: AsyncAzureOpenAI | None = None
+
+    def __repr__(self) -> str:
+        return f"AzureModel({self.name!r}, api_base={self.endpoint!r})"
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """Answer once; raises ModelError."""
+        import openai
+
+        while True:
+            body = self._dialect.body(self.name, messages, sampling)
+            try:
+                client = self._opened()
+                answer = await client.chat.completions.with_raw_response.create(**body)
+                return read_completion(answer.content, messages, sampling)
+            except openai.APIStatusError as error:
+                status, content = error.status_code, error.response.content
+                if status == 400 and self._dialect.learn(content):
+                    continue
+                raise read_error(
+                    status,
+                    error.response.headers.get("retry-after"),
+                    content,
+                    model=self.name,
+                    endpoint=self.endpoint,
+                    redacted=lambda text: redact(text, self._key),
+                    key_name="AZURE_OPENAI_API_KEY",
+                ) from None
+            except openai.APITimeoutError:
+                raise PassingError(f"no answer from {self.endpoint}", billed=True) from None
+            except openai.APIConnectionError:
+                raise UnreachableError(f"no connection to {self.endpoint}") from None
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _opened(self) -> "AsyncAzureOpenAI":
+        from openai import AsyncAzureOpenAI
+
+        if self._client is None:
+            self._client = AsyncAzureOpenAI(
+                azure_endpoint=self._base,
+                azure_deployment=self.name,
+                api_key=self._key,
+                api_version=os.environ.get("OPENAI_API_VERSION", VERSION),
+                timeout=self._timeout,
+                max_retries=0,
+            )
+        return self._client

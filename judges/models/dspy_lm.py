@@ -1,0 +1,121 @@
+"""Any provider DSPy knows, through `dspy.LM` with its cache and its retries off."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from judges.models.protocol import (
+    Completion,
+    LastingError,
+    Message,
+    ModelError,
+    PassingError,
+    RefusedError,
+    Reply,
+    Sampling,
+    ThrottledError,
+    Token,
+    UnreachableError,
+)
+from judges.models.wire import redact
+from judges.prices import estimate_tokens
+
+
+class DspyModel:
+    """One request, one reply: DSPy's engines ask n times for n, one after the other."""
+
+    native_n = False
+    has_logprobs: bool | None = None
+
+    def __init__(self, name: str, *, api_base: str | None = None, timeout: float = 120.0) -> None:
+        # Prices and capabilities come from the bundled tables, not from the network.
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        import dspy
+
+        settings = {"api_base": api_base} if api_base else {}
+        self.name = name
+        self.endpoint = f"dspy.LM {api_base}" if api_base else "dspy.LM"
+        self._seed = True
+        try:
+            self._lm = dspy.LM(name, cache=False, num_retries=0, timeout=timeout, **settings)
+        except (ValueError, dspy.LMError) as error:
+            raise LastingError(f"{name}: DSPy cannot open this model: {error}") from error
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """Answer once; raises ModelError."""
+        import dspy
+
+        while True:
+            request = _request(self.name, messages, sampling, seed=self._seed)
+            try:
+                with dspy.context(disable_history=True):
+                    response = await self._lm.acall(request)
+                return _completion(response, messages)
+            except dspy.LMUnsupportedFeatureError as error:
+                if not (self._seed and "seed" in str(error)):
+                    raise LastingError(f"{self.name}: {redact(str(error), '')}") from None
+                self._seed = False
+            except dspy.LMError as error:
+                raise _meaning(error, self.name) from None
+
+    async def close(self) -> None:
+        """Leave the connections to DSPy, which owns them."""
+
+
+def _request(name: str, messages: Sequence[Message], sampling: Sampling, *, seed: bool) -> Any:
+    from dspy.lm15 import Config, Request
+    from dspy.lm15 import Message as Said
+
+    say = {"user": Said.user, "assistant": Said.assistant}
+    system = "\n\n".join(one["content"] for one in messages if one["role"] == "system")
+    return Request(
+        model=name,
+        system=system or None,
+        messages=tuple(say[m["role"]](m["content"]) for m in messages if m["role"] != "system"),
+        config=Config(
+            max_tokens=sampling.max_tokens,
+            temperature=sampling.temperature,
+            seed=sampling.seed if seed else None,
+            logprobs=sampling.top_logprobs or None,
+        ),
+    )
+
+
+def _completion(response: Any, messages: Sequence[Message]) -> Completion:
+    text = response.message.text or ""
+    if not text.strip():
+        raise PassingError("empty reply", billed=True)
+    usage = response.usage
+    reply = Reply(
+        text=text,
+        tokens=tuple(
+            Token(token.token, {top.token: top.logprob for top in token.top or (token,)})
+            for token in response.logprobs or ()
+        ),
+        finish_reason=str(response.finish_reason or "stop"),
+    )
+    written: list[Message] = [{"role": "assistant", "content": text}]
+    return Completion(
+        replies=(reply,),
+        tokens_in=usage.input_tokens or estimate_tokens(messages),
+        tokens_out=usage.output_tokens or estimate_tokens(written),
+        model=response.model,
+    )
+
+
+def _meaning(error: Any, name: str) -> ModelError:
+    """File one of DSPy's errors under what the runner does about it."""
+    import dspy
+
+    said = f"{name}: {redact(' '.join(str(error).split()), '')[:300]}"
+    if isinstance(error, dspy.LMRateLimitError):
+        return ThrottledError(said, error.retry_after)
+    if isinstance(error, dspy.LMTransportError):
+        return UnreachableError(said)
+    if isinstance(error, dspy.LMTimeoutError):
+        return PassingError(said, billed=True)
+    if isinstance(error, dspy.LMServerError):
+        return PassingError(said, error.retry_after)
+    if isinstance(error, dspy.ContextWindowExceededError):
+        return RefusedError(said)
+    return LastingError(said)

@@ -1,0 +1,144 @@
+"""An OpenAI-compatible chat endpoint over aiohttp, with pooled connections."""
+
+import asyncio
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
+from weakref import WeakKeyDictionary
+
+import aiohttp
+
+from judges.models.protocol import (
+    Completion,
+    LastingError,
+    Message,
+    PassingError,
+    Sampling,
+    UnreachableError,
+)
+from judges.models.wire import Dialect, read_completion, read_error, redact
+
+OPENAI = "https://api.openai.com/v1"
+
+
+class EndpointModel:
+    """Chat completions at `api_base`, with the key in OPENAI_API_KEY unless given.
+
+    The key goes into the request's header and nowhere else. One pool of connections for each
+    event loop, opened at the first request and closed by `close` on that loop.
+    """
+
+    native_n = True
+    has_logprobs: bool | None = None
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 120.0,
+    ) -> None:
+        base = (api_base or os.environ.get("OPENAI_BASE_URL") or OPENAI).rstrip("/")
+        self.name = name
+        self.endpoint = without_secrets(base)
+        self._key = api_key or os.environ.get("OPENAI_API_KEY") or ""
+        if not self._key and base == OPENAI:
+            raise LastingError(
+                f"{name}: OPENAI_API_KEY is not set; set it, or name another endpoint by api_base"
+            )
+        self._url = chat_url(base)
+        self._proxy = _proxy(self._url)
+        self._dialect = Dialect.of(name)
+        self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
+            WeakKeyDictionary()
+        )
+
+    def __repr__(self) -> str:
+        return f"EndpointModel({self.name!r}, api_base={self.endpoint!r})"
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """Answer once; raises ModelError."""
+        while True:
+            status, headers, body = await self._post(messages, sampling)
+            if status == 200:
+                return read_completion(body, messages, sampling)
+            if status != 400 or not self._dialect.learn(body):
+                raise self._error(status, headers, body)
+
+    async def close(self) -> None:
+        """Close the connections opened on the running loop."""
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.close()
+
+    async def _post(
+        self, messages: Sequence[Message], sampling: Sampling
+    ) -> tuple[int, "aiohttp.typedefs.LooseHeaders", bytes]:
+        data = json.dumps(self._dialect.body(self.name, messages, sampling)).encode()
+        try:
+            async with self._session().post(self._url, data=data, proxy=self._proxy) as response:
+                return response.status, response.headers, await response.read()
+        except aiohttp.ClientConnectorError as error:
+            raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
+        except (TimeoutError, aiohttp.ServerTimeoutError):
+            seconds = self._timeout.total
+            raise PassingError(
+                f"no answer from {self.endpoint} within {seconds:g} s", billed=True
+            ) from None
+        except aiohttp.ClientError as error:
+            what = self._redacted(f"{type(error).__name__}: {error}")
+            raise PassingError(
+                f"connection to {self.endpoint} lost ({what})", billed=True
+            ) from None
+
+    def _session(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
+        if session is None:
+            headers = {"Content-Type": "application/json"}
+            if self._key:
+                headers["Authorization"] = f"Bearer {self._key}"
+            session = self._sessions[loop] = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),  # the runner limits
+                headers=headers,
+                timeout=self._timeout,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return session
+
+    def _error(self, status: int, headers: Any, body: bytes) -> Exception:
+        return read_error(
+            status,
+            headers.get("Retry-After"),
+            body,
+            model=self.name,
+            endpoint=self.endpoint,
+            redacted=self._redacted,
+        )
+
+    def _redacted(self, text: str) -> str:
+        return redact(text, self._key)
+
+
+def without_secrets(url: str) -> str:
+    """Drop what may hold a password or a key: user, query and fragment."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def chat_url(base: str) -> str:
+    parts = urlsplit(base)
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + "/chat/completions"))
+
+
+def _proxy(url: str) -> str | None:
+    """Find the proxy the environment names for a URL, once and not at every request."""
+    parts = urlsplit(url)
+    if not parts.hostname or parts.hostname in {"localhost", "127.0.0.1", "::1"}:
+        return None
+    return None if proxy_bypass(parts.hostname) else getproxies().get(parts.scheme)

@@ -1,0 +1,57 @@
+"""Recorded replies: a journal answers, and refuses what is not in it."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from judges.asker import SEEDS_APART
+from judges.contents import describe
+from judges.journal import Journal, request_key
+from judges.models.protocol import Completion, LastingError, Message, RefusedError, Sampling
+
+
+class ReplayModel:
+    """Answers from a journal as the model that was recorded there did, and sends nothing.
+
+    A journal of several models needs `name`, the model to replay.
+    """
+
+    native_n = True
+    has_logprobs: bool | None = None
+    in_process = True
+
+    def __init__(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
+        if not os.path.exists(path):  # noqa: PTH110 - Journal would create it
+            raise LastingError(f"{path}: no such journal to replay")
+        recorded = [who.rsplit(" at ", 1) for who in describe(path).models]
+        chosen = [who for who in recorded if name in {None, who[0]}]
+        if len(chosen) != 1:
+            names = ", ".join(sorted(model for model, _ in recorded)) or "none"
+            raise LastingError(f"{path}: name one recorded model to replay; it holds {names}")
+        self.name, self.endpoint = chosen[0]
+        self._journal = Journal(path)
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """Answer as recorded; raises RefusedError for what was not asked then."""
+        whole = self._find(messages, sampling)
+        if whole is not None:
+            return whole
+        singles = [
+            self._find(messages, replace(sampling, n=1, seed=sampling.seed + SEEDS_APART * i))
+            for i in range(sampling.n)
+        ]
+        found = [single for single in singles if single is not None]
+        if len(found) < sampling.n:
+            raise RefusedError(f"{self._journal.path} holds no reply to this prompt and sampling")
+        return Completion(
+            replies=tuple(single.replies[0] for single in found),
+            tokens_in=sum(single.tokens_in for single in found),
+            tokens_out=sum(single.tokens_out for single in found),
+            model=found[0].model,
+        )
+
+    async def close(self) -> None:
+        """Keep the journal open: another runner may use this model."""
+
+    def _find(self, messages: Sequence[Message], sampling: Sampling) -> Completion | None:
+        return self._journal.get(request_key(self.endpoint, self.name, messages, sampling))

@@ -1,0 +1,72 @@
+"""What a model costs, from the price table that litellm bundles, and how many tokens a text takes.
+
+The table is read as a file: importing litellm costs two seconds and may fetch from the network.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from judges.models.protocol import Message
+
+TABLE = "model_prices_and_context_window_backup.json"
+CHARACTERS_PER_TOKEN = 4
+TOKENS_PER_MESSAGE = 4
+FRAMING_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """US dollars for one token read and for one token written."""
+
+    per_token_in: float
+    per_token_out: float
+
+    def cost(self, tokens_in: int, tokens_out: int) -> float:
+        return tokens_in * self.per_token_in + tokens_out * self.per_token_out
+
+
+FREE = Price(per_token_in=0.0, per_token_out=0.0)
+
+
+@lru_cache(maxsize=64)
+def find_price(model: str) -> Price | None:
+    """Look up a model's price under its full name or without its provider; None if unknown."""
+    if model == "embedded" or model.startswith(("embedded-", "replay:")):
+        return FREE
+    table = _table()
+    provider, _, bare = model.partition("/")
+    for name in (model, bare if provider in {"openai", "azure"} else model):
+        entry = table.get(name, {})
+        if "input_cost_per_token" in entry and "output_cost_per_token" in entry:
+            return Price(
+                per_token_in=float(entry["input_cost_per_token"]),
+                per_token_out=float(entry["output_cost_per_token"]),
+            )
+    return None
+
+
+def estimate_tokens(messages: Sequence[Message]) -> int:
+    """Guess what a prompt takes, for dry runs: a token is about four characters of English."""
+    characters = sum(len(message["content"]) for message in messages)
+    return -(-characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * len(messages)
+
+
+def most_tokens(messages: Sequence[Message]) -> int:
+    """Bound what a prompt can take: a byte-level tokenizer makes no token of less than a byte."""
+    size = sum(len(message["content"].encode("utf-8", "replace")) for message in messages)
+    return size + FRAMING_BYTES * len(messages)
+
+
+def _table() -> dict[str, dict[str, float]]:
+    spec = find_spec("litellm")
+    if spec is None or spec.origin is None:
+        return {}
+    path = Path(spec.origin).parent / TABLE
+    if not path.exists():
+        return {}
+    table: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))
+    return table
