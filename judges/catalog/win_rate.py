@@ -2,7 +2,7 @@
 
 Source: Rafailov et al. 2023 (arXiv:2305.18290), the appendix on GPT-4 prompts for win rates:
 summaries of forum posts by their most important points (S, here `tldr_salience`) and by the same
-without unimportant detail (C, `tldr_concise`), and chatbot responses by helpfulness. Each writes one
+without unimportant detail (C, `tldr_concise`), and chatbot responses by helpfulness. Each writes a
 comparing sentence, then A or B; there the order of the two was drawn at random for every pair.
 """
 

@@ -1,0 +1,174 @@
+"""Win rates from verdicts: intervals, ties, flips, and the pull of position and length."""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judges.judgement import Verdict
+
+Vector = NDArray[np.float64]
+# Draws held in memory at once: 16 MB.
+CHUNK = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WinRate:
+    """How often A wins over B, with the counts and biases that go with it; NaN is undefined.
+
+    `win_rate_a` counts a tie as half; [`low`, `high`] is its 95 % bootstrap interval over
+    documents. `n` pairs had a verdict, `n_ties` of them a tie; `n_failed` more had none.
+    `flip_rate` is the share of pairs chosen in both orders whose two choices differ.
+    `position_bias` in [-1, 1] is the share of choices for what was shown first, minus that for
+    what was shown second; `length_bias` the same for the longer against the shorter output, over
+    pairs of unequal length. `length_controlled_win_rate_a`: see `length_controlled`.
+    """
+
+    win_rate_a: float
+    low: float
+    high: float
+    n: int
+    n_ties: int
+    n_failed: int
+    flip_rate: float
+    position_bias: float
+    position_bias_low: float
+    position_bias_high: float
+    length_bias: float
+    length_controlled_win_rate_a: float
+
+    def summary(self) -> dict[str, float | int | None]:
+        """Return all of it for JSON, with None for what is undefined."""
+        return {name: None if value != value else value for name, value in asdict(self).items()}
+
+
+def win_rate(
+    verdicts: Sequence[Verdict],
+    *,
+    rng: np.random.Generator,
+    documents: Sequence[Hashable] | None = None,
+    lengths: Sequence[tuple[int, int]] | None = None,
+    resamples: int = 2000,
+) -> WinRate:
+    """Sum up verdicts; `documents` (one each if None) and `lengths` of (A, B) are parallel to them.
+
+    Raises ValueError where the three differ in length.
+    """
+    ids = list(range(len(verdicts))) if documents is None else list(documents)
+    sizes = [(0, 0)] * len(verdicts) if lengths is None else list(lengths)
+    if not len(verdicts) == len(ids) == len(sizes):
+        raise ValueError(f"{len(verdicts)} verdicts, {len(ids)} documents and {len(sizes)} lengths")
+    judged = [i for i, verdict in enumerate(verdicts) if verdict.preferred is not None]
+    kept = [verdicts[i] for i in judged]
+    wins = np.array([_win(verdict) for verdict in kept])
+    document = _numbered([ids[i] for i in judged])
+    longer = np.array([float(sizes[i][0] - sizes[i][1]) for i in judged])
+    first = np.array([_first(verdict) for verdict in kept])
+    # One draw of documents serves both intervals.
+    (low, high), (first_low, first_high) = _intervals((wins, first), document, resamples, rng)
+    return WinRate(
+        win_rate_a=_mean(wins),
+        low=low,
+        high=high,
+        n=len(kept),
+        n_ties=sum(verdict.preferred == "tie" for verdict in kept),
+        n_failed=len(verdicts) - len(kept),
+        flip_rate=_mean(
+            np.array([v.order_ab != v.order_ba for v in kept if v.order_ab and v.order_ba], float)
+        ),
+        position_bias=_mean(first),
+        position_bias_low=first_low,
+        position_bias_high=first_high,
+        length_bias=_mean(((2 * wins - 1) * np.sign(longer))[longer != 0]),
+        length_controlled_win_rate_a=(
+            math.nan if lengths is None else length_controlled(wins, longer)
+        ),
+    )
+
+
+def length_controlled(wins: Vector, longer: Vector) -> float:
+    """Return A's win rate as it would be if both outputs were always equally long.
+
+    As AlpacaEval 2 does it (arXiv:2404.04475): logit P(A wins) = theta + phi * tanh(d / s) is
+    fitted to `wins` (1, 0, a tie 1/2) by maximum likelihood, where d = `longer` is A's length
+    minus B's and s its standard deviation over the pairs; the value is 1 / (1 + exp(-theta)), with
+    the length term set to 0. Two things differ: there is no term for an instruction's difficulty,
+    which takes many systems on the same instructions to estimate, and no regularisation.
+
+    NaN where the likelihood has no maximum: no pairs, one side of the fit separated from the other
+    by length, or every difference the same and not 0. With no difference at all it is the win rate.
+    """
+    if not longer.any():
+        return _mean(wins)
+    spread = float(longer.std())
+    if spread <= 1e-9 * float(np.abs(longer).max()):
+        return math.nan
+    x = np.tanh(longer / spread)
+    won, lost = x[wins > 0], x[wins < 1]
+    if not (len(won) and len(lost) and won.min() < lost.max() and lost.min() < won.max()):
+        return math.nan
+    theta = float(_logistic(x, wins)[0])
+    return (1 + math.tanh(theta / 2)) / 2
+
+
+def _logistic(x: Vector, y: Vector) -> Vector:
+    """Maximum likelihood of (intercept, slope) by Newton's method with halved steps."""
+    design = np.column_stack([np.ones_like(x), x])
+
+    def loss(weights: Vector) -> float:
+        z = design @ weights
+        return float(np.sum(np.logaddexp(0, z) - y * z))
+
+    weights = np.zeros(2)
+    for _ in range(200):
+        p = (1 + np.tanh(design @ weights / 2)) / 2
+        gradient = design.T @ (p - y)
+        step = np.linalg.lstsq((design.T * (p * (1 - p))) @ design, gradient, rcond=None)[0]
+        now, size = loss(weights), 1.0
+        while loss(weights - size * step) > now and size > 1e-10:
+            size /= 2
+        weights = weights - size * step
+        if np.abs(size * step).max() < 1e-10:
+            break
+    return weights
+
+
+def _win(verdict: Verdict) -> float:
+    return {"A": 1.0, "tie": 0.5, "B": 0.0}[verdict.preferred or "tie"]
+
+
+def _first(verdict: Verdict) -> float:
+    """1 if the place shown first was chosen, -1 if the second, and 0 where both or neither were."""
+    chosen = {"A": 1.0, "B": -1.0, None: 0.0}
+    asked = [chosen[verdict.order_ab], -chosen[verdict.order_ba]]
+    choices = sum(side is not None for side in (verdict.order_ab, verdict.order_ba))
+    return sum(asked) / max(choices, 1)
+
+
+def _mean(values: Vector) -> float:
+    return float(values.mean()) if len(values) else math.nan
+
+
+def _numbered(names: Sequence[Hashable]) -> NDArray[np.intp]:
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.intp)
+
+
+def _intervals(
+    vectors: Sequence[Vector], document: NDArray[np.intp], resamples: int, rng: np.random.Generator
+) -> list[tuple[float, float]]:
+    """95 % percentile intervals of means, from documents drawn with replacement."""
+    n = int(document.max()) + 1 if len(document) else 0
+    if n < 2:
+        return [(math.nan, math.nan)] * len(vectors)
+    sums = np.array([np.bincount(document, vector, n) for vector in vectors])
+    counts = np.bincount(document, minlength=n)
+    means = []
+    rows = max(1, CHUNK // n)
+    for start in range(0, resamples, rows):
+        drawn = rng.integers(n, size=(min(rows, resamples - start), n))
+        means.append(sums[:, drawn].sum(axis=2) / counts[drawn].sum(axis=1))
+    ends = np.quantile(np.concatenate(means, axis=1), [0.025, 0.975], axis=1)
+    return [(float(low), float(high)) for low, high in ends.T]

@@ -1,0 +1,181 @@
+"""Win rates: hand-derived cases, symmetry, and what has no value."""
+
+import math
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.judgement import Choice, Verdict
+from judges.winrate import length_controlled, win_rate
+
+Tallied = Literal["A", "B", "tie"]
+OTHER: dict[str | None, Choice | None] = {"A": "B", "B": "A", None: None}
+
+
+def verdict(ab: Choice | None, ba: Choice | None) -> Verdict:
+    """A verdict from the two choices, each by the output's own letter."""
+    preferred: Tallied = ab if ab is not None and ab == ba else "tie"
+    return Verdict(margin=0.0, preferred=preferred, order_ab=ab, order_ba=ba)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+# Two wins, a loss, and one that takes what stands first: (1 + 1 + 0 + 1/2) / 4 = 5/8.
+FOUR = [verdict("A", "A"), verdict("A", "A"), verdict("B", "B"), verdict("A", "B")]
+
+
+def test_a_tie_is_half_a_win_and_a_failure_is_none() -> None:
+    rate = win_rate([*FOUR, Verdict.failed("no choice")], rng=rng())
+    assert (rate.win_rate_a, rate.n, rate.n_ties, rate.n_failed) == (5 / 8, 4, 1, 1)
+    assert rate.flip_rate == 1 / 4
+    assert rate.low <= 5 / 8 <= rate.high
+
+
+def test_position_bias_is_first_places_minus_second_places() -> None:
+    # The consistent pairs choose each place once; the fourth chooses the first twice: 2 of 8.
+    assert win_rate(FOUR, rng=rng()).position_bias == 2 / 8
+    second = [verdict("B", "A")] * 3
+    assert win_rate(second, rng=rng()).position_bias == -1
+    # Asked in one order only: shown as ba, a choice of B is one of the first place.
+    once = [Verdict(margin=-1, preferred="B", order_ba="B")]
+    assert win_rate(once, rng=rng()).position_bias == 1
+
+
+def test_a_random_order_has_no_flips_to_count() -> None:
+    once = [Verdict(margin=1, preferred="A", order_ab="A")] * 3
+    assert math.isnan(win_rate(once, rng=rng()).flip_rate)
+    assert win_rate(once, rng=rng()).summary()["flip_rate"] is None
+
+
+def test_length_bias_counts_only_pairs_of_unequal_length() -> None:
+    lengths = [(9, 1), (5, 5), (9, 1), (1, 9)]
+    # The longer one wins, (equal), loses, ties.
+    assert win_rate(FOUR, rng=rng(), lengths=lengths).length_bias == 0
+
+
+def test_nothing_judged_leaves_every_figure_undefined_but_the_counts() -> None:
+    rate = win_rate([Verdict.failed("no choice")] * 2, rng=rng())
+    assert (rate.n, rate.n_failed, rate.n_ties) == (0, 2, 0)
+    assert math.isnan(rate.win_rate_a)
+    assert math.isnan(rate.low)
+    assert math.isnan(rate.length_controlled_win_rate_a)
+
+
+def test_the_interval_has_the_width_of_its_documents_not_of_its_pairs() -> None:
+    # 100 documents with four like-minded pairs each are 100 draws: 1.96 * sqrt(1/4 / 100) = .098.
+    pairs = [verdict("A", "A"), verdict("B", "B")] * 50
+    alike = [pair for pair in pairs for _ in range(4)]
+    documents = [i // 4 for i in range(400)]
+    clustered = win_rate(alike, rng=rng(), documents=documents)
+    assert clustered.high - clustered.low == pytest.approx(2 * 0.098, abs=0.02)
+    single = win_rate(alike, rng=rng())
+    assert single.high - single.low == pytest.approx(0.098, abs=0.01)
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    one, two = (win_rate(FOUR, rng=rng()) for _ in range(2))
+    assert (one.low, one.high) == (two.low, two.high)
+
+
+def test_parallel_arguments_of_other_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="4 verdicts, 3 documents"):
+        win_rate(FOUR, rng=rng(), documents=[1, 2, 3])
+
+
+def test_length_control_is_the_saturated_fit_where_lengths_take_two_values() -> None:
+    # Differences +2 and -2 in equal number: s = 2, so x = +t and -t with t = tanh(1). Two points
+    # and two parameters fit exactly: logit(3/4) = theta + phi t, logit(1/2) = theta - phi t, so
+    # theta = log(3) / 2, and 1 / (1 + exp(-theta)) = sqrt(3) / (1 + sqrt(3)).
+    wins = np.array([1, 1, 1, 0, 1, 1, 0, 0], float)
+    longer = np.array([2, 2, 2, 2, -2, -2, -2, -2], float)
+    assert length_controlled(wins, longer) == pytest.approx(3**0.5 / (1 + 3**0.5))
+
+
+def test_a_judge_that_only_likes_length_is_even_once_length_is_controlled() -> None:
+    # P(A wins) = 1 / (1 + exp(-2 tanh(d / s))) exactly, as fractional wins; A is longer mostly.
+    longer = np.array([40, 30, 20, 10, -10], float)
+    wins = 1 / (1 + np.exp(-2 * np.tanh(longer / longer.std())))
+    assert wins.mean() > 0.7
+    assert length_controlled(wins, longer) == pytest.approx(0.5)
+
+
+def test_length_control_matches_scipys_maximum_of_the_likelihood() -> None:
+    from scipy.optimize import minimize
+
+    draw = np.random.default_rng(1)
+    longer = draw.normal(30, 100, 300).round()
+    x = np.tanh(longer / longer.std())
+    wins = (draw.random(300) < 1 / (1 + np.exp(-(0.3 + 1.2 * x)))).astype(float)
+
+    def loss(weights: np.ndarray) -> float:
+        z = weights[0] + weights[1] * x
+        return float(np.sum(np.logaddexp(0, z) - wins * z))
+
+    theta = minimize(loss, [0, 0], tol=1e-12).x[0]
+    assert length_controlled(wins, longer) == pytest.approx(1 / (1 + math.exp(-theta)), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wins", "longer"),
+    [
+        ([1, 1, 1], [1, -2, 3]),  # nobody lost
+        ([1, 1, 0, 0], [3, 2, -1, -2]),  # the longer always wins
+        ([1, 1, 0, 0], [3, 2, 2, -2]),  # apart but for one point
+        ([1, 0, 1], [5, 5, 5]),  # theta and phi say the same
+        ([], []),
+    ],
+)
+def test_length_control_without_a_maximum_is_undefined(
+    wins: list[float], longer: list[float]
+) -> None:
+    assert math.isnan(length_controlled(np.array(wins, float), np.array(longer, float)))
+
+
+def test_equal_lengths_need_no_control() -> None:
+    assert length_controlled(np.array([1, 0.5, 0, 1]), np.zeros(4)) == 5 / 8
+
+
+choices = st.sampled_from(["A", "B", None])
+
+
+@given(
+    rows=st.lists(
+        st.tuples(choices, choices, st.integers(0, 50), st.integers(0, 50), st.integers(0, 3)),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_swapping_the_sides_mirrors_every_figure(
+    rows: list[tuple[Choice | None, Choice | None, int, int, int]],
+) -> None:
+    documents = [row[4] for row in rows]
+    there = win_rate(
+        [verdict(ab, ba) for ab, ba, *_ in rows],
+        rng=rng(),
+        documents=documents,
+        lengths=[(a, b) for _, _, a, b, _ in rows],
+        resamples=50,
+    )
+    back = win_rate(
+        # What was shown first as A is B now, and what was asked as ab is ba.
+        [verdict(OTHER[ba], OTHER[ab]) for ab, ba, *_ in rows],
+        rng=rng(),
+        documents=documents,
+        lengths=[(b, a) for _, _, a, b, _ in rows],
+        resamples=50,
+    )
+    near = {"abs": 1e-6, "nan_ok": True}
+    assert there.win_rate_a == pytest.approx(1 - back.win_rate_a, **near)
+    assert there.low == pytest.approx(1 - back.high, **near)
+    assert there.length_controlled_win_rate_a == pytest.approx(
+        1 - back.length_controlled_win_rate_a, **near
+    )
+    assert there.position_bias == pytest.approx(back.position_bias, **near)
+    assert there.length_bias == pytest.approx(back.length_bias, **near)
+    assert there.flip_rate == pytest.approx(back.flip_rate, **near)
+    assert (there.n, there.n_ties) == (back.n, back.n_ties)
