@@ -1,6 +1,6 @@
 """Scores candidates on items: each is asked for once, and counted against the budget."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ class Scored:
 
     score: float
     comment: str = ""
+    failure: str | None = None
 
 
 # Judges the items with the prompt, in order.
@@ -78,10 +79,11 @@ class Bench:
         known = self._scored.get(candidate.id, {})
         return {name: scored.comment for name, scored in known.items() if scored.comment}
 
+    def failures(self, candidate: Candidate) -> dict[str, str]:
+        known = self._scored.get(candidate.id, {})
+        return {name: scored.failure for name, scored in known.items() if scored.failure}
+
     def known(self, candidate: Candidate, items: Items) -> Items:
         """Those of the items that the candidate has been scored on."""
         known = self._scored.get(candidate.id, {})
         return Items(tuple(item for item in items.items if item.id in known))
-
-    def tried(self) -> Iterator[str]:
-        return iter(self._scored)

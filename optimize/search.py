@@ -192,6 +192,31 @@ class RankSearch:
         )
 
 
+def search(
+    optimizer: str,
+    *,
+    bench: Bench,
+    propose: Propose,
+    train: Items,
+    dev: Items,
+    level: Level,
+    seed: int,
+    record: Callable[[Record], None],
+) -> Found:
+    """Search with the optimizer of that name; ValueError where there is none."""
+    if optimizer != "rank":
+        raise ValueError(f"{optimizer}: not one of the optimizers")
+    return RankSearch(
+        bench=bench,
+        propose=propose,
+        train=train,
+        dev=dev,
+        level=level,
+        plan=Plan(seed=seed),
+        record=record,
+    ).run()
+
+
 def unshown_systems(train: Items, seed: int) -> frozenset[str]:
     """A quarter of the systems is never shown, so that dev can tell whether a gain carries over."""
     systems = train.systems

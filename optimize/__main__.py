@@ -1,0 +1,33 @@
+"""python -m optimize: tune a judge against human labels."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def hidden(packages: tuple[str, ...] = ("judges", "data")) -> str | None:
+    """Say which of our packages a user's own module hides; None if all are ours."""
+    home = Path(__file__).resolve().parents[1]
+    for name in packages:
+        spec = find_spec(name)
+        origin = Path(spec.origin).resolve() if spec and spec.origin else None
+        if origin != home / name / "__init__.py":
+            return (
+                f"{origin or name} hides this project's own package {name!r}: rename it, "
+                "or start the command from another folder"
+            )
+    return None
+
+
+def main() -> int:
+    """Exit code: 0 done, 1 failed with one line, 2 wrong usage, 130 interrupted."""
+    if wrong := hidden():
+        sys.stderr.write(f"python -m optimize: {wrong}\n")
+        return 1
+    from optimize.command import command
+
+    return command(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""The two models of a run, judge and proposer, each with its journal, on one budget."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from judges.judge import Judge
+from judges.judgement import Verdict
+from judges.ledger import Ledger
+from judges.prompt import Prompt
+from judges.runner import Ask, Runner
+from judges.sampling import SamplingPlan, default_plan
+from optimize import proposals
+from optimize.bench import JudgeItems, Scored
+from optimize.entrants import History, Propose
+from optimize.items import Item
+from optimize.run_folder import PROPOSALS, REPLIES
+from optimize.settings import Settings
+
+Step = Callable[[bool], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What answers: the runner that judges, the one that proposes, and the plan for a score."""
+
+    judge: Runner
+    proposer: Runner
+    plan: SamplingPlan
+
+    def calls_per_item(self, judge: Judge) -> int:
+        each = self.plan.samples if not self.judge.model.native_n else 1
+        return 2 * each if judge.kind == "pairwise" else each
+
+    def cost(self) -> float | None:
+        """Dollars spent by this process; None where a price is unknown."""
+        costs = [self.judge.ledger.cost, self.proposer.ledger.cost]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+
+@contextmanager
+def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
+    """Open both, and close them whatever happens."""
+    from judges.journal import Journal
+    from judges.models import open_model
+    from judges.prices import find_price
+
+    with ExitStack() as stack:
+        ledger = Ledger(max_cost=settings.max_cost, price=find_price(settings.lm))
+        replies = stack.enter_context(Journal(folder / REPLIES))
+        model = open_model(settings.lm, api_base=settings.api_base)
+        judge = stack.enter_context(
+            Runner(model, journal=replies, ledger=ledger, concurrency=settings.concurrency)
+        )
+        name = settings.proposer_lm or settings.lm
+        proposed = stack.enter_context(Journal(folder / PROPOSALS))
+        # An endpoint given for the judge is the proposer's too, unless that is another model.
+        base = settings.api_base if settings.proposer_lm in (None, settings.lm) else None
+        other = open_model(name, api_base=base)
+        proposer = stack.enter_context(
+            Runner(
+                other,
+                journal=proposed,
+                ledger=ledger.sharing(find_price(name)),
+                concurrency=settings.concurrency,
+            )
+        )
+        yield Asked(judge=judge, proposer=proposer, plan=_plan(settings, judge))
+
+
+def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
+    if settings.weighted:
+        return SamplingPlan(kind="weighted", temperature=settings.temperature or 0.0)
+    if settings.samples is not None:
+        warm = 1.0 if settings.temperature is None else settings.temperature
+        return SamplingPlan(kind="mean", samples=settings.samples, temperature=warm)
+    if settings.temperature is not None:
+        return SamplingPlan(kind="one", temperature=settings.temperature)
+    return default_plan(judge.model)
+
+
+def judging(judge: Judge, asked: Asked, seed: int, step: Step) -> JudgeItems:
+    """How the bench has items judged: with a candidate's prompt in the judge's place."""
+
+    def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[Scored]:
+        candidate = Judge(subject=judge.subject, prompt=prompt, plan=asked.plan, lm=judge.lm)
+        rows = (item.texts for item in items)
+        for said in candidate.judge_rows(rows, asked.judge, seed=seed):
+            step(said.failure is not None)
+            if isinstance(said, Verdict):
+                score, comment = said.margin, said.comparison
+            else:
+                score, comment = said.score, said.rationale
+            yield Scored(score=score, comment=comment or "", failure=said.failure)
+
+    return judge_items
+
+
+def proposing(judge: Judge, asked: Asked, seed: int) -> Propose:
+    """How the search has instructions proposed; None where no reply could be read."""
+    task = proposals.describe(judge.prompt)
+
+    def propose(
+        current: str, mistakes: Sequence[str], history: History, number: int
+    ) -> Sequence[str | None]:
+        asks = []
+        for draw, lines in enumerate(mistakes):
+            texts = proposals.proposal_texts(task, current, lines, history)
+            sampling = proposals.sampling(seed * 10_000 + number * 100 + draw)
+            asks.append(Ask(proposals.PROPOSER.messages(texts), sampling, proposals.accept))
+        return [
+            str(answer.parsed[0]) if answer.parsed else None for answer in asked.proposer.run(asks)
+        ]
+
+    return propose

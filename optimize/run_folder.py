@@ -1,0 +1,125 @@
+"""The run folder: a fresh one, or one to resume; never one that holds another run."""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+CONFIG = "config.json"
+SPLITS = "splits.json"
+REPLIES = "replies.jsonl"
+PROPOSALS = "proposals.jsonl"
+TRIALS = "trials.jsonl"
+JUDGE = "judge.json"
+SUMMARY = "summary.json"
+REPORT = "report.html"
+RUNS = Path("runs")
+
+
+class RunFolderError(Exception):
+    """The folder cannot be used; the message says why and what to do."""
+
+
+def open_fresh(out: str | None, name: str) -> Path:
+    """Make the folder: `out`, or the next free runs/NAME-001; refused where it holds a run."""
+    if out is None:
+        return _next(name)
+    folder = Path(out)
+    if folder.is_dir() and any((folder / file).exists() for file in (CONFIG, TRIALS, JUDGE)):
+        raise RunFolderError(
+            f"{folder} holds a run already: add --resume to go on with it, or name another --out"
+        )
+    _make(folder)
+    return folder
+
+
+def find_started(out: str | None, name: str) -> Path:
+    """The folder to resume: `out`, or the newest runs/NAME-001."""
+    folders = [Path(out)] if out else sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"))
+    started = [folder for folder in folders if (folder / CONFIG).is_file()]
+    if not started:
+        where = out or f"{RUNS}/{name}-..."
+        raise RunFolderError(f"{where}: no run to resume; start one without --resume")
+    return started[-1]
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    try:
+        read = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        settings = read["settings"]
+        if not isinstance(settings, dict):
+            raise TypeError("settings")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunFolderError(f"{folder / CONFIG}: not a run's configuration ({error})") from error
+    return settings
+
+
+def begin(folder: Path, settings: Mapping[str, Any], split: Mapping[str, Any]) -> None:
+    """Write what a run was told and how its labels are split, before anything is asked."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    write_json(folder / SPLITS, split)
+    write_json(folder / CONFIG, {"started": now, "settings": settings})
+
+
+def clear_unanswered(folder: Path) -> None:
+    """Take away what a run left that got no reply; one with replies stays, to be resumed."""
+    replies = folder / REPLIES
+    if replies.exists() and replies.stat().st_size:
+        return
+    for name in (CONFIG, SPLITS, TRIALS, REPLIES, PROPOSALS):
+        (folder / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        # Something of the user's own is in it.
+        folder.rmdir()
+
+
+def started(folder: Path) -> str:
+    """When the run was begun, which resuming does not change."""
+    return str(json.loads((folder / CONFIG).read_text(encoding="utf-8"))["started"])
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write whole or not at all, so that a kill leaves the old file or the new one."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    write_text(path, text)
+
+
+def write_text(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def _next(name: str) -> Path:
+    number = 1
+    taken = [folder.name.removeprefix(f"{name}-") for folder in RUNS.glob(f"{name}-*")]
+    number += max((int(tail) for tail in taken if tail.isdecimal()), default=0)
+    while True:
+        folder = RUNS / f"{name}-{number:03d}"
+        try:
+            _make(folder, fresh=True)
+        except FileExistsError:
+            # Another run started at the same moment.
+            number += 1
+            continue
+        return folder
+
+
+def _make(folder: Path, *, fresh: bool = False) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=not fresh)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except FileExistsError:
+        if fresh:
+            raise
+        raise RunFolderError(f"{folder}: is a file, not a folder; name another --out") from None
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise RunFolderError(
+            f"{folder}: cannot be written to ({reason}); name another --out"
+        ) from error

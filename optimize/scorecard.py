@@ -1,0 +1,72 @@
+"""A run's result on one screen: eighty columns, every figure with its interval and counts."""
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+WIDTH = 80
+SPLITS = (("dev", "dev"), ("test", "test"), ("test_unseen_systems", "unseen systems"))
+SYMBOL = {"spearman": "rho", "pearson": "r", "kendall": "tau-b"}
+
+
+def scorecard(summary: Mapping[str, Any], folder: str) -> str:
+    """The lines for stdout."""
+    data = summary["data"]
+    systems = f"{data['n_systems']} systems, " if data["n_systems"] else ""
+    lines = [
+        f"{summary['dimension']} judged by {summary['lm']}, {summary['optimizer']} search, "
+        f"seed {summary['seed']}",
+        f"{data['name']}: {data['n_documents']} documents, {systems}{data['n_outputs']} outputs",
+        "",
+        f"{summary['level']}-level rho" + f"{'seed':>10}{'tuned':>27}",
+    ]
+    lines += [line for name, said in SPLITS if (line := _row(summary, name, said))]
+    lines += ["", *_gain(summary)]
+    lines += textwrap.wrap(summary["why"], WIDTH)
+    cost = summary["cost_usd"]
+    price = "cost unknown" if cost is None else "free" if cost == 0 else f"${cost:.4f}"
+    lines += [
+        "",
+        f"{summary['lm_calls']:,} judge calls, {summary['proposer_calls']:,} proposals, {price}, "
+        f"{summary['seconds']:.0f} s",
+        folder,
+    ]
+    return "\n".join(lines)
+
+
+def _row(summary: Mapping[str, Any], split: str, said: str) -> str | None:
+    seed, tuned = summary["seed_judge"][split], summary["tuned_judge"][split]
+    if seed is None or tuned is None:
+        return None
+    counts = f"n={seed['n_documents']}"
+    without = [
+        f"{max(seed[name], tuned[name])} {word}"
+        for name, word in (("n_undefined", "undefined"), ("n_failed", "failed"))
+        if max(seed[name], tuned[name])
+    ]
+    line = f"{said:<15}{_figure(seed):<24} {_figure(tuned):<24} {counts}"
+    return line + (f" ({', '.join(without)})" if without else "")
+
+
+def _figure(cell: Mapping[str, Any]) -> str:
+    if cell["value"] is None:
+        return "undefined"
+    return f"{cell['value']:.3f} {_between(cell)}"
+
+
+def _between(cell: Mapping[str, Any]) -> str:
+    if cell["low"] is None:
+        return "[no interval]"
+    return f"[{cell['low']:.3f}, {cell['high']:.3f}]"
+
+
+def _gain(summary: Mapping[str, Any]) -> list[str]:
+    gain = summary["gain"]["test"]
+    if gain["value"] is None:
+        return ["gain on test undefined"]
+    told = [f"gain on test {gain['value']:+.3f} {_between(gain)}"]
+    for judge, name in (("seed_judge", "seed"), ("tuned_judge", "tuned")):
+        share = summary.get("accuracy", {}).get(judge)
+        if share is not None:
+            told.append(f"{name} accuracy on test {share:.3f}")
+    return ["; ".join(told) + f"; shipped: {summary['shipped']}"]
