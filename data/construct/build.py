@@ -12,7 +12,6 @@ from data.construct.rate import ratings
 from data.construct.systems import SYSTEMS
 
 SEED = 20
-PAIRS_A_DOCUMENT = 2
 Row = dict[str, object]
 
 
@@ -50,7 +49,7 @@ def pair_rows(sources: Iterable[Source]) -> list[Row]:
 
 def _pairs(source: Source, summaries: Mapping[str, Summary]) -> Iterable[Row]:
     rng = random.Random(f"{SEED}/{source.id}/pairs")
-    for a, b in choose(source, summaries, PAIRS_A_DOCUMENT, rng):
+    for a, b in choose(source, summaries, rng):
         cast = votes(source, summaries[a], summaries[b])
         yield {
             "id": f"{source.id}/{a}-{b}",

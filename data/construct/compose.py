@@ -68,7 +68,7 @@ def _tell(source: Source, profile: Profile, rng: random.Random) -> list[Sentence
     n_points = max(rng.choice(profile.points), 0 if told else 1)
     for i in sorted(_choose(left, n_points, profile.lean, rng)):
         point = source.points[i]
-        follows = bool(told) and i - 1 in told[-1].covers
+        follows = bool(told) and told[-1].covers == (i - 1,)
         linked = follows and point.linked != point.says and rng.random() < profile.linked
         words = point.linked if linked else point.says
         told.append(Sentence(text=words, role="told", covers=(i,), linked=linked))

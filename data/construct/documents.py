@@ -51,7 +51,8 @@ class Source:
     @property
     def sentences(self) -> list[str]:
         """The document's sentences and headings, in order."""
-        return [part.strip() for part in SENTENCE_END.split(self.document) if part.strip()]
+        parts = SENTENCE_END.split(self.document)
+        return [part.strip().removeprefix("- ") for part in parts if part.strip()]
 
     def covered(self, sentence: str) -> tuple[int, ...]:
         """The points that are drawn from this sentence of the document."""

@@ -15,6 +15,8 @@ Vote = Literal["A", "B", "tie"]
 COST = (0.05, 0.1, 0.2)
 # Nearer than this, a voter cannot tell two summaries apart.
 INDIFFERENT = 0.06
+# Pairs further apart than this are not asked about.
+OBVIOUS = 0.4
 
 
 def value(source: Source, summary: Summary, cost: float) -> float:
@@ -35,22 +37,35 @@ def preferred(cast: tuple[Vote, ...]) -> Vote:
 
 
 def choose(
-    source: Source, summaries: Mapping[str, Summary], n_pairs: int, rng: random.Random
+    source: Source, summaries: Mapping[str, Summary], rng: random.Random
 ) -> list[tuple[str, str]]:
-    """Names of `n_pairs` pairs of systems, all different; the better one's place is left to chance.
+    """Two pairs of systems, each pair as A and B.
 
-    Half of the time it is the longer summary that loses, so that length tells a judge nothing.
+    Once the better summary is the longer one and once the shorter, once it is A and once B, so
+    that neither length nor place tells a judge anything; a tie may take the place of either.
     """
-    every = [rng.sample(pair, 2) for pair in combinations(sorted(summaries), 2)]
-    rng.shuffle(every)
+    rest = [rng.sample(pair, 2) for pair in combinations(sorted(summaries), 2)]
+    rng.shuffle(rest)
+    better = rng.sample(["A", "B"], 2)
     chosen: list[tuple[str, str]] = []
-    for a, b in every:
-        vote = preferred(votes(source, summaries[a], summaries[b]))
-        longer = "A" if _n_words(summaries[a]) > _n_words(summaries[b]) else "B"
-        wanted = len(chosen) % 2 == 0
-        if len(chosen) < n_pairs and (vote == "tie" or (vote == longer) == wanted):
-            chosen.append((a, b))
+    for longer_wins, place in zip((True, False), better, strict=True):
+        for pair in rest:
+            by_length = sorted(pair, key=lambda system: _n_words(summaries[system]))
+            loser, winner = by_length if longer_wins else reversed(by_length)
+            a, b = (winner, loser) if place == "A" else (loser, winner)
+            if _worth_asking(source, summaries[a], summaries[b], place):
+                chosen.append((a, b))
+                rest.remove(pair)
+                break
     return chosen
+
+
+def _worth_asking(source: Source, summary_a: Summary, summary_b: Summary, place: str) -> bool:
+    """Whether the one at `place` is preferred, or neither, and not by so much as to be obvious."""
+    moderate = COST[1]
+    gap = value(source, summary_a, moderate) - value(source, summary_b, moderate)
+    vote = preferred(votes(source, summary_a, summary_b))
+    return vote in (place, "tie") and abs(gap) <= OBVIOUS
 
 
 def _n_words(summary: Summary) -> int:

@@ -95,7 +95,7 @@ def n_dangling(summary: Summary) -> int:
     """Continuations that do not follow what they continue."""
     orphans = bool(summary[0].linked)
     return orphans + sum(
-        after.linked and after.covers[0] - 1 not in before.covers
+        after.linked and before.covers != (after.covers[0] - 1,)
         for before, after in pairwise(summary)
     )
 
