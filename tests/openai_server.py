@@ -1,0 +1,408 @@
+"""A local OpenAI-compatible server with a scripted judge, faults on order and a log: a plugin.
+
+Tests use the fixture `openai_server`; `python tests/openai_server.py --port 8000` serves by hand.
+Every request is checked against the official openai package's types.
+"""
+
+import argparse
+import asyncio
+import json
+import math
+import re
+import threading
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+import pytest
+from aiohttp import web
+
+Body = dict[str, Any]
+OUTPUT = re.compile(r"^- (\w+)(?: \(([^)]*?)\))?: ", re.MULTILINE)
+FAULTS = ("429", "500", "503", "drop", "hang", "malformed", "empty", "garbage")
+HANG = 3600.0
+
+
+def place(text: str) -> float:
+    """Map a prompt to a number in [0, 1), always the same: the default judge's opinion."""
+    return zlib.crc32(text.encode()) / 2**32
+
+
+def follow(body: Body, opinion: Callable[[str], float] = place) -> str:
+    """Reply as judges.prompt asks: every field it lists, choices by the opinion of the texts."""
+    system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
+    listed = OUTPUT.findall(system.partition("You write:")[2].partition("Your task:")[0])
+    values = {}
+    for name, allowed in listed or [("rating", "1, 2, 3, 4 or 5")]:
+        choices = re.split(r", | or ", allowed) if allowed else ["It is what it is."]
+        values[name] = choices[min(int(opinion(last) * len(choices)), len(choices) - 1)]
+    if len(values) == 1:
+        return next(iter(values.values()))
+    blocks = [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()]
+    return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One request: what was asked, what was done about it, and whether it was answered well."""
+
+    path: str
+    body: Body
+    headers: Mapping[str, str]
+    done: str
+    at: float
+
+    @property
+    def answered(self) -> bool:
+        return self.done == "answered"
+
+    @property
+    def asked(self) -> str:
+        """What makes two requests the same."""
+        return json.dumps(self.body, sort_keys=True)
+
+
+@dataclass
+class OpenAIServer:
+    """What the server does, open to change at any time, and what it saw.
+
+    `judge` turns a request's body into a reply (or one for each of n), `fault` names one of FAULTS,
+    or None, for the number of a request and its body. `key`, if set, is the only one accepted; a
+    refusal repeats the key it was shown, as careless servers do. `heeds_n` False: one choice always.
+    """
+
+    judge: Callable[[Body], str | Sequence[str]] = follow
+    fault: Callable[[int, Body], str | None] = lambda number, body: None
+    latency: float = 0.0
+    retry_after: str | None = None
+    key: str | None = None
+    heeds_n: bool = True
+    models: tuple[str, ...] = ("judge-1",)
+    log: list[Seen] = field(default_factory=list)
+    invalid: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    batches: dict[str, Body] = field(default_factory=dict)
+    batch_delay: int = 0
+    url: str = ""
+    most_at_once: int = 0
+    _at_once: int = 0
+
+    @property
+    def n_answered(self) -> Counter[str]:
+        """How often each distinct request was answered well."""
+        return Counter(seen.asked for seen in self.log if seen.answered)
+
+    def app(self) -> web.Application:
+        app = web.Application(client_max_size=1 << 28)
+        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/v1/files", self._upload)
+        app.router.add_get("/v1/files/{id}/content", self._download)
+        app.router.add_post("/v1/batches", self._submit)
+        app.router.add_get("/v1/batches/{id}", self._batch)
+        return app
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            done, response = await self._answer(request, body)
+        finally:
+            self._at_once -= 1
+        self._note(request, body, done)
+        return response
+
+    async def _answer(self, request: web.Request, body: Body) -> tuple[str, web.StreamResponse]:
+        refused = self._refusal(request, body)
+        if refused is not None:
+            return str(refused.status), refused
+        fault = self.fault(len(self.log), body)
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        if fault is not None:
+            if fault == "hang":
+                self._note(request, body, fault)
+                await asyncio.sleep(HANG)
+            return fault, self._faulty(fault, request, body)
+        return "answered", web.json_response(completion(body, self._texts(body)))
+
+    def _texts(self, body: Body) -> Sequence[str]:
+        said = self.judge(body)
+        n = (body.get("n") or 1) if self.heeds_n else 1
+        return [said] * n if isinstance(said, str) else list(said)[:n]
+
+    def _refusal(self, request: web.Request, body: Body) -> web.Response | None:
+        shown = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if self.key is not None and shown != self.key:
+            return error(401, f"Incorrect API key provided: {shown}.", "invalid_api_key")
+        wrong = complaints(body)
+        if wrong:
+            self.invalid.extend(wrong)
+            return error(400, "; ".join(wrong), "invalid_request")
+        if body["model"] not in self.models:
+            return error(404, f"The model `{body['model']}` does not exist", "model_not_found")
+        return None
+
+    def _faulty(self, fault: str, request: web.Request, body: Body) -> web.StreamResponse:
+        if fault == "drop":
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        if fault == "malformed":
+            whole = json.dumps(completion(body, self._texts(body)))
+            return web.Response(text=whole[: len(whole) // 2], content_type="application/json")
+        if fault in {"empty", "garbage"}:
+            text = "" if fault == "empty" else "I would rather talk about the weather."
+            return web.json_response(completion(body, [text]))
+        return error(int(fault), "Try again later.", "faulty", self.retry_after)
+
+    def _note(self, request: web.Request, body: Body, done: str) -> None:
+        at = asyncio.get_running_loop().time()
+        self.log.append(Seen(request.path, body, dict(request.headers), done, at))
+
+    async def _models(self, request: web.Request) -> web.Response:
+        data = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "tests"}
+            for name in self.models
+        ]
+        return web.json_response({"object": "list", "data": data})
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        part = form["file"]
+        assert isinstance(part, web.FileField)
+        return web.json_response(self._keep(part.file.read(), str(form["purpose"])))
+
+    def _keep(self, content: bytes, purpose: str) -> Body:
+        name = f"file-{len(self.files)}"
+        self.files[name] = content
+        return {
+            "id": name,
+            "object": "file",
+            "bytes": len(content),
+            "created_at": 0,
+            "filename": f"{name}.jsonl",
+            "purpose": purpose,
+            "status": "processed",
+        }
+
+    async def _download(self, request: web.Request) -> web.Response:
+        content = self.files.get(request.match_info["id"])
+        if content is None:
+            return error(404, "No such file", "not_found")
+        return web.Response(body=content)
+
+    async def _submit(self, request: web.Request) -> web.Response:
+        asked = json.loads(await request.read())
+        name = f"batch_{len(self.batches)}"
+        self.batches[name] = {
+            "id": name,
+            "object": "batch",
+            "endpoint": asked["endpoint"],
+            "input_file_id": asked["input_file_id"],
+            "completion_window": asked["completion_window"],
+            "metadata": asked.get("metadata"),
+            "created_at": 0,
+            "status": "validating",
+            "looked": 0,
+        }
+        return web.json_response(self.batches[name])
+
+    async def _batch(self, request: web.Request) -> web.Response:
+        batch = self.batches.get(request.match_info["id"])
+        if batch is None:
+            return error(404, "No such batch", "not_found")
+        batch["looked"] += 1
+        if batch["looked"] > self.batch_delay and batch["status"] != "completed":
+            self._complete(batch)
+        elif batch["status"] == "validating":
+            batch["status"] = "in_progress"
+        return web.json_response(batch)
+
+    def _complete(self, batch: Body) -> None:
+        """Answer a batch's lines in the reverse order; those with a fault go to the error file."""
+        good, bad = [], []
+        lines = self.files[batch["input_file_id"]].decode().splitlines()
+        for number, line in enumerate(reversed(lines)):
+            asked = json.loads(line)
+            body = asked["body"]
+            self.invalid.extend(complaints(body))
+            fault = self.fault(number, body)
+            status = 500 if fault else 200
+            answer = (
+                {"error": {"message": "faulty"}} if fault else completion(body, self._texts(body))
+            )
+            if fault == "drop":
+                continue
+            (bad if fault else good).append(
+                {
+                    "id": f"line-{number}",
+                    "custom_id": asked["custom_id"],
+                    "response": {"status_code": status, "request_id": "r", "body": answer},
+                    "error": None,
+                }
+            )
+        batch["status"] = "completed"
+        batch["request_counts"] = {
+            "total": len(lines),
+            "completed": len(good),
+            "failed": len(lines) - len(good),
+        }
+        for name, rows in (("output_file_id", good), ("error_file_id", bad)):
+            if rows:
+                content = "\n".join(map(json.dumps, rows)).encode()
+                batch[name] = self._keep(content, "batch_output")["id"]
+
+
+def completion(body: Body, texts: Sequence[str]) -> Body:
+    """Build the official answer to a request."""
+    return {
+        "id": "chatcmpl-0",
+        "object": "chat.completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": [choice(body, index, text) for index, text in enumerate(texts)],
+        "usage": usage(body, texts),
+    }
+
+
+def choice(body: Body, index: int, text: str) -> Body:
+    logprobs = {"content": tokens(text, body), "refusal": None} if body.get("logprobs") else None
+    return {
+        "index": index,
+        "message": {"role": "assistant", "content": text, "refusal": None},
+        "finish_reason": "stop",
+        "logprobs": logprobs,
+    }
+
+
+def tokens(text: str, body: Body) -> list[Body]:
+    """Split into words; a number spreads half of its probability over its neighbours."""
+    listed = []
+    for word in re.findall(r"\s*\S+", text):
+        top = {word: 0.5} if word.strip().isdigit() else {word: 1.0}
+        if word.strip().isdigit():
+            number = int(word)
+            top |= {str(number - 1): 0.25, str(number + 1): 0.25}
+        rows = [{"token": t, "logprob": math.log(p), "bytes": None} for t, p in top.items()]
+        listed.append({**rows[0], "top_logprobs": rows[: body.get("top_logprobs", 0)]})
+    return listed
+
+
+def usage(body: Body, texts: Sequence[str]) -> Body:
+    tokens_in = sum(len(message["content"]) for message in body["messages"]) // 4
+    tokens_out = sum(len(text.split()) for text in texts)
+    return {
+        "prompt_tokens": tokens_in,
+        "completion_tokens": tokens_out,
+        "total_tokens": tokens_in + tokens_out,
+    }
+
+
+def error(status: int, message: str, code: str, retry_after: str | None = None) -> web.Response:
+    body = {"error": {"message": message, "type": code, "code": code, "param": None}}
+    headers = {"Retry-After": retry_after} if retry_after else {}
+    return web.json_response(body, status=status, headers=headers)
+
+
+def complaints(body: Body) -> list[str]:
+    """Check a request against the official package's types; extra fields count as wrong."""
+    params, known = _params()
+    unknown = [f"unknown field {name!r}" for name in body if name not in known]
+    try:
+        params.validate_python(body)
+    except ValueError as wrong:
+        unknown.append(str(wrong))
+    return unknown
+
+
+_CHECKER: list[Any] = []
+
+
+def _params() -> tuple[Any, set[str]]:
+    if not _CHECKER:
+        from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+        from pydantic import TypeAdapter
+
+        hints = get_type_hints(CompletionCreateParamsNonStreaming)
+        _CHECKER.extend((TypeAdapter(CompletionCreateParamsNonStreaming), set(hints)))
+    return _CHECKER[0], _CHECKER[1]
+
+
+def some_faults(
+    share: float, kinds: Sequence[str] = FAULTS, *, once: bool = True
+) -> Callable[[int, Body], str | None]:
+    """Spoil a share of the requests, chosen by their text and seed; if `once`, the first time."""
+    met: set[str] = set()
+
+    def fault(number: int, body: Body) -> str | None:
+        asked = json.dumps(body, sort_keys=True)
+        chance = zlib.crc32(b"fault" + asked.encode()) / 2**32
+        if chance >= share or (once and asked in met):
+            return None
+        met.add(asked)
+        return kinds[int(chance / share * len(kinds))]
+
+    return fault
+
+
+class Serving:
+    """Runs a server on a free port of 127.0.0.1, in a thread with its own event loop."""
+
+    def __init__(self, server: OpenAIServer, port: int = 0) -> None:
+        self._server = server
+        self._port = port
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=0.1)
+
+    def __enter__(self) -> OpenAIServer:
+        _params()
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
+        return self._server
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _open(self) -> None:
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, backlog=1024)
+        await site.start()
+        port = self._runner.addresses[0][1]
+        self._server.url = f"http://127.0.0.1:{port}/v1"
+
+
+@pytest.fixture
+def openai_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+    """A server of the model `judge-1`; OPENAI_BASE_URL and OPENAI_API_KEY point to it.
+
+    The test fails if any request did not conform to the official types.
+    """
+    with Serving(OpenAIServer()) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-local-test-key-0123456789")
+        yield server
+    assert not server.invalid, server.invalid
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds before every answer")
+    parser.add_argument("--faults", type=float, default=0.0, help="share of requests to spoil")
+    given = parser.parse_args()
+    server = OpenAIServer(latency=given.latency, fault=some_faults(given.faults or 1e-12))
+    with Serving(server, given.port):
+        print(server.url, flush=True)
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

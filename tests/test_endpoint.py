@@ -1,0 +1,264 @@
+"""The endpoint model against a real HTTP server: format, faults, and where the key must not go."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from openai_server import Body, OpenAIServer, error
+
+from judges.models import (
+    Completion,
+    LastingError,
+    ModelError,
+    PassingError,
+    RefusedError,
+    Sampling,
+    open_model,
+)
+from judges.models.endpoint import EndpointModel, chat_url, without_secrets
+from judges.models.protocol import Message, ThrottledError, UnreachableError
+from judges.models.wire import Dialect, read_completion, redact, seconds
+
+ASKED: list[Message] = [{"role": "user", "content": "Rate it from 1 to 5."}]
+KEY = "sk-planted-0123456789abcdef"
+
+
+def complete(sampling: Sampling | None = None, **settings: Any) -> Completion:
+    async def once() -> Completion:
+        model = open_model("openai/judge-1", **settings)
+        try:
+            return await model.complete(ASKED, sampling or Sampling())
+        finally:
+            await model.close()
+
+    return asyncio.run(once())
+
+
+def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server: OpenAIServer) -> None:
+    openai_server.judge = lambda body: "4"
+    answer = complete(Sampling(top_logprobs=3))
+    assert answer.replies[0].text == "4"
+    assert answer.replies[0].finish_reason == "stop"
+    # The server's 4 has probability 1/2, its neighbours 1/4 each.
+    assert answer.replies[0].tokens[0].top == pytest.approx(
+        {"4": -0.6931, "3": -1.3863, "5": -1.3863}, abs=1e-4
+    )
+    assert (answer.tokens_in, answer.tokens_out, answer.model) == (5, 1, "judge-1")
+
+
+def test_twenty_samples_are_one_request(openai_server: OpenAIServer) -> None:
+    openai_server.judge = lambda body: [str(1 + i % 5) for i in range(20)]
+    answer = complete(Sampling(n=20, temperature=2.0, seed=7))
+    assert [reply.text for reply in answer.replies] == [str(1 + i % 5) for i in range(20)]
+    (seen,) = openai_server.log
+    assert seen.body | {"messages": None} == {
+        "model": "judge-1",
+        "messages": None,
+        "max_tokens": 512,
+        "temperature": 2.0,
+        "seed": 7,
+        "n": 20,
+    }
+
+
+def test_the_key_goes_into_the_header_and_not_into_the_body(openai_server: OpenAIServer) -> None:
+    complete()
+    (seen,) = openai_server.log
+    assert seen.headers["Authorization"] == "Bearer sk-local-test-key-0123456789"
+    assert "sk-local" not in seen.asked
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("429", ThrottledError),
+        ("500", PassingError),
+        ("503", PassingError),
+        ("drop", PassingError),
+        ("malformed", PassingError),
+        ("empty", PassingError),
+        ("hang", PassingError),
+    ],
+)
+def test_what_may_pass_is_a_passing_error(
+    openai_server: OpenAIServer, fault: str, kind: type[ModelError]
+) -> None:
+    openai_server.fault = lambda number, body: fault
+    with pytest.raises(kind):
+        complete(timeout=0.3)
+
+
+def test_the_servers_wish_to_wait_is_passed_on(openai_server: OpenAIServer) -> None:
+    openai_server.fault = lambda number, body: "429"
+    openai_server.retry_after = "2.5"
+    with pytest.raises(ThrottledError) as caught:
+        complete()
+    assert caught.value.retry_after == 2.5
+
+
+def test_a_refused_key_is_lasting_and_told_in_one_line_without_it(
+    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    openai_server.key = "another"
+    with pytest.raises(LastingError) as caught:
+        complete()
+    message = str(caught.value)
+    assert "OPENAI_API_KEY" in message
+    assert "401" in message
+    assert "\n" not in message
+    assert KEY not in message
+
+
+def test_an_unknown_model_is_lasting_and_named(openai_server: OpenAIServer) -> None:
+    openai_server.models = ()
+    with pytest.raises(LastingError, match="404 .* no model 'judge-1'"):
+        complete()
+
+
+def test_nobody_listening_is_unreachable() -> None:
+    with pytest.raises(UnreachableError, match=r"no connection to http://127\.0\.0\.1:9/v1"):
+        complete(api_base="http://127.0.0.1:9/v1")
+
+
+def test_no_key_for_openai_itself_is_said_before_any_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(LastingError, match="OPENAI_API_KEY is not set"):
+        open_model("openai/gpt-4.1-mini")
+
+
+def answering(status: int, message: str, code: str) -> Callable[[Body], Any]:
+    return lambda body: error(status, message, code)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "kind"),
+    [
+        (400, "context_length_exceeded", "Too long.", RefusedError),
+        (400, "", "This model's maximum context length is 8192 tokens.", RefusedError),
+        (400, "content_filter", "Filtered.", RefusedError),
+        (413, "", "Too large.", RefusedError),
+        (400, "unsupported_value", "temperature must be 1", LastingError),
+        (403, "", "Your region is not supported.", LastingError),
+        (402, "", "Pay first.", LastingError),
+        (429, "insufficient_quota", "Quota exceeded.", LastingError),
+        (429, "rate_limit_exceeded", "Slow down.", ThrottledError),
+        (408, "", "Took too long.", PassingError),
+        (529, "overloaded", "Overloaded.", PassingError),
+    ],
+)
+def test_an_error_means_the_request_the_run_or_nothing_yet(
+    openai_server: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    code: str,
+    message: str,
+    kind: type[ModelError],
+) -> None:
+    monkeypatch.setattr(
+        openai_server, "_refusal", lambda request, body: error(status, message, code)
+    )
+    with pytest.raises(kind) as caught:
+        complete()
+    assert type(caught.value) is kind
+
+
+def test_a_model_that_wants_the_limits_other_name_gets_it(
+    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(request: object, body: Body) -> Any:
+        if "max_tokens" in body:
+            return error(400, "Use 'max_completion_tokens' instead.", "unsupported_parameter")
+        if "seed" in body:
+            return error(400, "Unrecognized request argument: seed", "invalid_request")
+        return None
+
+    monkeypatch.setattr(openai_server, "_refusal", refuse)
+    assert complete().replies[0].text
+    assert openai_server.log[-1].body["max_completion_tokens"] == 512
+
+
+@pytest.mark.parametrize("name", ["o1", "o3-mini", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5.1"])
+def test_reasoning_models_are_known_by_name(name: str) -> None:
+    body = Dialect.of(name).body(name, ASKED, Sampling())
+    assert body["max_completion_tokens"] == 512
+    assert "temperature" not in body
+
+
+@pytest.mark.parametrize("name", ["gpt-4o", "gpt-4.1-mini", "gpt-5-chat-latest", "olmo-2"])
+def test_other_models_are_not_taken_for_reasoning_ones(name: str) -> None:
+    assert Dialect.of(name) == Dialect()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"null", b"{}", b'{"choices":[{}]}', b'{"choices":[{"message":{"content":3}}]}'],
+)
+def test_a_body_of_another_shape_is_malformed_and_never_a_crash(body: bytes) -> None:
+    with pytest.raises(PassingError):
+        read_completion(body, ASKED, Sampling())
+
+
+def test_nothing_written_within_the_limit_is_refused_with_the_way_out() -> None:
+    body = b'{"choices":[{"finish_reason":"length","message":{"content":""}}]}'
+    with pytest.raises(RefusedError, match="max_tokens=512"):
+        read_completion(body, ASKED, Sampling())
+
+
+def test_tokens_are_estimated_where_the_endpoint_does_not_count() -> None:
+    body = b'{"choices":[{"message":{"content":"four"}}]}'
+    answer = read_completion(body, ASKED, Sampling())
+    # 20 characters / 4 + 4 for the message; 4 / 4 + 4.
+    assert (answer.tokens_in, answer.tokens_out) == (9, 5)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://me:secret@host:8/v1?api-key=secret#x", "https://host:8/v1"),
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+    ],
+)
+def test_an_address_is_shown_without_what_may_be_secret(url: str, shown: str) -> None:
+    assert without_secrets(url) == shown
+    assert "secret" not in repr(EndpointModel("m", api_base=url, api_key=KEY))
+    assert KEY not in repr(EndpointModel("m", api_base=url, api_key=KEY))
+
+
+def test_a_query_in_the_address_stays_behind_the_path() -> None:
+    assert chat_url("https://host/v1?v=2") == "https://host/v1/chat/completions?v=2"
+
+
+@pytest.mark.parametrize("said", [f"bad key {KEY}", "bad key sk-abc***6789", "Bearer abc.def"])
+def test_what_looks_like_a_key_is_blotted_out(said: str) -> None:
+    assert redact(said, KEY).endswith("[key]")
+
+
+def test_a_date_to_retry_after_is_read_and_nonsense_is_not() -> None:
+    from datetime import UTC, datetime
+
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert seconds("Thu, 01 Jan 2026 00:00:30 GMT", now) == 30
+    assert seconds("1.5") == 1.5
+    assert seconds("-3") == 0
+    assert seconds("soon") is None
+    assert seconds(None) is None
+
+
+def test_debug_logs_hold_no_key(
+    openai_server: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with caplog.at_level(logging.DEBUG):
+        complete()
+        openai_server.key = "another"
+        with pytest.raises(LastingError):
+            complete()
+    assert KEY not in caplog.text
