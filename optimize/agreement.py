@@ -6,7 +6,6 @@ any kind. With `rng` they add an interval, bootstrapped over documents.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,15 +13,26 @@ from numpy.typing import ArrayLike
 from optimize.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap, draw
 from optimize.coefficients import Coefficient, Matrix, Vector, correlate, midranks
 from optimize.levels import (
+    Level,
     Rows,
+    Undefined,
+    counted_values,
     dataset_statistic,
     document_values,
     read_rows,
     system_statistic,
 )
 
-Level = Literal["dataset", "summary", "system"]
-Undefined = Literal["left_out", "zero", "judge_zero"]
+__all__ = [
+    "Correlation",
+    "Level",
+    "Undefined",
+    "dataset_level",
+    "rank_gaps",
+    "rank_terms",
+    "summary_level",
+    "system_level",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,20 +166,6 @@ def system_level(
             confidence=confidence,
         )
     return _correlation(rows, value, "system", coefficient, interval)
-
-
-def counted_values(
-    rows: Rows, coefficient: Coefficient, undefined: Undefined
-) -> tuple[Vector, Vector]:
-    """Each document's value under a convention, and whether it enters the mean (0.0 or 1.0)."""
-    values, several, varied = document_values(rows, coefficient)
-    known = ~np.isnan(values)
-    counted = {
-        "left_out": known,
-        "zero": several > 0,
-        "judge_zero": known | (varied > 0),
-    }[undefined]
-    return np.where(known, values, 0.0), counted.astype(float)
 
 
 def rank_terms(judge: ArrayLike, human: ArrayLike) -> Vector:

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.agreement import Level, Undefined, counted_values
 from optimize.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
 from optimize.coefficients import Coefficient, Matrix, Vector
-from optimize.levels import Rows, Statistic, dataset_statistic, read_rows, system_statistic
+from optimize.levels import Level, Undefined, level_statistic, read_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +58,7 @@ def paired_difference(
         read_rows(np.where(both, scores, np.nan), human, document, system)
         for scores in (a_scores, b_scores)
     ]
-    a, b = (_statistic(rows, level, coefficient, undefined) for rows in sides)
+    a, b = (level_statistic(rows, level, coefficient, undefined) for rows in sides)
 
     def difference(weights: Matrix) -> Vector:
         gap: Vector = a(weights) - b(weights)
@@ -87,19 +86,3 @@ def paired_difference(
         n_documents=rows.n_documents,
         n_failed=rows.n_failed,
     )
-
-
-def _statistic(
-    rows: Rows, level: Level, coefficient: Coefficient, undefined: Undefined
-) -> Statistic:
-    if level == "dataset":
-        return dataset_statistic(rows, coefficient)
-    if level == "system":
-        return system_statistic(rows, coefficient)
-    values, counted = counted_values(rows, coefficient, undefined)
-
-    def mean(weights: Matrix) -> Vector:
-        n = weights @ counted
-        return np.where(n > 0, weights @ (values * counted) / np.maximum(n, 1), np.nan)
-
-    return mean

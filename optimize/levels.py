@@ -7,12 +7,15 @@ weights, the bootstrap; all but one document, the jackknife.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimize.coefficients import BLOCK, Coefficient, Matrix, Vector, constant, correlate
 
+Level = Literal["dataset", "summary", "system"]
+Undefined = Literal["left_out", "zero", "judge_zero"]
 Statistic = Callable[[Matrix], Vector]
 Codes = NDArray[np.intp]
 
@@ -186,6 +189,20 @@ def document_values(rows: Rows, coefficient: Coefficient) -> tuple[Vector, Vecto
     return values, (sizes > 1).astype(float), varied
 
 
+def counted_values(
+    rows: Rows, coefficient: Coefficient, undefined: Undefined
+) -> tuple[Vector, Vector]:
+    """Each document's value under a convention, and whether it enters the mean (0.0 or 1.0)."""
+    values, several, varied = document_values(rows, coefficient)
+    known = ~np.isnan(values)
+    counted = {
+        "left_out": known,
+        "zero": several > 0,
+        "judge_zero": known | (varied > 0),
+    }[undefined]
+    return np.where(known, values, 0.0), counted.astype(float)
+
+
 def system_statistic(rows: Rows, coefficient: Coefficient) -> Callable[..., Vector]:
     """The coefficient over per-system means of the drawn documents.
 
@@ -212,6 +229,23 @@ def _rounded(means: Matrix) -> Matrix:
     """Means to 12 digits, because the order of a sum must not break a tie."""
     scale = float(np.abs(means).max(initial=0.0)) or 1.0
     return np.round(means / scale, 12)
+
+
+def level_statistic(
+    rows: Rows, level: Level, coefficient: Coefficient, undefined: Undefined
+) -> Statistic:
+    """The statistic of a level by its name."""
+    if level == "dataset":
+        return dataset_statistic(rows, coefficient)
+    if level == "system":
+        return system_statistic(rows, coefficient)
+    values, counted = counted_values(rows, coefficient, undefined)
+
+    def mean(weights: Matrix) -> Vector:
+        n = weights @ counted
+        return np.where(n > 0, weights @ (values * counted) / np.maximum(n, 1), np.nan)
+
+    return mean
 
 
 def _in_blocks(statistic: Statistic, n: int) -> Statistic:

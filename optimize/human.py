@@ -1,0 +1,208 @@
+"""How well people agree with each other, and the judge measured in the very same way.
+
+Each annotator in turn is left out and held against the mean of the others; so is the judge. A judge
+compared with everybody's mean instead would have it easier: that mean is less noisy.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optimize.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
+from optimize.coefficients import Coefficient, Matrix, Vector
+from optimize.levels import Level, Statistic, Undefined, level_statistic, read_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """One annotator against the mean of the others, and the judge against that same mean.
+
+    `bias` is how much higher than the others they rate. `outlying`: they agree less with the others
+    than the rest do with theirs, by an interval wholly below 0 (one in twenty by chance, over all).
+    """
+
+    annotator: int
+    value: float
+    judge: float
+    bias: float
+    n_outputs: int
+    outlying: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """The human ceiling and the judge under it, both averaged over the annotators left out.
+
+    `share` is judge / human, the share of the ceiling that the judge reaches.
+    """
+
+    human: float
+    human_interval: Interval | None
+    judge: float
+    judge_interval: Interval | None
+    share: float
+    share_interval: Interval | None
+    coefficient: Coefficient
+    level: Level
+    left_out: tuple[LeftOut, ...]
+    n_outputs: int
+    n_failed: int
+
+
+def others_mean(annotations: Matrix, annotator: int) -> Vector:
+    """The mean rating of all but one annotator; NaN where nobody else rated an output."""
+    others = np.delete(annotations, annotator, axis=1)
+    n = (~np.isnan(others)).sum(axis=1)
+    # Rounded, because the order of a sum must not break a tie.
+    means = np.round(np.nansum(others, axis=1) / np.maximum(n, 1), 10)
+    return np.where(n > 0, means, np.nan)
+
+
+def human_ceiling(
+    judge: ArrayLike,
+    annotations: ArrayLike,
+    document: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    level: Level = "summary",
+    system: ArrayLike | None = None,
+    coefficient: Coefficient = "spearman",
+    undefined: Undefined = "left_out",
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+) -> Ceiling:
+    """Leave one annotator out; `annotations` is (outputs, annotators), NaN where unrated.
+
+    Both sides use the outputs that the annotator, somebody else and the judge all scored. Raises
+    ValueError with fewer than two annotators or where no output has two ratings.
+    """
+    marks, scores = np.asarray(annotations, dtype=float), np.asarray(judge, dtype=float)
+    if marks.ndim != 2 or marks.shape[1] < 2 or marks.shape[0] != scores.size:
+        raise ValueError(
+            f"annotations of shape {marks.shape} for {scores.size} outputs: a row an output and "
+            "two annotators or more are needed"
+        )
+    compare = _comparer(np.asarray(document), system, level, coefficient, undefined)
+    people, judges, left_out = [], [], []
+    for annotator in range(marks.shape[1]):
+        others = others_mean(marks, annotator)
+        usable = ~np.isnan(marks[:, annotator] + others + scores)
+        if not usable.any():
+            continue
+        people.append(compare(marks[usable, annotator], others[usable], usable))
+        judges.append(compare(scores[usable], others[usable], usable))
+        left_out.append((annotator, float((marks[:, annotator] - others)[usable].mean()), usable))
+    if not people:
+        raise ValueError("no output was rated by two annotators and scored by the judge")
+    n = int(np.unique(np.asarray(document)).size)
+    once = np.ones((1, n))
+
+    def interval(statistic: Statistic, bound: float = 1.0) -> tuple[float, Interval | None]:
+        value = float(statistic(once)[0])
+        found = bootstrap(
+            statistic, value, n, rng, bound=bound, resamples=resamples, confidence=confidence
+        )
+        return value, found
+
+    human, human_interval = interval(lambda weights: _mean(people, weights))
+    judged, judge_interval = interval(lambda weights: _mean(judges, weights))
+    share, share_interval = interval(
+        lambda weights: _ratio(_mean(judges, weights), _mean(people, weights)), np.inf
+    )
+    outlying = [_outlying(people, k, n, rng, resamples) for k in range(len(people))]
+    return Ceiling(
+        human=human,
+        human_interval=human_interval,
+        judge=judged,
+        judge_interval=judge_interval,
+        share=share,
+        share_interval=share_interval,
+        coefficient=coefficient,
+        level=level,
+        left_out=tuple(
+            LeftOut(
+                annotator=annotator,
+                value=float(people[k](once)[0]),
+                judge=float(judges[k](once)[0]),
+                bias=bias,
+                n_outputs=int(usable.sum()),
+                outlying=outlying[k],
+            )
+            for k, (annotator, bias, usable) in enumerate(left_out)
+        ),
+        n_outputs=int(np.any([usable for _, _, usable in left_out], axis=0).sum()),
+        n_failed=int(np.isnan(scores).sum()),
+    )
+
+
+def krippendorff_alpha(
+    annotations: ArrayLike,
+    level_of_measurement: Literal["nominal", "ordinal", "interval", "ratio"] = "interval",
+) -> float:
+    """Krippendorff's alpha of (outputs, annotators); NaN where it does not exist.
+
+    It does not where no output has two ratings, or all ratings are equal.
+    """
+    import krippendorff
+
+    marks = np.asarray(annotations, dtype=float)
+    paired = marks[(~np.isnan(marks)).sum(axis=1) > 1]
+    if paired.size == 0 or np.nanmax(paired) == np.nanmin(paired):
+        return np.nan
+    return float(krippendorff.alpha(paired.T, level_of_measurement=level_of_measurement))
+
+
+def _comparer(
+    document: np.ndarray,
+    system: ArrayLike | None,
+    level: Level,
+    coefficient: Coefficient,
+    undefined: Undefined,
+) -> Callable[[Vector, Vector, np.ndarray], Statistic]:
+    """Make statistics over some outputs that all take weights for all documents."""
+    if level == "system" and system is None:
+        raise ValueError("the system level needs each output's system")
+    codes = np.unique(document, return_inverse=True)[1]
+    systems = None if system is None else np.asarray(system)
+
+    def compare(scores: Vector, others: Vector, usable: np.ndarray) -> Statistic:
+        of = None if systems is None else systems[usable]
+        present = np.unique(codes[usable])
+        rows = read_rows(scores, others, codes[usable], of)
+        statistic = level_statistic(rows, level, coefficient, undefined)
+        return lambda weights: statistic(weights[:, present])
+
+    return compare
+
+
+def _outlying(
+    people: list[Statistic], one: int, n: int, rng: np.random.Generator, resamples: int
+) -> bool:
+    rest = people[:one] + people[one + 1 :]
+    if len(rest) < 2:
+        return False
+
+    def gap(weights: Matrix) -> Vector:
+        difference: Vector = people[one](weights) - _mean(rest, weights)
+        return difference
+
+    value = float(gap(np.ones((1, n)))[0])
+    # Every annotator is tried, one-sided: Bonferroni.
+    confidence = 1 - 2 * 0.05 / len(people)
+    found = bootstrap(gap, value, n, rng, bound=2.0, resamples=resamples, confidence=confidence)
+    return found is not None and found.high < 0
+
+
+def _mean(statistics: list[Statistic], weights: Matrix) -> Vector:
+    values = np.stack([statistic(weights) for statistic in statistics])
+    known = ~np.isnan(values)
+    n = known.sum(axis=0)
+    return np.where(n > 0, np.where(known, values, 0).sum(axis=0) / np.maximum(n, 1), np.nan)
+
+
+def _ratio(judge: Vector, human: Vector) -> Vector:
+    """Undefined where people do not agree at all: there is no ceiling to reach."""
+    return np.where(human > 0, judge / np.where(human > 0, human, 1), np.nan)
