@@ -5,7 +5,7 @@
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -117,7 +117,7 @@ class Judge:
         *,
         order: Literal["both", "random"] = "both",
         seed: int = 0,
-    ) -> Iterator[Said]:
+    ) -> Generator[Said, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
         from judges.judging_rows import judge_rows
 

@@ -1,7 +1,7 @@
 """Judge rows as they come, with the unusable ones among them: they fail, and are not sent."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from judges.dimension import Comparison
@@ -19,7 +19,7 @@ def judge_rows(
     *,
     order: Literal["both", "random"] = "both",
     seed: int = 0,
-) -> Iterator["Said"]:
+) -> Generator["Said", None, None]:
     """One judgement or verdict for each row, in order and streaming."""
     # What each row pulled so far is: a reason why it cannot be sent, or None.
     pulled: deque[str | None] = deque()
@@ -72,4 +72,4 @@ def _ask(
         return judging.judge_pairs(
             judge.prompt, judge.subject.fields, plan, rows, runner, order=order, seed=seed
         )
-    return judging.judge_outputs(judge.prompt, plan, rows, runner)
+    return judging.judge_outputs(judge.prompt, plan, rows, runner, seed=seed)

@@ -1,11 +1,15 @@
-"""Open a model with its runner, journal and budget from what a user asked for."""
+"""Open models with their runners, one journal and one budget, from what a user asked for."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
+    from judges.ledger import Ledger
+    from judges.models.protocol import Model
     from judges.runner import Runner
 
 
@@ -29,26 +33,83 @@ class Options(TypedDict, total=False):
     progress: bool
 
 
-@contextmanager
-def open_runner(
-    lm: str,
-    *,
-    api_base: str | None = None,
-    max_calls: int | None = None,
-    max_cost: float | None = None,
-    concurrency: int = 64,
-    journal: Path | str | None = None,
-) -> Iterator["Runner"]:
-    """Open what asks `lm`, and close it whatever happens."""
-    from judges.journal import Journal
-    from judges.ledger import Ledger
-    from judges.models import open_model
-    from judges.prices import find_price
-    from judges.runner import Runner
+class Session:
+    """Runners by model name, opened when first asked for; they share journal and budget."""
 
-    with ExitStack() as stack:
-        ledger = Ledger(max_calls=max_calls, max_cost=max_cost, price=find_price(lm))
-        kept = stack.enter_context(Journal(Path(journal))) if journal else None
-        model = open_model(lm, api_base=api_base)
-        runner = Runner(model, journal=kept, ledger=ledger, concurrency=concurrency)
-        yield stack.enter_context(runner)
+    def __init__(
+        self,
+        *,
+        api_base: str | None = None,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
+        concurrency: int = 64,
+        journal: Path | str | None = None,
+    ) -> None:
+        from judges.ledger import Purse
+
+        self.ledgers: dict[str, Ledger] = {}
+        self._api_base = api_base
+        self._concurrency = concurrency
+        self._journal_path = journal
+        self._purse = Purse(max_calls=max_calls, max_cost=max_cost)
+        self._runners: dict[str, Runner] = {}
+        self._open = ExitStack()
+
+    def runner(self, lm: str) -> "Runner":
+        """What asks `lm`; the same one every time."""
+        if lm not in self._runners:
+            self._runners[lm] = self._open_runner(lm)
+        return self._runners[lm]
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+    def _open_runner(self, lm: str) -> "Runner":
+        from judges.journal import Journal
+        from judges.ledger import Ledger
+        from judges.prices import find_price
+        from judges.runner import Runner
+
+        ledger = Ledger(price=find_price(lm), purse=self._purse)
+        journal = (
+            self._open.enter_context(Journal(self._journal_path)) if self._journal_path else None
+        )
+        runner = Runner(
+            open_named(lm, self._api_base),
+            journal=journal,
+            ledger=ledger,
+            concurrency=self._concurrency,
+        )
+        self.ledgers[lm] = ledger
+        return self._open.enter_context(runner)
+
+
+@contextmanager
+def open_runner(lm: str, **opening: object) -> Iterator["Runner"]:
+    """Open what asks one model, and close it whatever happens; options as for Session."""
+    with Session(**opening) as session:  # type: ignore[arg-type]
+        yield session.runner(lm)
+
+
+def open_named(lm: str, api_base: str | None = None) -> "Model":
+    """Open a model by name; the embedded one is kept, since its weights take time to read."""
+    return _embedded() if lm in {"embedded", "embedded-1"} else _open_model(lm, api_base)
+
+
+def _open_model(lm: str, api_base: str | None) -> "Model":
+    from judges.models import open_model
+
+    return open_model(lm, api_base=api_base)
+
+
+@lru_cache(maxsize=1)
+def _embedded() -> "Model":
+    return _open_model("embedded", None)

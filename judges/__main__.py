@@ -1,0 +1,80 @@
+"""python -m judges: list, show, score, compare, export, journal."""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from judges.commands import compare, exporting, journal, listing, score
+from judges.commands.config import read_config
+from judges.commands.options import UsageError
+from judges.commands.table_run import UnfinishedError
+from judges.dimension import UnknownDimensionError
+
+ABOUT = """\
+Judge texts with rating judges and pairwise judges: from the catalogue, frozen
+after tuning (python -m optimize), or defined in a file of your own. The
+embedded model answers offline and for free unless --lm names another."""
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    try:
+        if getattr(args, "config", None):
+            args = read_config(parser, args, argv)
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; nothing more can be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt as error:
+        return _end(str(error) or "interrupted", INTERRUPTED)
+    except (UsageError, UnknownDimensionError) as error:
+        return _end(str(error), 2)
+    except _expected() as error:
+        return _end(_told(error), 1, error if getattr(args, "verbose", False) else None)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m judges",
+        description=ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in (listing, score, compare, exporting, journal):
+        command.add(commands)
+    return parser
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """What a user or a model can cause; anything else is our own mistake and shows its trace."""
+    from judges.ledger import BudgetSpentError
+    from judges.models import ModelError
+
+    # ValueError: RowsError, DimensionError, FrozenJudgeError and others whose message is for users.
+    return (UnfinishedError, ValueError, OSError, ModelError, BudgetSpentError, ImportError)
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__
+
+
+def _end(message: str, code: int, error: BaseException | None = None) -> int:
+    if error is not None:
+        traceback.print_exception(error)
+    print(f"judges: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

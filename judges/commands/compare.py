@@ -1,0 +1,121 @@
+"""python -m judges compare: a pairwise judge over a table of pairs, and the win rate."""
+
+import argparse
+import json
+from collections.abc import Mapping
+
+import numpy as np
+
+from judges.commands import estimate
+from judges.commands.options import (
+    UsageError,
+    add_model_flags,
+    add_plan_flags,
+    add_run_flags,
+    add_table_flags,
+    follow,
+)
+from judges.commands.survey import texts_of
+from judges.commands.table_run import prepare, write
+from judges.dimension import Comparison
+from judges.judge import Judge, Said
+from judges.judgement import Verdict
+from judges.loading import load
+from judges.row_writer import flat
+from judges.rows import Row, RowsError
+from judges.winrate import WinRate, win_rate
+
+ABOUT = """\
+Compare the two outputs of every pair, and print how often A wins.
+
+Each pair is asked in both orders; a choice that follows the position is a
+tie. --order random asks once, in an order drawn from --seed and recorded.
+The pair's texts are columns named as the judge names them (show NAME), or
+response_a, response_b and one of prompt, document, post, query."""
+
+EXAMPLES = """\
+examples:
+  python -m judges compare tldr_concise --data pairs.jsonl --out verdicts.jsonl
+  python -m judges compare kinder.yaml --data pairs.csv --out out.csv \\
+      --lm openai/gpt-4.1-mini --order random --seed 7"""
+
+KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "compare",
+        help="compare the two outputs of every pair",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("judge", metavar="JUDGE", help="a pairwise judge")
+    add_table_flags(parser, what="pairs")
+    parser.add_argument("--prefix", default="", help="put before the names of new columns")
+    parser.add_argument(
+        "--order", choices=("both", "random"), default="both", help="how to show A and B (both)"
+    )
+    add_model_flags(parser)
+    add_plan_flags(parser)
+    add_run_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    judge = follow(load(args.judge), args)
+    subject = judge.subject
+    if not isinstance(subject, Comparison):
+        raise UsageError(f"{args.judge} rates one output; use: python -m judges score")
+    columns = [f"{args.prefix}verdict_{key}" for key in KEYS]
+    prepared = prepare([judge], args, columns)
+    if args.dry_run:
+        shown = estimate.entry(prepared.estimates)
+        print(json.dumps(shown, indent=1) if args.json else estimate.table(prepared.estimates))
+        return 0
+    verdicts: list[Verdict] = []
+    documents: list[int] = []
+    lengths: list[tuple[int, int]] = []
+    plain = flat(args.out)
+
+    def fill(row: Row, said: Mapping[str, Said]) -> Row:
+        verdict = said[judge.name]
+        assert isinstance(verdict, Verdict)
+        texts = texts_of(row, prepared.survey.texts[judge.name])
+        verdicts.append(verdict)
+        documents.append(hash(tuple(str(texts[name]) for name in subject.inputs)))
+        first, second = (len(str(texts[name] or "")) for name in subject.fields)
+        lengths.append((first, second))
+        entry = {key: getattr(verdict, key) for key in KEYS}
+        if plain:
+            return {**row, **dict(zip(columns, entry.values(), strict=True))}
+        return {**row, "verdict": entry}
+
+    taken = write(prepared, columns, fill)
+    rate = win_rate(
+        verdicts, rng=np.random.default_rng(args.seed), documents=documents, lengths=lengths
+    )
+    _tell(judge, rate, args, taken)
+    if rate.n == 0:
+        raise RowsError(f"no pair got a verdict; the first reason: {verdicts[0].failure}")
+    return 0
+
+
+def _tell(
+    judge: Judge, rate: WinRate, args: argparse.Namespace, taken: Mapping[str, object]
+) -> None:
+    if args.json:
+        print(json.dumps({**rate.summary(), "out": str(args.out), **taken}, indent=1))
+        return
+    print(
+        f"{judge.name} win rate of A {rate.win_rate_a:.3f} [{rate.low:.3f}, {rate.high:.3f}] "
+        f"n={rate.n:,} pairs ({rate.n_ties:,} ties, {rate.n_failed:,} failed)"
+    )
+    if args.order == "both":
+        print(f"  choices that flip with the order   {rate.flip_rate:.3f}")
+    print(
+        f"  preference for the first place     {rate.position_bias:+.3f} "
+        f"[{rate.position_bias_low:+.3f}, {rate.position_bias_high:+.3f}]\n"
+        f"  preference for the longer output   {rate.length_bias:+.3f}\n"
+        f"  win rate of A at equal length      {rate.length_controlled_win_rate_a:.3f}"
+    )

@@ -1,0 +1,99 @@
+"""python -m judges list and show: what can be judged, and what a model is asked."""
+
+import argparse
+import json
+import textwrap
+
+from judges.commands.options import UsageError
+from judges.dimension import Comparison, Dimension
+from judges.judge import Judge
+from judges.loading import load
+
+ABOUT = "Print what a judge is and the very messages that a model gets."
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    listing = commands.add_parser(
+        "list", help="the judges that come with this package", description="List the catalogue."
+    )
+    listing.add_argument("--json", action="store_true", help="print as JSON")
+    listing.set_defaults(run=run_list)
+    show = commands.add_parser("show", help="a judge's prompt", description=ABOUT)
+    show.add_argument("judge", metavar="JUDGE", help="as for score")
+    show.add_argument("--rationale", action="store_true", help="as for score")
+    show.add_argument("--json", action="store_true", help="print the messages as JSON")
+    show.set_defaults(run=run_show)
+
+
+def run_list(args: argparse.Namespace) -> int:
+    from judges import catalog
+
+    subjects = [catalog.find(name) for name in catalog.names()]
+    if args.json:
+        print(json.dumps([_entry(subject) for subject in subjects], indent=1))
+        return 0
+    print(f"{'name':<18}{'kind':<10}{'texts':<22}{'scale':<6}source")
+    for subject in subjects:
+        entry = _entry(subject)
+        print(
+            f"{subject.name:<18}{entry['kind']:<10}{_brief(subject):<22}"
+            f"{_scale(subject):<6}{_short_source(subject.source)}"
+        )
+    return 0
+
+
+def run_show(args: argparse.Namespace) -> int:
+    judge = load(args.judge)
+    if args.rationale:
+        if judge.provenance is not None or judge.kind == "pairwise":
+            raise UsageError("--rationale is for rating judges that are not frozen")
+        judge = Judge.of(judge.subject, rationale=True)
+    messages = judge.prompt.template()
+    if args.json:
+        print(json.dumps({**_entry(judge.subject), "messages": messages}, indent=1))
+        return 0
+    print(_heading(judge))
+    for message in messages:
+        print(f"\n--- {message['role']} ---\n{message['content']}")
+    return 0
+
+
+def _heading(judge: Judge) -> str:
+    subject = judge.subject
+    lines = [
+        f"{judge.name}: {subject.definition}",
+        f"kind: {judge.kind}; reads {', '.join(judge.texts)}; scale {_scale(subject)}",
+    ]
+    if subject.source:
+        lines.append(f"source: {subject.source}")
+    if judge.provenance is not None:
+        plan = judge.settled_plan()
+        lines.append(f"frozen for {judge.lm}, plan {plan.kind} ({plan.samples} to a score)")
+    return "\n".join(line for text in lines for line in textwrap.wrap(text, 79))
+
+
+def _entry(subject: Dimension | Comparison) -> dict[str, object]:
+    pairwise = isinstance(subject, Comparison)
+    return {
+        "name": subject.name,
+        "kind": "pairwise" if pairwise else "rating",
+        "texts": [*subject.inputs, *(subject.fields if isinstance(subject, Comparison) else ())],
+        "scale": ["A", "B"] if isinstance(subject, Comparison) else list(subject.scale),
+        "definition": subject.definition,
+        "source": subject.source,
+    }
+
+
+def _brief(subject: Dimension | Comparison) -> str:
+    sides = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
+    return ", ".join([*subject.inputs, *sides])
+
+
+def _scale(subject: Dimension | Comparison) -> str:
+    if isinstance(subject, Comparison):
+        return "A/B"
+    return f"{subject.scale[0]}-{subject.scale[-1]}"
+
+
+def _short_source(source: str) -> str:
+    return source if len(source) <= 60 else f"{source[:57]}..."

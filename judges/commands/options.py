@@ -1,0 +1,142 @@
+"""Flags that several commands share, and what they amount to."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from judges.judge import Judge
+from judges.sampling import SamplingPlan
+
+MEAN_TEMPERATURE = 1.0
+
+
+class UsageError(ValueError):
+    """A command asked for what makes no sense; the process ends with 2."""
+
+
+def add_table_flags(parser: argparse.ArgumentParser, *, what: str) -> None:
+    files = parser.add_argument_group("files (.jsonl, .csv, .tsv or .parquet)")
+    files.add_argument("--data", required=True, type=Path, metavar="FILE", help=f"{what} to read")
+    files.add_argument("--out", type=Path, metavar="FILE", help="file to write (not for --dry-run)")
+    files.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="TEXT=COLUMN",
+        help="read a judge's text from another column; may be repeated",
+    )
+    files.add_argument("--force", action="store_true", help="write over an existing --out")
+    files.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with a run that was cut short; pays nothing twice",
+    )
+    files.add_argument(
+        "--journal",
+        type=Path,
+        metavar="FILE",
+        help="where every paid reply is kept (OUT.replies.jsonl; none for the embedded model)",
+    )
+
+
+def add_model_flags(parser: argparse.ArgumentParser) -> None:
+    model = parser.add_argument_group("model and budget")
+    model.add_argument(
+        "--lm",
+        metavar="NAME",
+        help="embedded (offline, free), openai/NAME, azure/NAME, any name that DSPy takes, or "
+        "replay:JOURNAL; a frozen judge's own unless given",
+    )
+    model.add_argument(
+        "--api-base", metavar="URL", help="an OpenAI-compatible server; else OPENAI_BASE_URL"
+    )
+    model.add_argument("--max-calls", type=_count, metavar="N", help="send N requests at most")
+    model.add_argument("--max-cost", type=_positive, metavar="USD", help="spend this at most")
+    model.add_argument(
+        "--concurrency", type=_count, default=64, metavar="N", help="requests in flight (64)"
+    )
+    model.add_argument("--seed", type=int, default=0, metavar="N", help="for all chance (0)")
+
+
+def add_plan_flags(parser: argparse.ArgumentParser) -> None:
+    plan = parser.add_argument_group("from replies to a score")
+    plan.add_argument(
+        "--plan",
+        choices=("one", "mean", "weighted"),
+        help="one reply; the mean of --samples replies; or ratings weighted by their "
+        "probabilities (the embedded model's default; one for every other)",
+    )
+    plan.add_argument("--samples", type=_count, metavar="N", help="the same as --plan mean, of N")
+    plan.add_argument("--temperature", type=_temperature, metavar="T", help="0; for mean 1")
+    plan.add_argument("--weighted", action="store_true", help="the same as --plan weighted")
+
+
+def add_run_flags(parser: argparse.ArgumentParser) -> None:
+    run = parser.add_argument_group("the run")
+    run.add_argument("--dry-run", action="store_true", help="estimate tokens and price, then stop")
+    run.add_argument("--json", action="store_true", help="print the result as JSON")
+    run.add_argument("--verbose", action="store_true", help="say more; show where an error arose")
+    run.add_argument(
+        "--config", type=Path, metavar="FILE.yaml", help="flags' values by name; flags beat it"
+    )
+
+
+def plan_of(args: argparse.Namespace) -> SamplingPlan | None:
+    """The plan that the flags name, or None where they leave it to the judge."""
+    kinds = {args.plan, "weighted" if args.weighted else None, "mean" if args.samples else None}
+    named = sorted(kind for kind in kinds if kind)
+    if len(named) > 1:
+        raise UsageError(f"the flags ask for two plans, {' and '.join(named)}; give one")
+    if not named:
+        if args.temperature is not None:
+            return SamplingPlan(kind="one", temperature=args.temperature)
+        return None
+    if named == ["mean"]:
+        if not args.samples:
+            raise UsageError("--plan mean needs --samples N")
+        warm = MEAN_TEMPERATURE if args.temperature is None else args.temperature
+        if warm == 0 and args.samples > 1:
+            raise UsageError("--temperature 0 draws the same reply every time; use 1 or more")
+        return SamplingPlan(kind="mean", samples=args.samples, temperature=warm)
+    temperature = 0.0 if args.temperature is None else args.temperature
+    return SamplingPlan(
+        kind="weighted" if named == ["weighted"] else "one", temperature=temperature
+    )
+
+
+def follow(judge: Judge, args: argparse.Namespace) -> Judge:
+    """The judge with the model and the plan that the flags name."""
+    plan = plan_of(args)
+    return replace(judge, lm=args.lm or judge.lm, plan=plan or judge.plan)
+
+
+def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
+    mapping = {}
+    for pair in pairs:
+        name, equals, column = pair.partition("=")
+        if not (equals and name and column):
+            raise UsageError(f"--map {pair}: write TEXT=COLUMN")
+        mapping[name] = column
+    return mapping
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return number
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return number
+
+
+def _temperature(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 10:
+        raise argparse.ArgumentTypeError("must be within 0 and 10")
+    return number

@@ -1,0 +1,157 @@
+"""Run judges over a table: look it through, estimate, ask, and write each row as it is answered."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from itertools import repeat, tee
+from pathlib import Path
+from typing import Any
+
+from judges.commands import estimate
+from judges.commands.options import UsageError, mapping_of
+from judges.commands.survey import Survey, refuse_clash, survey, texts_of
+from judges.judge import Judge, Said
+from judges.ledger import BudgetSpentError, Ledger
+from judges.progress import Progress
+from judges.row_writer import RowWriter, flat, partial_of
+from judges.rows import Row, RowsError, format_of, read_rows
+from judges.session import Session
+
+Fill = Callable[[Row, Mapping[str, Said]], Row]
+
+
+class UnfinishedError(RuntimeError):
+    """A run that ended early, in a state to go on from; the message says why and how."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Judges, the table they read, and what a run over it would take."""
+
+    judges: tuple[Judge, ...]
+    args: argparse.Namespace
+    survey: Survey
+    estimates: list[estimate.Estimate]
+
+    @property
+    def orders(self) -> int:
+        return 2 if getattr(self.args, "order", None) == "both" else 1
+
+
+def prepare(judges: Sequence[Judge], args: argparse.Namespace, new_columns: Sequence[str]) -> Run:
+    """Check the files, read the table once, and say on stderr what the run would take."""
+    mapping = mapping_of(args.map)
+    known = {name for judge in judges for name in judge.texts}
+    if unknown := sorted(mapping.keys() - known):
+        raise UsageError(f"--map {unknown[0]}: no such text; they are {', '.join(sorted(known))}")
+    if not args.dry_run:
+        _check_out(args)
+    seen = survey(args.data, judges, mapping)
+    if args.out and flat(args.out):
+        refuse_clash(args.data, seen.columns, new_columns)
+    orders = 2 if getattr(args, "order", None) == "both" else 1
+    estimates = [
+        estimate.estimate(
+            judge,
+            n_rows=seen.usable[judge.name],
+            characters=seen.characters[judge.name],
+            orders=orders,
+        )
+        for judge in judges
+    ]
+    return Run(judges=tuple(judges), args=args, survey=seen, estimates=estimates)
+
+
+def write(run: Run, new_columns: Sequence[str], fill: Fill) -> dict[str, Any]:
+    """Ask, and write every row with what was said of it; returns what it took."""
+    args = run.args
+    print(estimate.told(run.estimates), file=sys.stderr)
+    started = time.monotonic()
+    columns = list(dict.fromkeys([*run.survey.columns, *new_columns]))
+    writer = RowWriter(args.out, columns=columns, overwrite=args.force or args.resume)
+    with Session(
+        api_base=args.api_base,
+        max_calls=args.max_calls,
+        max_cost=args.max_cost,
+        concurrency=args.concurrency,
+        journal=journal_of(run),
+    ) as session:
+        try:
+            with writer, Progress("judging", run.survey.n_rows, sys.stderr) as progress:
+                for row, said in judged(run, session):
+                    writer.write(fill(row, said))
+                    progress.step(failed=any(one.failure for one in said.values()))
+        except BudgetSpentError as error:
+            raise UnfinishedError(_unfinished(str(error), writer, run)) from error
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_unfinished("interrupted", writer, run)) from None
+        return {**_taken(session.ledgers), "seconds": round(time.monotonic() - started, 3)}
+
+
+def judged(run: Run, session: Session) -> Iterator[tuple[Row, dict[str, Said]]]:
+    """Every row with what each judge said of it; the judges' requests are under way together."""
+    rows, *copies = tee(read_rows(run.args.data), len(run.judges) + 1)
+    asking = {"seed": run.args.seed, "order": getattr(run.args, "order", "both")}
+    with ExitStack() as open_streams:
+        streams = {}
+        for judge, copy in zip(run.judges, copies, strict=True):
+            columns = run.survey.texts[judge.name]
+            texts = map(texts_of, copy, repeat(columns))
+            stream = judge.judge_rows(texts, session.runner(judge.lm), **asking)
+            streams[judge.name] = open_streams.enter_context(closing(stream))
+        for row in rows:
+            yield row, {name: next(stream) for name, stream in streams.items()}
+
+
+def journal_of(run: Run) -> Path | None:
+    """Where replies are kept: as asked, or beside the output where replies cost something."""
+    if run.args.journal:
+        return Path(run.args.journal)
+    if all(judge.lm in {"embedded", "embedded-1"} for judge in run.judges):
+        return None
+    return Path(run.args.out).with_name(f"{Path(run.args.out).name}.replies.jsonl")
+
+
+def _check_out(args: argparse.Namespace) -> None:
+    out = args.out
+    if out is None:
+        raise UsageError("--out FILE is needed, or --dry-run")
+    format_of(out)
+    if not out.parent.is_dir():
+        raise RowsError(f"{out}: the folder {out.parent} does not exist")
+    if out.resolve() == args.data.resolve():
+        raise UsageError("--out is --data itself; write to another file")
+    if args.force or args.resume:
+        return
+    if out.exists():
+        raise RowsError(f"{out} exists already; --force writes over it")
+    if partial_of(out).exists():
+        raise RowsError(
+            f"{partial_of(out)} is left of an unfinished run: --resume goes on with it, "
+            "--force starts again"
+        )
+
+
+def _unfinished(why: str, writer: RowWriter, run: Run) -> str:
+    kept = f"; replies are kept in {journal}" if (journal := journal_of(run)) else ""
+    return (
+        f"{why}: {writer.written:,} of {run.survey.n_rows:,} rows are in {writer.partial}{kept}; "
+        "run the same with --resume to go on"
+    )
+
+
+def _taken(ledgers: Mapping[str, Ledger]) -> dict[str, Any]:
+    costs = [ledger.cost for ledger in ledgers.values()]
+    known = [cost for cost in costs if cost is not None]
+    return {
+        "lm": sorted(ledgers),
+        "lm_calls": sum(ledger.calls for ledger in ledgers.values()),
+        "tokens": {
+            "in": sum(ledger.tokens_in for ledger in ledgers.values()),
+            "out": sum(ledger.tokens_out for ledger in ledgers.values()),
+        },
+        "cost_usd": round(sum(known), 6) if len(known) == len(costs) else None,
+    }

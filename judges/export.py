@@ -1,0 +1,204 @@
+"""A judge in other ecosystems' formats, as plain text, made without their packages.
+
+A format that would score otherwise than the judge was measured refuses it (ExportError); smaller
+losses are named by `lost`.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from judges.dimension import Dimension
+from judges.judge import Judge
+from judges.prompt import HEADER, SLOT
+from judges.sampling import SamplingPlan, sampling_of
+
+RAW = "texts are put in as they are: markers inside them are no longer neutralised"
+
+
+class ExportError(ValueError):
+    """A format that cannot hold this judge; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format: what it is, how to write it, and what a judge loses in it."""
+
+    about: str
+    write: Callable[[Judge], str]
+    lost: Callable[[Judge], tuple[str, ...]]
+
+
+def to_messages(judge: Judge) -> str:
+    """A chat-completions request with `{{slots}}` in its last message."""
+    plan = judge.settled_plan()
+    sampling = sampling_of(plan)
+    request: dict[str, object] = {
+        "model": _bare(judge.lm),
+        "messages": judge.prompt.template(),
+        "temperature": sampling.temperature,
+        "max_tokens": sampling.max_tokens,
+        "n": sampling.n,
+    }
+    if sampling.top_logprobs:
+        request |= {"logprobs": True, "top_logprobs": sampling.top_logprobs}
+    return _json(request)
+
+
+def to_text(judge: Judge) -> str:
+    """One plain prompt, for tools that take a single text with `{{slots}}`."""
+    return "\n\n".join(
+        f"### {message['role']}\n{message['content']}" for message in judge.prompt.template()
+    )
+
+
+def to_openai_grader(judge: Judge) -> str:
+    """A `score_model` grader; texts come from the data source's items."""
+    subject = _rating_subject(judge, "a score_model grader")
+    _one_reply(judge, "a score_model grader")
+    if not judge.lm.startswith("openai/"):
+        raise ExportError(f"OpenAI runs its graders itself, and not on {judge.lm}")
+    template = judge.prompt.template()
+    _no_braces(judge, "a grader fills")
+    template[-1]["content"] = SLOT.sub(r"{{ item.\1 }}", template[-1]["content"])
+    plan = judge.settled_plan()
+    grader: dict[str, object] = {
+        "type": "score_model",
+        "name": judge.name,
+        "model": _bare(judge.lm),
+        "input": template,
+        "range": [subject.scale[0], subject.scale[-1]],
+    }
+    if plan.temperature is not None:
+        grader["sampling_params"] = {"temperature": plan.temperature}
+    return _json(grader)
+
+
+def to_mlflow(judge: Judge) -> str:
+    """A Python file with `mlflow.genai.judges.make_judge`."""
+    subject = _rating_subject(judge, "make_judge")
+    _one_reply(judge, "make_judge")
+    if judge.lm == "embedded":
+        raise ExportError("MLflow cannot ask the embedded model; freeze a judge of another --lm")
+    _no_braces(judge, "MLflow fills")
+    provider, _, name = judge.lm.partition("/")
+    model = f"{provider}:/{name}" if name else judge.lm
+    scale = ", ".join(str(rating) for rating in subject.scale)
+    return "\n".join(
+        [
+            f'"""The judge {judge.name!r} for MLflow."""',
+            "",
+            "from typing import Literal",
+            "",
+            "from mlflow.genai.judges import make_judge",
+            "",
+            f"# inputs: {', '.join(judge.texts[:-1]) or 'none'}; outputs: {judge.texts[-1]}",
+            f"{judge.name} = make_judge(",
+            f"    name={judge.name!r},",
+            f"    instructions={_mlflow_instructions(judge)!r},",
+            f"    feedback_value_type=Literal[{scale}],",
+            f"    model={model!r},",
+            ")",
+            "",
+        ]
+    )
+
+
+def to_dspy(judge: Judge) -> str:
+    """The state that `RatingJudge(...).load(path)` or `PairwiseJudge(...).load(path)` takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.json"
+        judge.program().save(path)
+        return path.read_text(encoding="utf-8")
+
+
+def _mlflow_instructions(judge: Judge) -> str:
+    """The prompt as one text, where MLflow's own two variables stand for ours."""
+    *before, last = judge.prompt.template()
+    filled = last["content"]
+    for name in judge.texts:
+        variable = "{{ outputs }}" if name == judge.texts[-1] else "{{ inputs }}"
+        slot = f"{HEADER.format(name=name)}\n{{{{{name}}}}}"
+        filled = filled.replace(slot, f"{HEADER.format(name=name)}\n{name} in {variable}")
+    parts = [f"### {message['role']}\n{message['content']}" for message in before]
+    return "\n\n".join([*parts, filled])
+
+
+def _rating_subject(judge: Judge, what: str) -> Dimension:
+    if not isinstance(judge.subject, Dimension):
+        raise ExportError(
+            f"{what} scores one output; {judge.name} compares two (try --to messages)"
+        )
+    return judge.subject
+
+
+def _one_reply(judge: Judge, what: str) -> None:
+    plan = judge.settled_plan()
+    if plan.kind != "one":
+        raise ExportError(
+            f"{what} takes one reply's rating; this judge's plan is {_told(plan)}, so its scores "
+            "would not be those that were measured (try --to messages)"
+        )
+
+
+def _no_braces(judge: Judge, who: str) -> None:
+    """Braces in an instruction or a demo would be taken for slots."""
+    *before, last = judge.prompt.template()
+    texts = [message["content"] for message in before] + [SLOT.sub("", last["content"])]
+    if any("{{" in text for text in texts):
+        raise ExportError(f"the instruction or a demo has double braces, which {who} as slots")
+
+
+def _slots(judge: Judge) -> tuple[str, ...]:
+    plan = judge.settled_plan()
+    lost = [RAW]
+    if plan.kind != "one":
+        lost.append(f"the plan {_told(plan)} is yours to carry out on the replies")
+    if judge.kind == "pairwise":
+        lost.append("asking in both orders, with flips as ties, is yours to carry out")
+    return tuple(lost)
+
+
+def _grader(judge: Judge) -> tuple[str, ...]:
+    del judge
+    return (
+        RAW,
+        "OpenAI wraps the prompt in its own reply format; measure again before relying on it",
+    )
+
+
+def _mlflow(judge: Judge) -> tuple[str, ...]:
+    lost = [RAW, "MLflow adds its own reply format; measure again before relying on it"]
+    if judge.prompt.demos:
+        lost.append("demos become a part of the instructions")
+    return tuple(lost)
+
+
+def _dspy(judge: Judge) -> tuple[str, ...]:
+    return (
+        f"DSPy's state holds no fields, scale, plan or model: load it into judges.load("
+        f"{judge.name!r}).program() or a module of the same fields",
+    )
+
+
+def _told(plan: SamplingPlan) -> str:
+    return f"{plan.kind} of {plan.samples}" if plan.kind == "mean" else plan.kind
+
+
+def _bare(lm: str) -> str:
+    return lm.removeprefix("openai/")
+
+
+def _json(value: Mapping[str, object]) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+FORMATS: Mapping[str, Format] = {
+    "messages": Format("chat-completions request with {{slots}}", to_messages, _slots),
+    "text": Format("one plain prompt with {{slots}}", to_text, _slots),
+    "dspy": Format("state for dspy.Module.load", to_dspy, _dspy),
+    "mlflow": Format("Python file with make_judge (rating, one reply)", to_mlflow, _mlflow),
+    "openai-grader": Format("score_model grader (rating, one reply)", to_openai_grader, _grader),
+}
