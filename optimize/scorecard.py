@@ -4,9 +4,10 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+from optimize.figures import one_line
+
 WIDTH = 80
 SPLITS = (("dev", "dev"), ("test", "test"), ("test_unseen_systems", "unseen systems"))
-SYMBOL = {"spearman": "rho", "pearson": "r", "kendall": "tau-b"}
 
 
 def scorecard(summary: Mapping[str, Any], folder: str) -> str:
@@ -70,3 +71,23 @@ def _gain(summary: Mapping[str, Any]) -> list[str]:
         if share is not None:
             told.append(f"{name} accuracy on test {share:.3f}")
     return ["; ".join(told) + f"; shipped: {summary['shipped']}"]
+
+
+def correlation_lines(result: Mapping[str, Any]) -> list[str]:
+    """A verification: one quotable line a correlation, undefined left out and counted as 0."""
+    data = result["data"]
+    lines = [
+        f"{result['judge']} on {data['name']}: {data['n_outputs']} outputs, "
+        f"{data['n_documents']} documents",
+        "",
+    ]
+    for found in result["correlations"]:
+        if found["level"] != "summary" and found["undefined"] == "zero":
+            # The same again: only documents can be undefined one by one.
+            continue
+        zero = ", undefined as 0" if found["undefined"] == "zero" else ""
+        lines.append(one_line(result["dimension"], found) + zero)
+    for name in ("accuracy", "accuracy_order_ab", "accuracy_order_ba", "order_agreement"):
+        if result.get(name) is not None:
+            lines.append(f"{result['dimension']} {name.replace('_', ' ')} {result[name]:.3f}")
+    return lines

@@ -75,14 +75,16 @@ CHOICES: Mapping[str, Sequence[str]] = {
 }
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (--help lists the flags)\n")
 
 
 def parser() -> argparse.ArgumentParser:
     """Every flag defaults to nothing, so that a file's value stands where no flag is given."""
-    made = _Parser(
+    made = Parser(
         prog="python -m optimize",
         description="Tune a judge against human labels, and measure it on labels it never saw.",
         argument_default=argparse.SUPPRESS,
@@ -124,7 +126,7 @@ def resolve(flags: Mapping[str, Any], saved: Mapping[str, Any] | None = None) ->
     """Flags beat the YAML file, which beats what a resumed run was told; raises SettingsError."""
     given = dict(flags)
     if "map" in given:
-        given["map"] = _mapping(given["map"])
+        given["map"] = mapping(given["map"])
     file = given.pop("config", None)
     told = {**_read(file), **given} if file else given
     if saved is not None:
@@ -160,7 +162,8 @@ def _read(file: str) -> dict[str, Any]:
     return {name.replace("-", "_"): value for name, value in read.items()}
 
 
-def _mapping(pairs: Sequence[str]) -> dict[str, str]:
+def mapping(pairs: Sequence[str]) -> dict[str, str]:
+    """Read NAME=COLUMN pairs."""
     split = [pair.partition("=") for pair in pairs]
     for name, equals, column in split:
         if not (name and equals and column):

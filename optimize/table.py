@@ -82,12 +82,12 @@ def gain(tuned: Scores, seed_judge: Scores, level: Level, seed: int) -> Cell:
 
 
 def accuracy(one: Scores) -> float | None:
-    """Share of pairs with a human preference on which the judge's margin points the same way."""
+    """Share of the pairs people decided that the judge decides alike; its ties are half right."""
     decided = (one.items.human != 0) & ~np.isnan(one.scores)
     if not decided.any():
         return None
-    same = np.sign(one.scores[decided]) == np.sign(one.items.human[decided])
-    return round(float(same.mean()), 6)
+    alike = np.sign(one.scores[decided]) * np.sign(one.items.human[decided])
+    return round(float((1 + alike).mean() / 2), 6)
 
 
 def _ends(interval: Interval | None) -> Cell:
