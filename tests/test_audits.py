@@ -1,0 +1,137 @@
+"""Audits tell what moves a judge beyond what moves people."""
+
+import math
+
+import numpy as np
+import pytest
+
+from optimize.audits import discriminant, position_preference, preference, shift
+from optimize.consistency import self_consistency
+from optimize.crowding import crowding
+from optimize.injections import ATTACKS
+
+DOCUMENT = np.repeat(np.arange(60), 8)
+
+
+def test_a_judge_of_something_else_shows_a_halo() -> None:
+    rng = np.random.default_rng(0)
+    people = {"coherence": rng.normal(size=480), "relevance": rng.normal(size=480)}
+    judges = {
+        "coherence": people["coherence"] + 0.3 * rng.normal(size=480),
+        "relevance": people["coherence"] + 0.3 * rng.normal(size=480),
+    }
+    for document in (DOCUMENT, None):
+        found = discriminant(judges, people, document)
+        assert found.halo == ("relevance",)
+        assert found.values[0, 0] > 0.9
+        assert found.values[1, 0] > 0.9 > 0.2 > abs(found.values[1, 1])
+        assert np.diag(found.among_people) == pytest.approx([1, 1])
+        assert found.among_people == pytest.approx(found.among_people.T)
+
+
+def test_constant_judges_have_no_place_in_the_matrix() -> None:
+    found = discriminant({"a": [1, 1, 1]}, {"a": [1, 2, 3], "b": [3, 1, 2]}, [1, 1, 1])
+    assert np.isnan(found.values).all()
+    assert found.halo == ()
+
+
+def test_liking_length_as_people_do_is_no_preference() -> None:
+    rng = np.random.default_rng(1)
+    length = rng.integers(20, 200, 480).astype(float)
+    human = length / 100 + rng.normal(size=480)
+    fair = length / 100 + rng.normal(size=480)
+    for judge, favours in ((fair, False), (fair + length / 50, True)):
+        found = preference(judge, human, length, DOCUMENT, rng=rng)
+        assert found.interval is not None
+        assert (found.interval.low > 0) is favours
+        assert found.value == pytest.approx(found.judge - found.human)
+
+
+def test_a_preference_for_a_kind_of_output_is_seen() -> None:
+    rng = np.random.default_rng(2)
+    extractive = np.tile([1, 0, 0, 0, 1, 0, 0, 0], 60)
+    human = rng.normal(size=480)
+    judge = human + 1.5 * extractive
+    judge[3] = math.nan
+    found = preference(judge, human, extractive, DOCUMENT, rng=rng)
+    assert found.interval is not None
+    assert found.interval.low > 0.3
+    assert found.n_failed == 1
+
+
+def test_preference_for_the_first_place_has_an_interval() -> None:
+    rng = np.random.default_rng(3)
+    first = (rng.random(480) < 0.7).astype(float)
+    first[0] = math.nan
+    found = position_preference(first, DOCUMENT, rng=rng)
+    assert found.interval is not None
+    assert found.interval.low > 0.5
+    assert (found.n, found.n_failed) == (479, 1)
+    assert math.isnan(position_preference([], [], rng=rng).value)
+
+
+def test_an_attack_that_works_shifts_scores() -> None:
+    rng = np.random.default_rng(4)
+    clean = rng.integers(1, 5, 480).astype(float)
+    attacked = clean + (rng.random(480) < 0.5)
+    attacked[:8] = math.nan
+    found = shift(clean, attacked, DOCUMENT, rng=rng)
+    assert found.interval is not None
+    assert found.mean in found.interval
+    assert found.mean == pytest.approx(found.raised)
+    assert found.n_failed == 8
+    unmoved = shift(clean, clean, DOCUMENT, rng=rng)
+    assert (unmoved.mean, unmoved.raised) == (0, 0)
+
+
+def test_attacks_are_named_apart_and_one_asks_for_nothing() -> None:
+    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) >= 10
+    assert [attack.name for attack in ATTACKS if attack.control] == ["neutral_line"]
+    for attack in ATTACKS:
+        attacked = attack.apply("A summary.")
+        ends = attacked.endswith if attack.place == "before" else attacked.startswith
+        assert ends("A summary.")
+        assert attack.text in attacked
+
+
+def test_crowding_is_counted_by_hand() -> None:
+    # Document 1: 5, 5, 4.8 (the nearest rating is 5 for all): one tied pair of 3. Document 2: 1, 3.
+    found = crowding([5, 5, 4.8, math.nan, 1, 3], [1, 1, 1, 1, 2, 2], (1, 2, 3, 4, 5))
+    assert found.at_top == pytest.approx(3 / 5)
+    assert found.at_bottom == pytest.approx(1 / 5)
+    assert found.tied == pytest.approx(1 / 4)
+    entropy = -(0.4 * math.log(0.4) + 3 * 0.2 * math.log(0.2))
+    assert found.levels_used == pytest.approx(math.exp(entropy))
+    assert found.n_outputs == 5
+
+
+def test_crowding_of_nothing_is_undefined() -> None:
+    assert math.isnan(crowding([math.nan], [1], (1, 2)).at_top)
+    assert math.isnan(crowding([2], [1], (1, 2)).tied)
+
+
+def test_reliability_of_samples_is_the_variance_due_to_outputs() -> None:
+    rng = np.random.default_rng(5)
+    samples = rng.normal(size=(5000, 1)) + 0.5 * rng.normal(size=(5000, 4))
+    samples[rng.random(samples.shape) < 0.1] = math.nan
+    found = self_consistency(samples)
+    # Variances 1 and 1/4: 4/5 of a single sample's, 16/17 of the mean of four; averaging two
+    # gives 8/9, one short of .9, for which odds of 9 against 4 need three samples.
+    assert found.reliability == pytest.approx(0.8, abs=0.01)
+    assert found.spread == pytest.approx(0.5, abs=0.01)
+    assert found.of_mean == pytest.approx(16 / 17, abs=0.01)
+    assert found.samples_needed(0.9) == 3
+
+
+def test_one_way_analysis_equals_its_textbook_form_when_balanced() -> None:
+    samples = np.array([[1.0, 2, 2], [4, 4, 5], [3, 1, 2], [5, 5, 4]])
+    between = 3 * samples.mean(axis=1).var(ddof=1)
+    within = samples.var(axis=1, ddof=1).mean()
+    expected = (between - within) / (between + 2 * within)
+    assert self_consistency(samples).reliability == pytest.approx(expected)
+
+
+def test_judges_that_never_vary_have_no_reliability() -> None:
+    assert math.isnan(self_consistency(np.full((3, 2), 4.0)).reliability)
+    assert math.isnan(self_consistency([[1.0, math.nan], [2.0, 3.0]]).reliability)
+    assert self_consistency(np.full((3, 2), 4.0)).samples_needed(0.9) is None

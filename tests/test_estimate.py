@@ -1,0 +1,198 @@
+"""Estimates from few labels and many judgements: valid, narrower, equal to ppi-python's."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from optimize.coefficients import Vector
+from optimize.estimate import Estimate, labels_needed, mean_difference, mean_score, wins
+
+
+class Pool(NamedTuple):
+    label: Vector
+    score: Vector
+    first: Vector
+    document: Vector
+
+
+def pool(rng: np.random.Generator, documents: int, labelled: int, noise: float = 0.6) -> Pool:
+    """Two systems a document, some documents labelled, 5 % failures, a judge that is too kind."""
+    document = np.repeat(np.arange(documents), 2)
+    first = np.tile([True, False], documents)
+    quality = 0.6 * rng.normal(size=documents)[document] + 0.8 * rng.normal(size=document.size)
+    quality = quality + 0.3 * first
+    human = np.clip(np.round(3.4 + quality), 1, 5)
+    shift = 0.4 * rng.normal(size=documents)[document]
+    judged = 3.8 + 0.7 * quality + shift + noise * rng.normal(size=document.size)
+    score = np.clip(np.round(judged), 1, 5)
+    score[rng.random(document.size) < 0.05] = math.nan
+    chosen = rng.choice(documents, labelled, replace=False)
+    return Pool(np.where(np.isin(document, chosen), human, math.nan), score, first, document)
+
+
+def of_mean(rows: Pool) -> Estimate:
+    return mean_score(rows.label, rows.score, rows.document)
+
+
+def of_system(rows: Pool) -> Estimate:
+    return mean_score(rows.label[rows.first], rows.score[rows.first])
+
+
+def of_difference(rows: Pool) -> Estimate:
+    return mean_difference(rows.label, rows.score, rows.first, rows.document)
+
+
+def of_wins(rows: Pool) -> Estimate:
+    one, other = rows.first, ~rows.first
+    return mean_score(
+        wins(rows.label[one], rows.label[other]), wins(rows.score[one], rows.score[other])
+    )
+
+
+ESTIMATES = (of_mean, of_system, of_difference, of_wins)
+
+
+@pytest.mark.parametrize("labelled", [20, 50])
+@pytest.mark.parametrize("of", ESTIMATES)
+def test_95_percent_intervals_cover_95_percent_of_1000_simulations(
+    of: Callable[[Pool], Estimate], labelled: int
+) -> None:
+    rng = np.random.default_rng(0)
+    truth = of(pool(np.random.default_rng(1), 100_000, 100_000)).labels_only
+    found = [of(pool(rng, 200, labelled)) for _ in range(1000)]
+    share = np.mean([one.interval is not None and truth in one.interval for one in found])
+    # 93-97 % as promised; at 95 % itself 1,000 hits have a standard deviation of .7 points.
+    assert 0.93 <= share <= 0.97
+
+
+@pytest.mark.parametrize("of", ESTIMATES)
+def test_the_judge_makes_intervals_narrower_than_labels_alone(
+    of: Callable[[Pool], Estimate],
+) -> None:
+    rng = np.random.default_rng(2)
+    widths = []
+    for _ in range(50):
+        found = of(pool(rng, 400, 40, noise=0.2))
+        assert found.interval is not None
+        assert found.labels_only_interval is not None
+        widths.append([i.high - i.low for i in (found.interval, found.labels_only_interval)])
+    ours, labels = np.mean(widths, axis=0)
+    assert ours < 0.9 * labels
+
+
+def test_a_biased_judge_is_corrected() -> None:
+    # The judge is kinder by .4 on average; 100 labels see that.
+    rows = pool(np.random.default_rng(3), 3000, 100)
+    truth = of_mean(pool(np.random.default_rng(4), 50_000, 50_000)).labels_only
+    found = of_mean(rows)
+    assert found.interval is not None
+    assert truth in found.interval
+    assert found.judge_only > found.interval.high
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
+def test_independent_outputs_agree_with_ppi_python(weight: float) -> None:
+    ppi = pytest.importorskip("ppi_py")  # 0.2.3
+    rng = np.random.default_rng(5)
+    labels = rng.normal(size=60)
+    scores, others = labels + rng.normal(size=60), 1.5 * rng.normal(size=900)
+    found = mean_score(
+        np.append(labels, np.full(900, math.nan)), np.append(scores, others), weight=weight
+    )
+    theirs = ppi.ppi_mean_pointestimate(labels, scores, others, lam=weight)
+    assert found.value == pytest.approx(float(theirs[0]), abs=1e-12)
+    low, high = (float(end[0]) for end in ppi.ppi_mean_ci(labels, scores, others, 0.05, lam=weight))
+    assert found.interval is not None
+    # It takes the normal quantile and variances over n; both matter to the labelled part only.
+    ratio = stats.t.ppf(0.975, 59) / stats.norm.ppf(0.975)
+    assert found.interval.high - found.value == pytest.approx(
+        (high - low) / 2 * ratio * (60 / 59) ** 0.5, rel=0.01
+    )
+
+
+def test_the_tuned_weight_is_near_ppi_pythons() -> None:
+    ppi = pytest.importorskip("ppi_py")
+    rng = np.random.default_rng(6)
+    labels = rng.normal(size=400)
+    scores, others = labels + rng.normal(size=400), 2**0.5 * rng.normal(size=4000)
+    found = mean_score(np.append(labels, np.full(4000, math.nan)), np.append(scores, others))
+    theirs = float(ppi.ppi_mean_pointestimate(labels, scores, others)[0])
+    assert found.interval is not None
+    assert found.value == pytest.approx(theirs, abs=0.1 * (found.interval.high - found.value))
+    # cov / var / (1 + n / N) = 1/2 / 1.1.
+    assert found.weight == pytest.approx(0.5 / 1.1, abs=0.05)
+
+
+def test_labels_alone_give_students_interval_over_documents() -> None:
+    labels = [4.0, 2, 5, 3, 3]
+    found = mean_score(labels, labels)
+    expected = stats.ttest_1samp(labels, 0).confidence_interval()
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high))
+    # Each output twice under its document: no more is known than before.
+    twice = mean_score(labels * 2, labels * 2, list(range(5)) * 2)
+    assert twice.interval is not None
+    assert twice.interval.high == pytest.approx(expected.high)
+
+
+def test_a_difference_of_labels_is_the_paired_t_test() -> None:
+    ours, theirs = np.array([4.0, 2, 5, 3, 3]), np.array([3.0, 2, 3, 2, 4])
+    label = np.append(ours, theirs)
+    found = mean_difference(label, label, np.arange(10) < 5, np.tile(np.arange(5), 2))
+    expected = stats.ttest_rel(ours, theirs).confidence_interval()
+    assert found.value == pytest.approx((ours - theirs).mean())
+    assert found.interval is not None
+    assert found.interval.high == pytest.approx(expected.high)
+
+
+def test_swapping_the_systems_turns_the_difference() -> None:
+    rows = pool(np.random.default_rng(7), 100, 20)
+    there = of_difference(rows)
+    back = mean_difference(rows.label, rows.score, ~rows.first, rows.document)
+    assert there.interval is not None
+    assert back.interval is not None
+    assert there.value == pytest.approx(-back.value)
+    assert there.interval.low == pytest.approx(-back.interval.high)
+
+
+def test_wins_count_a_tie_as_half() -> None:
+    assert wins([3, 2, 1, math.nan], [1, 2, 3, 4])[:3].tolist() == [1, 0.5, 0]
+    assert math.isnan(wins([math.nan], [1])[0])
+
+
+def test_labels_needed_make_the_width_they_promise() -> None:
+    rows = pool(np.random.default_rng(8), 4000, 100)
+    found = of_system(rows)
+    assert found.interval is not None
+    target = (found.interval.high - found.interval.low) / 2
+    needed = labels_needed(found, target)
+    assert needed is not None
+    # Half the width takes about four times the labels, somewhat fewer as fewer remain unlabelled.
+    assert 3.3 * found.n_labels < needed < 4.2 * found.n_labels
+    again = of_system(pool(np.random.default_rng(9), 4000, needed))
+    assert again.interval is not None
+    assert again.interval.high - again.interval.low == pytest.approx(target, rel=0.15)
+    assert labels_needed(found, 1e-6) is None
+    assert labels_needed(found, 10 * target) < found.n_labels  # type: ignore[operator]
+
+
+def test_what_is_missing_is_counted_or_refused() -> None:
+    found = mean_score([1, 2, 3, math.nan], [1, 2, math.nan, 4])
+    assert (found.n_labels, found.n_judgements, found.n_failed) == (2, 1, 1)
+    with pytest.raises(ValueError, match="1 labels on 1 documents"):
+        mean_score([1, math.nan], [1, 2])
+    with pytest.raises(ValueError, match=r"\(2,\), \(1,\)"):
+        mean_score([1, 2], [1])
+    with pytest.raises(ValueError, match="two documents or more"):
+        mean_difference([1, 2, math.nan], [1, 2, 3], [True, True, False])
+
+
+def test_constant_judges_add_nothing() -> None:
+    label = [1, 2, 3, 4, math.nan, math.nan]
+    found = mean_score(label, [3] * 6)
+    assert (found.weight, found.value) == (0, 2.5)
+    assert found.interval == found.labels_only_interval
