@@ -130,7 +130,7 @@ def test_untrue_sentences_stand_only_where_consistency_is_lowered():
         untrue = [point.wrong for point in source.points]
         untrue += [source.gist.wrong, *source.invented]
         if any(sentence in row["summary"] for sentence in untrue):
-            assert row["ratings"]["consistency"] <= 4.25, row["id"]
+            assert row["ratings"]["consistency"] < 5, row["id"]
 
 
 def test_a_system_varies_from_document_to_document():

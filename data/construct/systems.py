@@ -54,11 +54,11 @@ SYSTEMS: dict[str, Profile] = {
     ),
     # Cannot leave anything out, least of all the details.
     "wordy": Profile(
-        points=(1, 2, 3),
-        lean=0,
+        points=(2, 3, 3),
+        lean=0.5,
         gist=0.4,
         wrong=(0, 0, 1),
-        trivia=(2, 2, 3, 3),
+        trivia=(1, 2, 3),
         repeats=(0, 0, 1, 1),
         moves=(0, 0, 0, 1),
         spoiled=(0, 0, 1, 1),
@@ -66,10 +66,10 @@ SYSTEMS: dict[str, Profile] = {
     ),
     # Writes well, reads badly: a point or two, often not the main ones.
     "sketchy": Profile(
-        points=(1, 2, 2, 3),
-        lean=-2,
+        points=(1, 1, 2),
+        lean=-1,
         wrong=(0, 0, 0, 1),
-        trivia=(0, 1, 2, 2),
+        trivia=(0, 1, 1),
         invented=(0, 0, 0, 1),
         spoiled=(0, 0, 1),
         moves=(0, 1, 2),
@@ -89,7 +89,7 @@ SYSTEMS: dict[str, Profile] = {
     ),
     # Reads smoothly and makes things up.
     "inventive": Profile(
-        points=(2, 2, 3, 4),
+        points=(1, 2, 3),
         lean=1.5,
         gist=0.4,
         wrong=(1, 1, 2, 3),
@@ -99,7 +99,7 @@ SYSTEMS: dict[str, Profile] = {
     ),
     # Knows what matters and cannot write.
     "rough": Profile(
-        points=(1, 2, 3),
+        points=(2, 3, 3),
         lean=2,
         gist=0.3,
         wrong=(0, 0, 0, 1),
