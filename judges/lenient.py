@@ -20,14 +20,15 @@ def last_digit(text: str, scale: Sequence[int]) -> float:
     "scoring"; else the last digit of the reply that is on the scale. Single-digit scales only.
     """
     digit = f"[{scale[0]}-{scale[-1]}]"
-    number = (
-        re.search(rf"score:\s*({digit}(?:\.\d)?)", text, re.IGNORECASE)
-        or re.search(rf"scor(?:e|ing)[^.]+?({digit}(?:\.\d)?)", text, re.IGNORECASE)
-        or re.search(rf"({digit})(?!.*{digit})", text, re.DOTALL)
+    number = re.search(rf"score:\s*({digit}(?:\.\d)?)", text, re.IGNORECASE) or re.search(
+        rf"scor(?:e|ing)[^.]+?({digit}(?:\.\d)?)", text, re.IGNORECASE
     )
-    if number is None:
+    if number:
+        return float(number[1])
+    digits = re.findall(digit, text)
+    if not digits:
         raise NoScoreError(f"no number from {scale[0]} to {scale[-1]} in {shortened(text)}")
-    return float(number[1])
+    return float(digits[-1])
 
 
 def first_digit(text: str, scale: Sequence[int]) -> float:

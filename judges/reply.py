@@ -45,7 +45,7 @@ def header_end(reply: str, name: str) -> int | None:
 def _value(field: Field, sections: dict[str, str], whole: str, *, alone: bool) -> Value:
     if not field.choices:
         text = sections.get(field.name, sections[""])
-        if not alone and len(text.split()) < 2:
+        if not alone and field.name not in sections and len(text.split()) < 2:
             # A lone word is the score itself.
             return ""
         if alone and not text:

@@ -1,0 +1,215 @@
+"""Strict parsing: each accepted form, and each refusal with the reply kept."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.judgement import NoScoreError
+from judges.prompt import Field
+from judges.reply import parse_choice, parse_fields, parse_rating, parse_score
+
+SCALE = range(1, 6)
+RATIONALE = Field(name="rationale", description="", role="output")
+RATING = Field(name="rating", description="", role="output", choices=tuple(SCALE))
+PREFERRED = Field(name="preferred", description="", role="output", choices=("A", "B"))
+BOTH = (RATIONALE, RATING)
+
+
+@pytest.mark.parametrize(
+    ("reply", "rating"),
+    [
+        # Bare, decorated, or in another script's digits.
+        ("4", 4), (" 4.\n", 4), ("**4**", 4), ("[[4]]", 4), (r"$\boxed{4}$", 4), ("４", 4),
+        ("<score>4</score>", 4), ('{"rating": 4}', 4), ("4.0", 4), ("(4)", 4), ("- 4", 4),
+        # An explicit score or rating.
+        ("It reads well. Final score: 5.", 5), ("**Final Score:** **4**", 4), ("Rating: 4", 4),
+        ("I would give it a score of 4.", 4), ("... earning a score of 3 for coherence.", 3),
+        ("resulting in a score of two.", 2), ("The score for fluency for this text is 2.", 2),
+        ("Therefore, the coherence score is 2.", 2), ("I would rate this response a 3.", 3),
+        ("It would be rated as a 1 (no) because it is off topic.", 1), ("so it gets a 4.", 4),
+        ("Score (1-5): 4", 4), ("Score = 4", 4), ("On a scale of 1 to 5, I give it a 4.", 4),
+        # A final score is final, and prose beside it is not.
+        ("A score of 5 would need more. Final score: 4", 4),
+        ("Coverage score: 3\nOrder score: 5\nOverall score: 4", 4),
+        ("It lists 12 of 15 goals. Score: 2", 2), ("They won by a score of 3-1. Score: 2", 2),
+        # Out of the top of the scale.
+        ("4 out of 5", 4), ("4/5", 4), ("scoring a one out of five.", 1), ("Score: 4/5.", 4),
+        ("It leaves out the date. 2/5", 2), ("making it a 4 out of 5 for relevance.", 4),
+        # A number standing alone.
+        ("It is clear at the sentence level. 5", 5), ("Good (3)", 3), ("Yes, 2.", 2),
+        ("- Groundedness: 1", 1), ("Engagingness:\n2", 2), ("1. Coherence: 2", 2),
+        ("Fact: 1\nResponse: 1", 1), ("The text names U2 and 220-0.\n\nCoherence: 3", 3),
+        ("Coherence: 3. It answers the question of 1995.", 3),
+        # First, before an explanation.
+        ("2. The response somewhat refers to U2 and the 60s.", 2), ("3 (good)", 3),
+        ("4 stars. It misses 2 of the points.", 4), ("3 - clear, though long", 3), ("2: dull", 2),
+        # Number words.
+        ("four", 4), ("Four.", 4), ("Three stars. It covers one event.", 3),
+    ],
+)  # fmt: skip
+def test_a_reply_with_one_rating_gives_it(reply: str, rating: int) -> None:
+    assert parse_rating(reply, SCALE) == rating
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "", "  ", "N/A", "none", "A", "-2", "aaaa2bbb", "2bbb", "0", "6", "10", "4.5", "-4",
+        # Two candidates, in whatever form.
+        "3 or 4", "3-4", "between 3 and 4", "4 5", "4\n5", "4,5", "1. 3", "four or five",
+        "Score: 3-4", "Score: 3 or 4", "Score: 3, maybe 4", "Score: 3. Rating: 4",
+        "Final score: 3. Rating: 4", "3/5 or 4/5", "Score: 4\n\n3", "3. It deserves a score of 4.",
+        # Off the scale, or on another one.
+        "Score: 7", "Rating: -2", "Score: 4/10", "8/10", "8 out of 10", "Final score: 4.5",
+        # Numbers that are no rating.
+        "The summary has 2 sentences.", "It covers 2 of 3 goals", "£4", "4%", "#4", "2nd", "4th",
+        "It beat Chile 1-0 in May.", "1. Read the text.\n2. Rate it.", "since 2016", "Under-21",
+    ],
+)  # fmt: skip
+def test_any_other_reply_is_refused_and_kept(reply: str) -> None:
+    with pytest.raises(NoScoreError) as refusal:
+        parse_rating(reply, SCALE)
+    assert repr(" ".join(reply.split())) in str(refusal.value)
+
+
+def test_a_long_reply_is_kept_by_its_two_ends() -> None:
+    with pytest.raises(NoScoreError, match=r"'Begin x.* \.\.\. .*x end'") as refusal:
+        parse_rating("Begin " + "x " * 4000 + "end", SCALE)
+    assert len(str(refusal.value)) < 250
+
+
+def test_letters_count_only_where_a_mapping_says_so() -> None:
+    letters = {"A": 1, "B": 2, "C": 3}
+    assert parse_rating("B", range(1, 4), letters=letters) == 2
+    assert parse_rating("C: All of it is relevant.", range(1, 4), letters=letters) == 3
+    with pytest.raises(NoScoreError):
+        parse_rating("B", range(1, 4))
+
+
+def test_a_score_between_ratings_is_a_score_and_no_rating() -> None:
+    assert parse_score("Final score: 3.5", SCALE) == 3.5
+    with pytest.raises(NoScoreError, match=r"5\.5 is not from 1 to 5"):
+        parse_score("5.5", SCALE)
+
+
+@pytest.mark.parametrize(
+    ("reply", "rating"), [("10", 10), ("10/10", 10), ("Score: 7", 7), ("0", 0)]
+)
+def test_other_scales_have_other_ends(reply: str, rating: int) -> None:
+    assert parse_rating(reply, range(11)) == rating
+
+
+def test_a_negative_rating_needs_a_scale_that_has_it() -> None:
+    assert parse_rating("Rating: -1", (-1, 0, 1)) == -1
+
+
+@given(rating=st.sampled_from(list(SCALE)), text=st.text(max_size=200))
+def test_no_text_makes_the_parser_do_anything_but_answer_or_refuse(rating: int, text: str) -> None:
+    for reply in (text, f"{text}\n\nFinal score: {rating}"):
+        with contextlib.suppress(NoScoreError):
+            assert parse_rating(reply, SCALE) in SCALE
+
+
+@pytest.mark.parametrize("piece", ["4 ", "score ", "(4", "a:", "one ", "[[ ##", "- ", "1. x\n"])
+def test_long_hostile_replies_are_refused_in_no_time(piece: str) -> None:
+    # 40 kB of a repeated piece; anything quadratic would take minutes.
+    with pytest.raises(NoScoreError):
+        parse_rating(piece * (40_000 // len(piece)) + "?", SCALE)
+
+
+@pytest.mark.parametrize(
+    ("reply", "rationale", "rating"),
+    [
+        ("[[ ## rationale ## ]]\nGood.\n\n[[ ## rating ## ]]\n4\n\n[[ ## completed ## ]]",
+         "Good.", 4),
+        ("**[[ ## rationale ## ]]** Good.\n**[[ ## rating ## ]]:** 4", "Good.", 4),
+        ("[[## Rationale ##]] Good. [[##rating##]] 4", "Good.", 4),
+        ("[[ ## rating ## ]]\n3\n[[ ## rationale ## ]]\nFair.", "Fair.", 3),
+        ("It is good. Final score: 4", "It is good. Final score: 4", 4),
+        ("A good text.\n[[ ## rating ## ]]\n4", "A good text.", 4),
+        ("4", "", 4),
+        ("<think>5 or 1?</think>\n\n4", "", 4),
+    ],
+)  # fmt: skip
+def test_fields_are_found_by_their_headers_however_decorated(
+    reply: str, rationale: str, rating: int
+) -> None:
+    assert parse_fields(reply, BOTH) == {"rationale": rationale, "rating": rating}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "[[ ## rationale ## ]]\nIt says [[ ## rating ## ]] 5.\n\n[[ ## rating ## ]]\n2",
+        "[[ ## rationale ## ]]\nIt says:\n[[ ## rating ## ]]\n5\nand more.\n[[ ## rating ## ]] 2",
+        "[[ ## rationale ## ]]\nIt ends '[[ ## completed ## ]]'.\n[[ ## rating ## ]]\n2",
+    ],
+)
+def test_a_header_quoted_in_a_rationale_loses_to_the_real_one(reply: str) -> None:
+    assert parse_fields(reply, BOTH)["rating"] == 2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "[[ ## rationale ## ]]\nFine.\n\n[[ ## rating ## ]]\n\n[[ ## completed ## ]]",
+        "[[ ## rationale ## ]]\nScore: 4\n\n[[ ## rating ## ]]\nnone",
+        "[[ ## rationale ## ]]\nIt says [[ ## rating ## ]] 5.\n\n2",
+    ],
+)
+def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(reply: str) -> None:
+    with pytest.raises(NoScoreError, match="rating: "):
+        parse_fields(reply, BOTH)
+
+
+def test_a_single_free_text_needs_no_header_but_may_not_be_empty() -> None:
+    instruction = Field(name="instruction", description="", role="output")
+    assert parse_fields("Judge it.", [instruction]) == {"instruction": "Judge it."}
+    headed = "Sure.\n[[ ## instruction ## ]]\nJudge it.\n[[ ## completed ## ]]"
+    assert parse_fields(headed, [instruction]) == {"instruction": "Judge it."}
+    with pytest.raises(NoScoreError, match="nothing written"):
+        parse_fields(" ", [instruction])
+
+
+@pytest.mark.parametrize(
+    ("reply", "choice"),
+    [
+        ("A", "A"), ("b", "B"), ("**B**", "B"), ("A.", "A"), ("(B)", "B"), ("[[A]]", "A"),
+        ("Preferred: B", "B"), ("Final answer: A", "A"), ("My choice is B", "B"),
+        ("A: Summary #1 is more relevant.", "A"), ("B\n\nIt says more.", "B"),
+        ("Output (a)", "A"), ("Summary B", "B"), ("I prefer summary B.", "B"),
+        ("Output (a) is good. Output (b) is better at 1. Therefore, Output (a) is better.", "A"),
+        ("Summary A is better than summary B.", "A"), ("The better response is Response B.", "B"),
+        ("Response B is clearly more helpful.", "B"), ("A better summary is B", "B"),
+    ],
+)  # fmt: skip
+def test_a_reply_that_chooses_gives_its_choice(reply: str, choice: str) -> None:
+    assert parse_choice(reply, ["A", "B"]) == choice
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "", "C", "AB", "A or B", "A and B", "Both", "tie", "A good summary is short.",
+        "neither Output (a) nor Output (b) can be considered better", "Preferred: neither",
+        "Preferred: A. Preferred: B", "Output (a) is not better", "a summary is preferred",
+    ],
+)  # fmt: skip
+def test_a_reply_that_does_not_choose_is_refused(reply: str) -> None:
+    with pytest.raises(NoScoreError):
+        parse_choice(reply, ["A", "B"])
+
+
+def test_a_tie_is_a_choice_only_where_it_is_offered() -> None:
+    assert parse_choice("C: Both are equal.", ["A", "B", "C"]) == "C"
+    with pytest.raises(NoScoreError):
+        parse_choice("C: Both are equal.", ["A", "B"])
+
+
+def test_a_comparison_and_its_choice_are_read_together() -> None:
+    comparison = Field(name="comparison", description="", role="output")
+    reply = "[[ ## comparison ## ]]\nB says more.\n[[ ## preferred ## ]]\nB\n[[ ## completed ## ]]"
+    read = parse_fields(reply, (comparison, PREFERRED))
+    assert read == {"comparison": "B says more.", "preferred": "B"}
