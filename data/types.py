@@ -1,14 +1,23 @@
 """Labelled outputs, labelled pairs, and the sets they come in."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
+
+from data.problems import Problem
 
 Vote = Literal["A", "B", "tie"]
 
 
 class LabelError(ValueError):
-    """A label file is unusable; the message names file, line, field, value and the way out."""
+    """A label file is unusable; the message names file, line, field, value and the way out.
+
+    `problems` holds every one that was found, the message tells the first and how many follow.
+    """
+
+    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +25,8 @@ class LabelledOutput:
     """One system's output for one document, with its human ratings.
 
     `ratings` holds one number per annotator, or a single mean where only that is known.
+    `annotators` names who gave them, in the same order, and lacks a dimension of which only the
+    mean is known.
     """
 
     id: str
@@ -23,6 +34,7 @@ class LabelledOutput:
     system: str | None
     texts: Mapping[str, str]
     ratings: Mapping[str, tuple[float, ...]]
+    annotators: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def rating(self, dimension: str) -> float:
         """Return the mean human rating; KeyError where this output has none on `dimension`."""
@@ -32,7 +44,7 @@ class LabelledOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledPair:
-    """Two outputs for one prompt and the votes of people for A, B or a tie."""
+    """Two outputs for one prompt and the votes of people for A, B or a tie; at least one vote."""
 
     id: str
     document_id: str
@@ -51,20 +63,53 @@ class LabelledPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledSet:
-    """A data set or one of its splits; no document is in two splits.
+    """A data set or one of its splits; no document is in two splits made by document.
 
-    `sha256` is that of the file's bytes, for provenance.
+    `sha256` is that of the file's bytes, for provenance (of its rows, for a Hugging Face data set;
+    of both, where ratings were joined from a second file). `grouped_by` says what makes outputs
+    belong to one document, `notes` what a reader of the results should know about the file.
     """
 
     name: str
     sha256: str
     outputs: tuple[LabelledOutput, ...]
+    grouped_by: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """Return the ids of the documents, in the order of the file."""
+        return tuple(dict.fromkeys(output.document_id for output in self.outputs))
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Return the names of the systems, sorted."""
+        return tuple(sorted({one.system for one in self.outputs if one.system is not None}))
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Return every dimension that some output is rated on, sorted."""
+        return tuple(sorted({name for output in self.outputs for name in output.ratings}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledPairs:
-    """The same for labelled pairs."""
+    """The same for labelled pairs; `candidate` is the file's word for what is compared."""
 
     name: str
     sha256: str
     pairs: tuple[LabelledPair, ...]
+    candidate: str = "response"
+    grouped_by: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """Return the ids of the documents, in the order of the file."""
+        return tuple(dict.fromkeys(pair.document_id for pair in self.pairs))
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Return the names of the systems on either side, sorted."""
+        sides = {name for pair in self.pairs for name in (pair.system_a, pair.system_b)}
+        return tuple(sorted(name for name in sides if name is not None))

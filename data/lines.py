@@ -1,0 +1,70 @@
+"""Bytes to lines: hashed, decoded as UTF-8 and bounded, whatever a file holds."""
+
+import codecs
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from data.problems import Problems
+
+# No label file has such a line; a file without line ends must not fill the memory.
+LONGEST_LINE = 64 * 2**20
+_OTHER_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class Line(NamedTuple):
+    """A line with its end, and its number from 1."""
+
+    number: int
+    text: str
+
+
+class LineFile:
+    """A text file's lines; `sha256` is known once they are read."""
+
+    def __init__(self, path: Path, problems: Problems) -> None:
+        self._path, self._problems = path, problems
+        self._hash = hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+    def __iter__(self) -> Iterator[Line]:
+        with self._path.open("rb") as file:
+            for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
+                self._hash.update(raw)
+                if len(raw) > LONGEST_LINE:
+                    self._too_long(number)
+                    return
+                text = self._decode(raw, number)
+                if text is None:
+                    return
+                yield Line(number, text)
+
+    def _decode(self, raw: bytes, number: int) -> str | None:
+        if number == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            self._problems.add(
+                "not-utf8",
+                f"at byte {error.start + 1} of the line is not UTF-8",
+                "save the file as UTF-8",
+                line=number,
+                value=raw[error.start : error.start + 4],
+            )
+        # UTF-16 shows in the first line, and every other would only say the same.
+        if number == 1 and raw.startswith(_OTHER_BOMS):
+            return None
+        return raw.decode("utf-8", errors="replace")
+
+    def _too_long(self, number: int) -> None:
+        self._problems.add(
+            "too-long",
+            f"the line is longer than {LONGEST_LINE // 2**20} MiB",
+            "end every row with a line break, or use Parquet",
+            line=number,
+        )

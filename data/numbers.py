@@ -1,0 +1,115 @@
+"""Read people's numbers strictly: what is no plain finite number is a problem, never a guess."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from data.problems import NOTHING
+
+Scale = tuple[float, float]
+
+# Not float(), which takes "nan", "1_000" and other alphabets' digits.
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+class Fault(NamedTuple):
+    """Why a cell is no rating; the caller knows where it stands."""
+
+    kind: str
+    what: str
+    way_out: str
+    value: object = NOTHING
+
+
+class Marks(NamedTuple):
+    """The ratings of one cell and who gave them; no annotators where it is one bare number."""
+
+    ratings: tuple[float, ...] = ()
+    annotators: tuple[str, ...] = ()
+
+
+NO_MARKS = Marks()
+
+
+def is_blank(value: object) -> bool:
+    """Whether a cell says nothing: null, or nothing but white space."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def is_number(value: object, *, typed: bool) -> bool:
+    """Whether a cell looks like a number; in an untyped file every cell is a string."""
+    if isinstance(value, str):
+        return not typed and bool(_NUMBER.fullmatch(value.strip()))
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def read_marks(value: object, scale: Scale | None) -> Marks | Fault:
+    """Read one dimension's cell: a number, a list with one per annotator, or {annotator: number}.
+
+    A null among them is an annotator who gave none. A string holds a number, or JSON.
+    """
+    if is_blank(value):
+        return NO_MARKS
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        value = read_json(value)
+        if isinstance(value, Fault):
+            return value
+    if isinstance(value, Mapping):
+        return _several([(str(name), value[name]) for name in sorted(value, key=str)], scale)
+    if isinstance(value, list | tuple):
+        return _several([(str(place), one) for place, one in enumerate(value, 1)], scale)
+    number = read_number(value, scale)
+    return number if isinstance(number, Fault) else Marks((number,))
+
+
+def read_json(text: str) -> object | Fault:
+    """Parse a cell that holds JSON."""
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return Fault("bad-json", "is not JSON", "write it as JSON, or give flat columns", text)
+    return value
+
+
+def read_number(value: object, scale: Scale | None) -> float | Fault:
+    """Read one rating; a Fault where it is no finite number, or off the scale."""
+    if isinstance(value, str):
+        if not _NUMBER.fullmatch(value.strip()):
+            return Fault(
+                "not-a-number", "is not a number", "write a plain number, or leave it empty", value
+            )
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return Fault("not-a-number", "is not a number", "write a plain number, or null", value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        return Fault(
+            "not-finite", "is not a finite number", "leave it empty where there is none", value
+        )
+    if scale is not None and not scale[0] <= number <= scale[1]:
+        low, high = scale
+        return Fault(
+            "off-scale",
+            f"is off the scale {low:g} to {high:g}",
+            "mend the rating, or state the scale that people were given",
+            value,
+        )
+    return number
+
+
+def _several(marks: list[tuple[str, object]], scale: Scale | None) -> Marks | Fault:
+    ratings, annotators = [], []
+    for annotator, value in marks:
+        if is_blank(value):
+            continue
+        number = read_number(value, scale)
+        if isinstance(number, Fault):
+            return number
+        ratings.append(number)
+        annotators.append(annotator)
+    return Marks(tuple(ratings), tuple(annotators))

@@ -1,0 +1,87 @@
+"""What is wrong with a file: one problem each, collected, so that a check can tell all at once."""
+
+import reprlib
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["line", "row"]
+
+_SHOWN = reprlib.Repr()
+_SHOWN.maxstring = 60
+_SHOWN.maxother = 60
+
+
+class _Nothing:
+    """No value to show, where None is one."""
+
+
+NOTHING = _Nothing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One fault of a file: where it is, what it is, and the way out.
+
+    `kind` is one word for what is wrong, the same for all faults of the sort; `value` is already
+    fit to print.
+    """
+
+    file: str
+    kind: str
+    what: str
+    way_out: str
+    unit: Unit = "line"
+    line: int | None = None
+    field: str | None = None
+    value: str | None = None
+
+    def __str__(self) -> str:
+        where = [self.file]
+        if self.line is not None:
+            where.append(f"{self.unit} {self.line}")
+        if self.field is not None:
+            where.append(f"field {self.field!r}")
+        what = self.what if self.value is None else f"{self.value} {self.what}"
+        return f"{', '.join(where)}: {what}; {self.way_out}"
+
+
+class Problems:
+    """The problems of one file, in the order they were found."""
+
+    def __init__(self, file: str, unit: Unit = "line") -> None:
+        self.file, self.unit = file, unit
+        self.found: list[Problem] = []
+
+    def add(
+        self,
+        kind: str,
+        what: str,
+        way_out: str,
+        *,
+        line: int | None = None,
+        field: str | None = None,
+        value: object = NOTHING,
+    ) -> None:
+        """Note one; `value` is shown shortened and escaped."""
+        self.found.append(
+            Problem(
+                file=self.file,
+                kind=kind,
+                what=what,
+                way_out=way_out,
+                unit=self.unit,
+                line=line,
+                field=field,
+                value=None if value is NOTHING else shown(value),
+            )
+        )
+
+
+def shown(value: object) -> str:
+    """A value as a message may carry it: short, on one line, control characters escaped."""
+    return _SHOWN.repr(value)
+
+
+def count(number: int, word: str) -> str:
+    """A number and its noun: 1 text, 2 texts, 1,000 texts."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"

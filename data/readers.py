@@ -1,0 +1,125 @@
+"""Read a file of human labels, whole, or refuse it with every problem it has."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from data.columns import Columns
+from data.long import Ratings, is_long, read_long
+from data.numbers import Scale
+from data.open_table import open_table
+from data.outputs import Wanted, read_outputs
+from data.pairs import read_pair_rows
+from data.problems import Problem, Problems
+from data.types import LabelError, LabelledPairs, LabelledSet
+
+
+def read_labels(
+    path: str | Path,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    dimensions: Sequence[str] | None = None,
+    scales: Mapping[str, Scale] | None = None,
+    texts: Sequence[str] = (),
+    annotations: str | Path | None = None,
+) -> LabelledSet:
+    """Read labelled outputs from JSONL, JSON, CSV, TSV, Parquet or a Hugging Face data set.
+
+    `path` may be a folder made by `Dataset.save_to_disk`, or `hf:owner/name`, either with `:split`.
+    `mapping` gives our names the file's columns (`{"document": "article"}`); `a.b` reaches into a
+    nested one. `dimensions` are read and no other, and each must be rated somewhere; an output
+    without a rating on one is kept and noted. `scales` gives (low, high) by dimension, "*" for all
+    others. `texts` must stand in every row. `annotations` is a long file (id, dimension,
+    annotator, rating) whose ratings replace the first file's by id and dimension.
+    Raises LabelError, whose `problems` are all there are.
+    """
+    labelled, problems = check_labels(
+        path,
+        mapping=mapping,
+        dimensions=dimensions,
+        scales=scales,
+        texts=texts,
+        annotations=annotations,
+    )
+    if labelled is None or problems:
+        raise refusal(problems)
+    return labelled
+
+
+def read_pairs(path: str | Path, *, mapping: Mapping[str, str] | None = None) -> LabelledPairs:
+    """Read labelled pairs from any of the formats of `read_labels`.
+
+    The two sides are `response_a` and `response_b`, or another word with `_a`, `_b` or `_1`, `_2`;
+    people's choice is `votes` (a list), `preferred` or `preference`, in the words A, B and tie or
+    the numbers 1, 2 and 1.5. Pairs without a vote are left out and noted.
+    Raises LabelError, whose `problems` are all there are.
+    """
+    labelled, problems = check_pairs(path, mapping=mapping)
+    if labelled is None or problems:
+        raise refusal(problems)
+    return labelled
+
+
+def check_labels(
+    path: str | Path,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    dimensions: Sequence[str] | None = None,
+    scales: Mapping[str, Scale] | None = None,
+    texts: Sequence[str] = (),
+    annotations: str | Path | None = None,
+) -> tuple[LabelledSet | None, tuple[Problem, ...]]:
+    """Read as `read_labels`, and return what could be read and all problems."""
+    problems, more = Problems(str(path)), Problems(str(annotations))
+    wanted = Wanted(dimensions=dimensions, scales=scales or {}, texts=texts)
+    joined: Ratings | None = None
+    joined_sha256 = ""
+    if annotations is not None:
+        joined, joined_sha256 = _read_annotations(annotations, more, wanted)
+    table = open_table(path, problems)
+    if table is None:
+        return None, (*problems.found, *more.found)
+    found = read_outputs(Columns(table, mapping or {}), problems, wanted, joined)
+    sha256 = table.sha256
+    if joined_sha256:
+        sha256 = hashlib.sha256(f"{sha256}{joined_sha256}".encode()).hexdigest()
+    labelled = LabelledSet(
+        name=table.name,
+        sha256=sha256,
+        outputs=found.outputs,
+        grouped_by=found.grouped_by,
+        notes=found.notes,
+    )
+    return labelled, (*problems.found, *more.found)
+
+
+def check_pairs(
+    path: str | Path, *, mapping: Mapping[str, str] | None = None
+) -> tuple[LabelledPairs | None, tuple[Problem, ...]]:
+    """Read as `read_pairs`, and return what could be read and all problems."""
+    problems = Problems(str(path))
+    table = open_table(path, problems)
+    if table is None:
+        return None, tuple(problems.found)
+    return read_pair_rows(Columns(table, mapping or {}), problems), tuple(problems.found)
+
+
+def refusal(problems: Sequence[Problem]) -> LabelError:
+    """One error for a file's problems: the first, and how many others there are."""
+    more = len(problems) - 1
+    also = "" if not more else f" (and {more:,} more: python -m data check {problems[0].file})"
+    return LabelError(f"{problems[0]}{also}", problems)
+
+
+def _read_annotations(
+    path: str | Path, problems: Problems, wanted: Wanted
+) -> tuple[Ratings | None, str]:
+    table = open_table(path, problems)
+    if table is None:
+        return None, ""
+    columns = Columns(table, {})
+    if not is_long(columns) or columns.find("id") is None:
+        way_out = "give a file with the columns id, dimension, annotator, rating"
+        problems.add("no-column", "is no long file of ratings", way_out)
+        return None, ""
+    return read_long(columns, problems, wanted.scales), table.sha256

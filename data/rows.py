@@ -1,0 +1,164 @@
+"""What outputs and pairs have in common: an id, a document, texts; read strictly, row by row."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from data.columns import LINE, OUTPUTS, SOURCES, Columns, cell
+from data.grouping import document_of
+from data.numbers import is_blank
+from data.problems import NOTHING, Problems, count
+from data.tables import Row
+
+LONGEST_TEXT = 5_000_000
+LONGEST_NAME = 1000
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+
+
+class Common(NamedTuple):
+    """The part of a row that is the same for outputs and pairs."""
+
+    id: str
+    document_id: str
+    texts: dict[str, str]
+
+
+class RowReader:
+    """Reads ids, documents, systems and texts, and notes every fault of a row at once."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        problems: Problems,
+        texts: Mapping[str, str],
+        needed: Collection[str] = (),
+        *,
+        candidates: Collection[str] = (),
+    ) -> None:
+        self._columns, self._problems, self._texts = columns, problems, texts
+        self._needed = {*SOURCES, *OUTPUTS, *needed, *candidates}
+        self._lines: dict[str, int] = {}
+        self._numbered = columns.mapping.get("id") == LINE
+        self._id, self.group = columns.find("id"), columns.find("group")
+        self._line = 0
+        # People vote on systems that wrote nothing, so a candidate may be empty where a file tells
+        # that from a cell that somebody forgot; so may a pair's prompt be white space.
+        self._candidates = set(candidates)
+        self._mute = self._candidates if columns.table.typed else set()
+        self.n_blank = self.n_bare = 0
+
+    def check(self) -> None:
+        """Note what no row can mend: a file without ids, or without a text that was asked for."""
+        known = ", ".join(self._columns.table.columns[:12])
+        if self._id is None and not self._numbered:
+            self._problems.add(
+                "no-column",
+                f"there is no such column; there are {known}",
+                f"name yours with --map id=COLUMN, or number the rows with --map id={LINE}",
+                field="id",
+            )
+        if not self._texts:
+            way_out = "give what systems were given and wrote, as in document and summary"
+            self._problems.add("no-text", f"no column holds texts; there are {known}", way_out)
+
+    def read(self, row: Row) -> Common | None:
+        """Return the row's common part, or None where its id, group or a text is at fault."""
+        self._line, before = row.line, len(self._problems.found)
+        item = self._read_id(row)
+        texts = self._read_texts(row)
+        group = None
+        if self.group is not None:
+            group = self.name(row, self.group)
+            if group is None and len(self._problems.found) == before:
+                self._fault("no-group", "is empty", "name the document in every row", self.group)
+        if item is None or len(self._problems.found) > before:
+            return None
+        return Common(item, group if group is not None else document_of(item, texts), texts)
+
+    def name(self, row: Row, column: str | None) -> str | None:
+        """Return the name in a cell, None where it is blank or a fault."""
+        value = None if column is None else cell(row, column)
+        if column is None or is_blank(value):
+            return None
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            self._line = row.line
+            self._fault("no-name", "is no name", "write a string or a whole number", column, value)
+            return None
+        name = str(value)
+        return name if self._is_sound(name, column, LONGEST_NAME) else None
+
+    def text(self, row: Row, name: str, column: str) -> str | None:
+        """Return the text in a cell, None where there is none; a fault where it is needed."""
+        value = cell(row, column)
+        if name in self._needed and isinstance(value, bool | int | float):
+            self.n_bare += 1
+            return str(value)
+        if isinstance(value, str) and (
+            value.strip() or column in self._mute or (self._candidates and value)
+        ):
+            self.n_blank += not value.strip()
+            return value if self._is_sound(value, column, LONGEST_TEXT) else None
+        if name in self._needed:
+            self._line = row.line
+            if isinstance(value, str):
+                self._fault(
+                    "empty-text", "is empty", "write the text, or leave out the row", column
+                )
+            elif value is None:
+                way_out = "write the text; keep rows of another kind in another file"
+                self._fault("no-text", "is missing", way_out, column)
+            else:
+                self._fault("no-text", "is no text", "write it as one string", column, value)
+        return None
+
+    def notes(self) -> list[str]:
+        """Say which texts were read as they are, though they look odd."""
+        notes = []
+        if self.n_blank:
+            notes.append(
+                f"{count(self.n_blank, 'text')} kept that hold nothing but white space, if that"
+            )
+        if self.n_bare:
+            notes.append(f"{count(self.n_bare, 'bare number')} (or true, false) read as a text")
+        return notes
+
+    def _read_id(self, row: Row) -> str | None:
+        if self._numbered:
+            return str(row.line)
+        if self._id is None:
+            return None
+        before = len(self._problems.found)
+        item = self.name(row, self._id)
+        if item is None:
+            if len(self._problems.found) == before:
+                self._fault("no-id", "is empty", "give every row an id", self._id)
+            return None
+        first = self._lines.setdefault(item, row.line)
+        if first != row.line:
+            what = f"is the id of {self._problems.unit} {first} too"
+            self._fault("twice", what, "give every row an id of its own", self._id, item)
+        return item
+
+    def _read_texts(self, row: Row) -> dict[str, str]:
+        texts = {}
+        for name, column in self._texts.items():
+            text = self.text(row, name, column)
+            if text is not None:
+                texts[name] = text
+        return texts
+
+    def _is_sound(self, text: str, column: str, longest: int) -> bool:
+        if len(text) > longest:
+            what = f"has {len(text):,} characters, more than {longest:,}"
+            self._fault("too-long", what, "shorten it, or look for an unclosed quote", column)
+        elif not text.isascii() and _HALF_PAIR.search(text):
+            what = "holds half a surrogate pair"
+            self._fault("bad-text", what, "export the text as UTF-8 anew", column, text)
+        else:
+            return True
+        return False
+
+    def _fault(
+        self, kind: str, what: str, way_out: str, column: str, value: object = NOTHING
+    ) -> None:
+        self._problems.add(kind, what, way_out, line=self._line, field=column, value=value)

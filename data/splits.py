@@ -1,0 +1,229 @@
+"""Split labelled sets by document, by system or by both, the same for any order of the rows."""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+
+from data.grouping import Item, same_words
+from data.types import LabelError, LabelledPairs, LabelledSet
+
+By = Literal["document", "system", "both"]
+Fractions = tuple[float, float, float]
+Labels = TypeVar("Labels", LabelledSet, LabelledPairs)
+Some = TypeVar("Some", bound=Item)
+
+# A race on train needs many documents and meets them often; one winner is confirmed on dev and
+# reported on test, each met once, and the width of either interval falls with the root of its
+# documents. So neither gets less than the other, and at 20 to 100 documents neither falls under 6.
+FRACTIONS: Fractions = (0.4, 0.3, 0.3)
+# Two documents in each split are the least that can vary.
+FEWEST_DOCUMENTS = 6
+FEWEST_SYSTEMS = 8
+_PARTS = ("train", "dev", "test")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splits(Generic[Labels]):
+    """Train for demos and feedback, dev for the choice, test reported once.
+
+    `test_unseen_systems` holds the test documents' outputs by `held_out_systems`, which are in no
+    other part; `n_unused` counts their outputs for other documents, which no part may hold.
+    `n_merged` counts documents that share their text with another and so went where it went.
+    `sha256` is over the ids of every part, in order.
+    """
+
+    by: By
+    seed: int
+    fractions: Fractions
+    train: Labels
+    dev: Labels
+    test: Labels
+    test_unseen_systems: Labels | None = None
+    held_out_systems: tuple[str, ...] = ()
+    n_unused: int = 0
+    n_merged: int = 0
+
+    def ids(self) -> dict[str, list[str]]:
+        """Return the ids of every part, for the record."""
+        parts = {name: getattr(self, name) for name in (*_PARTS, "test_unseen_systems")}
+        return {
+            name: [item.id for item in _items(part)]
+            for name, part in parts.items()
+            if part is not None
+        }
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(json.dumps(self.ids(), sort_keys=True).encode()).hexdigest()
+
+
+def default_by(labelled: LabelledSet | LabelledPairs) -> By:
+    """Return "both" where there are systems enough to hold some out, else "document"."""
+    if isinstance(labelled, LabelledPairs) or len(labelled.systems) < FEWEST_SYSTEMS:
+        return "document"
+    return "both" if all(one.system is not None for one in labelled.outputs) else "document"
+
+
+def split(
+    labelled: Labels, *, by: By = "document", seed: int, fractions: Fractions = FRACTIONS
+) -> Splits[Labels]:
+    """Deal documents, systems or both to train, dev and test.
+
+    By document: no document is in two parts, nor are two documents with the same source text.
+    By both: also, about a quarter of the systems are held out of all three and meet the judge only
+    in `test_unseen_systems`. By system: systems are dealt instead, and a document recurs in every
+    part; for a few documents with many systems. Raises LabelError where there are too few.
+    """
+    if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-9:
+        raise ValueError(f"fractions {fractions} must be three positive numbers that sum to 1")
+    if by == "document":
+        return _by_document(labelled, seed, fractions)
+    if isinstance(labelled, LabelledPairs):
+        raise LabelError(f"{labelled.name}: pairs have two systems each; split them by document")
+    _check_systems(labelled, by)
+    if by == "system":
+        return _by_system(labelled, seed, fractions)
+    return _by_both(labelled, seed, fractions)
+
+
+def _by_document(labelled: Labels, seed: int, fractions: Fractions) -> Splits[Labels]:
+    parts, n_merged = _deal_documents(labelled, np.random.default_rng(seed), fractions)
+    train, dev, test = (_of_documents(labelled, part) for part in parts)
+    return Splits(
+        by="document",
+        seed=seed,
+        fractions=fractions,
+        train=train,
+        dev=dev,
+        test=test,
+        n_merged=n_merged,
+    )
+
+
+def _by_system(labelled: LabelledSet, seed: int, fractions: Fractions) -> Splits[LabelledSet]:
+    chance = np.random.default_rng(seed)
+    parts = _deal(labelled.systems, chance, fractions)
+    train, dev, test = (_of_systems(labelled, part) for part in parts)
+    return Splits(
+        by="system",
+        seed=seed,
+        fractions=fractions,
+        train=train,
+        dev=dev,
+        test=test,
+        held_out_systems=tuple(sorted(parts[2])),
+    )
+
+
+def _by_both(labelled: LabelledSet, seed: int, fractions: Fractions) -> Splits[LabelledSet]:
+    chance = np.random.default_rng(seed)
+    parts, n_merged = _deal_documents(labelled, chance, fractions)
+    systems = labelled.systems
+    # Three, so that there is an order to get right within a document.
+    number = max(3, round(len(systems) / 4))
+    held_out = set(chance.permutation(systems)[:number].tolist())
+    seen, unseen = _of_systems(labelled, set(systems) - held_out), _of_systems(labelled, held_out)
+    train, dev, test = (_of_documents(seen, part) for part in parts)
+    new = _of_documents(unseen, parts[2])
+    _check_parts(labelled.name, {"train": train, "dev": dev, "test": test, "unseen systems": new})
+    return Splits(
+        by="both",
+        seed=seed,
+        fractions=fractions,
+        train=train,
+        dev=dev,
+        test=test,
+        test_unseen_systems=new,
+        held_out_systems=tuple(sorted(held_out)),
+        n_unused=len(unseen.outputs) - len(new.outputs),
+        n_merged=n_merged,
+    )
+
+
+def _deal_documents(
+    labelled: LabelledSet | LabelledPairs, chance: np.random.Generator, fractions: Fractions
+) -> tuple[tuple[set[str], ...], int]:
+    """Deal documents, those with the same source text as one; also count how many share theirs."""
+    items = _items(labelled)
+    together = {min(documents): documents for documents in same_words(items)}
+    others = set().union(*together.values())
+    documents = {item.document_id for item in items}
+    units = sorted((documents - others) | set(together))
+    if len(units) < FEWEST_DOCUMENTS:
+        raise LabelError(_too_few(labelled, len(units)))
+    parts = _deal(units, chance, fractions)
+    whole = tuple(set().union(*(together.get(unit, {unit}) for unit in part)) for part in parts)
+    return whole, len(others)
+
+
+def _too_few(labelled: LabelledSet | LabelledPairs, number: int) -> str:
+    are = "1 document is" if number == 1 else f"{number} documents are"
+    hint = f"grouped by {labelled.grouped_by}; " if labelled.grouped_by else ""
+    return (
+        f"{labelled.name}: {are} too few to split into train, dev and test ({hint}"
+        f"{FEWEST_DOCUMENTS} are the least, 30 a fair start); label more documents, mend the "
+        "grouping with --map group=COLUMN, or measure a judge untuned with optimize.verify"
+    )
+
+
+def _deal(
+    units: Sequence[str], chance: np.random.Generator, fractions: Fractions
+) -> list[set[str]]:
+    """Shuffle sorted units and cut them by the fractions, leaving two or more in each part."""
+    order = chance.permutation(list(units)).tolist()
+    number = len(order)
+    first = min(max(round(fractions[0] * number), 2), number - 4)
+    second = min(max(round(fractions[1] * number), 2), number - first - 2)
+    return [set(order[:first]), set(order[first : first + second]), set(order[first + second :])]
+
+
+def _check_systems(labelled: LabelledSet, by: By) -> None:
+    anonymous = sum(output.system is None for output in labelled.outputs)
+    number = len(labelled.systems)
+    fewest = FEWEST_SYSTEMS if by == "both" else FEWEST_DOCUMENTS
+    if anonymous:
+        raise LabelError(
+            f"{labelled.name}: {anonymous} of {len(labelled.outputs)} outputs name no system, so "
+            "none can be held out; split by document, or name yours with --map system=COLUMN"
+        )
+    if number < fewest:
+        raise LabelError(
+            f"{labelled.name}: {number} systems are too few to split by {by} ({fewest} are the "
+            "least); split by document"
+        )
+
+
+def _check_parts(name: str, parts: dict[str, LabelledSet]) -> None:
+    for part, labelled in parts.items():
+        if len(labelled.documents) < 2:
+            raise LabelError(
+                f"{name}: {part} gets outputs for {len(labelled.documents)} documents, since "
+                "systems wrote for different ones; split by document"
+            )
+
+
+def _of_documents(labelled: Labels, documents: Collection[str]) -> Labels:
+    if isinstance(labelled, LabelledPairs):
+        return replace(
+            labelled, pairs=_ordered(p for p in labelled.pairs if p.document_id in documents)
+        )
+    return replace(
+        labelled, outputs=_ordered(o for o in labelled.outputs if o.document_id in documents)
+    )
+
+
+def _of_systems(labelled: LabelledSet, systems: Collection[str]) -> LabelledSet:
+    return replace(labelled, outputs=_ordered(o for o in labelled.outputs if o.system in systems))
+
+
+def _ordered(items: Iterable[Some]) -> tuple[Some, ...]:
+    """Sort, so that the order of a file's rows reaches nothing."""
+    return tuple(sorted(items, key=lambda item: (item.document_id, item.id)))
+
+
+def _items(labelled: LabelledSet | LabelledPairs) -> Sequence[Item]:
+    return labelled.pairs if isinstance(labelled, LabelledPairs) else labelled.outputs
