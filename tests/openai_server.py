@@ -68,9 +68,9 @@ class Seen:
 class OpenAIServer:
     """What the server does, open to change at any time, and what it saw.
 
-    `judge` turns a request's body into a reply (or one for each of n), `fault` names one of FAULTS,
+    `judge` turns a request's body into a reply (or one for each of n). `fault` names one of FAULTS,
     or None, for the number of a request and its body. `key`, if set, is the only one accepted; a
-    refusal repeats the key it was shown, as careless servers do. `heeds_n` False: one choice always.
+    refusal repeats the key it was shown, as careless servers do. `heeds_n` False: one choice only.
     """
 
     judge: Callable[[Body], str | Sequence[str]] = follow

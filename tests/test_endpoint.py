@@ -114,7 +114,7 @@ def test_a_refused_key_is_lasting_and_told_in_one_line_without_it(
 
 def test_an_unknown_model_is_lasting_and_named(openai_server: OpenAIServer) -> None:
     openai_server.models = ()
-    with pytest.raises(LastingError, match="404 .* no model 'judge-1'"):
+    with pytest.raises(LastingError, match=r"404 .* no model 'judge-1'"):
         complete()
 
 

@@ -1,0 +1,174 @@
+"""Runs over HTTP that are faulty, killed, interrupted or out of budget: nothing is paid twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from openai_server import Body, OpenAIServer, some_faults
+
+from judges.journal import describe
+from judges.models import open_model
+from judges.models.protocol import Reply, Sampling
+from judges.runner import Ask, Runner
+
+# A program that judges: one line a row to the output, in order; its replies in a journal.
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from judges.journal import Journal
+from judges.judgement import NoScoreError
+from judges.ledger import BudgetSpentError, Ledger
+from judges.models import LastingError, Sampling, open_model
+from judges.runner import Ask, Runner
+
+def accept(reply):
+    if not reply.text.strip().isdigit():
+        raise NoScoreError(f"no rating in {reply.text!r}")
+    return int(reply.text)
+
+def asks(rows):
+    for i in range(rows):
+        system = "You write:\\\\n- rating (1, 2, 3, 4 or 5): how good\\\\nYour task:\\\\nRate it."
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": f"Row {i}"}]
+        yield Ask(messages, Sampling(), accept)
+
+folder, rows, most = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+ledger = Ledger(max_calls=int(most) if most != "-" else None)
+with Journal(folder / "journal.jsonl") as journal:
+    model = open_model("openai/judge-1")
+    with Runner(model, journal=journal, ledger=ledger, concurrency=16, timeout=2.0) as runner:
+        with open(folder / "out.jsonl", "w") as out:
+            try:
+                for answer in runner.run(asks(rows)):
+                    row = [answer.parsed, answer.error]
+                    print(json.dumps(row), file=out, flush=True)
+            except (BudgetSpentError, LastingError) as error:
+                sys.exit(str(error))
+            except KeyboardInterrupt:
+                print("interrupted", file=sys.stderr)
+                sys.exit(130)
+"""
+KEY = "sk-planted-fedcba9876543210"
+
+
+def start(folder: Path, rows: int, most: str = "-") -> subprocess.Popen[str]:
+    folder.mkdir(exist_ok=True)
+    arguments = [sys.executable, "-c", PROGRAM, str(folder), str(rows), most]
+    return subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    _, complaints = process.communicate(timeout=60)
+    return process.returncode, complaints
+
+
+def output(folder: Path) -> list[str]:
+    return (folder / "out.jsonl").read_text().splitlines()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def test_a_run_killed_three_times_ends_as_if_it_never_was(
+    openai_server: OpenAIServer, tmp_path: Path
+) -> None:
+    openai_server.latency = 0.01
+    rows = 600
+    for times in (1, 2, 3):
+        process = start(tmp_path / "killed", rows)
+        until(lambda times=times: len(openai_server.log) > 120 * times)  # type: ignore[misc]
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=10)
+    assert finish(start(tmp_path / "killed", rows)) == (0, "")
+    n_sent = len(openai_server.log)
+    assert finish(start(tmp_path / "whole", rows)) == (0, "")
+    assert output(tmp_path / "killed") == output(tmp_path / "whole")
+    assert len(output(tmp_path / "whole")) == rows
+    # At most the 16 in flight at each of the three kills are sent again.
+    assert rows <= n_sent <= rows + 3 * 16
+
+
+def test_an_interrupted_run_keeps_every_answer_and_says_so_cleanly(
+    openai_server: OpenAIServer, tmp_path: Path
+) -> None:
+    openai_server.latency = 0.01
+    process = start(tmp_path, 600)
+    until(lambda: len(openai_server.log) > 150)
+    process.send_signal(signal.SIGINT)
+    assert finish(process) == (130, "interrupted\n")
+    answered = len(openai_server.n_answered)
+    kept = describe(tmp_path / "journal.jsonl").n_requests
+    assert answered - 16 <= kept <= answered
+    assert finish(start(tmp_path, 600)) == (0, "")
+    assert sum(openai_server.n_answered.values()) <= 600 + 16
+
+
+def test_faults_lose_no_row_and_nothing_is_answered_well_twice(
+    openai_server: OpenAIServer, tmp_path: Path
+) -> None:
+    openai_server.fault = some_faults(0.2)
+    rows = 500
+    assert finish(start(tmp_path, rows)) == (0, "")
+    judged = [json.loads(line) for line in output(tmp_path)]
+    assert len(judged) == rows
+    assert all(len(parsed) == 1 and error is None for parsed, error in judged)
+    assert set(openai_server.n_answered.values()) == {1}
+    assert {seen.done for seen in openai_server.log} == {
+        "answered", "429", "500", "503", "drop", "hang", "malformed", "empty", "garbage"
+    }  # fmt: skip
+
+
+def test_the_server_counts_no_more_calls_than_allowed(
+    openai_server: OpenAIServer, tmp_path: Path
+) -> None:
+    openai_server.fault = some_faults(0.2, ("500", "empty", "garbage"))
+    code, complaint = finish(start(tmp_path, 600, "100"))
+    assert (code, complaint) == (1, "the budget of 100 calls is spent; raise it and resume\n")
+    assert len(openai_server.log) == 100
+    assert finish(start(tmp_path, 600)) == (0, "")
+    assert len(output(tmp_path)) == 600
+    assert set(openai_server.n_answered.values()) == {1}
+
+
+def test_a_wrong_key_stops_the_run_in_one_line_and_is_written_nowhere(
+    openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("PYTHONASYNCIODEBUG", "1")
+    openai_server.fault = some_faults(0.3, ("500", "drop", "malformed", "garbage"))
+    code, complaint = finish(start(tmp_path, 100))
+    assert code == 0, complaint
+    openai_server.key = "another"
+    code, refused = finish(start(tmp_path, 200))
+    assert code == 1
+    assert "401" in refused.splitlines()[-1]
+    written = "".join(path.read_text() for path in tmp_path.iterdir())
+    assert KEY not in written + complaint + refused
+
+
+def test_a_rate_limit_narrows_what_is_in_flight(openai_server: OpenAIServer) -> None:
+    def crowded(number: int, body: Body) -> str | None:
+        return "429" if openai_server._at_once > 4 else None
+
+    openai_server.fault = crowded
+    openai_server.latency = 0.01
+    openai_server.retry_after = "0.05"
+    asks = [
+        Ask([{"role": "user", "content": f"Row {i}"}], Sampling(), lambda reply: reply.text)
+        for i in range(300)
+    ]
+    with Runner(open_model("openai/judge-1"), concurrency=64) as runner:
+        answers = list(runner.run(asks))
+    assert all(isinstance(answer.replies[0], Reply) for answer in answers)
+    assert [answer.error for answer in answers] == [None] * 300
+    assert len(openai_server.log) < 2 * 300

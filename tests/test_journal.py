@@ -1,0 +1,255 @@
+"""The journal: nothing is lost to a crash, a neighbour or a second process; nothing is secret."""
+
+import json
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from judges.journal import Journal, describe, request_key
+from judges.models import LastingError, open_model
+from judges.models.protocol import Completion, Message, Reply, Sampling, Token
+from judges.models.replay import ReplayModel
+from judges.runner import Ask, Runner
+
+
+def asked(text: str) -> list[Message]:
+    return [{"role": "user", "content": text}]
+
+
+def key(text: str, endpoint: str = "e", model: str = "m", sampling: Sampling | None = None) -> str:
+    return request_key(endpoint, model, asked(text), sampling or Sampling())
+
+
+def said(*texts: str) -> Completion:
+    replies = tuple(Reply(text=text) for text in texts)
+    return Completion(replies=replies, tokens_in=7, tokens_out=len(texts), model="m-2026")
+
+
+def write(path: Path, *texts: str) -> None:
+    with Journal(path) as journal:
+        for text in texts:
+            journal.put(key(text), said(text), endpoint="e", model="m")
+
+
+def test_everything_that_determines_a_reply_is_in_its_key() -> None:
+    keys = {
+        key("a"),
+        key("b"),
+        key("a", endpoint="f"),
+        key("a", model="n"),
+        *(
+            key("a", sampling=sampling)
+            for sampling in (
+                Sampling(temperature=None),
+                Sampling(n=2),
+                Sampling(top_logprobs=5),
+                Sampling(max_tokens=2),
+                Sampling(seed=1),
+            )
+        ),
+        request_key("e", "m", [{"role": "system", "content": "a"}], Sampling()),
+    }
+    assert len(keys) == 10
+
+
+replies = st.builds(
+    Reply,
+    text=st.text(),
+    tokens=st.lists(
+        st.builds(
+            Token,
+            st.text(),
+            st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False)),
+        ),
+        max_size=3,
+    ).map(tuple),
+    finish_reason=st.sampled_from(["stop", "length"]),
+)
+completions = st.builds(
+    Completion,
+    replies=st.lists(replies, max_size=3).map(tuple),
+    tokens_in=st.integers(0, 10**9),
+    tokens_out=st.integers(0, 10**9),
+    model=st.text(),
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(answers=st.lists(completions, max_size=5))
+def test_what_is_put_is_got_by_this_journal_and_the_next(
+    answers: list[Completion], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("j") / "journal.jsonl"
+    with Journal(path) as journal:
+        for i, answer in enumerate(answers):
+            journal.put(key(str(i)), answer, endpoint="e", model="m")
+        assert [journal.get(key(str(i))) for i in range(len(answers))] == answers
+    with Journal(path) as journal:
+        assert [journal.get(key(str(i))) for i in range(len(answers))] == answers
+        assert journal.get(key("never")) is None
+
+
+def test_a_last_line_torn_anywhere_loses_that_line_alone(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    write(whole, "a", "b")
+    content = whole.read_bytes()
+    first = content.index(b"\n") + 1
+    for cut in range(first, len(content)):
+        torn = tmp_path / "torn"
+        torn.write_bytes(content[:cut])
+        with Journal(torn) as journal:
+            assert journal.get(key("a")) == said("a")
+            # All but the newline is a whole record.
+            assert (key("b") in journal) == (cut == len(content) - 1)
+            journal.put(key("c"), said("c"), endpoint="e", model="m")
+        with Journal(torn) as journal:
+            assert journal.get(key("a")) == said("a")
+            assert journal.get(key("c")) == said("c")
+        assert describe(torn).n_damaged == 0
+
+
+def test_a_line_torn_by_another_process_spoils_no_later_one(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    write(path, "a")
+    with Journal(path) as journal:
+        with path.open("ab") as other:
+            other.write(b'{"key":"0123')
+        journal.put(key("b"), said("b"), endpoint="e", model="m")
+        assert journal.get(key("b")) == said("b")
+    # As if a process without locks had written on to the torn line.
+    content = path.read_bytes().replace(b"0123\n", b"0123")
+    path.write_bytes(content)
+    with Journal(path) as journal:
+        assert journal.get(key("a")) == said("a")
+        assert journal.get(key("b")) == said("b")
+
+
+APPEND = """
+import sys
+from judges.journal import Journal, request_key
+from judges.models.protocol import Completion, Reply, Sampling
+path, name = sys.argv[1:]
+with Journal(path) as journal:
+    for i in range(300):
+        key = request_key("e", "m", [{"role": "user", "content": f"{name}{i}"}], Sampling())
+        text = f"{name}{i}" * (1 + i % 400)
+        answer = Completion(replies=(Reply(text=text),), tokens_in=7, tokens_out=1, model="m-2026")
+        journal.put(key, answer, endpoint="e", model="m")
+"""
+
+
+def test_two_processes_on_one_journal_corrupt_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    both = [subprocess.Popen([sys.executable, "-c", APPEND, path, name]) for name in ("p", "q")]
+    assert [process.wait(30) for process in both] == [0, 0]
+    with Journal(path) as journal:
+        assert len(journal) == 600
+        assert all(
+            journal.get(key(f"{name}{i}")) == said(f"{name}{i}" * (1 + i % 400))
+            for name in "pq"
+            for i in range(300)
+        )
+    assert describe(path).n_damaged == 0
+
+
+def test_a_record_damaged_within_is_asked_again_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    write(path, "a", "b")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0].replace(b'"replies":[', b'"replies":]') + lines[1])
+    with Journal(path) as journal:
+        assert journal.get(key("a")) is None
+        assert journal.get(key("b")) == said("b")
+    assert describe(path).n_damaged == 1
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"id": "1"}\n{"id": "2"}\n')
+    with pytest.raises(ValueError, match="no reply journal"):
+        Journal(path)
+    assert path.read_text() == '{"id": "1"}\n{"id": "2"}\n'
+
+
+def test_the_summary_counts_requests_replies_models_and_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    write(path, "a", "b")
+    with Journal(path) as journal:
+        journal.put(key("c"), said("1", "2", "3"), endpoint="f", model="n")
+        journal.put(key("c"), said("1", "2", "3"), endpoint="f", model="n")
+    contents = describe(path)
+    assert (contents.n_requests, contents.n_replies, contents.n_repeated) == (4, 8, 1)
+    assert (contents.tokens_in, contents.tokens_out) == (28, 8)
+    assert contents.models == {"m at e": 2, "n at f": 2}
+    assert "4 requests, 8 replies" in str(contents)
+    with pytest.raises(FileNotFoundError):
+        describe(tmp_path / "none")
+
+
+def test_a_journal_of_many_replies_takes_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    write(path, "a")
+    line = path.read_bytes()
+    with path.open("wb") as file:
+        for i in range(20_000):
+            file.write(line.replace(key("a").encode(), f"{i:064x}".encode()))
+    tracemalloc.start()
+    with Journal(path) as journal:
+        size = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert len(journal) == 20_000
+    # A 32-byte key (65), an offset (32) and their place in the table (about 60).
+    assert size < 20_000 * 250
+
+
+def test_no_prompt_is_written(tmp_path: Path) -> None:
+    write(tmp_path / "j", "a confidential document")
+    record = json.loads((tmp_path / "j").read_text())
+    assert set(record) == {
+        "key", "endpoint", "asked", "model", "at", "tokens_in", "tokens_out", "replies"
+    }  # fmt: skip
+
+
+def ask(text: str, sampling: Sampling | None = None) -> Ask:
+    return Ask(asked(text), sampling or Sampling(), lambda reply: reply.text)
+
+
+def test_a_recording_answers_as_its_model_did_and_refuses_the_rest(tmp_path: Path) -> None:
+    write(tmp_path / "j", "a")
+    model = open_model(f"replay:{tmp_path / 'j'}")
+    assert (model.name, model.endpoint) == ("m", "e")
+    with Runner(model) as runner:
+        known, unknown = runner.run([ask("a"), ask("b")])
+    assert known.parsed == ("a",)
+    assert unknown.error is not None
+    assert "holds no reply to this prompt" in unknown.error
+
+
+def test_a_recording_of_single_samples_answers_for_n(tmp_path: Path) -> None:
+    from test_runner import Model
+
+    sampling = Sampling(n=3)
+    with (
+        Journal(tmp_path / "j") as journal,
+        Runner(Model(lambda p, s, before: str(s.seed), native_n=False), journal=journal) as runner,
+    ):
+        (live,) = runner.run([ask("a", sampling)])
+    with Runner(ReplayModel(tmp_path / "j")) as runner:
+        (replayed,) = runner.run([ask("a", sampling)])
+    assert replayed.parsed == live.parsed
+
+
+def test_a_recording_must_exist_and_be_of_one_model(tmp_path: Path) -> None:
+    with pytest.raises(LastingError, match="no such journal"):
+        ReplayModel(tmp_path / "none")
+    write(tmp_path / "j", "a")
+    with Journal(tmp_path / "j") as journal:
+        journal.put(key("b"), said("b"), endpoint="e", model="n")
+    with pytest.raises(LastingError, match="it holds m, n"):
+        ReplayModel(tmp_path / "j")
+    assert ReplayModel(tmp_path / "j", name="n").name == "n"

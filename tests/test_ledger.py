@@ -1,0 +1,122 @@
+"""The ledger: what is spent, and that no limit is ever passed; prices and token estimates."""
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from judges.ledger import BudgetSpentError, Ledger
+from judges.models.protocol import Completion, Message, Sampling
+from judges.prices import FREE, Price, estimate_tokens, find_price, most_tokens
+
+DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
+ASKED: list[Message] = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
+
+
+def took(tokens_in: int, tokens_out: int) -> Completion:
+    return Completion(replies=(), tokens_in=tokens_in, tokens_out=tokens_out, model="m")
+
+
+def test_a_request_is_reserved_at_its_worst_and_settled_at_what_it_took() -> None:
+    ledger = Ledger(max_cost=1000.0, price=DOLLAR)
+    reserved = ledger.reserve(ASKED, Sampling(n=2, max_tokens=50))
+    assert reserved == 200  # 100 in, 2 x 50 out
+    ledger.settle(reserved, took(30, 12))
+    assert (ledger.calls, ledger.tokens_in, ledger.tokens_out, ledger.cost) == (1, 30, 12, 42)
+    assert ledger.purse.reserved == 0
+
+
+def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run() -> None:
+    ledger = Ledger(max_cost=320.0, price=DOLLAR)
+    sampling = Sampling(max_tokens=50)  # at worst 150
+    first, second = ledger.reserve(ASKED, sampling), ledger.reserve(ASKED, sampling)
+    assert (first, second) == (150, 150)
+    assert ledger.reserve(ASKED, sampling) is None
+    assert first is not None
+    assert second is not None
+    ledger.settle(first, took(60, 10))
+    third = ledger.reserve(ASKED, sampling)  # 70 + 150 + 150 > 320
+    assert third is None
+    ledger.settle(second, took(100, 50))
+    with pytest.raises(BudgetSpentError, match=r"\$220\.0000 of the budget of \$320 is spent"):
+        ledger.reserve(ASKED, sampling)
+    assert ledger.calls == 2
+
+
+def test_what_may_have_been_billed_counts_against_the_budget_and_is_told_apart() -> None:
+    ledger = Ledger(max_cost=1000.0, price=DOLLAR)
+    for billed in (True, False):
+        reserved = ledger.reserve(ASKED, Sampling(max_tokens=50))
+        assert reserved is not None
+        ledger.forfeit(reserved, billed=billed)
+    assert (ledger.cost, ledger.cost_unconfirmed, ledger.purse.cost) == (0, 150, 150)
+
+
+@settings(deadline=None)
+@given(
+    limit=st.integers(0, 2000),
+    used=st.lists(st.tuples(st.integers(0, 100), st.integers(0, 50)), max_size=40),
+    together=st.integers(1, 8),
+)
+def test_no_order_of_requests_passes_a_budget(
+    limit: int, used: list[tuple[int, int]], together: int
+) -> None:
+    ledger = Ledger(max_cost=float(limit), max_calls=30, price=DOLLAR)
+    open_: list[tuple[float, Completion]] = []
+    try:
+        for tokens in used:
+            while (reserved := ledger.reserve(ASKED, Sampling(max_tokens=50))) is None:
+                ledger.settle(*open_.pop(0))
+            open_.append((reserved, took(*tokens)))
+            if len(open_) >= together:
+                ledger.settle(*open_.pop(0))
+    except BudgetSpentError:
+        pass
+    for one in open_:
+        ledger.settle(*one)
+    assert ledger.purse.cost <= limit
+    assert ledger.calls <= 30
+
+
+def test_a_dollar_budget_without_a_price_is_refused_with_the_way_out() -> None:
+    with pytest.raises(ValueError, match="give a price or max_calls"):
+        Ledger(max_cost=1.0)
+    with pytest.raises(ValueError, match="price"):
+        Ledger(max_cost=1.0, price=DOLLAR).sharing()
+
+
+def test_an_unknown_price_is_no_zero() -> None:
+    assert Ledger().cost is None
+    assert Ledger(price=FREE).cost == 0
+
+
+def test_prices_are_found_under_either_name_and_never_made_up() -> None:
+    mini = find_price("openai/gpt-4o-mini")
+    assert mini is not None
+    # litellm 1.106.2's table: 0.15 and 0.60 dollars for a million tokens.
+    assert mini.cost(10**6, 10**6) == pytest.approx(0.75)
+    assert find_price("gpt-4o-mini") == mini
+    assert find_price("embedded") == FREE
+    assert find_price("openai/no-such-model") is None
+    assert find_price("somewhere/gpt-4o-mini") is None
+
+
+def test_prices_do_not_import_litellm() -> None:
+    script = (
+        "from judges.prices import find_price; import sys\n"
+        "assert find_price('gpt-4o-mini')\n"
+        "assert not {'litellm', 'dspy', 'openai'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@given(st.text())
+def test_no_prompt_takes_more_tokens_than_the_bound(text: str) -> None:
+    asked: list[Message] = [{"role": "user", "content": text}]
+    assert most_tokens(asked) >= len(text.encode("utf-8", "replace")) + 16
+
+
+def test_a_token_is_about_four_characters() -> None:
+    assert estimate_tokens([{"role": "user", "content": "x" * 41}]) == 11 + 4
