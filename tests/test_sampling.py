@@ -1,0 +1,156 @@
+"""From replies to a score under each sampling plan."""
+
+import math
+from typing import Any
+
+import pytest
+
+from judges.catalog import find
+from judges.dimension import Dimension
+from judges.models.protocol import LastingError, Reply, Sampling, Token
+from judges.sampling import (
+    NoProbabilitiesError,
+    SamplingPlan,
+    check_model,
+    default_plan,
+    judge_replies,
+    sampling_of,
+)
+
+FLUENCY = find("fluency")
+assert isinstance(FLUENCY, Dimension)
+BARE = FLUENCY.prompt()
+REASONED = FLUENCY.prompt(rationale=True)
+ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
+TO_TEN = Dimension(
+    name="ten", definition="d", inputs={"text": "t"}, instruction="i",
+    anchors=dict.fromkeys(range(1, 11), ""),
+).prompt()  # fmt: skip
+
+
+def token(text: str, **top: float) -> Token:
+    """A token and the probabilities of its alternatives."""
+    return Token(text, {word: math.log(p) for word, p in top.items()})
+
+
+def tokens(text: str, top: dict[str, float]) -> Token:
+    return token(text, **top)
+
+
+def spelt(*parts: Token) -> Reply:
+    return Reply(text="".join(part.text for part in parts), tokens=parts)
+
+
+class Silent:
+    """A model that says of itself what it gives, and is never asked."""
+
+    name, native_n = "silent-1", True
+
+    def __init__(self, *, has_logprobs: bool | None, endpoint: str = "https://example.org") -> None:
+        self.has_logprobs = has_logprobs
+        self.endpoint = endpoint
+
+    async def complete(self, *_: Any) -> Any: ...
+    async def close(self) -> None: ...
+
+
+def test_one_reply_gives_its_rating_and_rationale() -> None:
+    said = judge_replies(ONE, REASONED, [Reply(text="Two typing errors. Final score: 4")])
+    assert (said.score, said.rating) == (4, 4)
+    assert said.rationale == "Two typing errors. Final score: 4"
+    assert said.distribution is None
+
+
+def test_the_mean_leaves_unparsable_samples_out_and_counts_them() -> None:
+    plan = SamplingPlan(kind="mean", samples=4, temperature=2.0)
+    said = judge_replies(plan, BARE, [Reply(text=text) for text in ("4", "5", "uh", "4")])
+    assert said.score == pytest.approx(13 / 3)
+    assert said.distribution == {4: 2 / 3, 5: 1 / 3}
+    assert (said.rating, said.samples, said.unparsable) == (None, 3, 1)
+
+
+def test_all_unparsable_is_a_failed_judgement_that_keeps_the_reply() -> None:
+    said = judge_replies(ONE, BARE, [Reply(text="I cannot say")])
+    assert math.isnan(said.score)
+    assert "I cannot say" in str(said.failure)
+    assert said.unparsable == 1
+
+
+def test_weighted_sums_every_form_of_a_rating_and_reports_the_mass_outside() -> None:
+    # .3 + .2 + .05 + .05 on 4 and .2 on 5, of .8 on the scale: (4 * .6 + 5 * .2) / .8 = 4.25.
+    top = {"4": 0.3, " 4": 0.2, "four": 0.05, "▁Four": 0.05, "5": 0.2, "The": 0.1, "7": 0.1}
+    said = judge_replies(WEIGHTED, BARE, [spelt(tokens("4", top))])
+    assert said.score == pytest.approx(4.25)
+    assert said.outside == pytest.approx(0.2)
+    assert said.distribution == pytest.approx({1: 0, 2: 0, 3: 0, 4: 0.75, 5: 0.25})
+    assert said.rating == 4
+
+
+def test_weighted_reads_the_token_after_the_last_header() -> None:
+    # The 2 in the rationale has probabilities of its own; they are not the rating's.
+    parts = [
+        token("[[ ## rationale ## ]]\n"), tokens("2", {"2": 0.9}), token(" errors.\n"),
+        token("[[ ## rating ## ]]\n"), tokens("3", {"3": 0.5, "5": 0.5}), token("\n"),
+    ]  # fmt: skip
+    said = judge_replies(WEIGHTED, REASONED, [spelt(*parts)])
+    assert said.score == 4
+    assert said.rationale == "2 errors."
+
+
+def test_weighted_finds_the_rating_of_a_reply_without_headers() -> None:
+    parts = [
+        token("It has "), tokens("4", {"4": 0.9}), token(" errors. "), token("Final score:"),
+        tokens(" 4", {" 4": 0.5, " 2": 0.5}), token("."),
+    ]  # fmt: skip
+    assert judge_replies(WEIGHTED, BARE, [spelt(*parts)]).score == 3
+
+
+def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback() -> None:
+    with pytest.raises(NoProbabilitiesError, match=r"'one'.*'mean'"):
+        judge_replies(WEIGHTED, BARE, [Reply(text="4")])
+    with pytest.raises(LastingError, match="silent-1 gives no log-probabilities"):
+        check_model(WEIGHTED, Silent(has_logprobs=False))
+    check_model(WEIGHTED, Silent(has_logprobs=None))
+    check_model(ONE, Silent(has_logprobs=False))
+
+
+def test_probabilities_on_no_rating_at_all_are_a_failure() -> None:
+    said = judge_replies(WEIGHTED, BARE, [spelt(tokens("4", {"The": 0.6, "A": 0.4}))])
+    assert said.failure is not None
+    assert "none of the choices" in said.failure
+
+
+def test_ten_in_one_token_is_ten() -> None:
+    said = judge_replies(WEIGHTED, TO_TEN, [spelt(tokens("10", {"10": 0.5, "1": 0.25, "9": 0.25}))])
+    assert said.distribution is not None
+    assert (said.distribution[10], said.distribution[1]) == pytest.approx((0.5, 0.25))
+
+
+def test_ten_in_two_tokens_shares_the_mass_of_its_first() -> None:
+    # P(1) = .8, then P(0) = .75: P("10") = .6, and .2 is left on "1".
+    parts = [tokens("1", {"1": 0.8, "9": 0.2}), tokens("0", {"0": 0.75, "\n": 0.25})]
+    said = judge_replies(WEIGHTED, TO_TEN, [spelt(*parts)])
+    assert said.rating == 10
+    assert said.score == pytest.approx(0.6 * 10 + 0.2 * 1 + 0.2 * 9)
+
+
+def test_a_one_that_may_begin_a_ten_is_refused_where_nothing_tells() -> None:
+    said = judge_replies(WEIGHTED, TO_TEN, [spelt(tokens("9", {"9": 0.7, "1": 0.3}))])
+    assert "may begin 10" in str(said.failure)
+    assert "'mean'" in str(said.failure)
+    # On a scale to 5 there is no ten that it may begin.
+    assert judge_replies(WEIGHTED, BARE, [spelt(tokens("5", {"5": 0.5, "1": 0.5}))]).score == 3
+
+
+def test_a_plan_says_what_to_ask_for() -> None:
+    mean = SamplingPlan(kind="mean", samples=20, temperature=2.0)
+    assert sampling_of(mean, seed=7) == Sampling(temperature=2.0, n=20, seed=7)
+    assert sampling_of(WEIGHTED).top_logprobs == 20
+    assert sampling_of(ONE).top_logprobs == 0
+    with pytest.raises(ValueError, match="'mean' takes n"):
+        SamplingPlan(kind="one", samples=2)
+
+
+def test_only_the_embedded_model_is_weighted_unasked() -> None:
+    assert default_plan(Silent(has_logprobs=True)) == ONE
+    assert default_plan(Silent(has_logprobs=True, endpoint="embedded")) == WEIGHTED
