@@ -36,14 +36,14 @@ BOTH = (RATIONALE, RATING)
         ("It lists 12 of 15 goals. Score: 2", 2), ("They won by a score of 3-1. Score: 2", 2),
         # Out of the top of the scale.
         ("4 out of 5", 4), ("4/5", 4), ("scoring a one out of five.", 1), ("Score: 4/5.", 4),
-        ("It leaves out the date. 2/5", 2), ("making it a 4 out of 5 for relevance.", 4),
+        ("It leaves out the date. 2/5", 2), ("which makes it 4 out of 5, all told.", 4),
         # A number standing alone.
         ("It is clear at the sentence level. 5", 5), ("Good (3)", 3), ("Yes, 2.", 2),
         ("- Groundedness: 1", 1), ("Engagingness:\n2", 2), ("1. Coherence: 2", 2),
         ("Fact: 1\nResponse: 1", 1), ("The text names U2 and 220-0.\n\nCoherence: 3", 3),
-        ("Coherence: 3. It answers the question of 1995.", 3),
+        ("Coherence: 3. It says why, as in 1995.", 3),
         # First, before an explanation.
-        ("2. The response somewhat refers to U2 and the 60s.", 2), ("3 (good)", 3),
+        ("2. It touches on U2 and the 60s only.", 2), ("3 (good)", 3),
         ("4 stars. It misses 2 of the points.", 4), ("3 - clear, though long", 3), ("2: dull", 2),
         # Number words.
         ("four", 4), ("Four.", 4), ("Three stars. It covers one event.", 3),
@@ -65,7 +65,7 @@ def test_a_reply_with_one_rating_gives_it(reply: str, rating: int) -> None:
         "Score: 7", "Rating: -2", "Score: 4/10", "8/10", "8 out of 10", "Final score: 4.5",
         # Numbers that are no rating.
         "The summary has 2 sentences.", "It covers 2 of 3 goals", "£4", "4%", "#4", "2nd", "4th",
-        "It beat Chile 1-0 in May.", "1. Read the text.\n2. Rate it.", "since 2016", "Under-21",
+        "It won 1-0 in May.", "1. Read the text.\n2. Rate it.", "since 2016", "Under-21",
     ],
 )  # fmt: skip
 def test_any_other_reply_is_refused_and_kept(reply: str) -> None:
@@ -178,7 +178,7 @@ def test_a_single_free_text_needs_no_header_but_may_not_be_empty() -> None:
     [
         ("A", "A"), ("b", "B"), ("**B**", "B"), ("A.", "A"), ("(B)", "B"), ("[[A]]", "A"),
         ("Preferred: B", "B"), ("Final answer: A", "A"), ("My choice is B", "B"),
-        ("A: Summary #1 is more relevant.", "A"), ("B\n\nIt says more.", "B"),
+        ("A: The first says more.", "A"), ("B\n\nIt says more.", "B"),
         ("Output (a)", "A"), ("Summary B", "B"), ("I prefer summary B.", "B"),
         ("Output (a) is good. Output (b) is better at 1. Therefore, Output (a) is better.", "A"),
         ("Summary A is better than summary B.", "A"), ("The better response is Response B.", "B"),

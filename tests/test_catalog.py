@@ -1,0 +1,87 @@
+"""The catalogue is complete, and each judge's prompt is pinned by a golden file."""
+
+from pathlib import Path
+
+import pytest
+
+from judges.catalog import find, names
+from judges.dimension import Comparison, Dimension, UnknownDimensionError
+from optimize.agreement import summary_level
+
+GOLDEN = Path(__file__).parent / "golden"
+DOCUMENT_AND_SUMMARY = ("document", "summary")
+# Name -> the texts it reads, as its source has it.
+TEXTS = {
+    "coherence": DOCUMENT_AND_SUMMARY,
+    "consistency": DOCUMENT_AND_SUMMARY,
+    "fluency": ("summary",),
+    "relevance": DOCUMENT_AND_SUMMARY,
+    "cod_informative": DOCUMENT_AND_SUMMARY,
+    "cod_quality": ("summary",),
+    "cod_coherence": ("summary",),
+    "cod_attributable": DOCUMENT_AND_SUMMARY,
+    "cod_overall": DOCUMENT_AND_SUMMARY,
+    "tldr_salience": ("post", "summary_a", "summary_b"),
+    "tldr_concise": ("post", "summary_a", "summary_b"),
+    "dialogue_helpful": ("query", "response_a", "response_b"),
+}
+
+
+def rendered(name: str) -> str:
+    messages = find(name).prompt().template()
+    return "\n\n".join(f"--- {one['role']}\n{one['content']}" for one in messages) + "\n"
+
+
+def test_the_catalogue_holds_the_three_sources_twelve_judges() -> None:
+    assert names() == tuple(TEXTS)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_each_judge_reads_what_its_source_reads_and_writes_what_it_writes(name: str) -> None:
+    judge, prompt = find(name), find(name).prompt()
+    assert tuple(field.name for field in prompt.inputs) == TEXTS[name]
+    outputs = {field.name: field.choices for field in prompt.outputs}
+    if isinstance(judge, Dimension):
+        assert outputs == {"rating": (1, 2, 3, 4, 5)}
+    else:
+        assert isinstance(judge, Comparison)
+        assert outputs == {"comparison": None, "preferred": ("A", "B")}
+    assert "arXiv:" in judge.source
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_each_prompt_is_the_golden_one(name: str) -> None:
+    assert rendered(name) == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["fluency", "cod_quality", "cod_coherence"])
+def test_judges_of_the_summary_alone_send_no_document(name: str) -> None:
+    texts = {"document": "the whole article", "summary": "the summary's text"}
+    sent = "".join(message["content"] for message in find(name).prompt().messages(texts))
+    assert texts["summary"] in sent
+    assert texts["document"] not in sent
+    assert "document" not in (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def test_an_unknown_name_is_answered_with_its_neighbours() -> None:
+    with pytest.raises(UnknownDimensionError, match=r"'Relevanz'.*near it: relevance"):
+        find("Relevanz")
+    with pytest.raises(UnknownDimensionError, match="cod_informative"):
+        find("inform")
+    with pytest.raises(UnknownDimensionError, match="it has coherence, "):
+        find("zzzz")
+
+
+def test_chain_of_densitys_check_is_the_mean_pearson_with_first_place_votes() -> None:
+    # Two articles, the five densification steps of each, four annotators' first places.
+    # Article 1: votes 0 1 2 1 0 have mean .8 and deviations -.8 .2 1.2 .2 -.8, squares 2.8;
+    # ratings 3 4 5 4 4 have mean 4 and deviations -1 0 1 0 0, squares 2; products .8 + 1.2 = 2,
+    # so r = 2 / sqrt(2.8 * 2) = 2 / sqrt(5.6).
+    # Article 2: votes 2 1 1 0 0, deviations 1.2 .2 .2 -.8 -.8, squares 2.8; ratings 4 4 5 5 2 have
+    # mean 4, deviations 0 0 1 1 -2, squares 6; products .2 - .8 + 1.6 = 1, so r = 1 / sqrt(16.8).
+    votes = [0, 1, 2, 1, 0, 2, 1, 1, 0, 0]
+    ratings = [3, 4, 5, 4, 4, 4, 4, 5, 5, 2]
+    article = [1] * 5 + [2] * 5
+    found = summary_level(ratings, votes, article, coefficient="pearson")
+    assert found.value == pytest.approx((2 / 5.6**0.5 + 1 / 16.8**0.5) / 2)
+    assert found.value == pytest.approx(0.54456, abs=1e-5)

@@ -1,0 +1,138 @@
+"""Rows to judgements and verdicts, with a runner that answers from a table."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from judges.asks import Answer, Ask
+from judges.catalog import find
+from judges.dimension import Comparison, Dimension
+from judges.judgement import NoScoreError
+from judges.judging import judge_outputs, judge_pairs
+from judges.models.protocol import Reply, Token
+from judges.sampling import NoProbabilitiesError, SamplingPlan
+
+ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
+FLUENCY, CONCISE = find("fluency"), find("tldr_concise")
+assert isinstance(FLUENCY, Dimension)
+assert isinstance(CONCISE, Comparison)
+PAIR = {"post": "P", "summary_a": "long one", "summary_b": "short"}
+
+
+class Table:
+    """Answers each ask by a function of the last message; keeps what it was asked."""
+
+    def __init__(self, reply: Callable[[str], Reply], *, has_logprobs: bool | None = True) -> None:
+        self.model: Any = SimpleNamespace(
+            name="table-1", endpoint="table", native_n=True, has_logprobs=has_logprobs
+        )
+        self.reply = reply
+        self.asks: list[Ask] = []
+
+    def run(self, asks: Iterable[Ask]) -> Iterator[Answer]:
+        for ask in asks:
+            self.asks.append(ask)
+            reply = self.reply(ask.messages[-1]["content"])
+            try:
+                yield Answer(replies=(reply,), parsed=(ask.accept(reply),))
+            except NoScoreError as error:
+                why = str(error)
+                yield Answer(replies=(reply,), parsed=(), failures=(why,), error=why)
+
+
+def choosing(choice: Callable[[str], str]) -> Table:
+    return Table(
+        lambda content: Reply(
+            text=f"[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\n{choice(content)}"
+        )
+    )
+
+
+def shortest(content: str) -> str:
+    """Choose the place that shows the short summary."""
+    return "A" if content.index("short") < content.index("long one") else "B"
+
+
+def test_judgements_come_in_the_rows_order_and_failures_among_them() -> None:
+    runner = Table(lambda content: Reply(text=content.splitlines()[1]))
+    rows = [{"summary": "4"}, {"summary": "nothing"}, {"summary": "2"}]
+    said = list(judge_outputs(FLUENCY.prompt(), ONE, rows, runner))
+    assert [one.score for one in said] == pytest.approx([4, math.nan, 2], nan_ok=True)
+    assert "nothing" in str(said[1].failure)
+
+
+def test_rows_are_pulled_as_answers_are_wanted() -> None:
+    runner = Table(lambda content: Reply(text="3"))
+    endless = ({"summary": str(i)} for i in iter(int, 1))
+    judged = judge_outputs(FLUENCY.prompt(), ONE, endless, runner, seed=3)
+    assert next(judged).score == 3
+    assert len(runner.asks) == 1
+    assert runner.asks[0].sampling.seed == 3
+
+
+def test_a_model_known_to_give_no_probabilities_is_asked_nothing() -> None:
+    runner = Table(lambda content: Reply(text="3"), has_logprobs=False)
+    with pytest.raises(NoProbabilitiesError, match="table-1"):
+        next(judge_outputs(FLUENCY.prompt(), WEIGHTED, [{"summary": "s"}], runner))
+    assert not runner.asks
+
+
+def verdict(runner: Table, plan: SamplingPlan = ONE) -> Any:
+    (said,) = judge_pairs(CONCISE.prompt(), CONCISE.fields, plan, [PAIR], runner)
+    return said
+
+
+def test_both_orders_are_asked_and_letters_name_outputs_not_places() -> None:
+    runner = choosing(shortest)
+    said = verdict(runner)
+    assert (said.order_ab, said.order_ba, said.preferred, said.margin) == ("B", "B", "B", -1)
+    assert said.comparison == "It is."
+    shown = [ask.messages[-1]["content"] for ask in runner.asks]
+    assert shown[0].index("long one") < shown[0].index("short")
+    assert shown[1].index("short") < shown[1].index("long one")
+
+
+def test_a_choice_that_follows_the_position_is_a_tie() -> None:
+    said = verdict(choosing(lambda content: "A"))
+    assert (said.order_ab, said.order_ba, said.preferred, said.margin) == ("A", "B", "tie", 0)
+
+
+def test_a_pair_with_one_order_unanswered_has_failed() -> None:
+    said = verdict(choosing(lambda content: "A" if shortest(content) == "B" else "neither"))
+    assert math.isnan(said.margin)
+    assert (said.preferred, said.order_ab, said.order_ba) == (None, "A", None)
+    assert str(said.failure).startswith("shown as ba: preferred: none of A, B")
+
+
+def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_orders() -> None:
+    # P(first) is .9 in the order ab and .6 in ba: (.9 - .1) for A, (.6 - .4) for B; mean .3.
+    def reply(content: str) -> Reply:
+        p = 0.6 if shortest(content) == "A" else 0.9
+        top = {"A": math.log(p), "B": math.log(1 - p)}
+        parts = (Token("[[ ## preferred ## ]]\n", {}), Token("A", top))
+        return Reply(text="".join(part.text for part in parts), tokens=parts)
+
+    said = verdict(Table(reply), WEIGHTED)
+    assert said.margin == pytest.approx(0.3)
+    assert (said.order_ab, said.order_ba, said.preferred) == ("A", "B", "tie")
+
+
+def test_a_random_order_is_drawn_per_pair_from_the_seed_and_recorded() -> None:
+    def judge(seed: int) -> list[Any]:
+        rows, runner = [PAIR] * 40, choosing(shortest)
+        return list(
+            judge_pairs(
+                CONCISE.prompt(), CONCISE.fields, ONE, rows, runner, order="random", seed=seed
+            )
+        )
+
+    said = judge(1)
+    assert all(one.preferred == "B" and one.margin == -1 for one in said)
+    assert all((one.order_ab is None) != (one.order_ba is None) for one in said)
+    # 40 fair draws leave 8 to 32 on one side but for a chance of .0001.
+    assert 8 < sum(one.order_ab is not None for one in said) < 32
+    assert said == judge(1)
+    assert said != judge(2)
