@@ -78,7 +78,7 @@ def document_notes(items: Sequence[Item]) -> list[str]:
     mixed = sum(len(keys) > 1 for keys in words.values())
     if mixed:
         notes.append(
-            f"more than one source text: {mixed:,} of {count(len(words), 'group')}; outputs are ranked "
-            "within a group as if it were one document"
+            f"more than one source text: {mixed:,} of {count(len(words), 'group')}; each "
+            "counts as one document all the same"
         )
     return notes

@@ -13,6 +13,9 @@ from data.rows import RowReader
 from data.tables import Row
 from data.types import LabelledOutput
 
+WIDE = "give what systems were given and wrote, as in document and summary"
+JOIN = "give it beside the file of outputs: --annotations FILE, or read_labels(annotations=FILE)"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
@@ -37,7 +40,8 @@ def read_outputs(
 ) -> Found:
     """Read a wide or long table; `joined` are ratings from another file, by id."""
     check_mapping(columns, problems)
-    if is_long(columns):
+    long = is_long(columns)
+    if long:
         joined = read_long(columns, problems, wanted.scales)
         columns = fold(columns, problems)
     found = find_ratings(columns, wanted.dimensions)
@@ -50,7 +54,7 @@ def read_outputs(
                 known, problems, name, f"--map {name}=COLUMN", ", and the judge reads it"
             )
     reader = RowReader(columns, problems, texts, wanted.texts)
-    reader.check()
+    reader.check(JOIN if long else WIDE)
     ratings = RatingReader(columns, found, problems, wanted.dimensions, wanted.scales, joined)
     system = columns.find("system")
     outputs = tuple(
@@ -63,7 +67,7 @@ def read_outputs(
     notes = [] if joined is None else _join_notes(outputs, joined, problems)
     if ratings.n_differing:
         notes.append(
-            f"{count(ratings.n_differing, 'rating')} passed over, unlike the mean of the annotations"
+            f"{count(ratings.n_differing, 'rating')} unlike its annotations' mean, which counts"
         )
     notes += reader.notes()
     notes += _notes(outputs, wanted, grouped=reader.group is not None)

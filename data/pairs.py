@@ -7,6 +7,7 @@ from data.columns import OUTPUTS, Columns, cell, check_mapping
 from data.grouping import document_notes, how_grouped
 from data.numbers import Fault, is_blank, read_json
 from data.problems import Problems, count
+from data.ratings import holds_ratings
 from data.rows import RowReader
 from data.tables import Row
 from data.types import LabelledPair, LabelledPairs, Vote
@@ -46,6 +47,15 @@ def find_sides(columns: Columns) -> tuple[str, str, str] | None:
     return None
 
 
+def holds_pairs(columns: Columns) -> bool:
+    """Whether a table holds two candidates and a choice, and no ratings."""
+    return (
+        find_sides(columns) is not None
+        and _find_choice(columns) is not None
+        and not holds_ratings(columns)
+    )
+
+
 def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
     """Read every pair that somebody voted on."""
     check_mapping(columns, problems)
@@ -56,7 +66,7 @@ def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
     texts = columns.texts(taken)
     reader = RowReader(columns, problems, texts, candidates=(first, second))
     if sides is not None:
-        reader.check()
+        reader.check("give what both candidates answer, as in prompt, document, post or query")
     systems = columns.find("system_a"), columns.find("system_b")
     pairs, n_without = [], 0
     for row in columns.table.rows if sides and choice else ():

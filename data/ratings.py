@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from data.columns import DOT, Columns, cell
-from data.long import Ratings
+from data.long import Ratings, is_long
 from data.numbers import Fault, Marks, Scale, is_blank, read_json, read_marks
 from data.problems import Problems
 from data.tables import Row
@@ -49,6 +49,11 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
         ):
             flat[column] = column
     return RatingColumns(nested, flat)
+
+
+def holds_ratings(columns: Columns) -> bool:
+    """Whether a table has ratings that nobody need name: nested or long ones."""
+    return is_long(columns) or any(columns.find(name) is not None for name in _NESTED)
 
 
 def _is_nested(columns: Columns, column: str) -> bool:

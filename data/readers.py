@@ -9,8 +9,9 @@ from data.long import Ratings, is_long, read_long
 from data.numbers import Scale
 from data.open_table import open_table
 from data.outputs import Wanted, read_outputs
-from data.pairs import read_pair_rows
+from data.pairs import find_sides, holds_pairs, read_pair_rows
 from data.problems import Problem, Problems
+from data.ratings import holds_ratings
 from data.types import LabelError, LabelledPairs, LabelledSet
 
 
@@ -79,7 +80,12 @@ def check_labels(
     table = open_table(path, problems)
     if table is None:
         return None, (*problems.found, *more.found)
-    found = read_outputs(Columns(table, mapping or {}), problems, wanted, joined)
+    columns = Columns(table, mapping or {})
+    if joined is None and holds_pairs(columns):
+        way_out = "read it with read_pairs, or tune on it with --pairwise"
+        problems.add("pairs", "holds pairs of candidates and votes, not rated outputs", way_out)
+        return None, tuple(problems.found)
+    found = read_outputs(columns, problems, wanted, joined)
     sha256 = table.sha256
     if joined_sha256:
         sha256 = hashlib.sha256(f"{sha256}{joined_sha256}".encode()).hexdigest()
@@ -101,7 +107,18 @@ def check_pairs(
     table = open_table(path, problems)
     if table is None:
         return None, tuple(problems.found)
-    return read_pair_rows(Columns(table, mapping or {}), problems), tuple(problems.found)
+    columns = Columns(table, mapping or {})
+    if find_sides(columns) is None and holds_ratings(columns):
+        way_out = "read it with read_labels, or tune on it with --dimension"
+        problems.add("outputs", "holds rated outputs, not pairs", way_out)
+        return None, tuple(problems.found)
+    return read_pair_rows(columns, problems), tuple(problems.found)
+
+
+def file_holds_pairs(path: str | Path, *, mapping: Mapping[str, str] | None = None) -> bool:
+    """Whether a file looks like pairs rather than outputs; False where it cannot be read."""
+    table = open_table(path, Problems(str(path)))
+    return table is not None and holds_pairs(Columns(table, mapping or {}))
 
 
 def refusal(problems: Sequence[Problem]) -> LabelError:

@@ -47,8 +47,8 @@ class RowReader:
         self._mute = self._candidates if columns.table.typed else set()
         self.n_blank = self.n_bare = 0
 
-    def check(self) -> None:
-        """Note what no row can mend: a file without ids, or without a text that was asked for."""
+    def check(self, way_out: str) -> None:
+        """Note what no row can mend: a file without ids, or without texts and so `way_out`."""
         known = ", ".join(self._columns.table.columns[:12])
         if self._id is None and not self._numbered:
             self._problems.add(
@@ -58,7 +58,6 @@ class RowReader:
                 field="id",
             )
         if not self._texts:
-            way_out = "give what systems were given and wrote, as in document and summary"
             self._problems.add("no-text", f"no column holds texts; there are {known}", way_out)
 
     def read(self, row: Row) -> Common | None:

@@ -28,9 +28,15 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> Rated:
 
 def refuse_constant(labelled: LabelledSet, dimension: str) -> None:
     """Raise LabelError where every rating on `dimension` is the same: nothing to rank by."""
-    ratings = {one.rating(dimension) for one in labelled.outputs if one.ratings.get(dimension)}
-    if len(ratings) == 1:
+    if is_constant(labelled, dimension):
+        value = next(one.rating(dimension) for one in labelled.outputs if dimension in one.ratings)
         raise LabelError(
-            f"{labelled.name}: every rating on {dimension!r} is {ratings.pop():g}, so people rank "
-            "nothing and no judge can agree with them; give outputs they rated differently"
+            f"{labelled.name}: every rating on {dimension!r} is {value:g}, so people rank nothing "
+            "and no judge can agree with them; give outputs they rated differently"
         )
+
+
+def is_constant(labelled: LabelledSet, dimension: str) -> bool:
+    """Whether there are ratings on `dimension` and all are the same."""
+    rated = (one for one in labelled.outputs if dimension in one.ratings)
+    return len({one.rating(dimension) for one in rated}) == 1

@@ -1,0 +1,176 @@
+"""`python -m data`: list the data sets that ship, show what a file holds, check a file."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+from data import shipped, tell
+from data.describe import describe, describe_dimension, describe_votes
+from data.options import map_option, scale_option
+from data.problems import Problem
+from data.readers import check_labels, check_pairs, file_holds_pairs, refusal
+from data.selection import is_constant
+from data.splits import FEWEST_DOCUMENTS
+from data.types import LabelError, LabelledPairs, LabelledSet
+
+Found = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 1 where a file has problems."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except LabelError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _list(options: argparse.Namespace) -> int:
+    sets = [shipped.starter(), shipped.starter_pairs()]
+    records = [{"kind": tell.kind(one), **asdict(describe(one))} for one in sets]
+    print(_json(records) if options.json else tell.table_of_sets(sets))
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    labelled, problems = _read(options)
+    if labelled is None or problems:
+        raise refusal(problems)
+    summary = describe(labelled)
+    if isinstance(labelled, LabelledPairs):
+        votes = describe_votes(labelled)
+        record = {"kind": "pairs", **asdict(summary), **asdict(votes)}
+        print(_json(record) if options.json else tell.pairs(summary, votes))
+        return 0
+    dimensions = {name: describe_dimension(labelled, name) for name in labelled.dimensions}
+    rated = {name: asdict(one) for name, one in dimensions.items()}
+    record = {"kind": "outputs", **asdict(summary), "dimensions": rated}
+    print(_json(record) if options.json else tell.outputs(summary, dimensions))
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    labelled, problems = _read(options)
+    notes: list[str] = []
+    if labelled is not None and not problems:
+        problems, notes = _beyond_rows(labelled, options)
+    if options.json:
+        record = {
+            "file": options.file,
+            "n_problems": len(problems),
+            "problems": [asdict(problem) for problem in problems],
+            "notes": notes,
+        }
+        print(_json(record))
+    elif problems:
+        print(tell.problems(problems, every=options.all))
+    elif labelled is not None:
+        print(tell.sound(describe(labelled), labelled, notes))
+    return 1 if problems else 0
+
+
+def _beyond_rows(
+    labelled: LabelledSet | LabelledPairs, options: argparse.Namespace
+) -> tuple[tuple[Problem, ...], list[str]]:
+    """What no single row can be blamed for; a dimension that was asked for must rank something."""
+    problems, notes = [], list(labelled.notes)
+    dimensions = () if isinstance(labelled, LabelledPairs) else labelled.dimensions
+    for name in dimensions:
+        if isinstance(labelled, LabelledPairs) or not is_constant(labelled, name):
+            continue
+        notes.append(f"every rating on {name} is the same")
+        if name in (options.dimension or ()):
+            problems.append(
+                Problem(
+                    file=options.file,
+                    kind="constant",
+                    field=name,
+                    what="every rating is the same, so there is nothing to rank by",
+                    way_out="give outputs that people rated differently",
+                )
+            )
+    if len(labelled.documents) < FEWEST_DOCUMENTS:
+        notes.append(
+            f"too few documents to tune on: {len(labelled.documents)}, and {FEWEST_DOCUMENTS} are "
+            "the least"
+        )
+    return tuple(problems), notes
+
+
+def _read(options: argparse.Namespace) -> Found:
+    """Read a file, or a set that ships, as what it looks like."""
+    shipped_at = shipped.NAMES.get(options.file)
+    if shipped_at is None:
+        return _read_file(options.file, options)
+    labelled, problems = _read_file(str(shipped_at), options)
+    return None if labelled is None else replace(labelled, name=options.file), problems
+
+
+def _read_file(path: str, options: argparse.Namespace) -> Found:
+    mapping = dict(options.map)
+    if options.pairs or (
+        not (options.dimension or options.annotations) and file_holds_pairs(path, mapping=mapping)
+    ):
+        return check_pairs(path, mapping=mapping)
+    return check_labels(
+        path,
+        mapping=mapping,
+        dimensions=options.dimension,
+        scales=dict(options.scale),
+        annotations=options.annotations,
+    )
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m data", description=__doc__)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for run, name, what in (
+        (_list, "list", "the data sets that ship with the project"),
+        (_show, "show", "what a file or data set holds"),
+        (_check, "check", "every problem of a file, at once"),
+    ):
+        command = commands.add_parser(name, help=what, description=what)
+        command.set_defaults(run=run)
+        command.add_argument("--json", action="store_true", help="print for machines")
+        if run is not _list:
+            _add_reading(command)
+        if run is _check:
+            command.add_argument("--all", action="store_true", help="print each problem of a kind")
+    return parser
+
+
+def _add_reading(command: argparse.ArgumentParser) -> None:
+    known = ", ".join(shipped.NAMES)
+    command.add_argument("file", metavar="FILE", help=f"a file, hf:owner/name, or {known}")
+    command.add_argument(
+        "--map",
+        type=map_option,
+        action="append",
+        default=[],
+        metavar="NAME=COLUMN",
+        help="what a column holds, as in document=article or relevance=my_column",
+    )
+    command.add_argument(
+        "--dimension", action="append", metavar="NAME", help="a dimension that must be rated"
+    )
+    command.add_argument(
+        "--scale",
+        type=scale_option,
+        action="append",
+        default=[],
+        metavar="[NAME=]LOW:HIGH",
+        help="the scale that people were given, as in 1:5",
+    )
+    command.add_argument(
+        "--annotations", metavar="FILE", help="a long file: id, dimension, annotator, rating"
+    )
+    command.add_argument("--pairs", action="store_true", help="read the file as pairs")
