@@ -80,14 +80,15 @@ def _take(
             break
     rng.shuffle(chosen)
     return DemoSet(
-        demos=tuple(_demo(lessons, index) for index in chosen),
+        demos=tuple(demonstration(lessons, index) for index in chosen),
         ids=tuple(items.items[index].id for index in chosen),
         how=how,
         documents=frozenset(documents),
     )
 
 
-def _demo(lessons: Lessons, index: int) -> Demo:
+def demonstration(lessons: Lessons, index: int) -> Demo:
+    """One item with people's answer, and the judge's own comment where it agreed with them."""
     item = lessons.items.items[index]
     answer = lessons.prompt.outputs[-1]
     values: dict[str, Value] = {name: item.texts[name] for name in item.texts}

@@ -14,7 +14,6 @@ from optimize.settings import Settings
 
 # Dev gets most: the choice and the gate rest on it, and train only has to teach.
 FRACTIONS = (0.35, 0.40, 0.25)
-SYSTEMS_FOR_BOTH = 8
 FEWEST_DOCUMENTS = 3
 
 Labelled = LabelledSet | LabelledPairs
@@ -49,7 +48,7 @@ def read(settings: Settings, subject: Dimension | Comparison) -> Labels:
     labelled = load(settings, subject)
     everything = _items(labelled, subject)
     _check(everything, labelled.name, subject.name)
-    by = settings.split or _split_by(everything, subject)
+    by: Any = settings.split or data.default_by(labelled)
     splits = data.split(labelled, by=by, seed=settings.seed, fractions=FRACTIONS)
     unseen = splits.test_unseen_systems
     parts = {
@@ -73,7 +72,8 @@ def read(settings: Settings, subject: Dimension | Comparison) -> Labels:
             "seed": settings.seed,
             "sha256": splits.sha256,
             "held_out_systems": list(splits.held_out_systems),
-            **{name: list(part.documents) for name, part in parts.items()},
+            "n_unused": splits.n_unused,
+            **splits.ids(),
         },
     )
 
@@ -121,8 +121,3 @@ def _check(items: Items, name: str, subject: str) -> None:
         raise LabelError(
             f"{name}: every rating on {subject} is {items.human[0]:g}: there is no order to learn"
         )
-
-
-def _split_by(items: Items, subject: Dimension | Comparison) -> str:
-    several = isinstance(subject, Dimension) and len(items.systems) >= SYSTEMS_FOR_BOTH
-    return "both" if several else "document"

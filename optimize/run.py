@@ -11,11 +11,13 @@ from judges.dimension import Comparison
 from judges.judge import Judge, Subject
 from optimize import outcome, run_folder
 from optimize.bench import Bench, Budget
+from optimize.entrants import Plan
 from optimize.labels import Labels
 from optimize.labels import read as read_split
 from optimize.models_asked import Asked, judging, open_models, proposing
 from optimize.objective import Level, choose_level
-from optimize.search import Found, search
+from optimize.optimizers import search
+from optimize.search import Found
 from optimize.settings import Settings, SettingsError
 from optimize.trail import Trail
 
@@ -98,6 +100,6 @@ def _search(prepared: Prepared, bench: Bench, judge: Judge, asked: Asked, trail:
         train=prepared.labels.train,
         dev=prepared.labels.dev,
         level=prepared.level,
-        seed=settings.seed,
+        plan=Plan(seed=settings.seed),
         record=trail.record,
     )

@@ -61,6 +61,9 @@ class Trials:
             n_documents=one.n_documents,
         )
 
+    def stock(self, one: Candidate, value: float) -> None:
+        self.write("stock", None, **_identity(one), value=_rounded(value))
+
     def met_dev(self, one: Candidate, value: float, gain: float, n_documents: int) -> None:
         told = {"value": _rounded(value), "gain": _rounded(gain), "n_documents": n_documents}
         self.write("dev", None, **_identity(one), **told)
@@ -190,31 +193,6 @@ class RankSearch:
             n_proposed=self.pool.n_proposed,
             calls=self.bench.budget.spent,
         )
-
-
-def search(
-    optimizer: str,
-    *,
-    bench: Bench,
-    propose: Propose,
-    train: Items,
-    dev: Items,
-    level: Level,
-    seed: int,
-    record: Callable[[Record], None],
-) -> Found:
-    """Search with the optimizer of that name; ValueError where there is none."""
-    if optimizer != "rank":
-        raise ValueError(f"{optimizer}: not one of the optimizers")
-    return RankSearch(
-        bench=bench,
-        propose=propose,
-        train=train,
-        dev=dev,
-        level=level,
-        plan=Plan(seed=seed),
-        record=record,
-    ).run()
 
 
 def unshown_systems(train: Items, seed: int) -> frozenset[str]:

@@ -1,0 +1,47 @@
+"""Search with the optimizer of a name: our own, or one of DSPy's."""
+
+from collections.abc import Callable
+
+from optimize.bench import Bench
+from optimize.entrants import Plan, Propose
+from optimize.items import Items
+from optimize.objective import Level
+from optimize.search import Found, RankSearch, Record
+from optimize.settings import Optimizer
+
+
+def search(
+    optimizer: Optimizer,
+    *,
+    bench: Bench,
+    propose: Propose,
+    train: Items,
+    dev: Items,
+    level: Level,
+    plan: Plan,
+    record: Callable[[Record], None],
+) -> Found:
+    """All learn from train and are chosen on dev, within the bench's budget."""
+    if optimizer == "rank":
+        return RankSearch(
+            bench=bench,
+            propose=propose,
+            train=train,
+            dev=dev,
+            level=level,
+            plan=plan,
+            record=record,
+        ).run()
+    # Here, because DSPy takes half a second to import.
+    from optimize.stock import StockSearch
+
+    return StockSearch(
+        optimizer,
+        bench=bench,
+        propose=propose,
+        train=train,
+        dev=dev,
+        level=level,
+        plan=plan,
+        record=record,
+    ).run()
