@@ -35,7 +35,6 @@ from typing import Any
 
 from judges import schema
 from judges.dimension import NAME, Comparison, Dimension, DimensionError
-from judges.yaml_text import YamlTextError, read_yaml
 
 MOST_BYTES = 200_000
 MOST_RATINGS = 101
@@ -106,6 +105,9 @@ def _choose(
 
 
 def _from_yaml(path: Path) -> dict[str, Dimension | Comparison]:
+    # Not needed by a judge in production, which must start fast.
+    from judges.yaml_text import YamlTextError, read_yaml
+
     try:
         read = read_yaml(path, most_bytes=MOST_BYTES)
     except YamlTextError as error:

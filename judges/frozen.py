@@ -42,7 +42,8 @@ def load(path: Path | str) -> Judge:
     """Read a frozen judge; raises FrozenJudgeError, or OSError where the file cannot be read."""
     path = Path(path)
     if not path.is_file():
-        raise FrozenJudgeError(f"{path}: no such file" if not path.exists() else f"{path}: no file")
+        why = "not a regular file" if path.exists() else "no such file"
+        raise FrozenJudgeError(f"{path}: {why}")
     # One byte more than allowed is read, since a file may grow after its size was asked.
     with path.open("rb") as file:
         raw = file.read(MOST_BYTES + 1)
@@ -133,7 +134,7 @@ def _check_version(document: Mapping[str, object]) -> None:
         raise FrozenJudgeError(f"not a frozen judge: its 'format' is not {FORMAT!r}")
     if document.get("version") != VERSION:
         raise FrozenJudgeError(
-            f"format version {str(document.get('version'))[:20]}; this release reads {VERSION}: "
+            f"format version {repr(document.get('version'))[:20]}; this release reads {VERSION}: "
             "load it with the release that wrote it, or freeze the judge again"
         )
 

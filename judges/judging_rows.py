@@ -1,5 +1,6 @@
 """Judge rows as they come, with the unusable ones among them: they fail, and are not sent."""
 
+import math
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
@@ -43,14 +44,20 @@ def unusable(judge: "Judge", row: Mapping[str, object]) -> str | None:
     """Why a row cannot be judged: a text that is missing or blank; None if it can."""
     for name in judge.texts:
         text = row.get(name)
-        # NaN, as pandas marks a missing text, differs from itself.
-        if text is None or text != text:
-            return f"no {name}"
         if not isinstance(text, str):
-            return f"{name} is {type(text).__name__}, no text"
+            return f"no {name}" if _missing(text) else f"{name} is {type(text).__name__}, no text"
         if not text.strip():
             return f"{name} is empty"
     return None
+
+
+def _missing(value: object) -> bool:
+    """None, or what pandas puts in its place: NaN, NA, NaT."""
+    return (
+        value is None
+        or (isinstance(value, float) and math.isnan(value))
+        or type(value).__name__ in {"NAType", "NaTType"}
+    )
 
 
 def failed(judge: "Judge", why: str) -> "Said":

@@ -1,0 +1,285 @@
+"""Running a judge: one output, a table, a Dataset's rows, a notebook."""
+
+import asyncio
+import hashlib
+import math
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import judges
+from judges.catalog.summeval import FLUENCY, RELEVANCE
+from judges.catalog.win_rate import TLDR_CONCISE
+from judges.columns import MissingColumnError
+from judges.frozen import FrozenJudgeError
+from judges.judge import Judge
+from judges.judgement import Judgement, Verdict
+from judges.models.protocol import Completion, LastingError, Message, Reply, Sampling
+from judges.sampling import SamplingPlan
+from judges.tables import FailedJudgementWarning
+
+ONE = SamplingPlan(kind="one")
+
+
+class Scripted:
+    """Rates by a hash of the prompt; says nothing usable of a text that holds "garble"."""
+
+    name = "scripted"
+    endpoint = "http://127.0.0.1/v1"
+    native_n = True
+    has_logprobs: bool | None = False
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        await asyncio.sleep(0)
+        last = messages[-1]["content"]
+        self.asked.append(last)
+        text = "no idea" if "garble" in last else str(rating_of(last))
+        if "preferred" in last:
+            shown = last.split("[[ ## summary_a ## ]]")[1]
+            better = "A" if shown.index("good") < shown.index("bad") else "B"
+            text = f"[[ ## comparison ## ]]\nGood it is.\n\n[[ ## preferred ## ]]\n{better}"
+        return Completion(
+            replies=(Reply(text=text),) * sampling.n, tokens_in=9, tokens_out=1, model=self.name
+        )
+
+    async def close(self) -> None:
+        pass
+
+
+def rating_of(prompt: str) -> int:
+    return hashlib.sha256(prompt.encode()).digest()[0] % 5 + 1
+
+
+def expected(judge: Judge, **texts: str) -> float:
+    return float(rating_of(judge.prompt.messages(texts)[-1]["content"]))
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    model = Scripted()
+    monkeypatch.setattr("judges.session.open_named", lambda lm, api_base=None: model)
+    return model
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {"document": ["d0", "d1", "d2"], "summary": ["s0", "s1", "s2"], "id": [7, 8, 9]},
+        index=[30, 10, 20],
+    )
+
+
+def test_the_public_names_are_there_and_no_other() -> None:
+    for name in judges.__all__:
+        assert getattr(judges, name) is not None
+    assert set(judges.__all__) <= set(dir(judges))
+    with pytest.raises(AttributeError, match="no attribute 'nope'"):
+        judges.nope  # noqa: B018
+
+
+def test_a_judge_is_called_with_its_texts(
+    scripted: Scripted, capsys: pytest.CaptureFixture
+) -> None:
+    judge = judges.load("relevance")
+    said = judge(document="d", summary="s")
+    assert isinstance(said, Judgement)
+    assert said.score == expected(judge, document="d", summary="s")
+    assert (said.rating, said.failure) == (int(said.score), None)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_call_with_the_wrong_texts_says_which(scripted: Scripted) -> None:
+    with pytest.raises(
+        TypeError, match="reads document, summary; not given: summary; not known: s"
+    ):
+        judges.load("relevance")(document="d", s="s")
+    assert not scripted.asked
+
+
+@pytest.mark.parametrize("empty", ["", " \n\t "])
+def test_an_empty_text_fails_and_is_not_sent(scripted: Scripted, empty: str) -> None:
+    said = judges.load("fluency")(summary=empty)
+    assert math.isnan(said.score)
+    assert said.failure == "summary is empty"
+    assert not scripted.asked
+
+
+def test_a_series_has_the_frames_index_and_the_judges_name(
+    scripted: Scripted, frame: pd.DataFrame
+) -> None:
+    judge = judges.load("relevance")
+    series = judge.score(frame)
+    assert list(series.index) == [30, 10, 20]
+    assert (series.name, series.dtype) == ("relevance", np.float64)
+    wanted = [expected(judge, document=f"d{i}", summary=f"s{i}") for i in range(3)]
+    assert list(series) == wanted
+    assert series.attrs == {"n_failed": 0, "failures": {}}
+    frame["relevance"] = series
+    assert list(frame["relevance"]) == wanted
+
+
+def test_a_series_counts_failures_which_are_nan(scripted: Scripted, frame: pd.DataFrame) -> None:
+    frame["summary"] = ["garble", None, "s2"]
+    with pytest.warns(FailedJudgementWarning, match="relevance: 2 of 3 judgements failed"):
+        series = judges.load("relevance").score(frame)
+    assert list(series.isna()) == [True, True, False]
+    assert series.attrs["n_failed"] == 2
+    assert series.attrs["failures"]["no summary"] == 1
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT, 3, b"bytes"])
+def test_what_is_no_text_fails_alone(scripted: Scripted, missing: object) -> None:
+    frame = pd.DataFrame({"summary": pd.Series(["s0", missing, "s2"], dtype=object)})
+    with pytest.warns(FailedJudgementWarning):
+        series = judges.load("fluency").score(frame)
+    assert list(series.isna()) == [False, True, False]
+
+
+def test_a_missing_column_is_one_clear_error(scripted: Scripted, frame: pd.DataFrame) -> None:
+    with pytest.raises(
+        MissingColumnError, match=r"no column 'summary'.*columns: document, id"
+    ) as e:
+        judges.load("relevance").score(frame.drop(columns="summary"))
+    assert "summary=COLUMN" in str(e.value)
+    assert not scripted.asked
+
+
+def test_columns_can_be_mapped(scripted: Scripted, frame: pd.DataFrame) -> None:
+    renamed = frame.rename(columns={"summary": "text"})
+    judge = judges.load("relevance")
+    assert list(judge.score(renamed, mapping={"summary": "text"})) == list(judge.score(frame))
+
+
+def test_an_empty_frame_gives_an_empty_series(scripted: Scripted) -> None:
+    series = judges.load("fluency").score(pd.DataFrame({"summary": []}))
+    assert (len(series), series.attrs["n_failed"]) == (0, 0)
+
+
+def test_scoring_works_where_an_event_loop_runs(scripted: Scripted, frame: pd.DataFrame) -> None:
+    async def notebook_cell() -> pd.Series:
+        return judges.load("relevance").score(frame)
+
+    assert not asyncio.run(notebook_cell()).isna().any()
+
+
+def test_a_spent_budget_loses_nothing_that_was_paid(
+    scripted: Scripted, frame: pd.DataFrame
+) -> None:
+    with pytest.warns(FailedJudgementWarning, match="not asked"):
+        series = judges.load("relevance").score(frame, max_calls=2, concurrency=1)
+    assert list(series.isna()) == [False, False, True]
+    assert len(scripted.asked) == 2
+    (reason,) = series.attrs["failures"]
+    assert "budget of 2 calls" in reason
+
+
+def test_a_wrong_set_up_raises(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame) -> None:
+    class Locked(Scripted):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+            raise LastingError("401: wrong key")
+
+    monkeypatch.setattr("judges.session.open_named", lambda lm, api_base=None: Locked())
+    with pytest.raises(LastingError, match="wrong key"):
+        judges.load("relevance").score(frame)
+
+
+def test_a_journal_pays_once(scripted: Scripted, frame: pd.DataFrame, tmp_path: Path) -> None:
+    journal = tmp_path / "replies.jsonl"
+    first = judges.load("relevance").score(frame, journal=journal)
+    again = judges.load("relevance").score(frame, journal=journal)
+    assert list(first) == list(again)
+    assert len(scripted.asked) == 3
+
+
+def test_progress_is_a_line_on_stderr(
+    scripted: Scripted, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judges.load("relevance").score(frame, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("relevance: 3/3 rows")
+
+
+def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(scripted: Scripted) -> None:
+    judge = judges.load("tldr_concise")
+    pairs = pd.DataFrame({"post": ["p", "q"], "response_a": ["good", "bad"]})
+    pairs["response_b"] = ["bad", "good"]
+    assert list(judge.score(pairs)) == [1.0, -1.0]
+    assert len(scripted.asked) == 4
+    said = judge(post="p", summary_a="bad", summary_b="good")
+    assert isinstance(said, Verdict)
+    assert (said.preferred, said.comparison) == ("B", "Good it is.")
+
+
+def test_random_order_asks_once_a_pair(scripted: Scripted) -> None:
+    pairs = pd.DataFrame({"post": list("abcdefgh"), "summary_a": "good", "summary_b": "bad"})
+    scores = judges.load("tldr_concise").score(pairs, order="random", seed=3)
+    assert list(scores) == [1.0] * 8
+    assert len(scripted.asked) == 8
+
+
+def test_a_datasets_map_takes_rows_and_batches(scripted: Scripted, tmp_path: Path) -> None:
+    import datasets
+
+    table = datasets.Dataset.from_dict(
+        {"document": ["d0", "d1", "d2"], "summary": ["s0", "garble", "s2"]}
+    )
+    judge = judges.load("relevance")
+    rows = table.map(judge.map_row, load_from_cache_file=False)
+    batches = table.map(
+        judge.mapper(concurrency=2), batched=True, batch_size=2, load_from_cache_file=False
+    )
+    for mapped in (rows, batches):
+        scores = mapped["relevance"]
+        assert [score is None or math.isnan(score) for score in scores] == [False, True, False]
+        assert scores[0] == expected(judge, document="d0", summary="s0")
+        assert mapped["relevance_failure"][0] is None
+        assert "no idea" in mapped["relevance_failure"][1]
+
+
+def test_a_judge_travels_to_another_process() -> None:
+    judge = Judge.of(RELEVANCE)
+    assert pickle.loads(pickle.dumps(judge)) == judge
+
+
+def test_a_catalogue_judge_takes_the_models_plan_and_a_frozen_one_its_own(
+    scripted: Scripted,
+) -> None:
+    assert judges.load("relevance").plan_for(scripted) == ONE
+    own = SamplingPlan(kind="mean", samples=3, temperature=1.0)
+    assert Judge(subject=RELEVANCE, prompt=RELEVANCE.prompt(), plan=own).plan_for(scripted) == own
+
+
+def test_load_takes_names_files_folders_and_definitions(tmp_path: Path) -> None:
+    frozen = Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE)
+    frozen.save(tmp_path / "judge.json")
+    assert judges.load(tmp_path) == judges.load(tmp_path / "judge.json") == frozen
+    (tmp_path / "my.yaml").write_text("{name: a, definition: d, inputs: [x], scale: [1, 3]}")
+    assert judges.load(tmp_path / "my.yaml").texts == ("x",)
+    assert judges.load("tldr_concise").subject == TLDR_CONCISE
+
+
+def test_a_catalogue_name_beats_a_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("relevance").mkdir()
+    Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE).save("relevance/judge.json")
+    assert judges.load("relevance").name == "relevance"
+    assert judges.load("./relevance").name == "fluency"
+
+
+def test_what_is_no_judge_says_so(tmp_path: Path) -> None:
+    with pytest.raises(judges.UnknownDimensionError, match="near it: relevance"):
+        judges.load("relevence")
+    with pytest.raises(FrozenJudgeError, match="no such file"):
+        judges.load(tmp_path / "none.json")
+    with pytest.raises(FrozenJudgeError, match=r"holds no judge\.json"):
+        judges.load(tmp_path)
