@@ -140,3 +140,20 @@ def _discoveries(p_values: list[float], rate: float) -> list[bool]:
 
     adjusted = false_discovery_control(p_values, method="by")
     return [bool(p <= rate) for p in np.atleast_1d(adjusted)]
+
+
+def _main() -> int:
+    import sys
+
+    from optimize.__main__ import hidden
+
+    if wrong := hidden():
+        sys.stderr.write(f"python -m optimize.alternative: {wrong}\n")
+        return 1
+    from optimize.alternative_command import main
+
+    return main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    raise SystemExit(_main())

@@ -224,3 +224,20 @@ def _agreement(spread: float, error: float, n: int, total: int) -> float:
         return 0.0
     saved = (1 - (error / spread) ** 2) * total / (total - n)
     return float(np.sqrt(np.clip(saved, 0, 1)))
+
+
+def _main() -> int:
+    import sys
+
+    from optimize.__main__ import hidden
+
+    if wrong := hidden():
+        sys.stderr.write(f"python -m optimize.estimate: {wrong}\n")
+        return 1
+    from optimize.estimate_command import main
+
+    return main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    raise SystemExit(_main())

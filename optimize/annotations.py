@@ -1,0 +1,69 @@
+"""Labels as numbers: every annotator's ratings as a matrix, and any judge's scores by id."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from data.types import LabelError, LabelledSet
+from optimize.coefficients import Matrix
+
+
+def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tuple[str, ...]]:
+    """(outputs, annotators) ratings, NaN where unrated, and the annotators' names.
+
+    Ratings without names are taken by their place, if every rated output has as many. Raises
+    LabelError where only means are known, or who gave a rating is not.
+    """
+    known = [one.annotators.get(dimension, ()) for one in labelled.outputs]
+    marks = [one.ratings.get(dimension, ()) for one in labelled.outputs]
+    sizes = {len(given) for given in marks if given}
+    if max(sizes, default=0) < 2:
+        raise LabelError(
+            f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
+            "give every annotator's, in `annotations` or a long file (--annotations)"
+        )
+    if not any(known) and len(sizes) == 1:
+        known = [tuple(str(place + 1) for place in range(len(given))) for given in marks]
+    names = tuple(sorted({name for some in known for name in some}))
+    matrix = np.full((len(marks), len(names)), np.nan)
+    for row, (some, given) in enumerate(zip(known, marks, strict=True)):
+        if given and len(some) != len(given):
+            raise LabelError(
+                f"{labelled.name}: output {labelled.outputs[row].id!r} has {len(given)} ratings on "
+                f"{dimension!r} and {len(some)} annotators' names: say who gave which"
+            )
+        for name, mark in zip(some, given, strict=True):
+            matrix[row, names.index(name)] = mark
+    return matrix, names
+
+
+def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
+    """Read `{"id", "dimension", "score"}` lines on a dimension; NaN for a null score.
+
+    Raises LabelError for any other line, a second score of an id, or none at all.
+    """
+    scores: dict[str, float] = {}
+    with path.open(encoding="utf-8-sig") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                if row.get("dimension", dimension) != dimension:
+                    continue
+                name, score = str(row["id"]), row["score"]
+                value = math.nan if score is None else float(score)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise LabelError(
+                    f"{path.name}, line {number}: expected "
+                    f'{{"id", "dimension", "score"}} with a number ({error!r})'
+                ) from error
+            if name in scores:
+                raise LabelError(f"{path.name}, line {number}: {name!r} has a score already")
+            scores[name] = value
+    if not scores:
+        raise LabelError(f"{path.name}: no score on {dimension!r}")
+    return scores

@@ -1,0 +1,175 @@
+"""optimize.estimate and optimize.alternative from files to printed lines."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import data
+from optimize import alternative_command, estimate_command
+from optimize.annotations import annotation_matrix, read_scores
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+def write(path: Path, rows: list[dict[str, object]]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """60 documents by two systems, every third document rated by three people."""
+    rng = np.random.default_rng(0)
+    outputs: list[dict[str, object]] = []
+    scores: list[dict[str, object]] = []
+    for document in range(60):
+        for system, better in (("plain", 0.0), ("tuned", 1.0)):
+            quality = 2.5 + better + rng.normal()
+            marks = np.clip(np.round(quality + rng.normal(0, 0.5, 3)), 1, 5)
+            name = f"{document}-{system}"
+            rated = {"clarity": marks.tolist()} if document % 3 == 0 else {}
+            outputs.append(
+                {
+                    "id": name,
+                    "group": str(document),
+                    "system": system,
+                    "document": f"text {document}",
+                    "summary": f"summary {name}",
+                    "annotations": rated,
+                }
+            )
+            score = None if document == 7 else round(quality + rng.normal(0, 0.5), 2)
+            scores.append({"id": name, "dimension": "clarity", "score": score})
+    return [
+        "--data",
+        write(tmp_path / "labels.jsonl", outputs),
+        "--scores",
+        write(tmp_path / "scores.jsonl", scores),
+        "--dimension",
+        "clarity",
+    ]
+
+
+def test_a_difference_comes_with_the_win_rate(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*files, "--system", "tuned", "--against", "plain", "--width", "1.5", "--json"]
+    assert estimate_command.main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)["estimates"]
+    assert found["difference"]["low"] < 1 < found["difference"]["high"]
+    assert found["win_rate"]["low"] > 0.5
+    assert found["difference"]["n_failed"] == 2
+    assert found["difference"]["more_labels_needed"] == 0
+    assert (found["mean"]["n_labels"], found["mean"]["n_judgements"]) == (20, 39)
+
+
+def test_estimates_are_printed_with_interval_and_counts(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert estimate_command.main(files) == 0
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first.startswith("clarity mean of all systems: ")
+    # The judge failed on both outputs of one document.
+    assert first.endswith("n=40 labels, 78 judgements, 59 documents (2 failed)")
+    assert "labels alone" in second
+    assert "wide takes" in third
+
+
+@pytest.mark.parametrize(
+    ("extra", "code", "message"),
+    [
+        (["--against", "plain"], 2, "--against B needs --system A"),
+        (["--system", "nobody"], 1, "systems are plain, tuned"),
+        (["--confidence", "95"], 2, "expected between 0 and 1"),
+    ],
+)
+def test_what_cannot_be_estimated_is_one_line(
+    files: list[str],
+    extra: list[str],
+    code: int,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert estimate_command.main([*files, *extra]) == code
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+
+
+def test_bad_scores_are_named(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rows, message in (
+        ([{"id": "0-plain", "dimension": "clarity"}], "scores.jsonl, line 1"),
+        ([{"id": "x", "dimension": "other", "score": 1}], "no score on 'clarity'"),
+        ([{"id": "x", "score": 1}, {"id": "x", "score": 2}], "'x' has a score already"),
+        ([{"id": "elsewhere", "score": 1}], "no id is that of an output"),
+    ):
+        write(tmp_path / "scores.jsonl", rows)
+        assert estimate_command.main(files) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_the_alternative_test_runs_on_files(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert alternative_command.main([*files, "--json"]) == 0
+    test = json.loads(capsys.readouterr().out)["tests"][0]
+    assert test["judge"] == "scores"
+    assert [one["n_outputs"] for one in test["annotators"]] == [40, 40, 40]
+    assert test["share_of_ceiling"]["value"] > 0
+    assert alternative_command.main([*files, "--independent"]) == 0
+    assert "winning rate" in capsys.readouterr().out
+
+
+def test_labels_by_one_person_are_refused(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = (tmp_path / "labels.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in written.splitlines()]
+    for row in rows:
+        row["annotations"] = {}
+        row["ratings"] = {"clarity": 3}
+    write(tmp_path / "labels.jsonl", rows)
+    assert alternative_command.main(files) == 1
+    assert "two annotators or more" in capsys.readouterr().err
+
+
+def test_one_command_tests_three_models_on_summeval() -> None:
+    if not SHARED.exists():
+        pytest.skip("needs ../shared/data")
+    folder = SHARED / "summeval"
+    models = ("gpt-4o-mini", "llama-3.1", "mistral-7b-v0.3")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "optimize.alternative"),
+            *("--data", str(folder / "summeval.jsonl")),
+            *("--annotations", str(folder / "expert_annotations.jsonl")),
+            "--scores",
+            *(str(SHARED / "summeval_scores" / f"scores_{model}.jsonl") for model in models),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[1],
+    )
+    lines = done.stdout.splitlines()[1:]
+    assert [line.split()[0] for line in lines[::4]] == [f"scores_{model}" for model in models]
+    assert len(lines) == 12
+    # gpt-4o-mini may stand in for an expert on relevance; on fluency it is too strict for that.
+    assert "may replace an annotator" in lines[3]
+    assert "may not" in lines[2]
+
+
+def test_annotators_are_told_by_name_or_place(tmp_path: Path, files: list[str]) -> None:
+    labelled = data.read_labels(files[1])
+    matrix, names = annotation_matrix(labelled, "clarity")
+    assert matrix.shape == (120, 3)
+    assert len(names) == 3
+    assert np.isnan(matrix[2:6]).all()
+    assert np.isnan(read_scores(Path(files[3]), "clarity")["7-plain"])
