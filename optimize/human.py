@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from optimize.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
 from optimize.coefficients import Coefficient, Matrix, Vector
 from optimize.levels import Level, Statistic, Undefined, level_statistic, read_rows
+
+Mask = NDArray[np.bool_]
+Comparer = Callable[[Vector, Vector, Mask], Statistic]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,8 @@ class LeftOut:
 class Ceiling:
     """The human ceiling and the judge under it, both averaged over the annotators left out.
 
-    `share` is judge / human, the share of the ceiling that the judge reaches.
+    `share` is judge / human, the share of the ceiling that the judge reaches. Counted are outputs
+    with two ratings or more; `n_failed` of them have no score.
     """
 
     human: float
@@ -85,34 +89,29 @@ def human_ceiling(
             f"annotations of shape {marks.shape} for {scores.size} outputs: a row an output and "
             "two annotators or more are needed"
         )
-    compare = _comparer(np.asarray(document), system, level, coefficient, undefined)
-    people, judges, left_out = [], [], []
-    for annotator in range(marks.shape[1]):
-        others = others_mean(marks, annotator)
-        usable = ~np.isnan(marks[:, annotator] + others + scores)
-        if not usable.any():
-            continue
-        people.append(compare(marks[usable, annotator], others[usable], usable))
-        judges.append(compare(scores[usable], others[usable], usable))
-        left_out.append((annotator, float((marks[:, annotator] - others)[usable].mean()), usable))
-    if not people:
+    twice = (~np.isnan(marks)).sum(axis=1) > 1
+    kept = twice & ~np.isnan(scores)
+    if not kept.any():
         raise ValueError("no output was rated by two annotators and scored by the judge")
-    n = int(np.unique(np.asarray(document)).size)
-    once = np.ones((1, n))
+    documents, systems = np.asarray(document)[kept], None if system is None else np.asarray(system)
+    systems = None if systems is None else systems[kept]
+    compare = _comparer(documents, systems, level, coefficient, undefined)
+    lone = (_leave_out(marks[kept], scores[kept], k, compare) for k in range(marks.shape[1]))
+    found = [one for one in lone if one is not None]
+    people, judges = [one.person for one in found], [one.judge for one in found]
+    n = int(np.unique(documents).size)
 
     def interval(statistic: Statistic, bound: float = 1.0) -> tuple[float, Interval | None]:
-        value = float(statistic(once)[0])
-        found = bootstrap(
+        value = float(statistic(np.ones((1, n)))[0])
+        return value, bootstrap(
             statistic, value, n, rng, bound=bound, resamples=resamples, confidence=confidence
         )
-        return value, found
 
     human, human_interval = interval(lambda weights: _mean(people, weights))
     judged, judge_interval = interval(lambda weights: _mean(judges, weights))
     share, share_interval = interval(
         lambda weights: _ratio(_mean(judges, weights), _mean(people, weights)), np.inf
     )
-    outlying = [_outlying(people, k, n, rng, resamples) for k in range(len(people))]
     return Ceiling(
         human=human,
         human_interval=human_interval,
@@ -124,17 +123,17 @@ def human_ceiling(
         level=level,
         left_out=tuple(
             LeftOut(
-                annotator=annotator,
-                value=float(people[k](once)[0]),
-                judge=float(judges[k](once)[0]),
-                bias=bias,
-                n_outputs=int(usable.sum()),
-                outlying=outlying[k],
+                annotator=one.annotator,
+                value=float(one.person(np.ones((1, n)))[0]),
+                judge=float(one.judge(np.ones((1, n)))[0]),
+                bias=one.bias,
+                n_outputs=int(one.usable.sum()),
+                outlying=_outlying(people, k, n, rng, resamples),
             )
-            for k, (annotator, bias, usable) in enumerate(left_out)
+            for k, one in enumerate(found)
         ),
-        n_outputs=int(np.any([usable for _, _, usable in left_out], axis=0).sum()),
-        n_failed=int(np.isnan(scores).sum()),
+        n_outputs=int(kept.sum()),
+        n_failed=int((twice & np.isnan(scores)).sum()),
     )
 
 
@@ -155,21 +154,45 @@ def krippendorff_alpha(
     return float(krippendorff.alpha(paired.T, level_of_measurement=level_of_measurement))
 
 
+@dataclass(frozen=True, slots=True)
+class _Without:
+    """What leaving out one annotator gives: their statistic, the judge's, and on which outputs."""
+
+    annotator: int
+    person: Statistic
+    judge: Statistic
+    bias: float
+    usable: Mask
+
+
+def _leave_out(marks: Matrix, scores: Vector, annotator: int, compare: Comparer) -> _Without | None:
+    others = others_mean(marks, annotator)
+    usable = ~np.isnan(marks[:, annotator] + others + scores)
+    if not usable.any():
+        return None
+    return _Without(
+        annotator=annotator,
+        person=compare(marks[usable, annotator], others[usable], usable),
+        judge=compare(scores[usable], others[usable], usable),
+        bias=float((marks[:, annotator] - others)[usable].mean()),
+        usable=usable,
+    )
+
+
 def _comparer(
     document: np.ndarray,
-    system: ArrayLike | None,
+    system: np.ndarray | None,
     level: Level,
     coefficient: Coefficient,
     undefined: Undefined,
-) -> Callable[[Vector, Vector, np.ndarray], Statistic]:
+) -> Comparer:
     """Make statistics over some outputs that all take weights for all documents."""
     if level == "system" and system is None:
         raise ValueError("the system level needs each output's system")
     codes = np.unique(document, return_inverse=True)[1]
-    systems = None if system is None else np.asarray(system)
 
-    def compare(scores: Vector, others: Vector, usable: np.ndarray) -> Statistic:
-        of = None if systems is None else systems[usable]
+    def compare(scores: Vector, others: Vector, usable: Mask) -> Statistic:
+        of = None if system is None else system[usable]
         present = np.unique(codes[usable])
         rows = read_rows(scores, others, codes[usable], of)
         statistic = level_statistic(rows, level, coefficient, undefined)
