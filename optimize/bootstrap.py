@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optimize.coefficients import Matrix, Vector
+from optimize.coefficients import BLOCK, Matrix, Vector
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
@@ -59,7 +59,9 @@ def bootstrap(
     clusters = n if fewest is None else min(n, fewest)
     if clusters < 2 or np.isnan(value):
         return None
-    draws = statistic(draw(n, resamples, rng))
+    step = max(1, BLOCK // n)
+    sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
+    draws = np.concatenate([statistic(draw(n, size, rng)) for size in sizes])
     draws = draws[~np.isnan(draws)]
     if draws.size < max(2, resamples // 2):
         return None
