@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    sets = [shipped.starter(), shipped.starter_pairs()]
+    sets: list[LabelledSet | LabelledPairs] = [shipped.starter(), shipped.starter_pairs()]
     records = [{"kind": tell.kind(one), **asdict(describe(one))} for one in sets]
     print(_json(records) if options.json else tell.table_of_sets(sets))
     return 0

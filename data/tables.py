@@ -40,18 +40,24 @@ def gather(rows: Iterable[Row]) -> tuple[tuple[str, ...], tuple[Row, ...]]:
     # Sixteen systems' rows repeat one document sixteen times.
     once: dict[str, str] = {}
     columns: dict[str, None] = {}
+    # Rows mostly have the same columns, so what becomes of them is settled once.
+    settled: dict[tuple[str, ...], tuple[str, ...]] = {}
     kept = []
     for row in rows:
+        names = tuple(row.cells)
+        if names not in settled:
+            settled[names] = tuple(name for name in names if _is_public(name))
+            columns.update(dict.fromkeys(settled[names]))
         cells = {}
-        for name, value in row.cells.items():
-            if not name.strip() or name.startswith(_PRIVATE):
-                continue
-            cells[once.setdefault(name, name)] = (
-                once.setdefault(value, value) if isinstance(value, str) else value
-            )
-        columns.update(dict.fromkeys(cells))
+        for name in settled[names]:
+            value = row.cells[name]
+            cells[name] = once.setdefault(value, value) if isinstance(value, str) else value
         kept.append(Row(row.line, cells))
     return tuple(columns), tuple(kept)
+
+
+def _is_public(name: str) -> bool:
+    return bool(name.strip()) and not name.startswith(_PRIVATE)
 
 
 def source_name(path: str | Path) -> str:

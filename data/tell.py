@@ -83,7 +83,8 @@ def problems(found: Sequence[Problem], *, every: bool) -> str:
 
 def sound(summary: Summary, labelled: LabelledSet | LabelledPairs, notes: Sequence[str]) -> str:
     """A file without problems: what was read, and what to know about it."""
-    what = f"{count(summary.n_items, kind(labelled)[:-1])} for {count(summary.n_documents, 'document')}"
+    what = f"{count(summary.n_items, kind(labelled)[:-1])} for "
+    what += count(summary.n_documents, "document")
     if summary.systems:
         what += f" by {count(len(summary.systems), 'system')}"
     if isinstance(labelled, LabelledSet):
