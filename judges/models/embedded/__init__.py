@@ -1,1 +1,5 @@
-"""The built-in statistical model."""
+"""The built-in statistical model: free, offline, deterministic, and not a language model."""
+
+from judges.models.embedded.model import EmbeddedModel
+
+__all__ = ["EmbeddedModel"]

@@ -1,0 +1,164 @@
+"""Coverage, focus, support and truth: what a text says, held against its source."""
+
+import math
+from itertools import pairwise
+
+from judges.models.embedded.evidence import Evidence, scaled
+from judges.models.embedded.source import Source, is_negated
+from judges.models.embedded.text import Sentence, stem, weight
+from judges.models.embedded.words import FUNCTION, OPPOSITES
+
+_OPPOSITE: dict[str, set[str]] = {}
+for _one, _other in OPPOSITES:
+    _OPPOSITE.setdefault(stem(_one), set()).add(stem(_other))
+    _OPPOSITE.setdefault(stem(_other), set()).add(stem(_one))
+
+
+def coverage(seen: Evidence) -> float:
+    """How much of what matters in the document is told."""
+    source = seen.document
+    if source is None or not source.salience:
+        return 0.0
+    told = set(seen.text.stems)
+    recall = math.fsum(source.salience.get(one, 0.0) for one in told)
+    key = math.fsum(
+        source.key.get(pair, 0.0)
+        for pair in {pair for s in seen.text.sentences for pair in pairwise(s.stems)}
+    )
+    return 0.6 * scaled(recall, 0.5, 0.2) + 0.4 * scaled(key, 0.2, 0.17)
+
+
+def focus(seen: Evidence) -> float:
+    """How much of what is told matters in the document."""
+    source = seen.document
+    stems = seen.text.stems
+    if source is None or not source.salience or not stems:
+        return 0.0
+    values = [min(2.5, source.salience.get(one, 0.3 * source.mean) / source.mean) for one in stems]
+    worst = min(
+        (
+            math.fsum(source.salience.get(one, 0.0) for one in s.stems) / len(s.stems) / source.mean
+            for s in seen.text.sentences
+            if len(s.stems) > 2
+        ),
+        default=0.6,
+    )
+    return 0.7 * scaled(math.fsum(values) / len(values), 0.85, 0.25) + 0.3 * scaled(worst, 0.6, 0.3)
+
+
+def support(seen: Evidence) -> float:
+    """How far the source says what the text says, in its words and their order."""
+    source = seen.ground
+    if source is None or not source.salience or not seen.text.n_words:
+        return 0.0
+    n_pairs = hits = n_triples = runs = 0
+    for sentence in seen.text.sentences:
+        words = sentence.words
+        n_pairs += max(0, len(words) - 1)
+        hits += sum(pair in source.pairs for pair in pairwise(words))
+        n_triples += max(0, len(words) - 2)
+        runs += sum(
+            three in source.triples for three in zip(words, words[1:], words[2:], strict=False)
+        )
+    sizes = [len(sentence.stems) for sentence in seen.text.sentences]
+    total = sum(sizes) or 1
+    found = sum(m.found * n for m, n in zip(seen.matches, sizes, strict=True)) / total
+    near = sum(m.near * n for m, n in zip(seen.matches, sizes, strict=True)) / total
+    least = min((m.near for m, n in zip(seen.matches, sizes, strict=True) if n > 1), default=near)
+    return (
+        0.3 * scaled(found, 0.85, 0.12)
+        + 0.2 * scaled(near, 0.65, 0.2)
+        + 0.2 * scaled(least, 0.5, 0.25)
+        + 0.15 * scaled(hits / max(1, n_pairs), 0.6, 0.25)
+        + 0.15 * scaled(runs / max(1, n_triples), 0.45, 0.28)
+    )
+
+
+def truth(seen: Evidence) -> float:
+    """How little contradicts the source: numbers, names, negation, opposites, swapped words."""
+    source = seen.ground
+    if source is None or not source.salience or not seen.text.sentences:
+        return 0.0
+    faults = 0.0
+    for sentence, found in zip(seen.text.sentences, seen.matches, strict=True):
+        faults += 1.0 * _strange(sentence, source, seen.text.cased)
+        faults += 0.5 * min(2, _swapped(sentence, source))
+        if found.place < 0 or found.share < 0.4:
+            continue
+        faults += 0.7 * (is_negated(sentence) != (found.place in source.negated))
+        faults += 0.7 * _opposed(sentence, source, found.place)
+    return scaled(faults / (len(seen.text.sentences) + 1), 0.35, -0.35)
+
+
+def _strange(sentence: Sentence, source: Source, cased: bool) -> float:
+    """Numbers, and names where capitals tell them, that the source has nowhere."""
+    strange = 0.0
+    for place, word in enumerate(sentence.tokens):
+        named = cased and place > 0 and word[:1].isupper() and word.lower() not in FUNCTION
+        if not (word[0].isdigit() or named):
+            continue
+        key = stem(word.lower())
+        if key not in source.where and word.lower() not in source.words:
+            strange += 1.0 if word[0].isdigit() else 0.6
+    return min(2.0, strange)
+
+
+def _swapped(sentence: Sentence, source: Source) -> int:
+    """Content words that stand between the same neighbours where the source has another."""
+    words = sentence.words
+    swapped = 0
+    for before, word, after in zip(words, words[1:], words[2:], strict=False):
+        others = source.between.get((before, after))
+        if not others or word in others or word in FUNCTION:
+            continue
+        if before in FUNCTION and after in FUNCTION:
+            continue
+        if any(other not in FUNCTION for other in others) and stem(word) not in source.where:
+            swapped += 1
+    return swapped
+
+
+def _opposed(sentence: Sentence, source: Source, place: int) -> bool:
+    """Whether a word's opposite stands in the matching sentence, and the word itself does not."""
+    there = {stem(word) for word in source.text.sentences[place].words}
+    for word in sentence.words:
+        own = stem(word)
+        opposites = _OPPOSITE.get(own)
+        if opposites and own not in there and not opposites.isdisjoint(there):
+            return True
+    return False
+
+
+def knowledge(seen: Evidence) -> float:
+    """How far the text uses the facts given, beyond what was said before."""
+    source = seen.knowledge or seen.document
+    if source is None or not source.salience:
+        return 0.0
+    before = set(seen.turns.where) if seen.turns else set()
+    fresh = {one for one in seen.text.stems if one not in before}
+    used = math.fsum(weight(one) for one in fresh if one in source.where)
+    pairs = sum(
+        pair in source.pairs and not (pair[0] in FUNCTION and pair[1] in FUNCTION)
+        for sentence in seen.text.sentences
+        for pair in pairwise(sentence.words)
+    )
+    share = used / (math.fsum(weight(one) for one in fresh) or 1.0)
+    return (
+        0.4 * scaled(math.log1p(used), 1.2, 0.7)
+        + 0.3 * scaled(share, 0.45, 0.3)
+        + 0.3 * scaled(math.log1p(pairs), 1.2, 0.9)
+    )
+
+
+def closeness(seen: Evidence) -> float:
+    """How far the text keeps the source's wording."""
+    source = seen.ground
+    if source is None or not source.triples:
+        return 0.0
+    triples = [
+        three
+        for sentence in seen.text.sentences
+        for three in zip(sentence.words, sentence.words[1:], sentence.words[2:], strict=False)
+    ]
+    kept = sum(three in source.triples for three in triples) / max(1, len(triples))
+    return scaled(kept, 0.4, 0.3)

@@ -1,0 +1,119 @@
+"""Read emphases off words: how much an instruction, a definition and anchors ask of each facet."""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from judges.models.embedded.facets import HALO, INDEX, NAMES, Vector
+from judges.models.embedded.lexicon import PHRASE, PHRASES, Shares, shares_of
+from judges.models.embedded.request import Task
+
+# How loud what follows is, until the next such word or the end of the clause.
+_LOUDNESS: tuple[tuple[str, float], ...] = (
+    (r"ignor\w*|disregard\w*|(?:do|does|should) not (?:judge|consider|penali[sz]e|weigh|reward|mind)"
+     r"|don't (?:judge|consider|penali[sz]e|weigh)|regardless of|irrespective of|leav\w+ aside"
+     r"|(?:no|without any) (?:weight|regard)(?: (?:to|on|for))?|never mind"
+     r"|(?:do|does) not lower the (?:rating|score) for", 0.0),
+    (r"(?:give |put )?(?:very )?little (?:weight|importance|attention)(?: (?:to|on))?"
+     r"|hardly|barely|only a little", 0.25),
+    (r"also|somewhat|slightly|a little|as well|to a (?:lesser|smaller) (?:degree|extent)|less|lightly"
+     r"|secondly|secondarily|in passing", 0.6),
+    (r"above all(?: else)?|most of all|mainly|chiefly|primarily|foremost|first and foremost"
+     r"|(?:most|very) heavily|more than anything(?: else)?|decisive\w*", 3.0),
+    (r"especially|particularly|strongly|heavily|strictly|severely|sharply|closely|very much", 1.8),
+)  # fmt: skip
+_LOUD = re.compile("|".join(rf"(?P<l{n}>\b(?:{words})\b)" for n, (words, _) in enumerate(_LOUDNESS)))
+_CLAUSE = re.compile(r"[.;:!?\n]+|\b(?:but|whereas|while|though|although)\b")
+_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
+# Suppressed facets keep a little, since raters rarely forget a fault.
+SUPPRESSED = 0.1
+# The instruction is what a user or an optimizer writes for this judge, so it counts most.
+INSTRUCTION, DEFINITION, ANCHORS = 0.55, 0.3, 0.15
+# What any overall impression adds to the facets that are asked for.
+IMPRESSION = 0.5
+_ANCHOR = re.compile(r"(?:^|[(;]\s?)-?\d+ = ")
+_RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|between) \d)")
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """The facets a text names, and those it says to ignore."""
+    total = np.zeros(len(NAMES))
+    ignored: set[int] = set()
+    for clause in _CLAUSE.split(text.lower()):
+        _read_clause(clause, total, ignored)
+    # The tenth mention adds less than the first.
+    grown = np.sign(total) * np.abs(total) ** 0.7
+    return tuple(float(value) for value in grown), tuple(sorted(ignored))
+
+
+def _read_clause(clause: str, total: Vector, ignored: set[int]) -> None:
+    marks: list[tuple[int, float | Shares]] = []
+    for found in _LOUD.finditer(clause):
+        marks.append((found.start(), _LOUDNESS[int(str(found.lastgroup)[1:])][1]))
+    rest = _LOUD.sub(lambda found: " " * len(found[0]), clause)
+    for found in PHRASE.finditer(rest):
+        marks.append((found.start(), PHRASES[int(str(found.lastgroup)[1:])]))
+    rest = PHRASE.sub(lambda found: " " * len(found[0]), rest)
+    for found in _WORD.finditer(rest):
+        shares = shares_of(found[0])
+        if shares is not None:
+            marks.append((found.start(), shares))
+    loudness = 1.0
+    for _, mark in sorted(marks, key=lambda one: one[0]):
+        if isinstance(mark, float):
+            loudness = mark
+            continue
+        for name, share in mark.items():
+            total[INDEX[name]] += loudness * share
+            if loudness == 0.0 and share >= 0.3:
+                ignored.add(INDEX[name])
+
+
+def named(text: str) -> tuple[Vector, frozenset[int]]:
+    """How much a text asks of each facet (summing to 1, or all 0), and what it says to ignore."""
+    values, ignored = _read(text)
+    total = np.array(values)
+    size = np.abs(total).sum()
+    return (total / size if size else total), frozenset(ignored)
+
+
+def emphases(task: Task) -> Vector:
+    """Weights on the facets: what the task's words ask for, on top of an overall impression.
+
+    Where no word names a facet, the overall impression alone decides.
+    """
+    asked = np.zeros(len(NAMES))
+    ignored: frozenset[int] = frozenset()
+    definition, anchors = _described(task)
+    for text, part in (
+        (_RATINGS.sub(" ", task.instruction), INSTRUCTION),
+        (definition, DEFINITION),
+        (anchors, ANCHORS),
+    ):
+        values, silenced = named(text)
+        asked += part * values
+        ignored |= silenced
+    size = np.abs(asked).sum()
+    weights = (asked / size if size else asked) + IMPRESSION * HALO / HALO.sum()
+    for place in ignored:
+        weights[place] *= SUPPRESSED
+    return np.asarray(weights, dtype=np.float64)
+
+
+def _described(task: Task) -> tuple[str, str]:
+    """The definition and the anchors, both in the description of the field with choices."""
+    field = task.choice
+    if field is None:
+        return "", ""
+    start = _ANCHOR.search(field.description)
+    if start is None:
+        return field.description, ""
+    return field.description[: start.start()], _ANCHOR.sub("; ", field.description[start.start() :])
+
+
+def loudest(weights: Vector, n: int) -> Sequence[int]:
+    """The places of the n facets with most weight."""
+    return [int(place) for place in np.argsort(-np.abs(weights), kind="stable")[:n]]

@@ -1,0 +1,120 @@
+"""The words that name facets, as people use them in definitions, anchors and instructions.
+
+Each entry maps the beginning of a word to facets and how much of each it means. Where a word names
+a broad quality, its parts are those that published definitions give it.
+"""
+
+import re
+
+# One line an entry: beginnings of words, then facet=share.
+_ENTRIES = """
+coher incoher | order=.35 connection=.3 repetition=.15 support=.1 grammar=.1
+organi disorgani structur | order=.6 connection=.3 structure=.1
+ordered order orderly sequen chronolog | order=1
+logic illogic | order=.7 connection=.3
+jumps jumpy jump | order=.6 connection=.4
+connect unconnect disconnect cohes link transition flow | connection=.8 order=.2
+together whole unified heap discourse | connection=.6 order=.4
+well-built well-structured well-organi leads | order=.5 connection=.5
+loose dangling | connection=1
+repeat repetit redundan duplica twice restat | repetition=1
+consisten inconsisten factual faithful unfaithful | support=.6 truth=.4
+fact facts factually | support=.4 truth=.6
+attributab grounded groundedness entail verif | support=.85 truth=.15
+support unsupport evidence back backed | support=1
+invent hallucinat fabricat made-up unfounded | support=.7 truth=.3
+contradict alter distort wrong false mistaken error-free | truth=1
+true truth accura inaccura correct incorrect precise numbers names negat | truth=.7 support=.3
+statement claim assert | support=.6 truth=.4
+relevan irrelevan | coverage=.55 focus=.35 repetition=.1
+cover coverage covers omit omission miss missing misses comprehensive | coverage=1
+important key salient salien main central essential essence gist crucial point points | coverage=.8 focus=.2
+informativ information inform content | coverage=.6 specificity=.25 detail=.15
+unimportant extraneous superfluous side off-topic focus focused digress trivia unnecess needless padding | focus=1
+select picks pick | coverage=.5 focus=.5
+concise concis brief short succinct terse compact economical | conciseness=1
+wordy verbose long-winded lengthy rambl | conciseness=1
+thorough long longer elaborat developed depth extensive exhaustive length | detail=1
+detail detailed details rich | detail=.5 specificity=.5
+specific concrete vague generic exact | specificity=1
+fluen disfluen | grammar=.5 form=.3 completeness=.2
+gramma ungramma syntax tense agreement preposition phras wording | grammar=1
+english language | grammar=.6 form=.4
+mistake error typo slip | grammar=.5 form=.5
+spell punctuat capital capitals casing format formatting typograph stray characters spacing clean | form=1
+fragment incomplete broken cut truncat unfinished complet ending ends | completeness=.7 grammar=.3
+garbled unintelligib | grammar=.6 form=.4
+readab read easy hard simple simpl plain accessib clear clarity understand understandab comprehensib follow | readability=.3 grammar=.4 connection=.3
+complex complicat jargon | readability=1
+engag interest interesting dull boring captivat entertain curious lively fun fascinat | engagement=1
+natural unnatural human human-like humanlike conversational spoken person | naturalness=.7 grammar=.3
+reply replies respon answer answers last turn conversation context appropriate question query request asked | answer=1
+helpful unhelpful useful help helps assist | answer=.6 detail=.2 specificity=.2
+instruction instructions task | answer=1
+knowledge knowledgeab uses used given background | knowledge=1
+polite impolite rude harm harmless harmful toxic offensive kind kindness respect safe unsafe tone insult | courtesy=1
+bullet list layout paragraph heading section | structure=1
+verbatim copied copies wording-close quote literal | closeness=1
+"""
+# Phrases that mean something else than their words, taken out before words are read.
+_PHRASES = """
+(?:made|makes?|making) (?:it |things? )?up | support=.7 truth=.3
+(?:un|not )important (?:details?|information|content|points?) | focus=1
+(?:irrelevant|minor|needless|superfluous|side|extra|trivial) (?:\\w+ )?(?:details?|issues?|information|content|facts?|points?) | focus=1
+details? that (?:do|does) not matter | focus=1
+nothing superfluous | focus=1
+(?:and )?only that | focus=1
+(?:side issues?|beside the point|off the point|off topic) | focus=1
+(?:main|key|most important|important|essential|central) (?:topics?|points?|ideas?|content|information|facts?|messages?|events?) | coverage=1
+what (?:really )?matters | coverage=.6 focus=.4
+miss(?:es|ing)? the point | coverage=.7 focus=.3
+(?:easy|easier|hard|harder) to (?:read|follow|understand) | readability=.4 grammar=.4 form=.2
+(?:choice of words|word choice|sentence structure) | grammar=1
+(?:stray|odd|strange) (?:characters?|symbols?|tokens?) | form=1
+hold(?:s)? together | connection=.7 order=.3
+sentence (?:by|to|after) sentence | connection=1
+last turn | answer=1
+own words | closeness=-1
+original wording | closeness=1
+long enough | detail=1
+well[- ](?:written|formed) | grammar=.6 form=.4
+as a whole | coverage=.3 grammar=.2 connection=.2 support=.3
+(?:knowledge|facts?) given | knowledge=1
+(?:the |a )?(?:given|provided) (?:facts?|knowledge) | knowledge=1
+complete sentences? | completeness=.8 grammar=.2
+on topic | answer=.6 focus=.4
+"""
+
+Shares = dict[str, float]
+
+
+def _shares(text: str) -> Shares:
+    return {name: float(value) for name, value in (one.split("=") for one in text.split())}
+
+
+WORDS: dict[str, Shares] = {
+    start: _shares(shares)
+    for starts, shares in (line.split(" | ") for line in _ENTRIES.strip().splitlines())
+    for start in starts.split()
+}
+_LISTED = [line.rsplit(" | ", 1) for line in _PHRASES.strip().splitlines()]
+PHRASES: list[Shares] = [_shares(shares) for _, shares in _LISTED]
+PHRASE = re.compile("|".join(rf"(?P<p{n}>\b{words}\b)" for n, (words, _) in enumerate(_LISTED)))
+# These beginnings are whole words too common to be read with any ending.
+_WHOLE = frozenset(
+    "order read main key point points link back true cut list fun kind name number long short hard"
+    " easy clear whole select numbers names pick picks last turn reply complet used uses given side person help"
+    " helps leads jump fact facts content cover follow loose section task language tense".split()
+)
+SHORTEST = 4
+
+
+def shares_of(word: str) -> Shares | None:
+    """What a word names, by its longest beginning that the lexicon has."""
+    if word in WORDS:
+        return WORDS[word]
+    for end in range(len(word) - 1, SHORTEST - 1, -1):
+        start = word[:end]
+        if start in WORDS and start not in _WHOLE:
+            return WORDS[start]
+    return None

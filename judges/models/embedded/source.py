@@ -1,0 +1,152 @@
+"""What a source text is about: salience of its words, its key sentences, its word sequences."""
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+
+from judges.models.embedded.text import Sentence, Text, weight
+from judges.models.embedded.words import NEGATIONS
+
+Pair = tuple[str, str]
+Triple = tuple[str, str, str]
+
+# Writers put what matters early: the first sentence counts about twice a late one, in any genre.
+EARLY = 4.0
+KEY_SENTENCES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source text, indexed once and used for every candidate.
+
+    `salience` sums to 1 over the `most` heaviest stems; `where` lists the sentences of a stem;
+    `key` holds neighbouring stems in the sentences that matter most, with the share each carries.
+    """
+
+    text: Text
+    salience: dict[str, float]
+    mean: float
+    where: dict[str, list[int]]
+    pairs: frozenset[Pair]
+    triples: frozenset[Triple]
+    between: dict[Pair, set[str]]
+    key: dict[Pair, float]
+    words: frozenset[str]
+    negated: frozenset[int]
+
+
+def read_source(text: Text) -> Source:
+    """Index a source text; an empty one gives an index where nothing is found."""
+    where: dict[str, list[int]] = defaultdict(list)
+    count: Counter[str] = Counter()
+    for place, sentence in enumerate(text.sentences):
+        for stem in sentence.stems:
+            count[stem] += 1
+            if not where[stem] or where[stem][-1] != place:
+                where[stem].append(place)
+    raw = {
+        stem: weight(stem) * (0.5 + math.log1p(n)) * (1 + math.exp(-where[stem][0] / EARLY))
+        for stem, n in count.items()
+    }
+    most = max(6, min(60, len(raw) // 4))
+    heaviest = sorted(raw.values(), reverse=True)[:most]
+    total = math.fsum(heaviest) or 1.0
+    salience = {stem: value / total for stem, value in raw.items()}
+    pairs, triples, between = _sequences(text)
+    return Source(
+        text=text,
+        salience=salience,
+        mean=1 / max(1, len(heaviest)),
+        where=dict(where),
+        pairs=pairs,
+        triples=triples,
+        between=between,
+        key=_key_pairs(text, salience),
+        words=frozenset(word for sentence in text.sentences for word in sentence.words),
+        negated=frozenset(i for i, s in enumerate(text.sentences) if is_negated(s)),
+    )
+
+
+def is_negated(sentence: Sentence) -> bool:
+    return not NEGATIONS.isdisjoint(sentence.words)
+
+
+def _sequences(text: Text) -> tuple[frozenset[Pair], frozenset[Triple], dict[Pair, set[str]]]:
+    pairs: set[Pair] = set()
+    triples: set[Triple] = set()
+    between: dict[Pair, set[str]] = defaultdict(set)
+    for sentence in text.sentences:
+        words = sentence.words
+        pairs.update(pairwise(words))
+        for first, middle, last in zip(words, words[1:], words[2:], strict=False):
+            triples.add((first, middle, last))
+            between[first, last].add(middle)
+    return frozenset(pairs), frozenset(triples), dict(between)
+
+
+def _key_pairs(text: Text, salience: dict[str, float]) -> dict[Pair, float]:
+    """Neighbouring stems of the most salient sentences, the early ones first among equals."""
+    merits = []
+    for place, sentence in enumerate(text.sentences):
+        kinds = set(sentence.stems)
+        if len(kinds) < 3:
+            continue
+        mean = math.fsum(salience[stem] for stem in kinds) / (len(kinds) + 3)
+        merits.append((mean * (1 + math.exp(-place / EARLY)), -place))
+    merits.sort(reverse=True)
+    key: Counter[Pair] = Counter()
+    for rank, (_, place) in enumerate(merits[:KEY_SENTENCES]):
+        for pair in set(pairwise(text.sentences[-place].stems)):
+            key[pair] += 1.0 / (1 + 0.5 * rank)
+    total = math.fsum(key.values()) or 1.0
+    return {pair: value / total for pair, value in key.items()}
+
+
+def join(texts: tuple[Text, ...]) -> Text:
+    """Several texts as one."""
+    if len(texts) == 1:
+        return texts[0]
+    return Text(
+        tuple(sentence for text in texts for sentence in text.sentences),
+        sum(text.n_words for text in texts),
+        sum(text.lines for text in texts),
+        any(text.cased for text in texts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Where a candidate's sentence comes from.
+
+    `place` is the best source sentence (-1: none), `share` the weight of the sentence's stems found
+    in it, `near` the same with its successor, `found` the weight found anywhere in the source.
+    """
+
+    place: int
+    share: float
+    near: float
+    found: float
+
+
+def match(sentence: Sentence, source: Source) -> Match:
+    """Align one candidate sentence with the source."""
+    scores: dict[int, float] = defaultdict(float)
+    total = found = 0.0
+    for stem in set(sentence.stems):
+        value = weight(stem)
+        total += value
+        places = source.where.get(stem)
+        if places:
+            found += value
+            for place in places:
+                scores[place] += value
+    if not scores:
+        return Match(-1, 0.0, 0.0, 0.0 if total else 0.5)
+    best = max(scores, key=lambda place: (scores[place], -place))
+    near = scores[best]
+    for other in (best - 1, best + 1):
+        if other in scores:
+            both = {*source.text.sentences[best].stems, *source.text.sentences[other].stems}
+            near = max(near, math.fsum(weight(stem) for stem in both.intersection(sentence.stems)))
+    return Match(best, scores[best] / total, near / total, found / total)
