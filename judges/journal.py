@@ -35,15 +35,14 @@ __all__ = ["Contents", "Journal", "describe", "request_key"]
 
 def request_key(endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling) -> str:
     """Hash everything that determines a reply; samples and fresh asks differ by their seed."""
-    drawn = (
-        sampling.temperature,
-        sampling.n,
-        sampling.top_logprobs,
-        sampling.max_tokens,
-        sampling.seed,
-    )
-    whole = json.dumps([endpoint, model, messages, drawn], separators=(",", ":"), sort_keys=True)
-    return sha256(whole.encode()).hexdigest()
+    warmth = sampling.temperature if sampling.temperature is None else float(sampling.temperature)
+    drawn = f"{warmth},{sampling.n},{sampling.top_logprobs},{sampling.max_tokens},{sampling.seed}"
+    parts = [endpoint, model, drawn]
+    for message in messages:
+        parts += (message["role"], message["content"])
+    # Each part behind its length, so that no two requests make the same whole.
+    whole = "".join([f"{len(part)}:{part}" for part in parts])
+    return sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Journal:

@@ -31,14 +31,17 @@ def place(text: str) -> float:
 
 
 def follow(body: Body, opinion: Callable[[str], float] = place) -> str:
-    """Reply as judges.prompt asks: every field it lists, choices by the opinion of the texts."""
+    """Reply as judges.prompt asks: every field it lists, choices by the opinion of the texts.
+
+    Other prompts, such as those of DSPy's own adapters, get a rating under DSPy's header.
+    """
     system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
     listed = OUTPUT.findall(system.partition("You write:")[2].partition("Your task:")[0])
     values = {}
     for name, allowed in listed or [("rating", "1, 2, 3, 4 or 5")]:
         choices = re.split(r", | or ", allowed) if allowed else ["It is what it is."]
         values[name] = choices[min(int(opinion(last) * len(choices)), len(choices) - 1)]
-    if len(values) == 1:
+    if listed and len(values) == 1:
         return next(iter(values.values()))
     blocks = [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()]
     return "\n\n".join([*blocks, "[[ ## completed ## ]]"])

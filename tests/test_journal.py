@@ -55,6 +55,7 @@ def test_everything_that_determines_a_reply_is_in_its_key() -> None:
         request_key("e", "m", [{"role": "system", "content": "a"}], Sampling()),
     }
     assert len(keys) == 10
+    assert key("a", sampling=Sampling(temperature=0)) == key("a")
 
 
 replies = st.builds(

@@ -1,0 +1,144 @@
+"""How fast judgements come, against other clients of the same local server, and what a start costs.
+
+    python benchmarks/throughput.py [--quick] [--json]
+
+The server checks every request against the official openai package's types. One run measures all;
+compare the ratios, since the figures themselves depend on the machine.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SERVER = HERE.parent / "tests" / "openai_server.py"
+sys.path.insert(0, str(HERE))
+
+from clients import CLIENTS  # noqa: E402 - beside this file
+
+# Latency in seconds, requests in flight, rows, rows for the slow clients.
+SETTINGS = ((0.0, 64, 8000, 1200), (0.2, 64, 1600, 800), (0.2, 256, 6400, 1280))
+FAST = {"raw aiohttp", "this project", "this project, journal"}
+FIRST_SCORE = (
+    "import judges; judge = judges.load('relevance');"
+    "one = judge(document='The bridge is closed until May.', summary='A bridge is closed.');"
+    "assert one.failure is None, one"
+)
+
+
+@contextmanager
+def serving(latency: float) -> Iterator[str]:
+    process = subprocess.Popen(
+        [sys.executable, str(SERVER), "--latency", str(latency)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def measure(name: str, url: str, count: int, concurrency: int) -> dict[str, float]:
+    command = [
+        sys.executable, str(HERE / "clients.py"), name, url, str(count), str(concurrency)
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    if done.returncode:
+        return {"failed": 1.0}
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def start_up(script: str, times: int) -> dict[str, float]:
+    """Least seconds of several starts in new processes, and the peak memory."""
+    best, peak = float("inf"), 0.0
+    for _ in range(times):
+        start = time.perf_counter()
+        process = subprocess.Popen([sys.executable, "-c", script])
+        _, status, used = os.wait4(process.pid, 0)
+        if status:
+            return {"failed": 1.0}
+        best = min(best, time.perf_counter() - start)
+        peak = used.ru_maxrss / 1024
+    return {"seconds": best, "peak_mb": peak}
+
+
+def one_request_for_n(url: str) -> dict[str, float]:
+    """Twenty samples of one prompt: requests sent, and seconds."""
+    from judges.models import Sampling, open_model
+    from judges.runner import Ask, Runner
+
+    os.environ.setdefault("OPENAI_API_KEY", "sk-local-benchmark-key-0123456789")
+    with Runner(open_model("openai/judge-1", api_base=url)) as runner:
+        warm = Ask([{"role": "user", "content": "warm"}], Sampling(), lambda reply: reply)
+        runner.ask(warm)
+        before, start = runner.ledger.calls, time.perf_counter()
+        ask = Ask([{"role": "user", "content": "n"}], Sampling(n=20), lambda reply: reply)
+        assert len(runner.ask(ask).parsed) == 20
+        seconds = time.perf_counter() - start
+        return {"requests": runner.ledger.calls - before, "seconds": seconds}
+
+
+def table(latency: float, concurrency: int, figures: dict[str, dict[str, float]]) -> str:
+    ideal = concurrency / latency if latency else None
+    lines = [
+        f"\n{latency * 1000:.0f} ms, {concurrency} in flight"
+        + (f" (ideal {ideal:.0f}/s)" if ideal else ""),
+        f"{'client':<24}{'calls/s':>9}{'x raw':>8}{'x acall':>9}{'x ideal':>9}"
+        f"{'CPU ms':>9}{'peak MB':>9}",
+    ]
+    raw = figures["raw aiohttp"]["calls_per_second"]
+    acall = figures["dspy.Predict.acall"].get("calls_per_second", float("nan"))
+    for name, one in figures.items():
+        if "failed" in one:
+            lines.append(f"{name:<24}   failed")
+            continue
+        rate = one["calls_per_second"]
+        share = f"{rate / ideal:.2f}" if ideal else "-"
+        lines.append(
+            f"{name:<24}{rate:>9.0f}{rate / raw:>8.2f}{rate / acall:>9.2f}{share:>9}"
+            f"{one['cpu_ms_per_call']:>9.2f}{one['peak_mb']:>9.0f}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a quarter of the rows")
+    parser.add_argument("--json", action="store_true", help="figures for machines")
+    given = parser.parse_args()
+    result: dict[str, object] = {}
+    for latency, concurrency, many, few in SETTINGS:
+        figures = {}
+        with serving(latency) as url:
+            for name in CLIENTS:
+                count = (many if name in FAST else few) // (4 if given.quick else 1)
+                figures[name] = measure(name, url, count, concurrency)
+                print(f"{name}: {figures[name]}", file=sys.stderr)
+        result[f"{latency * 1000:.0f} ms, {concurrency}"] = figures
+        if not given.json:
+            print(table(latency, concurrency, figures))
+    with serving(0.2) as url:
+        result["n=20"] = one_request_for_n(url)
+    times = 3 if given.quick else 7
+    result["import dspy"] = start_up("import dspy", times)
+    result["import judges, load, first score"] = start_up(FIRST_SCORE, times)
+    if given.json:
+        print(json.dumps(result, indent=1))
+        return
+    print(f"\nn=20 at 200 ms: {result['n=20']}")
+    for name in ("import dspy", "import judges, load, first score"):
+        print(f"{name}: {result[name]}")
+
+
+if __name__ == "__main__":
+    main()
