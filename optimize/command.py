@@ -45,6 +45,7 @@ def command(arguments: Sequence[str]) -> int:
     try:
         summary = work.do(flags)
     except (SettingsError, UnknownDimensionError) as error:
+        work.clear()
         say(f"python -m optimize: {one_line(error)}")
         return USAGE
     except EXPECTED as error:

@@ -16,7 +16,7 @@ from optimize.bench import JudgeItems, Scored
 from optimize.entrants import History, Propose
 from optimize.items import Item
 from optimize.run_folder import PROPOSALS, REPLIES
-from optimize.settings import Settings
+from optimize.settings import Settings, SettingsError
 
 Step = Callable[[bool], None]
 
@@ -46,6 +46,10 @@ def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
     from judges.models import open_model
     from judges.prices import find_price
 
+    name = settings.proposer_lm or settings.lm
+    for lm in (settings.lm, name):
+        if settings.max_cost is not None and find_price(lm) is None:
+            raise SettingsError(f"--max-cost: the price of {lm} is not known; use --max-calls")
     with ExitStack() as stack:
         ledger = Ledger(max_cost=settings.max_cost, price=find_price(settings.lm))
         replies = stack.enter_context(Journal(folder / REPLIES))
@@ -53,7 +57,6 @@ def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
         judge = stack.enter_context(
             Runner(model, journal=replies, ledger=ledger, concurrency=settings.concurrency)
         )
-        name = settings.proposer_lm or settings.lm
         proposed = stack.enter_context(Journal(folder / PROPOSALS))
         # An endpoint given for the judge is the proposer's too, unless that is another model.
         base = settings.api_base if settings.proposer_lm in (None, settings.lm) else None

@@ -1,4 +1,4 @@
-"""A judge as DSPy's own optimizers see it: one example is a document's outputs, its score their rho.
+"""A judge as DSPy's optimizers see it: an example is a document's outputs, its score their rho.
 
 The mean over such examples is the summary-level objective, which makes every stock optimizer
 maximise the real thing. Where documents have one output each, an example is a block of rows.

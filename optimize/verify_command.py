@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import data
 from data.types import LabelledPairs, LabelledSet
@@ -13,7 +13,7 @@ from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
 from judges.judge import Judge
 from judges.loading import load
-from judges.recorded import RecordingError
+from judges.recorded import Reading, RecordingError
 from optimize.command import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say
 from optimize.items import compared_items, rated_items
 from optimize.objective import LEVELS, choose_level
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     add("--prompt", metavar="NAME", help="which prompt's replies, where a file holds several")
     add("--scale", metavar="LOW-HIGH", help="of recorded replies (the dimension's, or 1-5)")
     add("--letters", metavar="ABCDE", help="recorded replies are letters, lowest rating first")
-    add("--lenient", action="store_true", help="read replies as older parsers did")
+    add("--reading", choices=get_args(Reading), default="strict", help="how replies are read")
     add("--level", choices=("auto", *LEVELS), default="auto", help="for --min-spearman")
     add(
         "--min-spearman",
@@ -172,7 +172,7 @@ def _recorded(flags: argparse.Namespace) -> tuple[str, Labelled, Verified]:
         scale,
         prompt=flags.prompt,
         letters=letters,
-        lenient=flags.lenient,
+        reading=flags.reading,
     )
     return name, labelled, verified
 

@@ -13,7 +13,7 @@ import numpy as np
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
-from judges.recorded import judgement, read_pair_replies, read_replies, verdict
+from judges.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
 from judges.runner import Runner
 from optimize.items import Item, Items, Vector
 
@@ -104,11 +104,10 @@ def from_replies(
     *,
     prompt: str | None = None,
     letters: Mapping[str, int] | None = None,
-    lenient: bool = False,
+    reading: Reading = "strict",
 ) -> Verified:
     """Parse any judge's raw replies; several in a record are averaged."""
     records = _of_prompt(path, dimension, prompt, read_replies(path))
-    reading: Any = "lenient" if lenient else "strict"
     said = {
         one.id: judgement(one.replies, scale, letters=letters, reading=reading) for one in records
     }
