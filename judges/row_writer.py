@@ -92,7 +92,7 @@ class _Separated:
     def __init__(self, partial: Path, columns: Sequence[str], delimiter: str) -> None:
         self._columns = columns
         self._file = partial.open("w", encoding="utf-8", newline="", errors="replace")
-        self._writer = csv.writer(self._file, delimiter=delimiter, lineterminator="\n")
+        self._writer = csv.writer(_UnixLines(self._file), delimiter=delimiter)
         self._writer.writerow(columns)
 
     def write(self, row: Row) -> None:
@@ -101,6 +101,16 @@ class _Separated:
 
     def close(self) -> None:
         self._file.close()
+
+
+class _UnixLines:
+    """Ends lines plainly; csv quotes a lone carriage return only if its own line ends have one."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, line: str) -> int:
+        return self._file.write(line.removesuffix("\r\n") + "\n")
 
 
 class _Parquet:

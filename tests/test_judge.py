@@ -1,7 +1,6 @@
 """Running a judge: one output, a table, a Dataset's rows, a notebook."""
 
 import asyncio
-import hashlib
 import math
 import pickle
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scripted_model import Scripted, rating_of
 
 import judges
 from judges.catalog.summeval import FLUENCY, RELEVANCE
@@ -18,43 +18,11 @@ from judges.columns import MissingColumnError
 from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
-from judges.models.protocol import Completion, LastingError, Message, Reply, Sampling
+from judges.models.protocol import Completion, LastingError, Message, Sampling
 from judges.sampling import SamplingPlan
 from judges.tables import FailedJudgementWarning
 
 ONE = SamplingPlan(kind="one")
-
-
-class Scripted:
-    """Rates by a hash of the prompt; says nothing usable of a text that holds "garble"."""
-
-    name = "scripted"
-    endpoint = "http://127.0.0.1/v1"
-    native_n = True
-    has_logprobs: bool | None = False
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        await asyncio.sleep(0)
-        last = messages[-1]["content"]
-        self.asked.append(last)
-        text = "no idea" if "garble" in last else str(rating_of(last))
-        if "preferred" in last:
-            shown = last.split("[[ ## summary_a ## ]]")[1]
-            better = "A" if shown.index("good") < shown.index("bad") else "B"
-            text = f"[[ ## comparison ## ]]\nGood it is.\n\n[[ ## preferred ## ]]\n{better}"
-        return Completion(
-            replies=(Reply(text=text),) * sampling.n, tokens_in=9, tokens_out=1, model=self.name
-        )
-
-    async def close(self) -> None:
-        pass
-
-
-def rating_of(prompt: str) -> int:
-    return hashlib.sha256(prompt.encode()).digest()[0] % 5 + 1
 
 
 def expected(judge: Judge, **texts: str) -> float:

@@ -45,13 +45,14 @@ KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "compare",
+        usage="python -m judges compare JUDGE --data FILE --out FILE [options]",
         help="compare the two outputs of every pair",
         description=ABOUT,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("judge", metavar="JUDGE", help="a pairwise judge")
-    add_table_flags(parser, what="pairs")
+    add_table_flags(parser, what="the pairs to judge")
     parser.add_argument("--prefix", default="", help="put before the names of new columns")
     parser.add_argument(
         "--order", choices=("both", "random"), default="both", help="how to show A and B (both)"

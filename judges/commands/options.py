@@ -17,7 +17,7 @@ class UsageError(ValueError):
 
 def add_table_flags(parser: argparse.ArgumentParser, *, what: str) -> None:
     files = parser.add_argument_group("files (.jsonl, .csv, .tsv or .parquet)")
-    files.add_argument("--data", required=True, type=Path, metavar="FILE", help=f"{what} to read")
+    files.add_argument("--data", required=True, type=Path, metavar="FILE", help=what)
     files.add_argument("--out", type=Path, metavar="FILE", help="file to write (not for --dry-run)")
     files.add_argument(
         "--map",
@@ -76,7 +76,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("the run")
     run.add_argument("--dry-run", action="store_true", help="estimate tokens and price, then stop")
     run.add_argument("--json", action="store_true", help="print the result as JSON")
-    run.add_argument("--verbose", action="store_true", help="say more; show where an error arose")
+    run.add_argument("--verbose", action="store_true", help="show where an error arose")
     run.add_argument(
         "--config", type=Path, metavar="FILE.yaml", help="flags' values by name; flags beat it"
     )

@@ -81,13 +81,14 @@ class Average:
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "score",
+        usage="python -m judges score JUDGE... --data FILE --out FILE [options]",
         help="judge every row of a table",
         description=ABOUT,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("judges", nargs="+", metavar="JUDGE", help="one or more; see above")
-    add_table_flags(parser, what="rows with the texts to judge")
+    add_table_flags(parser, what="the rows to judge")
     parser.add_argument("--prefix", default="", help="put before the names of new columns")
     add_model_flags(parser)
     add_plan_flags(parser)

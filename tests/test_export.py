@@ -1,0 +1,123 @@
+"""Judges in other formats: what they hold, what they refuse, what is said to be lost."""
+
+import ast
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from judges.catalog.summeval import FLUENCY, RELEVANCE
+from judges.catalog.win_rate import TLDR_CONCISE
+from judges.export import FORMATS, ExportError
+from judges.judge import Judge
+from judges.rating import RatingJudge
+from judges.sampling import SamplingPlan
+
+ONE = SamplingPlan(kind="one")
+MEAN = SamplingPlan(kind="mean", samples=20, temperature=2.0)
+DEMO = {"document": "A fire.", "summary": "Fire.", "rating": 4}
+PAID = Judge(
+    subject=RELEVANCE,
+    prompt=Judge.of(RELEVANCE).with_prompt(demos=[DEMO]).prompt,
+    plan=ONE,
+    lm="openai/gpt-4.1-mini",
+)
+WEIGHTED = replace(PAID, plan=SamplingPlan(kind="weighted"))
+PAIRWISE = replace(Judge.of(TLDR_CONCISE), plan=ONE, lm="openai/gpt-4.1-mini")
+
+
+def write(name: str, judge: Judge) -> str:
+    return FORMATS[name].write(judge)
+
+
+def test_messages_are_the_judges_own_as_a_request() -> None:
+    request = json.loads(write("messages", PAID))
+    assert request["messages"] == PAID.prompt.template()
+    assert (request["model"], request["n"], request["temperature"]) == ("gpt-4.1-mini", 1, 0.0)
+    sampled = json.loads(write("messages", replace(PAID, plan=MEAN)))
+    assert (sampled["n"], sampled["temperature"]) == (20, 2.0)
+    assert json.loads(write("messages", WEIGHTED))["top_logprobs"] == 20
+
+
+def test_messages_are_a_valid_chat_request() -> None:
+    from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+    from pydantic import TypeAdapter
+
+    for judge in (PAID, WEIGHTED, PAIRWISE):
+        request = json.loads(write("messages", judge))
+        TypeAdapter(CompletionCreateParamsNonStreaming).validate_python(request)
+
+
+def test_text_holds_every_message_and_slot() -> None:
+    text = write("text", PAID)
+    for message in PAID.prompt.template():
+        assert message["content"] in text
+    assert "{{document}}" in text
+
+
+def test_a_grader_is_a_valid_score_model_and_reads_items() -> None:
+    from openai.types.graders.score_model_grader_param import ScoreModelGraderParam
+    from pydantic import TypeAdapter
+
+    grader = json.loads(write("openai-grader", PAID))
+    TypeAdapter(ScoreModelGraderParam).validate_python(grader)
+    assert grader["range"] == [1, 5]
+    assert "{{ item.document }}" in grader["input"][-1]["content"]
+    assert "{{document}}" not in grader["input"][-1]["content"]
+
+
+def test_an_mlflow_file_is_python_that_calls_make_judge() -> None:
+    tree = ast.parse(write("mlflow", PAID))
+    (call,) = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    assert ast.literal_eval(given["name"]) == "relevance"
+    assert ast.literal_eval(given["model"]) == "openai:/gpt-4.1-mini"
+    assert ast.unparse(given["feedback_value_type"]) == "Literal[1, 2, 3, 4, 5]"
+    instructions = ast.literal_eval(given["instructions"])
+    assert "document in {{ inputs }}" in instructions
+    assert "summary in {{ outputs }}" in instructions
+    assert "{{document}}" not in instructions
+    assert RELEVANCE.instruction in instructions
+
+
+def test_an_mlflow_judge_of_the_output_alone_asks_for_no_input() -> None:
+    fluency = Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, lm="openai/x")
+    assert "{{ inputs }}" not in write("mlflow", fluency)
+
+
+def test_dspys_state_loads_into_a_module(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text(write("dspy", PAID), encoding="utf-8")
+    module = RatingJudge(RELEVANCE)
+    module.load(tmp_path / "state.json")
+    assert Judge.from_program(module, RELEVANCE, plan=PAID.plan, lm=PAID.lm) == PAID
+
+
+@pytest.mark.parametrize(
+    ("name", "judge", "why"),
+    [
+        ("openai-grader", PAIRWISE, "scores one output; tldr_concise compares two"),
+        ("mlflow", PAIRWISE, "compares two"),
+        ("openai-grader", WEIGHTED, "this judge's plan is weighted"),
+        ("mlflow", replace(PAID, plan=MEAN), "this judge's plan is mean of 20"),
+        ("openai-grader", replace(PAID, lm="embedded"), "not on embedded"),
+        ("openai-grader", replace(PAID, lm="anthropic/x"), "not on anthropic/x"),
+        ("mlflow", replace(PAID, lm="embedded"), "cannot ask the embedded model"),
+        ("mlflow", PAID.with_prompt(instruction="Rate {{ trace }}."), "double braces"),
+        ("openai-grader", PAID.with_prompt(demos=[{**DEMO, "summary": "{{x}}"}]), "double braces"),
+    ],
+)
+def test_what_a_format_cannot_hold_is_refused(name: str, judge: Judge, why: str) -> None:
+    with pytest.raises(ExportError, match=why):
+        write(name, judge)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_says_what_is_lost(name: str) -> None:
+    assert all(FORMATS[name].lost(PAID))
+
+
+def test_a_plan_and_orders_that_a_request_cannot_hold_are_named() -> None:
+    lost = " ".join(FORMATS["messages"].lost(replace(PAIRWISE, plan=MEAN)))
+    assert "mean of 20" in lost
+    assert "both orders" in lost
