@@ -25,7 +25,15 @@ def coverage(seen: Evidence) -> float:
         source.key.get(pair, 0.0)
         for pair in {pair for s in seen.text.sentences for pair in pairwise(s.stems)}
     )
-    return 0.6 * scaled(recall, 0.5, 0.2) + 0.4 * scaled(key, 0.2, 0.17)
+    points = math.fsum(
+        source.points[place][0] * min(1.0, shared / source.points[place][1])
+        for place, shared in seen.touched.items()
+    )
+    return (
+        0.35 * scaled(recall, 0.5, 0.2)
+        + 0.25 * scaled(key, 0.2, 0.17)
+        + 0.4 * scaled(points, 0.55, 0.17)
+    )
 
 
 def focus(seen: Evidence) -> float:
@@ -81,7 +89,7 @@ def truth(seen: Evidence) -> float:
         return 0.0
     faults = 0.0
     for sentence, found in zip(seen.text.sentences, seen.matches, strict=True):
-        faults += 1.0 * _strange(sentence, source, seen.text.cased)
+        faults += 1.0 * _strange(sentence, source)
         faults += 0.5 * min(2, _swapped(sentence, source))
         if found.place < 0 or found.share < 0.4:
             continue
@@ -90,16 +98,15 @@ def truth(seen: Evidence) -> float:
     return scaled(faults / (len(seen.text.sentences) + 1), 0.35, -0.35)
 
 
-def _strange(sentence: Sentence, source: Source, cased: bool) -> float:
-    """Numbers, and names where capitals tell them, that the source has nowhere."""
+def _strange(sentence: Sentence, source: Source) -> float:
+    """Numbers that the source has nowhere, and names, where a capital within a sentence tells."""
     strange = 0.0
-    for place, word in enumerate(sentence.tokens):
-        named = cased and place > 0 and word[:1].isupper() and word.lower() not in FUNCTION
-        if not (word[0].isdigit() or named):
+    for place, token in enumerate(sentence.tokens):
+        named = place > 0 and token[:1].isupper() and token.lower() not in FUNCTION
+        if not (token[0].isdigit() or named):
             continue
-        key = stem(word.lower())
-        if key not in source.where and word.lower() not in source.words:
-            strange += 1.0 if word[0].isdigit() else 0.6
+        if stem(token.lower()) not in source.where and token.lower() not in source.words:
+            strange += 1.0 if token[0].isdigit() else 0.5
     return min(2.0, strange)
 
 

@@ -32,7 +32,7 @@ SUPPRESSED = 0.1
 # The instruction is what a user or an optimizer writes for this judge, so it counts most.
 INSTRUCTION, DEFINITION, ANCHORS = 0.55, 0.3, 0.15
 # What any overall impression adds to the facets that are asked for.
-IMPRESSION = 0.5
+IMPRESSION = 0.8
 _ANCHOR = re.compile(r"(?:^|[(;]\s?)-?\d+ = ")
 _RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|between) \d)")
 

@@ -1,9 +1,10 @@
 """Everything that the facets of one judged text are measured on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from judges.models.embedded.source import Match, Source, match
+from judges.models.embedded.alignment import Alignment, Match, align
+from judges.models.embedded.source import Source
 from judges.models.embedded.text import Text
 
 
@@ -12,7 +13,8 @@ class Evidence:
     """One judged text, what it was made from or answers, and how its sentences match the source.
 
     `document` is what was condensed or answered from, `turns` what the text answers, `knowledge`
-    the facts given; `ground` is all of them together. `last` is the last turn alone.
+    the facts given; `ground` is all of them together. `last` is the last turn alone. `touched` has
+    for each sentence of the document the most weight that one sentence of the text shares with it.
     """
 
     text: Text
@@ -23,9 +25,7 @@ class Evidence:
     last: Source | None = None
     condenses: bool = True
     matches: tuple[Match, ...] = ()
-
-
-Scores = Mapping[str, float]
+    touched: Mapping[int, float] = field(default_factory=dict)
 
 
 def gather(
@@ -39,8 +39,21 @@ def gather(
     condenses: bool,
 ) -> Evidence:
     """Match the text's sentences with its source and keep all in one place."""
-    matches = tuple(match(sentence, ground) for sentence in text.sentences) if ground else ()
-    return Evidence(text, document, turns, knowledge, ground, last, condenses, matches)
+    alignment = align(text, ground) if ground else Alignment((), {})
+    told = alignment
+    if document is not None and document is not ground:
+        told = align(text, document)
+    return Evidence(
+        text,
+        document,
+        turns,
+        knowledge,
+        ground,
+        last,
+        condenses,
+        alignment.matches,
+        told.touched if document is not None else {},
+    )
 
 
 def scaled(value: float, middle: float, spread: float) -> float:

@@ -1,7 +1,6 @@
 """Order, connection and repetition: how sentences follow each other."""
 
 import math
-from collections import Counter
 from itertools import combinations, pairwise
 
 from judges.models.embedded.evidence import Evidence, scaled
@@ -34,21 +33,33 @@ def order(seen: Evidence) -> float:
 
 
 def connection(seen: Evidence) -> float:
-    """Whether neighbours share words or refer back, and the first sentence stands alone."""
+    """Whether each sentence takes up the one before, and the first stands alone."""
     sentences = seen.text.sentences[:COMPARED]
     if not sentences:
         return -2.0
-    dangling = _dangles(sentences[0], first=True)
+    dangling = _dangles(sentences[0])
     if len(sentences) == 1:
-        return 0.2 - 1.2 * dangling
+        return -1.0 * dangling
     links = [_linked(a, b) for a, b in pairwise(sentences)]
-    chains = Counter(stem for sentence in sentences for stem in set(sentence.stems))
-    held = sum(any(chains[stem] > 1 for stem in s.stems) for s in sentences) / len(sentences)
-    return (
-        0.5 * scaled(math.fsum(links) / len(links), 0.55, 0.3)
-        + 0.3 * scaled(held, 0.7, 0.3)
-        - 1.0 * dangling
-    )
+    words = [_opening(sentence) for sentence in sentences]
+    relisted = sum(a == b for a, b in combinations(words, 2)) / len(sentences)
+    choppy = sum(len(s.words) < 7 for s in sentences) / len(sentences)
+    value = 0.6 * scaled(math.fsum(links) / len(links), 0.5, 0.3)
+    if seen.document is not None and seen.matches:
+        value = 0.5 * value + 0.6 * scaled(_neighbours(seen), 0.45, 0.35)
+    return value - 1.0 * dangling - 0.5 * min(2.0, relisted) - 0.6 * choppy
+
+
+def _neighbours(seen: Evidence) -> float:
+    """How close together in the document the matches of neighbouring sentences stand."""
+    places = [m.place for m in seen.matches[:COMPARED]]
+    gaps = [b - a if min(a, b) >= 0 else 99 for a, b in pairwise(places)]
+    return math.fsum(1 / (1 + abs(gap - 1) / 1.5) for gap in gaps) / len(gaps)
+
+
+def _opening(sentence: Sentence) -> tuple[str, ...]:
+    """The first telling words: a text that names its subject anew each time is a list."""
+    return tuple(word for word in sentence.words[:4] if word not in FUNCTION)[:2]
 
 
 def repetition(seen: Evidence) -> float:
@@ -95,18 +106,15 @@ def _alike(one: Sentence, other: Sentence) -> float:
 
 
 def _linked(one: Sentence, other: Sentence) -> float:
-    """How a sentence takes up the one before: by its words, or by a word that points back."""
-    shared = set(one.stems) & set(other.stems)
-    value = min(1.0, 0.6 * math.fsum(weight(stem) for stem in shared))
-    first = other.words[:3]
-    pointing = any(word in POINTING or word in LINKING for word in first[:2])
-    return max(value, 0.7 * pointing)
+    """How a sentence takes up the one before: by a shared word, or by one that points back."""
+    shared = math.fsum(weight(stem) for stem in set(one.stems) & set(other.stems))
+    fresh = len(set(other.stems) - set(one.stems)) > 1
+    pointing = any(word in POINTING or word in LINKING for word in other.words[:2])
+    return (0.5 * min(1.0, shared) + 0.5 * pointing) * (1.0 if fresh else 0.5)
 
 
-def _dangles(sentence: Sentence, *, first: bool) -> float:
-    """Whether a first sentence needs one before it."""
-    if not first:
-        return 0.0
+def _dangles(sentence: Sentence) -> float:
+    """How much a first sentence needs one before it."""
     opening = sentence.words[0]
     if opening in {"he", "she", "they", "his", "her", "their", "him", "them"}:
         return 1.0

@@ -41,7 +41,7 @@ def _faults(sentence: Sentence, text: Text) -> float:
     faults = 1.0 * sum(_UNKNOWN.match(token) is not None for token in tokens)
     faults += 0.4 * sum(count[token] for token in _STRAY if token in count)
     faults += 0.5 * sum(count[a] != count[b] for a, b in _PAIRED)
-    faults += 0.3 * (count['"'] % 2)
+    faults += 0.3 * (count['"'] % 2) + 0.35 * _lowered(tokens, cased=text.cased)
     faults += _punctuation(tokens)
     faults += 0.35 * (text.cased and tokens[0][:1].islower() and len(tokens) > 2)
     faults += 0.5 * (not sentence.ended and len(sentence.words) > 3)
@@ -58,6 +58,15 @@ def _punctuation(tokens: tuple[str, ...]) -> float:
         elif one == other == ",":
             faults += 0.5
     return faults + 0.5 * (tokens[-1] in ",;:")
+
+
+def _lowered(tokens: tuple[str, ...], *, cased: bool) -> int:
+    """Full stops with a small letter after them, where sentences begin with capitals."""
+    return sum(
+        one == "." and other[0].islower() and len(before) > 3
+        for before, one, other in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if cased
+    )
 
 
 def _garbled(token: str) -> bool:

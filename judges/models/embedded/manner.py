@@ -42,15 +42,11 @@ def specificity(seen: Evidence) -> float:
     if not stems:
         return -1.5
     rare = [weight(stem) for stem in stems]
-    exact = sum(
-        token[0].isdigit() or (place > 0 and token[:1].isupper() and token.lower() not in FUNCTION)
-        for s in seen.text.sentences
-        for place, token in enumerate(s.tokens)
-    )
+    exact = sum(stem[0].isdigit() for stem in stems)
     return (
         0.4 * scaled(math.fsum(rare) / len(rare), 0.85, 0.2)
         + 0.3 * scaled(math.log1p(math.fsum(rare)), 2.2, 0.8)
-        + 0.3 * scaled(exact / max(1, seen.text.n_words), 0.08, 0.08)
+        + 0.3 * scaled(math.log1p(exact), 0.6, 0.6)
     )
 
 

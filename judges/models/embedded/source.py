@@ -14,14 +14,17 @@ Triple = tuple[str, str, str]
 # Writers put what matters early: the first sentence counts about twice a late one, in any genre.
 EARLY = 4.0
 KEY_SENTENCES = 4
+# A sentence counts as told where this share of its weight is, in long ones this much.
+TELLING, TELLING_MOST = 0.4, 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """One source text, indexed once and used for every candidate.
 
-    `salience` sums to 1 over the `most` heaviest stems; `where` lists the sentences of a stem;
-    `key` holds neighbouring stems in the sentences that matter most, with the share each carries.
+    `salience` sums to 1 over the heaviest stems, `mean` is their mean; `where` lists the sentences
+    of a stem; `key` holds neighbouring stems in the sentences that matter most, with the share each
+    carries; `points` has for each sentence its part of the whole and the weight that tells it.
     """
 
     text: Text
@@ -32,6 +35,7 @@ class Source:
     triples: frozenset[Triple]
     between: dict[Pair, set[str]]
     key: dict[Pair, float]
+    points: tuple[tuple[float, float], ...]
     words: frozenset[str]
     negated: frozenset[int]
 
@@ -63,6 +67,7 @@ def read_source(text: Text) -> Source:
         triples=triples,
         between=between,
         key=_key_pairs(text, salience),
+        points=_points(text, salience),
         words=frozenset(word for sentence in text.sentences for word in sentence.words),
         negated=frozenset(i for i, s in enumerate(text.sentences) if is_negated(s)),
     )
@@ -103,6 +108,18 @@ def _key_pairs(text: Text, salience: dict[str, float]) -> dict[Pair, float]:
     return {pair: value / total for pair, value in key.items()}
 
 
+def _points(text: Text, salience: dict[str, float]) -> tuple[tuple[float, float], ...]:
+    """Each sentence's part of what the text says, and how much shared weight tells it."""
+    parts = []
+    for sentence in text.sentences:
+        kinds = set(sentence.stems)
+        told = min(TELLING_MOST, TELLING * math.fsum(weight(stem) for stem in kinds))
+        part = math.fsum(salience[stem] for stem in kinds) if len(kinds) > 1 else 0.0
+        parts.append((part, max(1.0, told)))
+    total = math.fsum(part for part, _ in parts) or 1.0
+    return tuple((part / total, told) for part, told in parts)
+
+
 def join(texts: tuple[Text, ...]) -> Text:
     """Several texts as one."""
     if len(texts) == 1:
@@ -113,40 +130,3 @@ def join(texts: tuple[Text, ...]) -> Text:
         sum(text.lines for text in texts),
         any(text.cased for text in texts),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """Where a candidate's sentence comes from.
-
-    `place` is the best source sentence (-1: none), `share` the weight of the sentence's stems found
-    in it, `near` the same with its successor, `found` the weight found anywhere in the source.
-    """
-
-    place: int
-    share: float
-    near: float
-    found: float
-
-
-def match(sentence: Sentence, source: Source) -> Match:
-    """Align one candidate sentence with the source."""
-    scores: dict[int, float] = defaultdict(float)
-    total = found = 0.0
-    for stem in set(sentence.stems):
-        value = weight(stem)
-        total += value
-        places = source.where.get(stem)
-        if places:
-            found += value
-            for place in places:
-                scores[place] += value
-    if not scores:
-        return Match(-1, 0.0, 0.0, 0.0 if total else 0.5)
-    best = max(scores, key=lambda place: (scores[place], -place))
-    near = scores[best]
-    for other in (best - 1, best + 1):
-        if other in scores:
-            both = {*source.text.sentences[best].stems, *source.text.sentences[other].stems}
-            near = max(near, math.fsum(weight(stem) for stem in both.intersection(sentence.stems)))
-    return Match(best, scores[best] / total, near / total, found / total)

@@ -11,12 +11,13 @@ from judges.models.embedded.words import ABBREVIATIONS, EVERYDAY, FUNCTION, NUMB
 LONGEST = 600_000
 _CLITIC = re.compile(r"(?<=\w)(?=n['’]t\b|['’](?:s|re|ve|ll|d|m)\b)", re.IGNORECASE)
 _TOKEN = re.compile(
-    r"\n+|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]|n['’]t\b|['’](?:s|re|ve|ll|d|m)\b"
+    r"\n+|(?<!\w)(?:[^\W\d_]\.){2,}|``|''|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]|n['’]t\b|['’](?:s|re|ve|ll|d|m)\b"
     r"|[^\W\d_]+(?:[-'’][^\W\d_]+)*|\d+(?:[.,:]\d+)*(?:st|nd|rd|th|s)?\b|\d+|[^\w\s]|_+",
     re.IGNORECASE,
 )
 _STOPS = frozenset(".!?。！？…")
-_CLOSERS = frozenset("\"'”’)]")
+_CLOSERS = frozenset({*"\"'”’)]", "''", "``"})
+_CAPITAL = re.compile(r"\A[^\w]*[A-ZÀ-Þ]|[.!?][\"'”’)\s]{1,4}[A-ZÀ-Þ]")
 _VOWELS = frozenset("aeiouy")
 
 
@@ -56,27 +57,36 @@ def read_text(text: str) -> Text:
     if "'" in text or "’" in text:
         text = _CLITIC.sub(" ", text).replace("’", "'")
     tokens: list[str] = _TOKEN.findall(text)
-    sentences, lines, start = [], 1, 0
+    cased = _CAPITAL.search(text) is not None
+    sentences: list[Sentence] = []
+    lines, start = 0, 0
     for place, token in enumerate(tokens):
         if token[0] == "\n":
-            lines += bool(start < place and sentences) or bool(sentences)
-        elif token not in _STOPS or not _ends(tokens, place):
+            stop = place
+        elif token in _STOPS and place >= start and _ends(tokens, place, cased):
+            stop = place + 1
+            if stop < len(tokens) and tokens[stop] in _CLOSERS:
+                stop += 1
+        else:
             continue
-        stop = place + 1
-        while stop < len(tokens) and tokens[stop] in _CLOSERS and stop < place + 2:
-            stop += 1
         if start < stop:
             _add(sentences, tokens[start:stop])
-        start = max(start, stop)
+        lines += token[0] == "\n"
+        start = stop + (token[0] == "\n")
     if start < len(tokens):
         _add(sentences, tokens[start:])
-    cased = any(token[:1].isupper() for sentence in sentences for token in sentence.tokens)
     n_words = sum(len(sentence.words) for sentence in sentences)
-    return Text(tuple(sentences), n_words, lines, cased)
+    return Text(tuple(sentences), n_words, lines + 1, cased)
 
 
-def _ends(tokens: Sequence[str], place: int) -> bool:
-    """Whether the stop at `place` ends a sentence rather than an abbreviation."""
+def _ends(tokens: Sequence[str], place: int, cased: bool) -> bool:
+    """Whether the stop at `place` ends a sentence rather than an abbreviation or a quoted part."""
+    if tokens[place] in ".!?" and cased:
+        after = place + 1
+        while after < len(tokens) and tokens[after] in _CLOSERS:
+            after += 1
+        if after < len(tokens) and tokens[after][0].islower():
+            return False
     if tokens[place] != "." or place == 0:
         return True
     before = tokens[place - 1]
@@ -87,7 +97,7 @@ def _ends(tokens: Sequence[str], place: int) -> bool:
 
 def _add(sentences: list[Sentence], tokens: list[str]) -> None:
     shown = tuple(token for token in tokens if token[0] != "\n")
-    words = tuple(token.lower() for token in shown if token[0].isalnum() or token[0] == "'" != token)
+    words = tuple(token.lower() for token in shown if token[0].isalnum() or token[0] == "'" != token != "''")
     if not words:
         return
     infos = [_stem(word) for word in words]
