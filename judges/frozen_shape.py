@@ -37,6 +37,25 @@ _FIELD = schema.keys(
         "choices": _CHOICES,
     }
 )
+_HASH = schema.text(64, pattern=re.compile(r"[0-9a-f]{64}"))
+_FREE = schema.free(depth=8, most=2000)
+_NAMED = schema.text(1000)
+# Where a judge came from: what is known has its type, what a later release adds is plain data.
+_PROVENANCE = schema.keys(
+    {},
+    {
+        "data": schema.keys({"name": _NAMED, "sha256": _HASH}, others=_FREE),
+        "split": schema.keys({"sha256": _HASH}, others=_FREE),
+        "optimizer": _NAMED,
+        "seed": schema.whole(-(2**63), 2**63),
+        "shipped": schema.one_of("tuned", "seed"),
+        "budget": schema.named(_FREE, name=_WORD, most=50),
+        "versions": schema.named(_NAMED, name=_NAMED, most=100),
+        "seed_judge": schema.named(_FREE, name=_WORD, most=20),
+        "tuned_judge": schema.named(_FREE, name=_WORD, most=20),
+    },
+    others=_FREE,
+)
 DOCUMENT = schema.keys(
     {
         "format": schema.one_of(FORMAT),
@@ -68,9 +87,7 @@ DOCUMENT = schema.keys(
             }
         ),
         "lm": schema.text(300, pattern=re.compile(r"[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*")),
-        "provenance": schema.either(
-            schema.nothing, schema.named(schema.free(depth=8, most=2000), name=_WORD, most=100)
-        ),
+        "provenance": schema.either(schema.nothing, _PROVENANCE),
         "digest": schema.text(71, pattern=re.compile(r"sha256:[0-9a-f]{64}")),
     }
 )

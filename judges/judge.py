@@ -156,6 +156,10 @@ class Judge:
         module.judge.demos = demos_of(self.prompt)
         return module
 
+    def with_plan(self, plan: SamplingPlan | None) -> "Judge":
+        """The same judge with another way from replies to a score."""
+        return replace(self, plan=plan)
+
     def with_prompt(self, *, instruction: str | None = None, demos: Any = None) -> "Judge":
         """The same judge with another instruction or other demos."""
         prompt = replace(

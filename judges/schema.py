@@ -96,8 +96,16 @@ def list_of(item: Check, *, least: int = 0, most: int) -> Check:
     return check
 
 
-def keys(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
-    """A mapping with all the required keys, some of the optional ones, and no other."""
+def keys(
+    required: Mapping[str, Check],
+    optional: Mapping[str, Check] | None = None,
+    *,
+    others: Check | None = None,
+) -> Check:
+    """A mapping with all the required keys and some of the optional ones.
+
+    Further keys are refused, or held to `others`.
+    """
     known = {**required, **(optional or {})}
 
     def check(value: object, path: str) -> None:
@@ -105,10 +113,10 @@ def keys(required: Mapping[str, Check], optional: Mapping[str, Check] | None = N
         for missing in sorted(required.keys() - entries.keys()):
             raise ShapeError(f"{path} lacks {missing!r}")
         for name in entries:
-            if name not in known:
+            if name not in known and others is None:
                 raise ShapeError(f"{path} has the unknown key {_shown(name)}; {_near(known)}")
         for name, entry in entries.items():
-            known[name](entry, f"{path}.{name}")
+            known.get(name, others or nothing)(entry, f"{path}.{name}")
 
     return check
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
-from judges.columns import find_columns
+from judges.columns import MissingColumnError, find_columns
 from judges.judgement import Verdict
 from judges.judging_rows import failed
 from judges.session import Options, open_runner
@@ -67,6 +67,9 @@ def score_frame(
     mapping = options.pop("mapping", None)
     progress = options.pop("progress", False)
     columns = find_columns(judge, [str(name) for name in frame.columns], mapping)
+    for column in columns.values():
+        if list(frame.columns).count(column) > 1:
+            raise MissingColumnError(f"two columns are called {column!r}; rename one")
     rows = (
         dict(zip(columns, values, strict=True))
         for values in zip(*(frame[column] for column in columns.values()), strict=True)
@@ -94,7 +97,8 @@ def mapper(
     def judge_map(row: Mapping[str, Any]) -> dict[str, Any]:
         columns = find_columns(judge, list(row), mapping)
         texts = {name: row[column] for name, column in columns.items()}
-        batched = all(isinstance(text, list) for text in texts.values())
+        # Lists, or arrays where the Dataset's format makes them; a single text is a str or None.
+        batched = not any(text is None or isinstance(text, str | bytes) for text in texts.values())
         rows = _rows(texts) if batched else iter([texts])
         judged = list(judge_all(judge, rows, **options))
         scores = [score_of(said) for said in judged]

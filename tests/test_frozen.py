@@ -253,6 +253,11 @@ FORGED = {
         put("subject", "inputs", 0, "name", value="__class__"),
         "not of its form",
     ),
+    "a data hash that is none": (
+        put("provenance", value={"data": {"name": "x", "sha256": "abc"}}),
+        "sha256 is 'abc', which is not of its form",
+    ),
+    "a seed as text": (put("provenance", value={"seed": "1"}), "provenance.seed is '1'"),
     "provenance nested deep": (
         put("provenance", value={"a": [[[[[[[[[[1]]]]]]]]]]}),
         "nested too deeply",

@@ -119,6 +119,12 @@ def test_a_missing_column_is_one_clear_error(scripted: Scripted, frame: pd.DataF
     assert not scripted.asked
 
 
+def test_two_columns_of_one_name_are_refused(scripted: Scripted) -> None:
+    frame = pd.DataFrame([["a", "b"]], columns=["summary", "summary"])
+    with pytest.raises(MissingColumnError, match="two columns are called 'summary'"):
+        judges.load("fluency").score(frame)
+
+
 def test_columns_can_be_mapped(scripted: Scripted, frame: pd.DataFrame) -> None:
     renamed = frame.rename(columns={"summary": "text"})
     judge = judges.load("relevance")

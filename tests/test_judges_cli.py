@@ -211,6 +211,48 @@ def test_frozen_files_folders_and_definitions_are_judges(scripted: Scripted) -> 
     assert Path("2.csv").read_text().startswith("id,document,summary,mine,mine_failure\n")
 
 
+PROVENANCE = {
+    "data": {"name": "labels.jsonl", "sha256": "0123456789ab" + "0" * 52},
+    "optimizer": "rank",
+    "seed": 7,
+    "shipped": "tuned",
+    "tuned_judge": {
+        "test": {
+            "coefficient": "spearman",
+            "level": "summary",
+            "value": 0.41,
+            "low": 0.3,
+            "high": 0.5,
+            "n_documents": 20,
+        },
+        "test_unseen_systems": None,
+    },
+}
+
+
+def test_show_tells_where_a_frozen_judge_comes_from(capsys: pytest.CaptureFixture[str]) -> None:
+    Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, provenance=PROVENANCE).save("j.json")
+    assert main(["show", "j.json"]) == 0
+    shown = capsys.readouterr().out
+    assert "frozen for embedded, plan one" in shown
+    assert "tuned judge of optimizer rank, seed 7, on labels.jsonl" in shown
+    assert (
+        "tuned judge on test: summary-level spearman 0.410 [0.300, 0.500] n=20 documents" in shown
+    )
+
+
+def test_another_model_than_the_frozen_ones_is_noted(
+    scripted: Scripted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE).save("j.json")
+    ask = ["score", "j.json", "--data", "in.csv", "--out"]
+    assert main([*ask, "a.csv"]) == 0
+    assert "note:" not in capsys.readouterr().err
+    assert main([*ask, "b.csv", "--lm", "openai/x"]) == 0
+    assert "note: fluency was frozen for embedded" in capsys.readouterr().err
+    assert main([*ask, "c.csv", "--rationale"]) == 2
+
+
 def test_map_and_prefix_name_columns(scripted: Scripted) -> None:
     Path("in.csv").write_text("text,fluency\ns0,4\n")
     ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", "--out", "o.csv"]

@@ -3,8 +3,10 @@
 import argparse
 import json
 import textwrap
+from collections.abc import Mapping
+from typing import Any
 
-from judges.commands.options import UsageError
+from judges.commands.options import with_rationale
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load
@@ -45,9 +47,7 @@ def run_list(args: argparse.Namespace) -> int:
 def run_show(args: argparse.Namespace) -> int:
     judge = load(args.judge)
     if args.rationale:
-        if judge.provenance is not None or judge.kind == "pairwise":
-            raise UsageError("--rationale is for rating judges that are not frozen")
-        judge = Judge.of(judge.subject, rationale=True)
+        judge = with_rationale(judge, args.judge)
     messages = judge.prompt.template()
     if args.json:
         print(json.dumps({**_entry(judge.subject), "messages": messages}, indent=1))
@@ -66,10 +66,38 @@ def _heading(judge: Judge) -> str:
     ]
     if subject.source:
         lines.append(f"source: {subject.source}")
-    if judge.provenance is not None:
-        plan = judge.settled_plan()
-        lines.append(f"frozen for {judge.lm}, plan {plan.kind} ({plan.samples} to a score)")
+    if judge.plan is not None:
+        samples = f" of {judge.plan.samples}" if judge.plan.kind == "mean" else ""
+        lines.append(f"frozen for {judge.lm}, plan {judge.plan.kind}{samples}")
+    if judge.provenance:
+        lines += origin(judge.provenance)
     return "\n".join(line for text in lines for line in textwrap.wrap(text, 79))
+
+
+def origin(provenance: Mapping[str, Any]) -> list[str]:
+    """Where a frozen judge comes from and what was measured, as far as its file says."""
+    lines = []
+    if "data" in provenance:
+        data = provenance["data"]
+        lines.append(
+            f"{provenance.get('shipped', 'tuned')} judge of optimizer "
+            f"{provenance.get('optimizer', '?')}, seed {provenance.get('seed', '?')}, on "
+            f"{data['name']} (sha256 {data['sha256'][:12]})"
+        )
+    for side in ("seed_judge", "tuned_judge"):
+        for split, cell in (provenance.get(side) or {}).items():
+            if isinstance(cell, dict) and cell.get("value") is not None:
+                lines.append(f"{side.replace('_', ' ')} on {split}: {_cell(cell)}")
+    return lines
+
+
+def _cell(cell: Mapping[str, Any]) -> str:
+    ends = [cell.get("low"), cell.get("high")]
+    interval = "" if None in ends else f" [{ends[0]:.3f}, {ends[1]:.3f}]"
+    return (
+        f"{cell.get('level', '')}-level {cell.get('coefficient', '')} {cell['value']:.3f}"
+        f"{interval} n={cell.get('n_documents', '?')} documents"
+    )
 
 
 def _entry(subject: Dimension | Comparison) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Flags that several commands share, and what they amount to."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -107,8 +108,21 @@ def plan_of(args: argparse.Namespace) -> SamplingPlan | None:
 
 def follow(judge: Judge, args: argparse.Namespace) -> Judge:
     """The judge with the model and the plan that the flags name."""
-    plan = plan_of(args)
-    return replace(judge, lm=args.lm or judge.lm, plan=plan or judge.plan)
+    followed = replace(judge, lm=args.lm or judge.lm, plan=plan_of(args) or judge.plan)
+    if judge.plan is not None and followed != judge:
+        print(
+            f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with another "
+            "model or plan its measured correlations do not hold",
+            file=sys.stderr,
+        )
+    return followed
+
+
+def with_rationale(judge: Judge, name: str) -> Judge:
+    """The seed judge asked for a sentence of reasons first; a frozen judge asks as it was tuned."""
+    if judge.plan is not None or judge.kind == "pairwise":
+        raise UsageError(f"{name} is frozen or pairwise; --rationale is for other rating judges")
+    return Judge.of(judge.subject, rationale=True, lm=judge.lm)
 
 
 def mapping_of(pairs: Sequence[str]) -> dict[str, str]:

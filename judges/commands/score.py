@@ -5,7 +5,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from judges.commands import estimate
@@ -16,6 +16,7 @@ from judges.commands.options import (
     add_run_flags,
     add_table_flags,
     follow,
+    with_rationale,
 )
 from judges.commands.table_run import prepare, write
 from judges.judge import Judge, Said
@@ -47,7 +48,8 @@ class Average:
     total: float = 0.0
     n: int = 0
     unparsable: int = 0
-    outside: list[float] = field(default_factory=list)
+    outside: float = 0.0
+    n_outside: int = 0
     failures: Counter[str] = field(default_factory=Counter)
 
     def add(self, judgement: Judgement) -> None:
@@ -58,7 +60,8 @@ class Average:
         self.total += judgement.score
         self.n += 1
         if judgement.outside is not None:
-            self.outside.append(judgement.outside)
+            self.outside += judgement.outside
+            self.n_outside += 1
 
     def entry(self) -> dict[str, Any]:
         return {
@@ -66,14 +69,14 @@ class Average:
             "n": self.n,
             "n_failed": self.failures.total(),
             "n_unparsable_replies": self.unparsable,
-            "mean_outside_scale": sum(self.outside) / len(self.outside) if self.outside else None,
+            "mean_outside_scale": self.outside / self.n_outside if self.n_outside else None,
             "failures": dict(self.failures.most_common(20)),
         }
 
     def line(self, name: str, width: int) -> str:
         mean = f"{self.total / self.n:.3f}" if self.n else "no score"
         said = f"{name:<{width}}  mean {mean}  n={self.n:,} ({self.failures.total():,} failed)"
-        if self.outside and (off := sum(self.outside) / len(self.outside)) >= 0.001:
+        if self.n_outside and (off := self.outside / self.n_outside) >= 0.001:
             said += f", {off:.1%} of probability off the scale"
         return said
 
@@ -135,21 +138,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load(args: argparse.Namespace) -> list[Judge]:
-    judges = [follow(load(name), args) for name in args.judges]
-    for named, judge in zip(args.judges, judges, strict=True):
-        if judge.kind == "pairwise":
-            raise UsageError(f"{named} compares two outputs; use: python -m judges compare")
-        if args.rationale and judge.provenance is not None:
-            raise UsageError(f"{named} is frozen; --rationale would change what was measured")
-    if args.rationale:
-        judges = [
-            replace(judge, prompt=judge.subject.prompt(rationale=True))  # type: ignore[call-arg]
-            for judge in judges
-        ]
+    judges = [_load_one(name, args) for name in args.judges]
     names = [judge.name for judge in judges]
     if doubled := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"two judges are called {doubled!r}; score them in two runs")
     return judges
+
+
+def _load_one(name: str, args: argparse.Namespace) -> Judge:
+    judge = load(name)
+    if judge.kind == "pairwise":
+        raise UsageError(f"{name} compares two outputs; use: python -m judges compare")
+    if args.rationale:
+        judge = with_rationale(judge, name)
+    return follow(judge, args)
 
 
 def _columns(judges: Sequence[Judge], prefix: str) -> dict[str, tuple[str, ...]]:
