@@ -1,9 +1,9 @@
 """Human labels: types, readers, splits and the starter set."""
 
 from data.readers import check_labels, check_pairs, read_labels, read_pairs
-from data.selection import Rated, with_ratings
+from data.selection import Rated, refuse_constant, with_ratings
 from data.shipped import starter, starter_pairs
-from data.splits import Splits, default_by, split
+from data.splits import By, Splits, default_by, split
 from data.types import (
     LabelError,
     LabelledOutput,
@@ -14,6 +14,7 @@ from data.types import (
 )
 
 __all__ = [
+    "By",
     "LabelError",
     "LabelledOutput",
     "LabelledPair",
@@ -27,6 +28,7 @@ __all__ = [
     "default_by",
     "read_labels",
     "read_pairs",
+    "refuse_constant",
     "split",
     "starter",
     "starter_pairs",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from data.problems import Problems, shown
+from data.problems import Problems, listed, shown
 from data.tables import Row, Table, gather, source_name
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _split(
     way_out = f"add one to its name, as in {problems.file.partition(':')[0]}:{names[0]}"
     if problems.file.startswith(HUB):
         way_out = "add one to its name, as in hf:owner/name:" + names[0]
-    problems.add("no-split", f"has the splits {', '.join(names)}, and {asked}", way_out)
+    problems.add("no-split", f"has the splits {listed(names)}, and {asked}", way_out)
     return None
 
 

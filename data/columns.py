@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from data.numbers import is_blank, is_number
-from data.problems import Problems
+from data.problems import Problems, listed, shown
 from data.tables import Row, Table
 
 # What systems were given, by the names people use for it, the most telling first.
@@ -122,11 +122,10 @@ def missing_column(
 ) -> None:
     """Note that there is no such column, and which ones there are."""
     near = difflib.get_close_matches(column, known, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    there = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
+    hint = f"did you mean {shown(near[0])}? " if near else ""
     problems.add(
         "no-column",
-        f"there is no such column{also}; there are {there}",
+        f"there is no such column{also}; there are {listed(known)}",
         f"{hint}name yours with {way_out}",
         field=column,
     )

@@ -127,7 +127,7 @@ def _read_file(path: str, options: argparse.Namespace) -> Found:
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    return json.dumps(value, indent=2)
 
 
 def _parser() -> argparse.ArgumentParser:

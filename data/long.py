@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from data.columns import Columns
 from data.numbers import NO_MARKS, Fault, Marks, Scale, is_blank, read_number
-from data.problems import Problems
+from data.problems import Problems, shown
 from data.tables import Row
 
 _LONG = ("id", "dimension", "annotator", "rating")
@@ -22,25 +22,25 @@ def is_long(columns: Columns) -> bool:
 def read_long(columns: Columns, problems: Problems, scales: Mapping[str, Scale]) -> Ratings:
     """Read every rating; without annotators' names, they are numbered in the order of the rows."""
     marks: dict[str, dict[str, dict[str, float]]] = {}
+    field = columns.find("rating") or "rating"
     for line, item, dimension, annotator, value in _cells(columns):
-        if is_blank(item) or is_blank(dimension):
-            field = columns.find("id" if is_blank(item) else "dimension") or "id"
+        if not (_is_name(item) and _is_name(dimension)):
+            name, cell = ("dimension", dimension) if _is_name(item) else ("id", item)
             way_out = "say of which output and on which dimension the rating is"
-            problems.add("no-id", "is empty", way_out, line=line, field=field)
+            place = columns.find(name) or name
+            problems.add("no-name", "is no name", way_out, line=line, field=place, value=cell)
             continue
         given = marks.setdefault(str(item), {}).setdefault(str(dimension), {})
         if is_blank(value):
             continue
         number = read_number(value, scales.get(str(dimension), scales.get("*")))
-        field = columns.find("rating") or "rating"
         if isinstance(number, Fault):
-            problems.add(
-                number.kind, number.what, number.way_out, line=line, field=field, value=number.value
-            )
+            kind, what, way_out, cell = number
+            problems.add(kind, what, way_out, line=line, field=field, value=cell)
             continue
         who = str(len(given) + 1) if is_blank(annotator) else str(annotator)
         if who in given:
-            what = f"of {str(item)[:40]!r} on {dimension} has a rating by {who!r} already"
+            what = f"is a second rating of {shown(item)} on {shown(dimension)} by {shown(who)}"
             problems.add("twice", what, "keep one of the two", line=line, field=field, value=value)
         given[who] = number
     return {
@@ -54,9 +54,12 @@ def fold(columns: Columns, problems: Problems) -> Columns:
     key = columns.find("id")
     spent = {columns.find(name) for name in _LONG[1:]}
     kept = [column for column in columns.table.columns if column not in spent]
-    rows: dict[object, tuple[int, dict[str, object]]] = {}
+    rows: dict[str | int, tuple[int, dict[str, object]]] = {}
     for row in columns.table.rows:
-        _, cells = rows.setdefault(row.cells.get(key or ""), (row.line, {}))
+        item = row.cells.get(key or "")
+        # What is no name is nobody's, and refused when the row is read.
+        own = str(item) if _is_name(item) else row.line
+        _, cells = rows.setdefault(own, (row.line, {}))
         for column in kept:
             value = row.cells.get(column)
             if is_blank(value):
@@ -64,7 +67,7 @@ def fold(columns: Columns, problems: Problems) -> Columns:
             if cells.setdefault(column, value) != value:
                 problems.add(
                     "two-texts",
-                    f"differs from another row of the id {str(row.cells.get(key or ''))[:40]!r}",
+                    f"differs from another row of the id {shown(item)}",
                     "write the same in every row of an id, or give other outputs other ids",
                     line=row.line,
                     field=column,
@@ -83,6 +86,10 @@ def _cells(columns: Columns) -> Iterator[tuple[int, object, object, object, obje
     item, dimension, annotator, rating = (columns.find(name) or name for name in _LONG)
     for line, cells in columns.table.rows:
         yield line, cells.get(item), cells.get(dimension), cells.get(annotator), cells.get(rating)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool) and not is_blank(value)
 
 
 def _marks(given: Mapping[str, float]) -> Marks:

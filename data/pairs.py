@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from data.columns import OUTPUTS, Columns, cell, check_mapping
 from data.grouping import document_notes, how_grouped
 from data.numbers import Fault, is_blank, read_json
-from data.problems import Problems, count
+from data.problems import Problems, count, listed
 from data.ratings import holds_ratings
 from data.rows import RowReader
 from data.tables import Row
@@ -111,7 +111,7 @@ def _find_choice(columns: Columns) -> str | None:
 
 
 def _check(columns: Columns, problems: Problems, sides: bool, choice: bool) -> None:
-    known = ", ".join(columns.table.columns[:12])
+    known = listed(columns.table.columns)
     if not sides:
         way_out = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
         problems.add("no-column", f"there are no two candidates in {known}", way_out)

@@ -1,6 +1,7 @@
 """What is wrong with a file: one problem each, collected, so that a check can tell all at once."""
 
 import reprlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,7 +41,7 @@ class Problem:
         if self.line is not None:
             where.append(f"{self.unit} {self.line}")
         if self.field is not None:
-            where.append(f"field {self.field!r}")
+            where.append(f"field {shown(self.field)}")
         what = self.what if self.value is None else f"{self.value} {self.what}"
         return f"{', '.join(where)}: {what}; {self.way_out}"
 
@@ -80,6 +81,12 @@ class Problems:
 def shown(value: object) -> str:
     """A value as a message may carry it: short, on one line, control characters escaped."""
     return _SHOWN.repr(value)
+
+
+def listed(names: Sequence[str]) -> str:
+    """A file's own names as a message may carry them: the first dozen, short and printable."""
+    short = ["".join(c if c.isprintable() else "?" for c in name[:40]) for name in names[:12]]
+    return ", ".join([*short, "..."] if len(names) > 12 else short) or "none"
 
 
 def count(number: int, word: str) -> str:

@@ -39,7 +39,11 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
         for name, column in columns.mapping.items()
         if name not in _OTHERS
         and columns.has(column)
-        and (name in (dimensions or ()) or columns.numeric(column) or _is_nested(columns, column))
+        and (
+            (columns.numeric(column) or _is_nested(column))
+            if dimensions is None
+            else name in dimensions
+        )
     }
     for column in columns.table.columns:
         if column in taken or column in columns.mapping:
@@ -56,7 +60,7 @@ def holds_ratings(columns: Columns) -> bool:
     return is_long(columns) or any(columns.find(name) is not None for name in _NESTED)
 
 
-def _is_nested(columns: Columns, column: str) -> bool:
+def _is_nested(column: str) -> bool:
     return DOT in column and column.partition(DOT)[0] in _NESTED
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from data.columns import LINE, OUTPUTS, SOURCES, Columns, cell
 from data.grouping import document_of
 from data.numbers import is_blank
-from data.problems import NOTHING, Problems, count
+from data.problems import NOTHING, Problems, count, listed
 from data.tables import Row
 
 LONGEST_TEXT = 5_000_000
@@ -40,7 +40,6 @@ class RowReader:
         self._lines: dict[str, int] = {}
         self._numbered = columns.mapping.get("id") == LINE
         self._id, self.group = columns.find("id"), columns.find("group")
-        self._line = 0
         # People vote on systems that wrote nothing, so a candidate may be empty where a file tells
         # that from a cell that somebody forgot; so may a pair's prompt be white space.
         self._candidates = set(candidates)
@@ -49,7 +48,7 @@ class RowReader:
 
     def check(self, way_out: str) -> None:
         """Note what no row can mend: a file without ids, or without texts and so `way_out`."""
-        known = ", ".join(self._columns.table.columns[:12])
+        known = listed(self._columns.table.columns)
         if self._id is None and not self._numbered:
             self._problems.add(
                 "no-column",
@@ -62,14 +61,16 @@ class RowReader:
 
     def read(self, row: Row) -> Common | None:
         """Return the row's common part, or None where its id, group or a text is at fault."""
-        self._line, before = row.line, len(self._problems.found)
+        before = len(self._problems.found)
         item = self._read_id(row)
         texts = self._read_texts(row)
         group = None
         if self.group is not None:
             group = self.name(row, self.group)
             if group is None and len(self._problems.found) == before:
-                self._fault("no-group", "is empty", "name the document in every row", self.group)
+                self._fault(
+                    row, "no-group", "is empty", "name the document in every row", self.group
+                )
         if item is None or len(self._problems.found) > before:
             return None
         return Common(item, group if group is not None else document_of(item, texts), texts)
@@ -80,34 +81,27 @@ class RowReader:
         if column is None or is_blank(value):
             return None
         if isinstance(value, bool) or not isinstance(value, str | int):
-            self._line = row.line
-            self._fault("no-name", "is no name", "write a string or a whole number", column, value)
+            self._fault(
+                row, "no-name", "is no name", "write a string or a whole number", column, value
+            )
             return None
         name = str(value)
-        return name if self._is_sound(name, column, LONGEST_NAME) else None
+        return name if self._is_sound(row, name, column, LONGEST_NAME) else None
 
     def text(self, row: Row, name: str, column: str) -> str | None:
         """Return the text in a cell, None where there is none; a fault where it is needed."""
         value = cell(row, column)
-        if name in self._needed and isinstance(value, bool | int | float):
+        # NaN, which equals nothing, is how data frames spell a missing text.
+        if name in self._needed and isinstance(value, bool | int | float) and value == value:
             self.n_bare += 1
             return str(value)
         if isinstance(value, str) and (
             value.strip() or column in self._mute or (self._candidates and value)
         ):
             self.n_blank += not value.strip()
-            return value if self._is_sound(value, column, LONGEST_TEXT) else None
+            return value if self._is_sound(row, value, column, LONGEST_TEXT) else None
         if name in self._needed:
-            self._line = row.line
-            if isinstance(value, str):
-                self._fault(
-                    "empty-text", "is empty", "write the text, or leave out the row", column
-                )
-            elif value is None:
-                way_out = "write the text; keep rows of another kind in another file"
-                self._fault("no-text", "is missing", way_out, column)
-            else:
-                self._fault("no-text", "is no text", "write it as one string", column, value)
+            self._blame(row, column, value)
         return None
 
     def notes(self) -> list[str]:
@@ -130,12 +124,12 @@ class RowReader:
         item = self.name(row, self._id)
         if item is None:
             if len(self._problems.found) == before:
-                self._fault("no-id", "is empty", "give every row an id", self._id)
+                self._fault(row, "no-id", "is empty", "give every row an id", self._id)
             return None
         first = self._lines.setdefault(item, row.line)
         if first != row.line:
             what = f"is the id of {self._problems.unit} {first} too"
-            self._fault("twice", what, "give every row an id of its own", self._id, item)
+            self._fault(row, "twice", what, "give every row an id of its own", self._id, item)
         return item
 
     def _read_texts(self, row: Row) -> dict[str, str]:
@@ -146,18 +140,31 @@ class RowReader:
                 texts[name] = text
         return texts
 
-    def _is_sound(self, text: str, column: str, longest: int) -> bool:
+    def _blame(self, row: Row, column: str, value: object) -> None:
+        """Note why a text that is needed is none."""
+        if isinstance(value, str):
+            way_out = "write the text, or leave out the row"
+            if column in self._candidates:
+                way_out = "write the text, or a space where the system wrote nothing"
+            self._fault(row, "empty-text", "is empty", way_out, column)
+        elif value is None:
+            way_out = "write the text; keep rows of another kind in another file"
+            self._fault(row, "no-text", "is missing", way_out, column)
+        else:
+            self._fault(row, "no-text", "is no text", "write it as one string", column, value)
+
+    def _is_sound(self, row: Row, text: str, column: str, longest: int) -> bool:
         if len(text) > longest:
             what = f"has {len(text):,} characters, more than {longest:,}"
-            self._fault("too-long", what, "shorten it, or look for an unclosed quote", column)
+            self._fault(row, "too-long", what, "shorten it, or look for an unclosed quote", column)
         elif not text.isascii() and _HALF_PAIR.search(text):
             what = "holds half a surrogate pair"
-            self._fault("bad-text", what, "export the text as UTF-8 anew", column, text)
+            self._fault(row, "bad-text", what, "export the text as UTF-8 anew", column, text)
         else:
             return True
         return False
 
     def _fault(
-        self, kind: str, what: str, way_out: str, column: str, value: object = NOTHING
+        self, row: Row, kind: str, what: str, way_out: str, column: str, value: object = NOTHING
     ) -> None:
-        self._problems.add(kind, what, way_out, line=self._line, field=column, value=value)
+        self._problems.add(kind, what, way_out, line=row.line, field=column, value=value)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from data.problems import listed
 from data.types import LabelError, LabelledSet
 
 
@@ -17,7 +18,7 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> Rated:
     """Return the outputs rated on `dimension`; LabelError where there are none."""
     rated = tuple(output for output in labelled.outputs if output.ratings.get(dimension))
     if not rated:
-        known = ", ".join(labelled.dimensions) or "nothing"
+        known = listed(labelled.dimensions)
         raise LabelError(
             f"{labelled.name}: no output is rated on {dimension!r}, only on {known}; "
             f"name the column that has it with --map {dimension}=COLUMN"

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import isclose
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
@@ -78,7 +79,7 @@ def split(
     in `test_unseen_systems`. By system: systems are dealt instead, and a document recurs in every
     part; for a few documents with many systems. Raises LabelError where there are too few.
     """
-    if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1) > 1e-9:
+    if len(fractions) != 3 or not (min(fractions) > 0 and isclose(sum(fractions), 1)):
         raise ValueError(f"fractions {fractions} must be three positive numbers that sum to 1")
     if by == "document":
         return _by_document(labelled, seed, fractions)
@@ -162,11 +163,13 @@ def _deal_documents(
 
 def _too_few(labelled: LabelledSet | LabelledPairs, number: int) -> str:
     are = "1 document is" if number == 1 else f"{number} documents are"
+    many = isinstance(labelled, LabelledSet) and len(labelled.systems) >= FEWEST_DOCUMENTS
+    by_system = ", split by system" if many else ""
     hint = f"grouped by {labelled.grouped_by}; " if labelled.grouped_by else ""
     return (
         f"{labelled.name}: {are} too few to split into train, dev and test ({hint}"
         f"{FEWEST_DOCUMENTS} are the least, 30 a fair start); label more documents, mend the "
-        "grouping with --map group=COLUMN, or measure a judge untuned with optimize.verify"
+        f"grouping with --map group=COLUMN{by_system}, or measure a judge with optimize.verify"
     )
 
 

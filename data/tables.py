@@ -1,6 +1,6 @@
 """A file's rows before anybody asks what they mean, whatever format they came in."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -29,10 +29,6 @@ class Table:
     unit: Unit
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-
-    def values(self, column: str) -> Iterator[object]:
-        """Every row's cell of a column, null where a row has none."""
-        return (row.cells.get(column) for row in self.rows)
 
 
 def gather(rows: Iterable[Row]) -> tuple[tuple[str, ...], tuple[Row, ...]]:

@@ -1,0 +1,188 @@
+"""`python -m data`: what it prints, what it exits with, and where it runs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from data.commands import main
+
+GOOD = {"group": "g", "system": "s", "document": "A text.", "summary": "Short."}
+
+
+def file_of(folder: Path, *ratings: object) -> Path:
+    path = folder / "labels.jsonl"
+    rows = [
+        {"id": str(place), **GOOD, "group": f"g{place // 2}", "ratings": {"relevance": rating}}
+        for place, rating in enumerate(ratings)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_check_lists_every_problem_and_exits_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = file_of(tmp_path, 1, 6, "good", 5, None)
+    assert main(["check", str(path), "--scale", "1:5"]) == 1
+    *told, total = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[1].split(" is ")[0] for line in told] == ["6", "'good'"]
+    assert total == "2 problems"
+
+
+def test_check_shortens_a_long_list_unless_all_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = file_of(tmp_path, *[9] * 50)
+    assert main(["check", str(path), "--scale", "relevance=1:5"]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[-2:] == [
+        "... and 30 more of the same kind in field 'ratings.relevance' (--all)",
+        "50 problems",
+    ]
+    assert main(["check", str(path), "--scale", "1:5", "--all"]) == 1
+    assert len(capsys.readouterr().out.splitlines()) == 51
+
+
+def test_check_of_a_sound_file_says_what_was_read_and_notes_what_is_odd(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = file_of(tmp_path, 1, 2, None)
+    assert main(["check", str(path)]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("labels: no problem in 3 outputs for 2 documents by 1 system, rated on")
+    assert "no rating on relevance: 1 of 3 outputs" in told
+    assert "too few documents to tune on: 2, and 6 are the least" in told
+    assert max(map(len, told.splitlines())) <= 80
+
+
+def test_check_for_machines_carries_kind_line_field_and_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(file_of(tmp_path, 1, "x")), "--json"]) == 1
+    record = json.loads(capsys.readouterr().out)
+    assert record["n_problems"] == 1
+    problem = record["problems"][0]
+    assert (problem["kind"], problem["line"], problem["field"], problem["value"]) == (
+        "not-a-number",
+        2,
+        "ratings.relevance",
+        "'x'",
+    )
+
+
+def test_a_constant_dimension_is_a_problem_only_where_it_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(file_of(tmp_path, 3, 3, 3))
+    assert main(["check", path]) == 0
+    assert "every rating on relevance is the same" in capsys.readouterr().out
+    assert main(["check", path, "--dimension", "relevance"]) == 1
+    assert "nothing to rank by" in capsys.readouterr().out
+    assert main(["check", path, "--dimension", "fluency"]) == 1
+    assert "'fluency': no output has a rating on it" in capsys.readouterr().out
+
+
+def test_show_counts_documents_systems_and_constant_documents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(file_of(tmp_path, 3, 3, 1, 2, 5))
+    assert main(["show", path]) == 0
+    told = capsys.readouterr().out
+    assert max(map(len, told.splitlines())) <= 80
+    assert "documents  3, by column 'group'" in told
+    assert main(["show", path, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["kind"], record["n_items"], record["n_documents"]) == ("outputs", 5, 3)
+    rated = record["dimensions"]["relevance"]
+    # Of three documents the first is constant, and the last has one output.
+    assert (rated["n_constant"], rated["n_single"], rated["annotators"]) == (1, 1, 0)
+    assert (rated["low"], rated["high"], rated["mean"]) == (1, 5, pytest.approx(14 / 5))
+
+
+def test_show_of_pairs_counts_votes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pairs.jsonl"
+    row = {"prompt": "Why?", "response_a": "x y z", "response_b": "y"}
+    votes = (["A", "B"], ["A", "tie", "A"])
+    path.write_text(
+        "".join(json.dumps({"id": str(n), **row, "votes": v}) + "\n" for n, v in enumerate(votes))
+    )
+    assert main(["show", str(path), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["kind"], record["n_items"], record["n_documents"]) == ("pairs", 2, 1)
+    assert record["votes"] == {"A": 3, "B": 1, "tie": 1}
+    assert (record["per_pair"], record["n_level"]) == ([2, 3], 1)
+    assert main(["show", str(path)]) == 0
+    assert "votes      A 3, B 1, tie 1; 2 to 3 for each pair" in capsys.readouterr().out
+
+
+def test_a_files_own_words_cannot_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "labels.jsonl"
+    row = {"id": "a", **GOOD, "system": "\x1b[2Jred", "ratings": {"rel\x1b[31m": 3}}
+    path.write_text(json.dumps(row))
+    for arguments in (["show"], ["check"], ["check", "--dimension", "rel"]):
+        main([*arguments, str(path)])
+    assert "\x1b" not in "".join(capsys.readouterr())
+
+
+def test_a_missing_file_is_one_line_on_stderr_and_exit_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["show", "nowhere.csv"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "error: nowhere.csv: does not exist; check the path\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["check"], ["check", "x", "--map", "a"], ["check", "x", "--scale", "5:1"], ["nonsense"]],
+)
+def test_wrong_usage_exits_two(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err
+
+
+def test_the_sets_that_ship_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    told = capsys.readouterr().out
+    assert told.splitlines()[1].startswith("starter ")
+    assert "constructed, nobody's" in told
+    assert max(map(len, told.splitlines())) <= 80
+    assert main(["list", "--json"]) == 0
+    assert [one["kind"] for one in json.loads(capsys.readouterr().out)] == ["outputs", "pairs"]
+    for name in ("starter", "starter_pairs"):
+        assert main(["show", name]) == 0
+        assert capsys.readouterr().out.startswith(f"{name}\n")
+        assert main(["check", name]) == 0
+        assert capsys.readouterr().out.startswith(f"{name}: no problem in ")
+
+
+def test_a_users_own_data_folder_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "labels.csv").write_text("id,document,relevance\na,Text,3\n")
+    script = [sys.executable, "-m", "data", "check", "data/labels.csv"]
+    done = subprocess.run(
+        script, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("labels: no problem in 1 output for 1 document, rated on")
+
+
+def test_reading_text_files_imports_no_heavy_library(tmp_path: Path) -> None:
+    path = file_of(tmp_path, 1, 2)
+    script = (
+        "import data, sys\n"
+        f"data.read_labels({str(path)!r})\n"
+        "print({'pandas', 'pyarrow', 'datasets', 'scipy', 'dspy'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "set()\n"

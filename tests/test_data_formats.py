@@ -1,0 +1,197 @@
+"""The same labels come out of every format."""
+
+import csv
+import json
+import string
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import data
+
+Rows = list[dict[str, object]]
+
+ROWS: Rows = [
+    {
+        "id": f"d{document}-s{system}",
+        "group": f"d{document}",
+        "system": f"s{system}",
+        "document": f"Text {document}, with a comma; a semicolon\tand a tab.",
+        "summary": f'Short "quoted" {system}.\nSecond line.',
+        "relevance": (document + system) % 5 + 1,
+    }
+    for document in range(3)
+    for system in range(2)
+]
+
+
+def jsonl(rows: Rows, folder: Path) -> Path:
+    path = folder / "labels.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def json_array(rows: Rows, folder: Path) -> Path:
+    path = folder / "labels.json"
+    path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    return path
+
+
+def delimited(separator: str, name: str) -> Callable[[Rows, Path], Path]:
+    def write(rows: Rows, folder: Path) -> Path:
+        with (folder / name).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter=separator)
+            writer.writeheader()
+            writer.writerows(rows)
+        return folder / name
+
+    return write
+
+
+def parquet(rows: Rows, folder: Path) -> Path:
+    pd.DataFrame(rows).to_parquet(folder / "labels.parquet")
+    return folder / "labels.parquet"
+
+
+FORMATS = {
+    "jsonl": jsonl,
+    "json": json_array,
+    "csv": delimited(",", "labels.csv"),
+    "csv with semicolons": delimited(";", "labels.csv"),
+    "tsv": delimited("\t", "labels.tsv"),
+    "parquet": parquet,
+}
+
+# Any text a file can hold: no lone surrogates, not blank, and no NUL, which CSV cannot carry.
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
+sound_texts = texts.filter(lambda text: bool(text.strip()))
+names = st.text(string.ascii_letters + string.digits + "-_:", min_size=1, max_size=8)
+rows_of_texts = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": names,
+            "group": names,
+            "system": names,
+            "document": sound_texts,
+            "summary": sound_texts,
+            "relevance": st.integers(1, 5) | st.floats(1, 5).map(lambda value: round(value, 6)),
+        }
+    ),
+    min_size=1,
+    max_size=5,
+    unique_by=lambda row: row["id"],
+)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_outputs(name: str, tmp_path: Path) -> None:
+    labelled = data.read_labels(FORMATS[name](ROWS, tmp_path))
+    first = labelled.outputs[0]
+    assert labelled.outputs == data.read_labels(jsonl(ROWS, tmp_path)).outputs
+    assert (first.id, first.document_id, first.system) == ("d0-s0", "d0", "s0")
+    assert first.texts == {"document": ROWS[0]["document"], "summary": ROWS[0]["summary"]}
+    assert first.ratings == {"relevance": (1.0,)}
+    assert labelled.name == "labels"
+    assert len(labelled.sha256) == 64
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=rows_of_texts)
+@pytest.mark.parametrize("name", FORMATS)
+def test_any_text_survives_every_format(name: str, rows: Rows) -> None:
+    with TemporaryDirectory() as folder:
+        labelled = data.read_labels(FORMATS[name](rows, Path(folder)))
+    for row, output in zip(rows, labelled.outputs, strict=True):
+        assert output.texts == {"document": row["document"], "summary": row["summary"]}
+        assert (output.id, output.document_id) == (row["id"], row["group"])
+        assert output.rating("relevance") == pytest.approx(float(str(row["relevance"])))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
+    for name in ("jsonl", "json", "csv", "tsv"):
+        path = FORMATS[name](ROWS, tmp_path)
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+        assert data.read_labels(path).outputs[0].id == "d0-s0", name
+
+
+def test_windows_line_ends_and_blank_lines_change_nothing(tmp_path: Path) -> None:
+    path = jsonl(ROWS, tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n\r\n"))
+    assert [output.id for output in data.read_labels(path).outputs] == [row["id"] for row in ROWS]
+
+
+def test_a_data_frames_index_is_no_dimension(tmp_path: Path) -> None:
+    pd.DataFrame(ROWS).to_csv(tmp_path / "labels.csv")
+    assert data.read_labels(tmp_path / "labels.csv").dimensions == ("relevance",)
+    pd.read_csv(tmp_path / "labels.csv").to_csv(tmp_path / "again.csv", index=False)
+    assert data.read_labels(tmp_path / "again.csv").dimensions == ("relevance",)
+
+
+def test_nested_ratings_survive_parquet_and_csv(tmp_path: Path) -> None:
+    nested: Rows = [
+        {
+            "id": "one",
+            "document": "A text.",
+            "summary": "Short.",
+            "ratings": {"relevance": 3.5, "fluency": None},
+            "annotations": {"relevance": [3, None, 4], "fluency": None},
+        }
+    ]
+    pd.DataFrame(nested).to_parquet(tmp_path / "labels.parquet")
+    plain = data.read_labels(jsonl(nested, tmp_path))
+    for cell in ("ratings", "annotations"):
+        nested[0][cell] = json.dumps(nested[0][cell])
+    flat = FORMATS["csv"](nested, tmp_path)
+    for labelled in (plain, data.read_labels(tmp_path / "labels.parquet"), data.read_labels(flat)):
+        assert labelled.outputs[0].ratings == {"relevance": (3.0, 4.0)}
+        assert labelled.outputs[0].annotators == {"relevance": ("1", "3")}
+
+
+def test_a_hugging_face_folder_reads_as_the_file_it_came_from(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    folder = tmp_path / "saved"
+    datasets.Dataset.from_list(ROWS).save_to_disk(folder)
+    labelled = data.read_labels(folder)
+    assert labelled.outputs == data.read_labels(jsonl(ROWS, tmp_path)).outputs
+    assert labelled.sha256 == data.read_labels(folder).sha256
+
+
+def test_a_folder_with_splits_asks_which_one(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    folder = tmp_path / "saved"
+    parts = {
+        "first": datasets.Dataset.from_list(ROWS[:2]),
+        "rest": datasets.Dataset.from_list(ROWS[2:]),
+    }
+    datasets.DatasetDict(parts).save_to_disk(folder)
+    with pytest.raises(data.LabelError, match=r"has the splits first, rest.*saved:first"):
+        data.read_labels(folder)
+    with pytest.raises(data.LabelError, match="none is 'other'"):
+        data.read_labels(f"{folder}:other")
+    assert len(data.read_labels(f"{folder}:rest").outputs) == 4
+
+
+def test_a_hub_name_goes_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets")
+    asked = []
+
+    def load_dataset(name: str) -> object:
+        asked.append(name)
+        return datasets.DatasetDict({"test": datasets.Dataset.from_list(ROWS)})
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    labelled = data.read_labels("hf:owner/name")
+    assert labelled.outputs == data.read_labels("hf:owner/name:test").outputs
+    assert asked == ["owner/name", "owner/name"]
+    assert len(labelled.outputs) == len(ROWS)
+
+
+def test_a_folder_that_is_no_data_set_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(data.LabelError, match="cannot be loaded") as caught:
+        data.read_labels(tmp_path)
+    assert "\n" not in str(caught.value)

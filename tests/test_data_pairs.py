@@ -1,0 +1,161 @@
+"""Labelled pairs: candidates under several names, votes in several words."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import data
+
+PAIR = {"id": "a", "prompt": "Why?", "response_a": "Because.", "response_b": "So."}
+
+
+def file_of(folder: Path, *rows: Mapping[str, object]) -> Path:
+    path = folder / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def read_one(folder: Path, **cells: object) -> data.LabelledPair:
+    return data.read_pairs(file_of(folder, {**PAIR, **cells})).pairs[0]
+
+
+VOTES: dict[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
+    "a list": ({"votes": ["A", "tie", "B", "A"]}, ("A", "tie", "B", "A")),
+    "a list with one who did not vote": ({"votes": ["A", None]}, ("A",)),
+    "one choice": ({"preferred": "B"}, ("B",)),
+    "small letters": ({"preferred": "b"}, ("B",)),
+    "AlpacaEval's first": ({"preference": 1}, ("A",)),
+    "AlpacaEval's second": ({"preference": 2.0}, ("B",)),
+    "AlpacaEval's draw": ({"preference": 1.5}, ("tie",)),
+    "votes before the majority": ({"votes": ["A", "A", "B"], "preferred": "A"}, ("A", "A", "B")),
+    "words in one cell": ({"votes": "A, tie|B"}, ("A", "tie", "B")),
+    "JSON in one cell": ({"votes": '["A", "tie"]'}, ("A", "tie")),
+}
+
+
+@pytest.mark.parametrize("name", VOTES)
+def test_votes_are_read_in_every_wording(name: str, tmp_path: Path) -> None:
+    cells, votes = VOTES[name]
+    assert read_one(tmp_path, **cells).votes == votes
+
+
+@pytest.mark.parametrize("vote", ["C", "1.2", 0, True, 1.7, "A or B", {"A": 1}])
+def test_any_other_vote_is_refused(vote: object, tmp_path: Path) -> None:
+    with pytest.raises(data.LabelError, match=r"line 1, field 'preferred': .*; write A, B or tie"):
+        read_one(tmp_path, preferred=vote)
+
+
+CANDIDATES = {
+    "response": ("response_a", "response_b"),
+    "summary": ("summary_a", "summary_b"),
+    "output": ("output_1", "output_2"),
+    "translation": ("translation_a", "translation_b"),
+}
+
+
+@pytest.mark.parametrize("word", CANDIDATES)
+def test_candidates_go_by_the_tasks_own_word(word: str, tmp_path: Path) -> None:
+    first, second = CANDIDATES[word]
+    row = {"id": "a", "post": "Long.", first: "One.", second: "Two.", "preferred": "A"}
+    labelled = data.read_pairs(file_of(tmp_path, row))
+    assert labelled.candidate == word
+    assert (labelled.pairs[0].response_a, labelled.pairs[0].response_b) == ("One.", "Two.")
+    assert labelled.pairs[0].texts == {"post": "Long."}
+
+
+def test_an_alpaca_eval_file_reads_as_it_is(tmp_path: Path) -> None:
+    row = {
+        "instruction": "Name a river.",
+        "output_1": "The Rhine.",
+        "generator_1": "old",
+        "output_2": "The Nile.",
+        "generator_2": "new",
+        "preference": 2.0,
+    }
+    labelled = data.read_pairs(file_of(tmp_path, row), mapping={"id": "#line"})
+    pair = labelled.pairs[0]
+    assert (pair.system_a, pair.system_b, pair.votes) == ("old", "new", ("B",))
+    assert pair.texts == {"instruction": "Name a river."}
+
+
+def test_a_mapping_names_candidates_and_votes(tmp_path: Path) -> None:
+    row = {"key": 7, "task": "Why?", "left": "Because.", "right": "So.", "winner": "tie"}
+    mapping = {"id": "key", "prompt": "task", "response_a": "left", "response_b": "right"}
+    labelled = data.read_pairs(file_of(tmp_path, row), mapping={**mapping, "preferred": "winner"})
+    pair = labelled.pairs[0]
+    assert (pair.id, pair.response_a, pair.response_b, pair.votes) == (
+        "7",
+        "Because.",
+        "So.",
+        ("tie",),
+    )
+    assert pair.texts == {"prompt": "Why?"}
+
+
+def test_pairs_nobody_voted_on_are_left_out_and_counted(tmp_path: Path) -> None:
+    rows = [{**PAIR, "votes": ["A"]}, {**PAIR, "id": "b", "votes": []}, {**PAIR, "id": "c"}]
+    labelled = data.read_pairs(file_of(tmp_path, *rows))
+    assert [pair.id for pair in labelled.pairs] == ["a"]
+    assert labelled.notes == ("2 pairs left out for want of a vote",)
+    with pytest.raises(data.LabelError, match="no pair has a vote"):
+        data.read_pairs(file_of(tmp_path, {**PAIR, "votes": []}))
+
+
+def test_a_system_that_wrote_nothing_keeps_its_votes(tmp_path: Path) -> None:
+    assert read_one(tmp_path, response_b="", preferred="A").response_b == ""
+    labelled = data.read_pairs(file_of(tmp_path, {**PAIR, "response_b": " \n", "preferred": "A"}))
+    assert labelled.notes == ("1 text kept that hold nothing but white space, if that",)
+
+
+def test_a_forgotten_candidate_or_prompt_is_refused(tmp_path: Path) -> None:
+    good = {**PAIR, "preferred": "A"}
+    for field, value, what in (
+        ("response_a", None, "is missing"),
+        ("response_b", ["So."], r"\['So.'\] is no text"),
+        ("prompt", "", "is empty"),
+    ):
+        with pytest.raises(data.LabelError, match=f"line 2, field '{field}': {what}"):
+            data.read_pairs(file_of(tmp_path, good, {**good, "id": "b", field: value}))
+    pd.DataFrame([{**good, "response_a": ""}]).to_csv(tmp_path / "pairs.csv", index=False)
+    with pytest.raises(data.LabelError, match="'response_a': is empty; write the text, or a space"):
+        data.read_pairs(tmp_path / "pairs.csv")
+
+
+def test_a_bare_number_is_a_response_in_words_and_noted(tmp_path: Path) -> None:
+    labelled = data.read_pairs(
+        file_of(tmp_path, {**PAIR, "response_a": 42, "response_b": True, "preferred": "A"})
+    )
+    assert (labelled.pairs[0].response_a, labelled.pairs[0].response_b) == ("42", "True")
+    assert labelled.notes == ("2 bare numbers (or true, false) read as a text",)
+
+
+def test_a_file_without_candidates_or_votes_names_its_columns(tmp_path: Path) -> None:
+    path = file_of(tmp_path, {"id": "a", "prompt": "Why?", "left": "x", "right": "y"})
+    with pytest.raises(data.LabelError, match="no two candidates in id, prompt, left, right"):
+        data.read_pairs(path)
+    with pytest.raises(data.LabelError, match=r"no votes in id, prompt.*--map votes=COLUMN"):
+        data.read_pairs(file_of(tmp_path, PAIR))
+
+
+@given(votes=st.lists(st.sampled_from(["A", "B", "tie"]), min_size=1, max_size=9))
+def test_swapping_the_votes_turns_the_margin(votes: list[data.Vote]) -> None:
+    def margin(choices: list[data.Vote]) -> float:
+        return data.LabelledPair(
+            id="a",
+            document_id="a",
+            texts={},
+            response_a="x",
+            response_b="y",
+            system_a=None,
+            system_b=None,
+            votes=tuple(choices),
+        ).margin
+
+    turned: dict[data.Vote, data.Vote] = {"A": "B", "B": "A", "tie": "tie"}
+    assert margin([turned[vote] for vote in votes]) == -margin(votes)
+    assert -1 <= margin(votes) <= 1

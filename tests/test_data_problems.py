@@ -1,0 +1,240 @@
+"""A bad file gets one error that names file, line, field, value and the way out."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import data
+
+GOOD = {"id": "a", "group": "g", "document": "A text.", "summary": "Short.", "relevance": 3}
+
+
+def file_of(folder: Path, *rows: Mapping[str, object] | str) -> Path:
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    path = folder / "labels.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def refused(path: str | Path, **how: object) -> str:
+    with pytest.raises(data.LabelError) as caught:
+        data.read_labels(path, **{"dimensions": ["relevance"], **how})  # type: ignore[arg-type]
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert message.isprintable(), "one line, and nothing that steers a terminal"
+    assert len(message) < 400 + 2 * len(str(path))
+    assert "; " in message, "the way out comes after a semicolon"
+    return message.removeprefix(str(path))
+
+
+# The second row's fault, and what the message says of it.
+ROWS: dict[str, tuple[Mapping[str, object], str]] = {
+    "a rating off the scale": ({"relevance": 7}, ", line 2, field 'relevance': 7 is off the scale"),
+    "a word as a rating": ({"relevance": "good"}, "line 2, field 'relevance': 'good' is not a num"),
+    "a truth value as a rating": (
+        {"relevance": True},
+        "line 2, field 'relevance': True is not a n",
+    ),
+    "an object as a rating": (
+        {"relevance": {"x": {}}},
+        "line 2, field 'relevance': {} is not a num",
+    ),
+    "not a number": ({"relevance": float("nan")}, "line 2, field 'relevance': nan is not a finite"),
+    "infinity": ({"relevance": float("inf")}, "line 2, field 'relevance': inf is not a finite"),
+    "an integer beyond floats": ({"relevance": 10**400}, "is not a finite number"),
+    "a number with an underscore": ({"relevance": "1_0"}, "'1_0' is not a number"),
+    "an id used twice": ({"id": "a"}, ", line 2, field 'id': 'a' is the id of line 1 too"),
+    "an empty id": ({"id": " "}, ", line 2, field 'id': is empty"),
+    "a list as an id": ({"id": [1]}, ", line 2, field 'id': [1] is no name"),
+    "an endless id": ({"id": "x" * 2000}, ", line 2, field 'id': has 2,000 characters"),
+    "an empty text": ({"document": ""}, ", line 2, field 'document': is empty"),
+    "a blank text": ({"summary": " \n"}, ", line 2, field 'summary': is empty"),
+    "a missing text": ({"summary": None}, ", line 2, field 'summary': is missing"),
+    "a list as a text": ({"document": ["Hi."]}, ", line 2, field 'document': ['Hi.'] is no text"),
+    "half a character": (
+        {"document": "\ud83d"},
+        ", line 2, field 'document': '\\ud83d' holds half",
+    ),
+    "an enormous text": ({"summary": "x" * 5_000_001}, "'summary': has 5,000,001 characters"),
+    "an empty group": ({"group": None}, ", line 2, field 'group': is empty"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_faulty_cell_is_named_with_its_line_field_and_value(name: str, tmp_path: Path) -> None:
+    change, message = ROWS[name]
+    path = file_of(tmp_path, GOOD, {**GOOD, "id": "b", **change}, {**GOOD, "id": "c"})
+    assert message in refused(path, scales={"relevance": (1, 5)})
+
+
+LINES = {
+    "broken JSON": ('{"id": "b", ', "line 2: '' is not JSON: "),
+    "another value than an object": ("[1, 2]", "line 2: [1, 2] is no JSON object"),
+    "a key used twice": (
+        '{"id": "b", "id": "c"}',
+        "line 2, field 'id': stands twice in one object",
+    ),
+    "nesting beyond measure": ('{"x": ' + "[" * 100_000, "line 2: is nested too deeply"),
+    "a number of 5,000 digits": ('{"x": ' + "1" * 5000 + "}", "holds a number too long to read"),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_line_that_is_no_row_is_named(name: str, tmp_path: Path) -> None:
+    line, message = LINES[name]
+    assert message in refused(file_of(tmp_path, GOOD, line))
+
+
+def test_a_file_that_is_not_there_or_not_readable_as_such_says_so(tmp_path: Path) -> None:
+    assert refused(tmp_path / "none.csv") == ": does not exist; check the path"
+    (tmp_path / "labels.xlsx").write_text("x")
+    assert "give one of .jsonl, .ndjson" in refused(tmp_path / "labels.xlsx")
+    (tmp_path / "labels.parquet").write_text("x")
+    assert "cannot be read as Parquet" in refused(tmp_path / "labels.parquet")
+    for name in ("labels.jsonl", "labels.json", "labels.csv", "labels.tsv"):
+        (tmp_path / name).write_text("")
+        assert "holds no rows" in refused(tmp_path / name)
+    (tmp_path / "labels.csv").write_text("id,document,relevance\n")
+    assert "holds no rows" in refused(tmp_path / "labels.csv")
+    (tmp_path / "labels.json").write_text("[]")
+    assert "holds no rows" in refused(tmp_path / "labels.json")
+
+
+def test_bytes_that_are_not_utf8_are_placed(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_bytes("id,document,relevance\na,Café,3\n".encode("latin-1"))
+    assert "line 2: b'\\xe9,3\\n' at byte 6 of the line is not UTF-8; save" in refused(path)
+    path.write_text("id,document,relevance\na,Text,3\n", encoding="utf-16")
+    assert "line 1: b'\\xff" in refused(path)
+
+
+def test_csv_faults_are_placed(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    header = "id,document,summary,relevance\n"
+    path.write_text(header + '"a","Two\nlines",Short,3\nb,Text\n')
+    assert "line 4: has 2 cells, the header 4" in refused(path)
+    path.write_text(header + 'a,Text,Short,3\nb,"Text,Short,3\nc,Text,Short,3\n')
+    assert "line 3: cannot be read: unexpected end of data; quote" in refused(path)
+    path.write_text("id,id,document,relevance\n1,2,Text,3\n")
+    assert "line 1, field 'id': names two columns" in refused(path)
+    path.write_text(header + "a,Text,Short,NaN\n")
+    assert "line 2, field 'relevance': 'NaN' is not a number; write a plain" in refused(path)
+
+
+def test_a_missing_column_names_those_there_and_a_near_one(tmp_path: Path) -> None:
+    row = {"id": "a", "article": "A text.", "relevanse": 3}
+    path = file_of(tmp_path, row)
+    assert "field 'relevance': no output has a rating on it; name the column" in refused(path)
+    message = refused(path, mapping={"relevance": "relevance"})
+    assert "there are id, article, relevanse; did you mean 'relevanse'?" in message
+    message = refused(path, mapping={"relevance": "relevanse"}, texts=("summary",))
+    assert "field 'summary': there is no such column, and the judge reads it" in message
+    message = refused(file_of(tmp_path, {"document": "A text.", "relevance": 3}))
+    assert "--map id=COLUMN, or number the rows with --map id=#line" in message
+    assert "no column holds texts" in refused(file_of(tmp_path, {"id": "a", "relevance": 3}))
+
+
+def test_rows_may_be_numbered_where_there_are_no_ids(tmp_path: Path) -> None:
+    rows = [{"document": f"Text {place}.", "relevance": 3} for place in range(2)]
+    labelled = data.read_labels(file_of(tmp_path, *rows), mapping={"id": "#line"})
+    assert [output.id for output in labelled.outputs] == ["1", "2"]
+
+
+def test_a_text_that_the_judge_reads_must_be_in_every_row(tmp_path: Path) -> None:
+    rows = [
+        {"id": str(place), "tweet": tweet, "tone": 2}
+        for place, tweet in enumerate(["Hi.", "", "Bye."])
+    ]
+    path = file_of(tmp_path, *rows)
+    assert "tweet" not in data.read_labels(path).outputs[1].texts
+    message = refused(path, dimensions=["tone"], texts=("tweet",))
+    assert message.startswith(", line 2, field 'tweet': is empty")
+
+
+def test_all_problems_are_found_at_once_and_the_first_is_told(tmp_path: Path) -> None:
+    rows = [{**GOOD, "id": "a", "relevance": 9}, {**GOOD, "id": "a"}, {**GOOD, "id": "b"}, "{"]
+    rows[2]["summary"] = ""  # type: ignore[index]
+    path = file_of(tmp_path, *rows)  # type: ignore[arg-type]
+    with pytest.raises(data.LabelError, match=r"\(and 3 more: python -m data check ") as caught:
+        data.read_labels(path, scales={"*": (1, 5)})
+    assert [problem.kind for problem in caught.value.problems] == [
+        "bad-json",
+        "off-scale",
+        "twice",
+        "empty-text",
+    ]
+    assert [problem.line for problem in caught.value.problems] == [4, 1, 2, 3]
+
+
+def test_long_rows_that_disagree_are_refused(tmp_path: Path) -> None:
+    row = {"id": "a", "document": "A text.", "dimension": "d", "annotator": "x", "rating": 1}
+    path = file_of(tmp_path, row, {**row, "rating": 2})
+    assert "2 is a second rating of 'a' on 'd' by 'x'; keep" in refused(path, dimensions=["d"])
+    path = file_of(tmp_path, row, {**row, "annotator": "y", "document": "Another."})
+    assert "line 2, field 'document': 'Another.' differs from" in refused(path, dimensions=["d"])
+    path = file_of(tmp_path, {"id": "a", "dimension": "d", "annotator": "x", "rating": 1})
+    assert "give it beside the file of outputs" in refused(path, dimensions=["d"])
+
+
+def test_pairs_and_outputs_are_told_apart(tmp_path: Path) -> None:
+    pair = {"id": "a", "prompt": "Hi?", "response_a": "x", "response_b": "y", "preferred": "A"}
+    assert "holds pairs of candidates" in refused(file_of(tmp_path, pair))
+    with pytest.raises(data.LabelError, match="holds rated outputs, not pairs; read it with"):
+        data.read_pairs(file_of(tmp_path, {**GOOD, "ratings": {"relevance": 3}}))
+
+
+def test_a_constant_dimension_is_refused_by_name_and_value(tmp_path: Path) -> None:
+    labelled = data.read_labels(file_of(tmp_path, GOOD, {**GOOD, "id": "b"}))
+    with pytest.raises(data.LabelError, match="every rating on 'relevance' is 3, so people rank"):
+        data.refuse_constant(labelled, "relevance")
+
+
+cells = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+WIDE = ["id", "group", "system", "document", "summary", "ratings", "annotations", "relevance"]
+LONG = ["dimension", "annotator", "rating"]
+PAIR = ["prompt", "votes", "response_a", "response_b", "preferred"]
+KNOWN = [*WIDE, *LONG, *PAIR]
+
+
+def error_of(read: Callable[[Path], object], path: Path) -> data.LabelError | None:
+    try:
+        read(path)
+    except data.LabelError as error:
+        return error
+    return None
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rows=st.lists(
+        st.dictionaries(st.sampled_from(KNOWN) | st.text(max_size=60), cells, max_size=9),
+        max_size=4,
+    )
+)
+def test_no_json_makes_a_reader_fail_but_with_a_label_error(rows: list[dict[str, object]]) -> None:
+    with TemporaryDirectory() as folder:
+        path = file_of(Path(folder), *rows)
+        errors = [error_of(data.read_labels, path), error_of(data.read_pairs, path)]
+    assert any(errors), "no file is both"
+    assert all(error is None or str(error).isprintable() for error in errors)
+
+
+@settings(max_examples=100, deadline=None)
+@given(raw=st.binary(max_size=80), ending=st.sampled_from(["jsonl", "json", "csv", "parquet"]))
+def test_no_bytes_make_a_reader_fail_but_with_a_label_error(raw: bytes, ending: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"labels.{ending}"
+        path.write_bytes(b"id,document,relevance\n" + raw if ending == "csv" else raw)
+        error = error_of(data.read_labels, path)
+    assert error is None or str(error).isprintable()

@@ -1,0 +1,208 @@
+"""Splits are disjoint, complete where they say so, and the same for any order of the rows."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import data
+
+
+def output(
+    document: str, system: str | None, text: str | None = None, item: str | None = None
+) -> data.LabelledOutput:
+    return data.LabelledOutput(
+        id=item or f"{document}::{system}",
+        document_id=document,
+        system=system,
+        texts={"document": text or f"Text of {document}.", "summary": "Short."},
+        ratings={"relevance": (3.0,)},
+    )
+
+
+def a_set(outputs: Sequence[data.LabelledOutput]) -> data.LabelledSet:
+    return data.LabelledSet(name="made", sha256="0" * 64, outputs=tuple(outputs))
+
+
+def grid(documents: int, systems: int) -> list[data.LabelledOutput]:
+    return [output(f"d{d}", f"s{s}") for d in range(documents) for s in range(systems)]
+
+
+def parts(splits: data.Splits[data.LabelledSet]) -> list[data.LabelledSet]:
+    return [splits.train, splits.dev, splits.test]
+
+
+def ids(*labelled: data.LabelledSet) -> Counter[str]:
+    return Counter(one.id for part in labelled for one in part.outputs)
+
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@settings(deadline=None)
+@given(documents=st.integers(6, 120), systems=st.integers(1, 4), seed=seeds)
+def test_by_document_is_complete_and_no_document_is_in_two_parts(
+    documents: int, systems: int, seed: int
+) -> None:
+    labelled = a_set(grid(documents, systems))
+    splits = data.split(labelled, by="document", seed=seed)
+    assert ids(*parts(splits)) == ids(labelled)
+    held = [set(part.documents) for part in parts(splits)]
+    assert sum(map(len, held)) == documents == len(set.union(*held))
+    assert all(len(one) >= 2 for one in held)
+
+
+@settings(deadline=None, max_examples=40)
+@given(documents=st.integers(6, 60), systems=st.integers(8, 20), seed=seeds)
+def test_by_both_new_systems_meet_only_test_documents_and_nothing_is_unaccounted_for(
+    documents: int, systems: int, seed: int
+) -> None:
+    labelled = a_set(grid(documents, systems))
+    splits = data.split(labelled, by="both", seed=seed)
+    new = splits.test_unseen_systems
+    assert new is not None
+    assert set(new.systems) == set(splits.held_out_systems)
+    assert set(new.documents) == set(splits.test.documents)
+    for part in parts(splits):
+        assert not set(part.systems) & set(splits.held_out_systems)
+    assert len(splits.held_out_systems) == max(3, round(systems / 4))
+    assert sum(ids(*parts(splits), new).values()) + splits.n_unused == len(labelled.outputs)
+    by_document = data.split(labelled, by="document", seed=seed)
+    assert [part.documents for part in parts(splits)] == [
+        part.documents for part in parts(by_document)
+    ]
+
+
+@settings(deadline=None, max_examples=40)
+@given(documents=st.integers(1, 5), systems=st.integers(6, 20), seed=seeds)
+def test_by_system_deals_systems_and_needs_but_one_document(
+    documents: int, systems: int, seed: int
+) -> None:
+    labelled = a_set(grid(documents, systems))
+    splits = data.split(labelled, by="system", seed=seed)
+    assert ids(*parts(splits)) == ids(labelled)
+    held = [set(part.systems) for part in parts(splits)]
+    assert sum(map(len, held)) == systems
+    assert set(splits.held_out_systems) == held[2]
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=seeds, chance=st.randoms(use_true_random=False))
+@pytest.mark.parametrize("by", ["document", "system", "both"])
+def test_the_order_of_the_rows_changes_nothing(
+    by: data.By, seed: int, chance: random.Random
+) -> None:
+    rows = grid(9, 9)
+    before = data.split(a_set(rows), by=by, seed=seed)
+    chance.shuffle(rows)
+    after = data.split(a_set(rows), by=by, seed=seed)
+    assert before == after
+    assert before.sha256 == after.sha256
+
+
+def test_another_seed_is_another_split_and_another_hash() -> None:
+    labelled = a_set(grid(30, 2))
+    hashes = {data.split(labelled, seed=seed).sha256 for seed in range(20)}
+    assert len(hashes) == 20
+
+
+def test_every_document_is_as_likely_in_each_part_as_its_fraction() -> None:
+    labelled = a_set(grid(10, 1))
+    seen = Counter(
+        document
+        for seed in range(1000)
+        for document in data.split(labelled, seed=seed).train.documents
+    )
+    # 4 of 10 documents train: binomial, standard deviation sqrt(1000 * .4 * .6) = 15.5; five of it.
+    assert max(abs(seen[f"d{place}"] - 400) for place in range(10)) < 78
+
+
+def test_a_hundred_documents_are_dealt_by_the_fractions() -> None:
+    labelled = a_set(grid(100, 1))
+    splits = data.split(labelled, seed=0)
+    assert [len(part.documents) for part in parts(splits)] == [40, 30, 30]
+    splits = data.split(labelled, seed=0, fractions=(0.5, 0.2, 0.3))
+    assert [len(part.documents) for part in parts(splits)] == [50, 20, 30]
+
+
+def test_documents_with_the_same_text_stay_together_even_in_a_chain() -> None:
+    rows = [output(f"d{place}", "s", text=f"Text {place // 2}.") for place in range(20)]
+    # d1 and d2 share nothing but a second output of each with one text: 0-1-2-3 is one chain.
+    rows += [output("d1", "t", text="Shared."), output("d2", "t", text="Shared.")]
+    for seed in range(30):
+        splits = data.split(a_set(rows), seed=seed)
+        home = {name: place for place, part in enumerate(parts(splits)) for name in part.documents}
+        assert len({home[f"d{place}"] for place in range(4)}) == 1
+        assert all(home[f"d{place}"] == home[f"d{place + 1}"] for place in range(4, 20, 2))
+        assert splits.n_merged == 20
+
+
+def test_too_few_documents_are_refused_with_a_way_out() -> None:
+    with pytest.raises(data.LabelError, match=r"made: 1 document is too few.*6 are the least"):
+        data.split(a_set(grid(1, 16)), seed=0)
+    with pytest.raises(data.LabelError, match="5 documents are too few"):
+        data.split(a_set(grid(5, 16)), seed=0)
+    same = [output(f"d{place}", "s", text="One text.") for place in range(50)]
+    with pytest.raises(data.LabelError, match="1 document is too few"):
+        data.split(a_set(same), seed=0)
+
+
+def test_systems_cannot_be_held_out_where_they_are_few_or_unnamed() -> None:
+    with pytest.raises(data.LabelError, match="7 systems are too few to split by both"):
+        data.split(a_set(grid(10, 7)), by="both", seed=0)
+    with pytest.raises(data.LabelError, match="5 systems are too few to split by system"):
+        data.split(a_set(grid(10, 5)), by="system", seed=0)
+    rows = [*grid(10, 8), output("d0", None)]
+    with pytest.raises(data.LabelError, match="1 of 81 outputs name no system"):
+        data.split(a_set(rows), by="both", seed=0)
+    # Each document by one system: those by the systems held out leave dev without documents.
+    rows = [output(f"d{place}", f"s{place}") for place in range(8)]
+    with pytest.raises(data.LabelError, match="since systems wrote for different ones"):
+        data.split(a_set(rows), by="both", seed=0)
+
+
+def test_the_default_holds_systems_out_where_it_can() -> None:
+    assert data.default_by(a_set(grid(10, 8))) == "both"
+    assert data.default_by(a_set(grid(10, 7))) == "document"
+    assert data.default_by(a_set([*grid(10, 8), output("d0", None)])) == "document"
+
+
+def test_fractions_must_be_three_positive_parts_of_one() -> None:
+    labelled = a_set(grid(10, 1))
+    for fractions in ((0.5, 0.5, 0.0), (0.5, 0.2, 0.2), (1.2, -0.1, -0.1), (float("nan"),) * 3):
+        with pytest.raises(ValueError, match="three positive numbers"):
+            data.split(labelled, seed=0, fractions=fractions)
+
+
+def test_pairs_split_by_document_alone() -> None:
+    pairs = tuple(
+        data.LabelledPair(
+            id=f"p{place}",
+            document_id=f"d{place // 2}",
+            texts={"prompt": f"Prompt {place // 2}"},
+            response_a="x",
+            response_b="y",
+            system_a="s",
+            system_b="t",
+            votes=("A",),
+        )
+        for place in range(40)
+    )
+    labelled = data.LabelledPairs(name="made", sha256="0" * 64, pairs=pairs)
+    splits = data.split(labelled, seed=3)
+    held = [set(part.documents) for part in (splits.train, splits.dev, splits.test)]
+    assert [len(one) for one in held] == [8, 6, 6]
+    assert len(set.union(*held)) == 20
+    assert data.default_by(labelled) == "document"
+    with pytest.raises(data.LabelError, match="split them by document"):
+        data.split(labelled, by="both", seed=3)
+
+
+def test_splitting_leaves_the_global_random_state_alone() -> None:
+    before = np.random.get_state()[1].tolist()  # type: ignore[index] # noqa: NPY002
+    data.split(a_set(grid(10, 8)), by="both", seed=0)
+    assert np.random.get_state()[1].tolist() == before  # type: ignore[index] # noqa: NPY002
