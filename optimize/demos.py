@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 
 from judges.prompt import Prompt, Value
 from optimize.candidates import Demo, DemoSet
-from optimize.items import Items, Vector
+from optimize.items import Indices, Items, Vector
 
 Order = Callable[[np.random.Generator], list[int]]
 # Demonstrations may come from so much of train; the race needs the rest to judge them on.
@@ -135,30 +135,59 @@ def _by_level(lessons: Lessons, rng: np.random.Generator) -> list[int]:
 
 
 def _by_contrast(lessons: Lessons, rng: np.random.Generator) -> list[int]:
-    """Documents where people differ most: the best and the worst output of each, side by side."""
+    """The documents on which people differ most, and of each the best and the worst output."""
     human = lessons.items.human
-    spread = []
-    for rows in lessons.items.places.values():
-        values = human[rows]
-        # A little noise, so that another draw shows other documents.
-        spread.append((float(np.ptp(values)) + rng.uniform(0, 0.5) * float(np.ptp(human)), rows))
-    spread.sort(key=lambda pair: -pair[0])
-    order: list[int] = []
-    for _, rows in spread:
-        ranked = rows[np.argsort(human[rows], kind="stable")]
-        order += [int(ranked[-1]), int(ranked[0])] if len(ranked) > 1 else [int(ranked[0])]
-    # Then the middle of each, for sets larger than two a document.
-    order += [int(rows[len(rows) // 2]) for _, rows in spread if len(rows) > 2]
-    return list(dict.fromkeys(order))
+    return _extremes(lessons, lambda rows: float(np.ptp(human[rows])), rng)
 
 
 def _by_disagreement(lessons: Lessons, rng: np.random.Generator) -> list[int]:
-    """Outputs the judge ranks furthest from people, those too high and too low in turn."""
-    gap = rank_gaps(lessons.scores, lessons.items)
-    noisy = gap + rng.normal(0, 0.25, len(gap))
-    ranked = [int(index) for index in np.argsort(noisy, kind="stable")]
-    over = [index for index in reversed(ranked) if noisy[index] > 0]
-    return _in_turn([over, [index for index in ranked if noisy[index] <= 0]])
+    """The documents whose best and worst outputs the judge confuses most, and those two of each.
+
+    Not the outputs with the largest gaps themselves: those are picked for what chance did to
+    their ratings, and teach that.
+    """
+    human, scores = lessons.items.human, lessons.scores
+    told = float(np.nanstd(scores)) or 1.0
+
+    def confused(rows: Indices) -> float:
+        best, worst = rows[human[rows].argmax()], rows[human[rows].argmin()]
+        gap = float(scores[worst] - scores[best]) / told
+        return 0.0 if np.isnan(gap) or best == worst else gap
+
+    return _extremes(lessons, confused, rng)
+
+
+def _extremes(
+    lessons: Lessons, worth: Callable[[Indices], float], rng: np.random.Generator
+) -> list[int]:
+    """Documents by their worth, each with its best and worst output, then what lies between."""
+    human = lessons.items.human
+    groups = list(lessons.items.places.values())
+    if max(map(len, groups), default=0) < 3:
+        # Single outputs have no extremes: the set's own stand for them.
+        groups = [np.arange(len(human))]
+    values = np.array([worth(rows) for rows in groups])
+    # A little noise, so that another draw shows other documents.
+    values = values + rng.normal(0, 0.5 * float(values.std()), len(values))
+    queues = []
+    for index in np.argsort(-values, kind="stable"):
+        rows = groups[index]
+        shuffled = rows[rng.permutation(len(rows))]
+        queues.append(_outside_in(shuffled[np.argsort(human[shuffled], kind="stable")]))
+    return _in_turn(queues, step=2)
+
+
+def _outside_in(ranked: Indices) -> list[int]:
+    """The last, the first, the middle, then the middles of what is left between them."""
+    order = [len(ranked) - 1, 0]
+    gaps = [(0, len(ranked) - 1)]
+    while gaps:
+        low, high = gaps.pop(0)
+        middle = (low + high) // 2
+        if middle not in (low, high):
+            order.append(middle)
+            gaps += [(low, middle), (middle, high)]
+    return [int(ranked[place]) for place in dict.fromkeys(order)]
 
 
 def rank_gaps(scores: Vector, items: Items) -> Vector:
@@ -183,6 +212,12 @@ def _standard(values: Vector) -> Vector:
     return (ranks - ranks.mean()) / spread if spread > 0 else np.zeros(len(ranks))
 
 
-def _in_turn(queues: Sequence[Sequence[int]]) -> list[int]:
+def _in_turn(queues: Sequence[Sequence[int]], step: int = 1) -> list[int]:
+    """The first `step` of every queue, then the next of every queue, and so on."""
     longest = max(map(len, queues), default=0)
-    return [queue[place] for place in range(longest) for queue in queues if place < len(queue)]
+    return [
+        index
+        for start in range(0, longest, step)
+        for queue in queues
+        for index in queue[start : start + step]
+    ]

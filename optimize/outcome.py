@@ -167,10 +167,14 @@ def _versions() -> dict[str, str]:
 
 
 def write_report(folder: Path, whole: Mapping[str, Any]) -> None:
-    """The report's seam: a page from the summary alone."""
-    from optimize import page
+    """The report's seam: a plain page from the summary alone."""
+    from html import escape
+
     from optimize.scorecard import scorecard
 
-    title = f"{whole['dimension']} judged by {whole['lm']}"
-    parts = [page.paragraph(whole["why"]), page.block(scorecard(whole, folder.name))]
-    run_folder.write_text(folder / run_folder.REPORT, page.page(title, parts))
+    title = escape(f"{whole['dimension']} judged by {whole['lm']}")
+    run_folder.write_text(
+        folder / run_folder.REPORT,
+        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title>\n'
+        f"<h1>{title}</h1>\n<pre>{escape(scorecard(whole, folder.name))}</pre>\n</html>\n",
+    )

@@ -21,6 +21,8 @@ from optimize.search import Found
 from optimize.settings import Settings, SettingsError
 from optimize.trail import Trail
 
+# A search that costs nothing may go on for longer, and show as much as a frozen judge can hold.
+FREE_CALLS, FREE_SIZES, FREE_LENGTH = 16_000, (16, 48, 128), 600_000
 DEFAULT_CALLS = 8_000
 # Replies that cannot be read are asked for again, and those calls count as well.
 SPARE = 0.05
@@ -82,7 +84,7 @@ def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[st
 def _search_calls(settings: Settings, labels: Labels, each: int) -> int:
     """What the final table leaves of --max-calls; it comes first, since a search needs an end."""
     if settings.max_calls is None:
-        return DEFAULT_CALLS
+        return FREE_CALLS if _free(settings) else DEFAULT_CALLS
     once = each * (len(labels.test) + len(labels.unseen or ()))
     if settings.max_calls < once:
         raise SettingsError(
@@ -100,6 +102,16 @@ def _search(prepared: Prepared, bench: Bench, judge: Judge, asked: Asked, trail:
         train=prepared.labels.train,
         dev=prepared.labels.dev,
         level=prepared.level,
-        plan=Plan(seed=settings.seed),
+        plan=_plan(settings),
         record=trail.record,
     )
+
+
+def _free(settings: Settings) -> bool:
+    return settings.lm.partition("-")[0] == "embedded"
+
+
+def _plan(settings: Settings) -> Plan:
+    if not _free(settings):
+        return Plan(seed=settings.seed)
+    return Plan(seed=settings.seed, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH)
