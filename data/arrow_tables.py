@@ -135,4 +135,5 @@ def _table(
 
 
 def _first_line(error: Exception) -> str:
-    return shown((str(error).splitlines() or [""])[0][:50]).strip("'\"")
+    line = (str(error).splitlines() or [""])[0]
+    return line if len(line) <= 100 and line.isprintable() else shown(line)
