@@ -8,6 +8,10 @@ from judges.models.embedded.source import Source
 from judges.models.embedded.text import Sentence, Text, weight
 
 
+# Articles tell a thing first in short and later again: of near equals the first is meant.
+NEARLY = 0.85
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """Where a sentence comes from.
@@ -52,7 +56,8 @@ def _match(sentence: Sentence, source: Source, touched: dict[int, float]) -> Mat
         return Match(-1, 0.0, 0.0, 0.0 if total else 0.5)
     for place, value in scores.items():
         touched[place] = max(touched[place], value)
-    best = max(scores, key=lambda place: (scores[place], -place))
+    enough = NEARLY * max(scores.values())
+    best = min(place for place, score in scores.items() if score >= enough)
     near = scores[best]
     for other in (best - 1, best + 1):
         if other in scores:

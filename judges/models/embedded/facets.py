@@ -16,104 +16,115 @@ Vector = NDArray[np.float64]
 class Facet:
     """One facet of quality.
 
-    `measure` gives about 0 for ordinary texts, higher for better, and exactly 0 where the texts it
-    needs are absent. `asks` names it in an instruction, after "whether the text"; `strength` and
+    `measure` counts, higher for better; `middle` and `spread` are what it gives for ordinary system
+    outputs, so that facets weigh alike. `needs` names the text without which it is 0. `asks` names it in an instruction, after "whether the text"; `strength` and
     `weakness` name it in a comparison. `halo` is its part in any overall impression.
     """
 
     name: str
     measure: Callable[[Evidence], float]
+    middle: float
+    spread: float
     asks: str
     strength: str
     weakness: str
     halo: float = 0.0
+    needs: str = ""
 
 
 # An overall impression owes most to content where there is a source to hold it against, then to
 # clean and complete sentences; length, tone and style enter only where an instruction names them.
 FACETS: tuple[Facet, ...] = (
     Facet(
-        "coverage", content.coverage,
-        "covers the main points", "covers more of what matters", "misses main points", 0.6,
+        "coverage", content.coverage, 0.6, 0.85,
+        "covers the main points", "covers more of what matters", "misses main points", 0.6, "document",
     ),
     Facet(
-        "focus", content.focus,
-        "leaves out unimportant details", "keeps to what matters", "dwells on side issues", 0.3,
+        "focus", content.focus, -0.3, 0.45,
+        "leaves out unimportant details", "keeps to what matters", "dwells on side issues", 0.3, "document",
     ),
     Facet(
-        "support", content.support,
-        "is supported by the source", "stays with its source", "lacks support in its source", 0.6,
+        "support", content.support, 0.3, 0.75,
+        "is supported by the source", "stays with its source", "lacks support in its source", 0.6, "ground",
     ),
     Facet(
-        "truth", content.truth,
-        "contradicts no number, name or fact", "gets the facts right", "alters facts", 0.3,
+        "truth", content.truth, 0.7, 0.5,
+        "contradicts no number, name or fact", "gets the facts right", "alters facts", 0.3, "ground",
     ),
     Facet(
-        "knowledge", content.knowledge,
-        "makes use of the knowledge given", "uses what is known", "ignores what is known", 0.0,
+        "knowledge", content.knowledge, 1.5, 0.6,
+        "makes use of the knowledge given", "uses what is known", "ignores what is known", 0.0, "ground",
     ),
     Facet(
-        "closeness", content.closeness,
-        "keeps the original wording", "keeps the original wording", "strays in wording", 0.0,
+        "closeness", content.closeness, 0.5, 0.8,
+        "keeps the original wording", "keeps the original wording", "strays in wording", 0.0, "ground",
     ),
     Facet(
-        "order", flow.order,
-        "follows a logical order", "has a clear order", "jumps about", 0.4,
+        "order", flow.order, 0.2, 0.65,
+        "follows a logical order", "has a clear order", "jumps about", 0.4, "document",
     ),
     Facet(
-        "connection", flow.connection,
+        "connection", flow.connection, 0, 0.45,
         "connects its sentences", "hangs together", "hangs together badly", 0.3,
     ),
     Facet(
-        "repetition", flow.repetition,
+        "continuity", flow.continuity, 0.2, 0.65,
+        "runs on without a break", "runs on smoothly", "is stitched together", 0.3, "ground",
+    ),
+    Facet(
+        "repetition", flow.repetition, 0.7, 0.6,
         "avoids repetition", "says nothing twice", "repeats itself", 0.4,
     ),
     Facet(
-        "grammar", grammar.grammar,
+        "grammar", grammar.grammar, 0.6, 0.5,
         "is grammatical", "is better grammar", "has broken grammar", 0.4,
     ),
     Facet(
-        "form", form.form,
+        "style", grammar.style, 0.3, 0.6,
+        "is written in full, varied sentences", "is better written", "is written poorly", 0.2,
+    ),
+    Facet(
+        "form", form.form, 0.6, 0.5,
         "has clean spelling and punctuation", "is cleaner in form", "is careless in form", 0.3,
     ),
     Facet(
-        "completeness", form.completeness,
+        "completeness", form.completeness, 0.4, 0.45,
         "ends with a complete sentence", "is complete", "breaks off", 0.3,
     ),
     Facet(
-        "conciseness", manner.conciseness,
+        "conciseness", manner.conciseness, -0.2, 0.75,
         "is brief and concise", "is more concise", "is wordy", 0.0,
     ),
     Facet(
-        "detail", manner.detail,
+        "detail", manner.detail, 0.3, 0.8,
         "is thorough and long enough", "tells more", "tells too little", 0.1,
     ),
     Facet(
-        "specificity", manner.specificity,
+        "specificity", manner.specificity, 0.7, 0.45,
         "is specific and informative", "is more specific", "stays vague", 0.1,
     ),
     Facet(
-        "readability", manner.readability,
+        "readability", manner.readability, 0, 0.5,
         "is simple and easy to read", "is easier to read", "is hard to read", 0.0,
     ),
     Facet(
-        "engagement", manner.engagement,
+        "engagement", manner.engagement, 0.7, 0.4,
         "is engaging and interesting", "is more engaging", "is dull", 0.1,
     ),
     Facet(
-        "naturalness", manner.naturalness,
+        "naturalness", manner.naturalness, 0.15, 0.35,
         "sounds natural", "sounds more natural", "sounds unnatural", 0.1,
     ),
     Facet(
-        "answer", manner.answer,
-        "responds to the last turn", "answers more to the point", "misses the question", 0.5,
+        "answer", manner.answer, 0, 0.6,
+        "responds to the last turn", "answers more to the point", "misses the question", 0.5, "turns",
     ),
     Facet(
-        "courtesy", manner.courtesy,
+        "courtesy", manner.courtesy, 0.3, 0.3,
         "is polite and harmless", "is kinder in tone", "is rude", 0.05,
     ),
     Facet(
-        "structure", manner.structure,
+        "structure", manner.structure, -0.3, 0.5,
         "has a clear layout of lists and paragraphs", "is laid out better", "has no layout", 0.0,
     ),
 )  # fmt: skip
@@ -124,5 +135,12 @@ HALO: Vector = np.array([facet.halo for facet in FACETS])
 
 def measure(seen: Evidence) -> Vector:
     """All facets of one judged text."""
-    values = np.array([facet.measure(seen) for facet in FACETS])
-    return np.clip(values, -3.0, 3.0)
+    values = [
+        (facet.measure(seen) - facet.middle) / facet.spread if _has(seen, facet.needs) else 0.0
+        for facet in FACETS
+    ]
+    return np.clip(np.array(values), -3.0, 3.0)
+
+
+def _has(seen: Evidence, needs: str) -> bool:
+    return not needs or getattr(seen, needs) is not None

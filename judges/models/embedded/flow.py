@@ -32,6 +32,31 @@ def order(seen: Evidence) -> float:
     )
 
 
+def continuity(seen: Evidence) -> float:
+    """How predictable the text is, word by word, for one who has its source at hand.
+
+    A pointer-model in small: going on as the source does is cheap, a jump within it dear, a word it
+    lacks dearer. Edited text taken over in long pieces keeps its connections; one stitched from
+    scraps of it has lost them.
+    """
+    source = seen.ground
+    if source is None or not source.triples or not seen.text.n_words:
+        return 0.0
+    cost = 0.0
+    for sentence in seen.text.sentences:
+        words = ("", "", *sentence.words)
+        for before, last, word in zip(words, words[1:], words[2:], strict=False):
+            if (before, last, word) in source.triples:
+                cost += 0.1
+            elif (last, word) in source.pairs:
+                cost += 0.6
+            elif word in source.words:
+                cost += 1.2 if word in FUNCTION else 2.0
+            else:
+                cost += 1.6 if word in FUNCTION else 3.5
+    return scaled(cost / seen.text.n_words, 0.9, -0.5)
+
+
 def connection(seen: Evidence) -> float:
     """Whether each sentence takes up the one before, and the first stands alone."""
     sentences = seen.text.sentences[:COMPARED]
@@ -44,10 +69,23 @@ def connection(seen: Evidence) -> float:
     words = [_opening(sentence) for sentence in sentences]
     relisted = sum(a == b for a, b in combinations(words, 2)) / len(sentences)
     choppy = sum(len(s.words) < 7 for s in sentences) / len(sentences)
-    value = 0.6 * scaled(math.fsum(links) / len(links), 0.5, 0.3)
+    value = 0.5 * scaled(math.fsum(links) / len(links), 0.5, 0.3)
     if seen.document is not None and seen.matches:
-        value = 0.5 * value + 0.6 * scaled(_neighbours(seen), 0.45, 0.35)
-    return value - 1.0 * dangling - 0.5 * min(2.0, relisted) - 0.6 * choppy
+        value = 0.6 * value + 0.35 * scaled(_neighbours(seen), 0.45, 0.35)
+        dangling += _orphans(seen) / len(sentences)
+    return value - 1.0 * dangling - 0.5 * min(2.0, relisted) - 0.6 * choppy + 0.2
+
+
+def _orphans(seen: Evidence) -> float:
+    """Sentences that point back, taken from a place whose sentence before was left out."""
+    orphans = 0.0
+    for place in range(1, min(len(seen.matches), COMPARED)):
+        if not any(word in POINTING for word in seen.text.sentences[place].words[:2]):
+            continue
+        here, before = seen.matches[place], seen.matches[place - 1]
+        far = here.place - before.place
+        orphans += here.share > 0.5 and here.place > 0 and not 0 <= far <= 2
+    return orphans
 
 
 def _neighbours(seen: Evidence) -> float:

@@ -8,7 +8,7 @@ from judges.models.embedded.text import Sentence, Text
 from judges.models.embedded.words import ARTICLES, CONJUNCTIONS, STRICT
 
 _UNKNOWN = re.compile(r"\A(?:unk|unknown_token)\Z", re.IGNORECASE)
-_STRAY = frozenset("�<>|\\^~#*_{}@")
+_STRAY = frozenset("�<>|\\^~*_{}@")
 _PAIRED = (("(", ")"), ("[", "]"), ("“", "”"))
 _CLOSING = frozenset(",;:.!?")
 

@@ -1,5 +1,6 @@
 """Grammar, by word classes: which small words may stand beside which, and what a sentence needs."""
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -48,6 +49,24 @@ def grammar(seen: Evidence) -> float:
     return 0.7 * scaled(mean, 0.35, -0.4) + 0.3 * scaled(min(2.5, worst), 0.6, -0.7)
 
 
+def style(seen: Evidence) -> float:
+    """Full sentences and a choice of words, as marks of a practised writer (essay scoring)."""
+    text = seen.text
+    if not text.sentences:
+        return -3.0
+    words = [word for s in text.sentences for word in s.words][:3000]
+    length = math.log(len(words) / len(text.sentences) + 1)
+    letters = sum(map(len, words)) / len(words)
+    # Types per root of tokens hardly depend on length.
+    stems = text.stems[:3000]
+    variety = len(set(stems)) / math.sqrt(max(1, len(stems)))
+    return (
+        0.5 * scaled(length, 2.85, 0.35)
+        + 0.2 * scaled(letters, 4.5, 0.5)
+        + 0.3 * scaled(variety, 4.5, 1.0)
+    )
+
+
 def is_english(text: Text) -> bool:
     """Whether small words are as common as in English prose."""
     words = [word for sentence in text.sentences[:60] for word in sentence.words]
@@ -60,7 +79,7 @@ def faults_of(sentence: Sentence) -> float:
     faults = sum(_clash(one, other) for one, other in pairwise(words))
     faults += _verbless(words) + _ends_open(sentence) + _starts_headless(sentence)
     faults += sum(_third_person(words, place) for place in range(len(words) - 1))
-    faults += _sparse(words)
+    faults += _sparse(words) + _echoes(sentence)
     return faults + 0.5 * max(0, len(words) - 50) / 25
 
 
@@ -94,6 +113,8 @@ def _disagreement(one: str, other: str) -> float:
 def _wrong_article(one: str, other: str) -> float:
     if one not in {"a", "an"} or not other[0].isalpha() or len(other) < 3:
         return 0.0
+    if other.isascii() and not set(other[:4]) & set("aeiouy"):
+        return 0.0  # spoken letter by letter
     vowel = other[0] in "aeiou"
     vowel = (vowel and not other.startswith(_A_SOUNDS)) or other.startswith(_AN_SOUNDS)
     return 0.5 * (vowel != (one == "an"))
@@ -144,6 +165,11 @@ def _sparse(words: Sequence[str]) -> float:
         return 0.0
     small = sum(word in FUNCTION for word in words) / len(words)
     articles = any(word in ARTICLES or word in POSSESSIVES for word in words)
-    return 3 * max(0.0, 0.3 - small) + 0.35 * (not articles and len(words) > 11)
+    return 3 * max(0.0, 0.28 - small) + 0.35 * (not articles and len(words) > 13 and small < 0.4)
 
 
+def _echoes(sentence: Sentence) -> float:
+    """A telling word that comes back within a few words, as no writer lets it."""
+    stems = sentence.stems
+    near = sum(stem in stems[max(0, i - 3) : i] for i, stem in enumerate(stems) if len(stem) > 3)
+    return 0.3 * min(3, near)

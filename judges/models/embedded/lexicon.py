@@ -8,13 +8,14 @@ import re
 
 # One line an entry: beginnings of words, then facet=share.
 _ENTRIES = """
-coher incoher | order=.35 connection=.3 repetition=.15 support=.1 grammar=.1
+coher incoher | order=.3 connection=.3 repetition=.25 continuity=.15
 organi disorgani structur | order=.6 connection=.3 structure=.1
 ordered order orderly sequen chronolog | order=1
 logic illogic | order=.7 connection=.3
 jumps jumpy jump | order=.6 connection=.4
-connect unconnect disconnect cohes link transition flow | connection=.8 order=.2
-together whole unified heap discourse | connection=.6 order=.4
+connect unconnect disconnect cohes link transition | connection=.7 continuity=.3
+flow smooth continu stitch seamless | continuity=1
+together whole unified heap discourse | connection=.4 order=.3 continuity=.3
 well-built well-structured well-organi leads | order=.5 connection=.5
 loose dangling | connection=1
 repeat repetit redundan duplica twice restat | repetition=1
@@ -37,11 +38,12 @@ wordy verbose long-winded lengthy rambl | conciseness=1
 thorough long longer elaborat developed depth extensive exhaustive length | detail=1
 detail detailed details rich | detail=.5 specificity=.5
 specific concrete vague generic exact | specificity=1
-fluen disfluen | grammar=.5 form=.3 completeness=.2
+fluen disfluen | grammar=.4 style=.25 form=.2 completeness=.15
+style styl written writing prose eloquen vocabular varied | style=1
 gramma ungramma syntax tense agreement preposition phras wording | grammar=1
 english language | grammar=.6 form=.4
 mistake error typo slip | grammar=.5 form=.5
-spell punctuat capital capitals casing format formatting typograph stray characters spacing clean | form=1
+spell punctuat punctuation capital capitals casing format formatting typograph stray characters spacing clean | form=1
 fragment incomplete broken cut truncat unfinished complet ending ends | completeness=.7 grammar=.3
 garbled unintelligib | grammar=.6 form=.4
 readab read easy hard simple simpl plain accessib clear clarity understand understandab comprehensib follow | readability=.3 grammar=.4 connection=.3
@@ -69,15 +71,18 @@ nothing superfluous | focus=1
 what (?:really )?matters | coverage=.6 focus=.4
 miss(?:es|ing)? the point | coverage=.7 focus=.3
 (?:easy|easier|hard|harder) to (?:read|follow|understand) | readability=.4 grammar=.4 form=.2
-(?:choice of words|word choice|sentence structure) | grammar=1
+(?:choice of words|word choice|sentence structure) | grammar=.4 style=.6
+full,? (?:and )?varied sentences? | style=1
 (?:stray|odd|strange) (?:characters?|symbols?|tokens?) | form=1
-hold(?:s)? together | connection=.7 order=.3
-sentence (?:by|to|after) sentence | connection=1
+hold(?:s)? together | connection=.4 order=.3 continuity=.3
+from sentence to sentence | connection=.6 continuity=.4
+sentence by sentence | grammar=1
+without a break | continuity=1
 last turn | answer=1
 own words | closeness=-1
 original wording | closeness=1
 long enough | detail=1
-well[- ](?:written|formed) | grammar=.6 form=.4
+well[- ](?:written|formed) | grammar=.4 style=.4 form=.2
 as a whole | coverage=.3 grammar=.2 connection=.2 support=.3
 (?:knowledge|facts?) given | knowledge=1
 (?:the |a )?(?:given|provided) (?:facts?|knowledge) | knowledge=1
