@@ -1,0 +1,202 @@
+"""Whole runs on the starter set: the folder, resuming, and what test labels may touch."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai_server import OpenAIServer
+
+import data
+from data.types import LabelledSet
+from judges.judge import Judge
+from judges.loading import load
+from optimize.command import command
+
+FEW = ["--dimension", "relevance", "--max-calls", "1500"]
+FILES = {
+    "config.json",
+    "splits.json",
+    "replies.jsonl",
+    "proposals.jsonl",
+    "trials.jsonl",
+    "judge.json",
+    "summary.json",
+    "report.html",
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def keys(folder: Path) -> list[str]:
+    lines = (folder / "replies.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["key"] for line in lines]
+
+
+def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(FEW) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[-1] == "runs/relevance-001"
+    assert max(map(len, out.splitlines())) <= 80
+    for word in ("dev", "test", "unseen systems", "gain on test", "shipped:", "judge calls"):
+        assert word in out
+    assert "round 1" in err
+    folder = here / "runs" / "relevance-001"
+    assert {path.name for path in folder.iterdir()} == FILES
+    summary = read(folder / "summary.json")
+    assert set(summary) == {
+        *("dimension", "lm", "optimizer", "seed", "level", "data", "seed_judge", "tuned_judge"),
+        *("gain", "shipped", "why", "lm_calls", "proposer_calls", "tokens", "cost_usd", "seconds"),
+    }
+    cell = {"coefficient", "level", "value", "low", "high", "n_outputs", "n_documents"}
+    for judge in ("seed_judge", "tuned_judge"):
+        for split in ("dev", "test", "test_unseen_systems"):
+            assert set(summary[judge][split]) == {*cell, "n_undefined", "n_failed"}
+    assert summary["lm_calls"] <= 1500
+    assert summary["cost_usd"] == 0
+    splits = read(folder / "splits.json")
+    parts = [set(splits[name]) for name in ("train", "dev", "test", "test_unseen_systems")]
+    assert sum(map(len, parts)) == len(set().union(*parts))
+
+    # The frozen judge stands by itself, with where it comes from.
+    judge = load(folder)
+    assert isinstance(judge, Judge)
+    assert judge.provenance is not None
+    assert judge.provenance["shipped"] == summary["shipped"]
+    # Again, and the folder is a fresh one; the first is not written over.
+    before = (folder / "summary.json").read_bytes()
+    assert command([*FEW, "--json", "--seed", "1"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == read(here / "runs" / "relevance-002" / "summary.json")
+    assert (folder / "summary.json").read_bytes() == before
+    assert command([*FEW, "--out", str(folder)]) == 1
+    assert "--resume" in capsys.readouterr().err
+
+
+def test_a_run_killed_anywhere_resumes_to_the_same_trials_judge_and_replies(here: Path) -> None:
+    assert command([*FEW, "--out", "whole"]) == 0
+    whole = here / "whole"
+    lines = (whole / "replies.jsonl").read_bytes().splitlines(keepends=True)
+    for share in (0.1, 0.6, 0.98):
+        cut = here / f"cut-{share}"
+        cut.mkdir()
+        for name in ("config.json", "splits.json"):
+            (cut / name).write_bytes((whole / name).read_bytes())
+        number = int(len(lines) * share)
+        # A kill may tear the last line.
+        torn = b"".join(lines[:number]) + lines[number][:50]
+        (cut / "replies.jsonl").write_bytes(torn)
+        assert command(["--resume", "--out", str(cut)]) == 0
+        assert (cut / "trials.jsonl").read_bytes() == (whole / "trials.jsonl").read_bytes()
+        assert (cut / "judge.json").read_bytes() == (whole / "judge.json").read_bytes()
+        assert sorted(keys(cut)) == sorted(keys(whole))
+        assert len(set(keys(cut))) == len(keys(cut))
+        same = read(whole / "summary.json") | {"seconds": 0}
+        assert read(cut / "summary.json") | {"seconds": 0} == same
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+def test_ctrl_c_ends_with_130_and_says_how_to_go_on(here: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "optimize", "--dimension", "relevance", "--out", "run"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    replies = here / "run" / "replies.jsonl"
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not (replies.exists() and replies.stat().st_size > 20_000):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert "--resume --out run" in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert command(["--resume", "--out", "run"]) == 0
+
+
+def test_scrambled_test_labels_change_neither_trials_nor_choice(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command([*FEW, "--out", "true"]) == 0
+    splits = read(here / "true" / "splits.json")
+    tested = {*splits["test"], *splits["test_unseen_systems"]}
+    labelled = data.starter()
+    ratings = [one.ratings for one in labelled.outputs if one.id in tested]
+    turned = iter(ratings[7:] + ratings[:7])
+    scrambled = tuple(
+        replace(one, ratings=next(turned)) if one.id in tested else one for one in labelled.outputs
+    )
+
+    def starter() -> LabelledSet:
+        return replace(labelled, outputs=scrambled)
+
+    monkeypatch.setattr(data, "starter", starter)
+    assert command([*FEW, "--out", "scrambled"]) == 0
+    true, other = here / "true", here / "scrambled"
+    assert (true / "trials.jsonl").read_bytes() == (other / "trials.jsonl").read_bytes()
+    one, two = read(true / "summary.json"), read(other / "summary.json")
+    assert (one["shipped"], one["why"]) == (two["shipped"], two["why"])
+    assert one["seed_judge"]["test"] != two["seed_judge"]["test"]
+    assert load(true).prompt == load(other).prompt
+
+
+def test_pairs_are_tuned_at_dataset_level_with_accuracy_beside(here: Path) -> None:
+    assert command(["--pairwise", "tldr_concise", "--max-calls", "1500", "--out", "pairs"]) == 0
+    summary = read(here / "pairs" / "summary.json")
+    assert summary["level"] == "dataset"
+    assert set(summary["accuracy"]) == {"seed_judge", "tuned_judge"}
+    assert summary["seed_judge"]["test_unseen_systems"] is None
+
+
+@pytest.mark.parametrize("level", ["dataset", "system"])
+def test_the_level_can_be_told(here: Path, level: str) -> None:
+    assert command([*FEW, "--max-calls", "800", "--level", level, "--out", "run"]) == 0
+    assert read(here / "run" / "summary.json")["seed_judge"]["test"]["level"] == level
+
+
+def test_an_endpoint_is_asked_and_no_key_is_written_down(
+    here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai_server.key = "sk-local-test-key-0123456789"
+    arguments = ["--lm", "openai/judge-1", "--max-calls", "500", "--out", "run"]
+    assert command(["--dimension", "relevance", *arguments]) == 0
+    out, err = capsys.readouterr()
+    assert "sk-local" not in out + err
+    for path in (here / "run").iterdir():
+        assert "sk-local" not in path.read_text(encoding="utf-8"), path
+    assert len(openai_server.log) <= 500
+    assert max(openai_server.n_answered.values()) == 1
+    summary = read(here / "run" / "summary.json")
+    assert summary["lm_calls"] + summary["proposer_calls"] <= 500
+    assert summary["cost_usd"] is None
+
+
+def test_a_wrong_key_is_one_line_and_leaves_nothing(
+    here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai_server.key = "sk-another-key-that-is-right-00"
+    assert command(["--dimension", "relevance", "--lm", "openai/judge-1", "--out", "run"]) == 1
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    assert "sk-local" not in err
+    assert not (here / "run").exists()
