@@ -21,6 +21,7 @@ from judges.models.protocol import (
     ThrottledError,
     UnreachableError,
 )
+from judges.patience import Patience
 from judges.tally import Tally
 
 SEEDS_APART = 10_007  # between the samples of one ask, far more than it has fresh asks
@@ -52,7 +53,7 @@ class Asker:
         self.journal = journal
         self.ledger = ledger
         self._limiter = limiter
-        self._timeout = timeout
+        self._patience = Patience(timeout)
         self._attempts = attempts
         self._fresh_asks = fresh_asks
         self._rng = rng
@@ -170,7 +171,7 @@ class Asker:
         """Send until answered, refused or out of attempts."""
         faults = throttles = 0
         while True:
-            error = await self._attempt(limiter, messages, sampling)
+            error = await self._attempt(limiter, messages, sampling, faults)
             if isinstance(error, Completion):
                 return error
             if isinstance(error, ThrottledError):
@@ -186,7 +187,7 @@ class Asker:
             await asyncio.sleep(self._wait(faults + throttles, error.retry_after))
 
     async def _attempt(
-        self, limiter: Limiter, messages: Sequence[Message], sampling: Sampling
+        self, limiter: Limiter, messages: Sequence[Message], sampling: Sampling, tries: int
     ) -> Completion | PassingError:
         """Send once, within the limits on requests in flight and on money."""
         async with limiter as cuts:
@@ -195,16 +196,19 @@ class Asker:
                 await asyncio.sleep(LOOK_AGAIN)
                 ticket = self.ledger.reserve(messages, sampling)
             billed = True
+            wait = self._patience.begin(tries)
             try:
-                async with asyncio.timeout(self._timeout):
+                async with wait:
                     completion = await self.model.complete(messages, sampling)
+                self._patience.answered(wait)
                 self.ledger.settle(ticket, completion)
                 ticket = None
                 limiter.answered()
                 self._reached = True
                 return completion
             except TimeoutError:
-                return PassingError(f"no answer within {self._timeout:g} s", billed=True)
+                seconds = self._patience.waited(wait)
+                return PassingError(f"no answer within {seconds:.1f} s", billed=True)
             except PassingError as error:
                 billed = error.billed
                 self._reached = self._reached or not isinstance(error, UnreachableError)
@@ -215,6 +219,7 @@ class Asker:
                 billed = False
                 raise
             finally:
+                self._patience.end(wait)
                 if ticket is not None:
                     self.ledger.forfeit(ticket, billed=billed)
 

@@ -18,6 +18,10 @@ from judges.ledger import BudgetSpentError
 
 T = TypeVar("T")
 STOPPING = 5.0
+# Seconds to let more answers come before the other thread is woken: threads that take turns for
+# every single answer cost more than the answers.
+TOGETHER = 0.002
+WINDOW = 4096
 
 
 class Background:
@@ -62,20 +66,28 @@ class Slot:
     __slots__ = ("ask", "outcome")
 
     def __init__(self, ask: Ask) -> None:
-        self.ask = ask
+        self.ask: Ask | None = ask  # None once answered: answers may wait long, and asks are large
         self.outcome: Answer | BaseException | None = None
 
 
 class Flow:
     """A window of asks under way; slots complete in any order and leave in the order they came.
 
-    One thread offers, waits and takes; the loop's thread answers.
+    One thread offers, waits and takes; the loop's thread answers. At most `ahead` asks are under
+    way, and at most WINDOW slots wait for the first, which may hang.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, answer: Callable[[Ask], Coroutine[Any, Any, Answer]]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        answer: Callable[[Ask], Coroutine[Any, Any, Answer]],
+        ahead: int,
     ) -> None:
         self._loop = loop
+        self._ahead = ahead
+        self._offers = 0
+        self._outcomes = 0
+        self._wake_at = 0
         self._answer = answer
         self._window: deque[Slot] = deque()
         self._offered: deque[Slot] = deque()
@@ -88,7 +100,11 @@ class Flow:
     def __len__(self) -> int:
         return len(self._window)
 
+    def room(self) -> bool:
+        return self._offers - self._outcomes < self._ahead and len(self._window) < WINDOW
+
     def offer(self, ask: Ask) -> None:
+        self._offers += 1
         slot = Slot(ask)
         self._window.append(slot)
         self._offered.append(slot)
@@ -114,11 +130,16 @@ class Flow:
         assert outcome is not None
         raise outcome
 
-    def when_ready(self, wake: Callable[[], object]) -> None:
-        """Call `wake`, from either thread, as soon as the first slot is ready."""
+    def when_ready(self, wake: Callable[[], object], *, refill: bool) -> None:
+        """Call `wake`, from either thread, as soon as the first slot is ready.
+
+        If `refill`, also when half of the asks under way are done and there is room for more.
+        """
         self._wake = wake
         self._awaited = self._window[0]
-        if self.ready():
+        refill = refill and len(self._window) < WINDOW
+        self._wake_at = self._offers - self._ahead // 2 if refill else -1
+        if self.ready() or 0 <= self._wake_at <= self._outcomes:
             wake()
 
     def _start(self) -> None:
@@ -129,17 +150,21 @@ class Flow:
             task.add_done_callback(self._tasks.discard)
 
     async def _run(self, slot: Slot) -> None:
+        assert slot.ask is not None
         try:
             slot.outcome = await self._answer(slot.ask)
         except BaseException as error:  # noqa: BLE001 - raised again by `take`
             slot.outcome = error
             if not isinstance(error, BudgetSpentError | asyncio.CancelledError):
                 self._fatal = error
-        if slot is self._awaited or self._fatal is not None:
-            self._wake()
+        slot.ask = None
+        self._outcomes += 1
+        if slot is self._awaited or self._fatal is not None or self._outcomes == self._wake_at:
+            self._loop.call_later(TOGETHER, lambda: self._wake())
 
     def stop(self, idle: Callable[[], bool], patience: float) -> Future[None]:
         """Wait up to `patience` seconds until `idle`, then cancel whatever is left."""
+        self._wake = lambda: None
         if self._loop.is_running():
             return asyncio.run_coroutine_threadsafe(self._stop(idle, patience), self._loop)
         stopped: Future[None] = Future()  # the loop's own end cancelled all

@@ -23,7 +23,7 @@ from judges.models.protocol import Model
 __all__ = ["Answer", "Ask", "Runner"]
 
 T = TypeVar("T")
-AHEAD = 8  # asks under way for each request in flight, so that a slow one holds up few
+AHEAD = 3  # asks under way for each request in flight: some of them wait to be asked again
 
 
 class Runner:
@@ -96,12 +96,13 @@ class Runner:
         awake = threading.Event()
         coming = iter(asks)
         try:
-            while self._fill(flow, coming) or flow:
-                if not flow.ready():
-                    awake.clear()
-                    flow.when_ready(awake.set)
-                    awake.wait()
-                yield flow.take()
+            while (more := self._fill(flow, coming)) or flow:
+                if flow.ready():
+                    yield flow.take()
+                    continue
+                awake.clear()
+                flow.when_ready(awake.set, refill=more)
+                awake.wait()
         except BudgetSpentError:
             patience = self._timeout  # what is in flight is paid for: let it arrive
             raise
@@ -120,12 +121,13 @@ class Runner:
         loop, awake = asyncio.get_running_loop(), asyncio.Event()
         coming = iter(asks)
         try:
-            while self._fill(flow, coming) or flow:
-                if not flow.ready():
-                    awake.clear()
-                    flow.when_ready(lambda: loop.call_soon_threadsafe(awake.set))
-                    await awake.wait()
-                yield flow.take()
+            while (more := self._fill(flow, coming)) or flow:
+                if flow.ready():
+                    yield flow.take()
+                    continue
+                awake.clear()
+                flow.when_ready(lambda: loop.call_soon_threadsafe(awake.set), refill=more)
+                await awake.wait()
         except BudgetSpentError:
             patience = self._timeout
             raise
@@ -153,7 +155,7 @@ class Runner:
 
     def _fill(self, flow: Flow, coming: Iterator[Ask]) -> bool:
         """Read ahead until the window is full or an answer is ready; False when none is left."""
-        while len(flow) < AHEAD * self.concurrency:
+        while flow.room():
             ask = next(coming, None)
             if ask is None:
                 return False
@@ -163,7 +165,7 @@ class Runner:
         return True
 
     def _flow(self) -> Flow:
-        return Flow(self._loop().loop, self._asker.answer)
+        return Flow(self._loop().loop, self._asker.answer, AHEAD * self.concurrency)
 
     def _loop(self) -> Background:
         with self._starting:

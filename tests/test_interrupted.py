@@ -34,7 +34,7 @@ def accept(reply):
 
 def asks(rows):
     for i in range(rows):
-        system = "You write:\\\\n- rating (1, 2, 3, 4 or 5): how good\\\\nYour task:\\\\nRate it."
+        system = "You write:\\n- rating (1, 2, 3, 4 or 5): how good\\nYour task:\\nRate it."
         messages = [{"role": "system", "content": system}, {"role": "user", "content": f"Row {i}"}]
         yield Ask(messages, Sampling(), accept)
 

@@ -134,8 +134,36 @@ def test_asks_are_read_only_so_far_ahead() -> None:
         answers = runner.run(counted())
         for taken in range(1, 200):
             next(answers)
-            assert read <= taken + 8 * 4
+            assert read <= taken + 3 * 4
         answers.close()  # type: ignore[attr-defined]
+
+
+def test_a_request_that_hangs_holds_up_no_other() -> None:
+    class Hanging(Model):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+            if messages[-1]["content"] == "0":
+                while self.calls < 1999:
+                    await asyncio.sleep(0.01)
+            return await super().complete(messages, sampling)
+
+    with Runner(Hanging(echo), concurrency=4) as runner:
+        assert parsed(list(runner.run(asks(2000)))) == list(range(2000))
+
+
+def test_far_longer_than_answers_have_taken_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hanging(Model):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+            answer = await super().complete(messages, sampling)
+            if self.seen["7"] == 1 and messages[-1]["content"] == "7":
+                await asyncio.sleep(60)
+            return answer
+
+    # A request under way before there was anything to compare it with is given up as well.
+    monkeypatch.setattr("judges.patience.LEAST", 0.2)
+    with Runner(Hanging(echo)) as runner:
+        start = time.monotonic()
+        assert parsed(list(runner.run(asks(100)))) == list(range(100))
+    assert time.monotonic() - start < 5
 
 
 @pytest.mark.parametrize("endpoint", ["test", "embedded"])
