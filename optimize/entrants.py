@@ -26,7 +26,7 @@ class Plan:
     """How wide and how long to search."""
 
     seed: int = 0
-    rounds: int = 5
+    rounds: int = 8
     proposals: int = 4
     demo_sets: int = 6
     demo_sizes: tuple[int, ...] = (4, 8, 16)
@@ -34,7 +34,7 @@ class Plan:
     longest_demos: int = 40_000
     finalists: int = 3
     # Rounds without a new leader before the search ends.
-    patience: int = 2
+    patience: int = 3
 
 
 @dataclass(slots=True, kw_only=True)

@@ -74,7 +74,9 @@ class StockSearch:
         self.bench.budget = Budget(budget.left - reserve)
         learn, value = examples(self.lessons, self.level), examples(self.race, self.level)
         search = {"gepa": self._gepa, "miprov2": self._mipro, "bootstrap": self._bootstrap}
-        with _quietly():
+        found: Scored = []
+        # Where the calls do not even reach for the seed's lessons, there is nothing to choose from.
+        with _quietly(), contextlib.suppress(OutOfCallsError):
             found = in_order(search[self.optimizer](learn, value)) if learn and value else []
         budget.spent += self.bench.budget.spent
         self.bench.budget = budget

@@ -1,0 +1,145 @@
+"""DSPy's own optimizers and our teleprompter: exact objective, one budget, one gate."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import dspy
+import numpy as np
+import pytest
+from test_search import SEED, judge, propose, world
+
+from judges.catalog import find
+from judges.dimension import Dimension
+from judges.prompt import Prompt
+from judges.rating import RatingJudge
+from optimize.bench import Bench, Budget, Scored
+from optimize.entrants import Plan
+from optimize.items import Item, Items
+from optimize.objective import objective
+from optimize.optimizers import search as search_with
+from optimize.rank import RankOptimizer, read_examples
+from optimize.search import Found, Record
+from optimize.settings import Optimizer
+from optimize.stock_program import BLOCK, examples, metric
+
+STOCK: tuple[Optimizer, ...] = ("gepa", "miprov2", "bootstrap")
+
+
+def tuned(
+    optimizer: Optimizer,
+    calls: int,
+    judging: Callable[[Prompt, Sequence[Item]], list[Scored]] = judge,
+) -> tuple[Found, list[Record], Bench]:
+    records: list[Record] = []
+    bench = Bench(seed=SEED, judge=judging, calls_per_item=1, budget=Budget(calls))
+    found = search_with(
+        optimizer,
+        bench=bench,
+        propose=propose,
+        train=world(16),
+        dev=world(12, first=100),
+        level="summary",
+        plan=Plan(seed=1, demo_sizes=(4, 8)),
+        record=records.append,
+    )
+    return found, records, bench
+
+
+@pytest.mark.parametrize("optimizer", STOCK)
+def test_a_stock_optimizer_keeps_the_budget_and_makes_the_same_trials_again(
+    optimizer: Optimizer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def watching(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
+        asked.extend((repr(prompt), item.id) for item in items)
+        return judge(prompt, items)
+
+    found, records, bench = tuned(optimizer, 2000, watching)
+    assert bench.budget.spent == found.calls <= 2000
+    assert len(asked) <= 2000
+    assert len(asked) == len(set(asked))
+    assert {record["stage"] for record in records} >= {"stock"}
+    again, once_more, _ = tuned(optimizer, 2000)
+    assert once_more == records
+    assert again == found
+    # DSPy prints and draws bars; a command's stdout holds the result alone.
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("optimizer", STOCK)
+@pytest.mark.parametrize("calls", [40, 300])
+def test_a_small_budget_ends_the_search_and_keeps_the_seed_or_a_better_judge(
+    optimizer: Optimizer, calls: int
+) -> None:
+    found, _, bench = tuned(optimizer, calls)
+    assert bench.budget.spent <= calls
+    assert found.choice.why
+
+
+def test_a_stock_optimizer_improves_the_judge() -> None:
+    found, _, _ = tuned("miprov2", 6000)
+    assert found.choice.ship, found.choice.why
+
+
+def test_the_mean_over_examples_is_summary_level_rho() -> None:
+    items = world(9)
+    scores = np.random.default_rng(0).normal(size=len(items))
+    score = {item.id: value for item, value in zip(items.items, scores, strict=True)}
+    values = []
+    for example in examples(items, "summary"):
+        part: Items = example["items"]
+        told = np.array([score[item.id] for item in part.items])
+        values.append(metric(example, dspy.Prediction(scores=told)))
+    assert np.mean(values) == pytest.approx(objective(scores, items, "summary"))
+
+
+def test_documents_with_one_output_each_are_taken_in_blocks() -> None:
+    made = examples(world(3 * BLOCK, systems=1), "dataset")
+    assert [len(example["items"]) for example in made] == [BLOCK] * 3
+
+
+def starter(name: str, documents: slice) -> list[dspy.Example]:
+    import data
+
+    labelled = data.starter().outputs
+    wanted = set(sorted({one.document_id for one in labelled})[documents])
+    return [
+        dspy.Example(
+            **one.texts,
+            id=one.id,
+            document_id=one.document_id,
+            system=one.system,
+            human=one.rating(name),
+        )
+        for one in labelled
+        if one.document_id in wanted
+    ]
+
+
+def test_the_teleprompter_compiles_a_dspy_judge(tmp_path: Path) -> None:
+    subject = find("coherence")
+    assert isinstance(subject, Dimension)
+    student = RatingJudge(subject)
+    optimizer = RankOptimizer(lm="embedded", max_calls=600, folder=tmp_path)
+    trainset, valset = starter("coherence", slice(0, 8)), starter("coherence", slice(8, 16))
+    compiled = optimizer.compile(student, trainset=trainset, valset=valset)
+    assert isinstance(compiled, RatingJudge)
+    assert compiled is not student
+    assert compiled.found.choice.why
+    assert compiled.trials
+    kept = compiled.judge.signature.instructions == student.judge.signature.instructions
+    assert compiled.found.choice.ship or (kept and not compiled.judge.demos)
+    # All of it again, from the folder's replies.
+    size = (tmp_path / "replies.jsonl").stat().st_size
+    again = optimizer.compile(student, trainset=trainset, valset=valset)
+    assert again.trials == compiled.trials
+    assert (tmp_path / "replies.jsonl").stat().st_size == size
+
+
+def test_an_example_without_a_label_is_named() -> None:
+    from judges.judge import Judge
+
+    example = dspy.Example(document="a", summary="b")
+    with pytest.raises(ValueError, match="val example 0 has no 'human'"):
+        read_examples([example], Judge.of(find("coherence")), "val")
