@@ -5,7 +5,7 @@
 """
 
 import inspect
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -122,6 +122,14 @@ class Judge:
         from judges.judging_rows import judge_rows
 
         return judge_rows(self, rows, runner, order=order, seed=seed)
+
+    def judge_all(
+        self, rows: Iterable[Mapping[str, object]], **options: Unpack[Options]
+    ) -> Iterator[Said]:
+        """Judge a stream of rows with options as for `score`, rationales and all."""
+        from judges.tables import judge_all
+
+        return judge_all(self, rows, **options)
 
     def score(self, frame: "pd.DataFrame", **options: Unpack[Options]) -> "pd.Series[float]":
         """Score every row of a DataFrame; the Series has the frame's index, failures are NaN.

@@ -35,6 +35,9 @@ def judge_all(
     from judges.ledger import BudgetSpentError
 
     given: Mapping[str, Any] = options
+    if mapping := given.get("mapping"):
+        columns = {name: mapping.get(name, name) for name in judge.texts}
+        rows = ({name: row.get(column) for name, column in columns.items()} for row in rows)
     opening = {name: given[name] for name in _OPENING if name in given}
     asking = {name: given[name] for name in _ASKING if name in given}
     left, taken, said_of, why = iter(rows), 0, 0, ""

@@ -192,6 +192,14 @@ def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(scripted: Scrip
     assert (said.preferred, said.comparison) == ("B", "Good it is.")
 
 
+def test_a_stream_of_rows_gives_whole_judgements(scripted: Scripted) -> None:
+    judge = Judge.of(RELEVANCE, rationale=True)
+    rows = ({"document": f"d{i}", "text": f"s{i}"} for i in range(3))
+    said = list(judge.judge_all(rows, mapping={"summary": "text"}, concurrency=2))
+    assert [type(one) for one in said] == [Judgement] * 3
+    assert all(1 <= one.score <= 5 for one in said if isinstance(one, Judgement))
+
+
 def test_random_order_asks_once_a_pair(scripted: Scripted) -> None:
     pairs = pd.DataFrame({"post": list("abcdefgh"), "summary_a": "good", "summary_b": "bad"})
     scores = judges.load("tldr_concise").score(pairs, order="random", seed=3)
