@@ -73,7 +73,7 @@ FACETS: tuple[Facet, ...] = (
     ),
     Facet(
         "repetition", flow.repetition, 0.7, 0.6,
-        "avoids repetition", "says nothing twice", "repeats itself", 0.4,
+        "avoids repetition", "says nothing twice", "repeats itself", 0.8,
     ),
     Facet(
         "grammar", grammar.grammar, 0.6, 0.5,
@@ -81,7 +81,7 @@ FACETS: tuple[Facet, ...] = (
     ),
     Facet(
         "style", grammar.style, 0.3, 0.6,
-        "is written in full, varied sentences", "is better written", "is written poorly", 0.2,
+        "is written in full, varied sentences", "is better written", "is written poorly", 0.4,
     ),
     Facet(
         "form", form.form, 0.6, 0.5,

@@ -22,6 +22,7 @@ from judges.models.embedded.words import (
     PREPOSITIONS,
     STRICT,
     SUBJECTS,
+    SUBORDINATORS,
     VERBS,
 )
 
@@ -34,6 +35,11 @@ _AN_SOUNDS = ("hour", "honest", "honor", "honour", "heir")
 _A_SOUNDS = ("uni", "use", "usu", "eu", "one", "once", "ufo", "uk", "u.", "ut")
 _NOT_AFTER_DETERMINER = (
     FINITE | MODALS | SUBJECTS | OBJECTS | CONJUNCTIONS | ARTICLES | {"to", "of", "at", "from"}
+)
+_OPENERS = frozenset("that who which when while because if whether although though where".split())
+_SAYING = frozenset(
+    "said says say told tells tell thinks think thought believes believe hopes claims claimed knew"
+    " revealed heard reports reported added explained insists insisted know means feels felt".split()
 )
 _OPEN = ARTICLES | STRICT | CONJUNCTIONS | {"my", "your", "our", "their", "its", "every", "than"}
 
@@ -79,7 +85,7 @@ def faults_of(sentence: Sentence) -> float:
     faults = sum(_clash(one, other) for one, other in pairwise(words))
     faults += _verbless(words) + _ends_open(sentence) + _starts_headless(sentence)
     faults += sum(_third_person(words, place) for place in range(len(words) - 1))
-    faults += _sparse(words) + _echoes(sentence)
+    faults += _sparse(words) + _echoes(sentence) + _clauses(sentence)
     return faults + 0.5 * max(0, len(words) - 50) / 25
 
 
@@ -113,8 +119,8 @@ def _disagreement(one: str, other: str) -> float:
 def _wrong_article(one: str, other: str) -> float:
     if one not in {"a", "an"} or not other[0].isalpha() or len(other) < 3:
         return 0.0
-    if other.isascii() and not set(other[:4]) & set("aeiouy"):
-        return 0.0  # spoken letter by letter
+    if len(other) < 5 and other[0] in "fhlmnrsx":
+        return 0.0  # it may be spoken letter by letter
     vowel = other[0] in "aeiou"
     vowel = (vowel and not other.startswith(_A_SOUNDS)) or other.startswith(_AN_SOUNDS)
     return 0.5 * (vowel != (one == "an"))
@@ -132,10 +138,8 @@ def _verbless(words: Sequence[str]) -> float:
     if len(words) < 4:
         return 0.3 * (len(words) < 3)
     for word in words:
-        if word in AUXILIARIES or word in VERBS or word.endswith(("ed", "ing", "n't", "ize")):
-            return 0.0
         # Many a verb ends in -s, and so does many a noun: only without any is it sure.
-        if word.endswith("s") and len(word) > 3 and not word.endswith(("ss", "us", "ous")):
+        if _verbal(word):
             return 0.0
     return 0.8
 
@@ -159,13 +163,40 @@ def _starts_headless(sentence: Sentence) -> float:
     return 0.3 * (first in {"of", "than", "nor"})
 
 
+def _clauses(sentence: Sentence) -> float:
+    """Clauses opened without a verb of their own, and verbs that share one clause."""
+    words = sentence.words
+    faults, since = 0.0, -1
+    for place, word in enumerate(words):
+        if word in _OPENERS and words[place + 1 : place + 2] != ("of",):
+            if 0 <= since < place - 1 and not any(map(_verbal, words[since + 1 : place])):
+                faults += 0.4
+            since = place
+    if 0 <= since < len(words) - 1 and not any(map(_verbal, words[since + 1 :])):
+        faults += 0.6
+    finite = sum(word in FINITE for word in words)
+    joints = sum(word in CONJUNCTIONS or word in SUBORDINATORS for word in words)
+    joints += sum(token in {",", ";", ":", "-", "--", "'", "`", "``", "''", '"'} for token in sentence.tokens)
+    joints += sum(word in _SAYING for word in words)
+    return faults + 0.4 * max(0, finite - 1 - joints)
+
+
+def _verbal(word: str) -> bool:
+    return (
+        word in AUXILIARIES
+        or word in VERBS
+        or word.endswith(("ed", "ing", "n't"))
+        or (word.endswith("s") and len(word) > 3 and not word.endswith(("ss", "us")))
+    )
+
+
 def _sparse(words: Sequence[str]) -> float:
     """A long sentence with hardly a small word has lost its articles and prepositions."""
     if len(words) < 8:
         return 0.0
     small = sum(word in FUNCTION for word in words) / len(words)
     articles = any(word in ARTICLES or word in POSSESSIVES for word in words)
-    return 3 * max(0.0, 0.28 - small) + 0.35 * (not articles and len(words) > 13 and small < 0.4)
+    return 3 * max(0.0, 0.24 - small) + 0.35 * (not articles and len(words) > 13 and small < 0.4)
 
 
 def _echoes(sentence: Sentence) -> float:

@@ -8,29 +8,31 @@ import re
 
 # One line an entry: beginnings of words, then facet=share.
 _ENTRIES = """
-coher incoher | order=.3 connection=.3 repetition=.25 continuity=.15
+coher incoher | order=.8 connection=.8 repetition=.6 continuity=.3
 organi disorgani structur | order=.6 connection=.3 structure=.1
 ordered order orderly sequen chronolog | order=1
 logic illogic | order=.7 connection=.3
 jumps jumpy jump | order=.6 connection=.4
 connect unconnect disconnect cohes link transition | connection=.7 continuity=.3
 flow smooth continu stitch seamless | continuity=1
-together whole unified heap discourse | connection=.4 order=.3 continuity=.3
-well-built well-structured well-organi leads | order=.5 connection=.5
-loose dangling | connection=1
+together whole unified heap discourse | connection=.3 order=.3 repetition=.25 continuity=.15
+well-built well-structured well-organi leads | order=.4 connection=.4 repetition=.2
+loose dangling | connection=.7 repetition=.3
 repeat repetit redundan duplica twice restat | repetition=1
-consisten inconsisten factual faithful unfaithful | support=.6 truth=.4
-fact facts factually | support=.4 truth=.6
-attributab grounded groundedness entail verif | support=.85 truth=.15
+consisten inconsisten factual faithful unfaithful | support=1.5 truth=1
+fact facts | support=.2 truth=.2
+attributab grounded groundedness entail | support=2 truth=.5
+verif | support=1
 support unsupport evidence back backed | support=1
 invent hallucinat fabricat made-up unfounded | support=.7 truth=.3
 contradict alter distort wrong false mistaken error-free | truth=1
 true truth accura inaccura correct incorrect precise numbers names negat | truth=.7 support=.3
-statement claim assert | support=.6 truth=.4
-relevan irrelevan | coverage=.55 focus=.35 repetition=.1
+statement claim assert | support=.2 truth=.2
+relevan irrelevan | coverage=1.3 focus=.8 repetition=.4
 cover coverage covers omit omission miss missing misses comprehensive | coverage=1
 important key salient salien main central essential essence gist crucial point points | coverage=.8 focus=.2
-informativ information inform content | coverage=.6 specificity=.25 detail=.15
+informativ | coverage=1.4 specificity=.6 detail=.4
+information inform content | coverage=.3 specificity=.1
 unimportant extraneous superfluous side off-topic focus focused digress trivia unnecess needless padding | focus=1
 select picks pick | coverage=.5 focus=.5
 concise concis brief short succinct terse compact economical | conciseness=1
@@ -38,22 +40,27 @@ wordy verbose long-winded lengthy rambl | conciseness=1
 thorough long longer elaborat developed depth extensive exhaustive length | detail=1
 detail detailed details rich | detail=.5 specificity=.5
 specific concrete vague generic exact | specificity=1
-fluen disfluen | grammar=.4 style=.25 form=.2 completeness=.15
+fluen disfluen | grammar=1 style=.6 form=.4 completeness=.7
 style styl written writing prose eloquen vocabular varied | style=1
 gramma ungramma syntax tense agreement preposition phras wording | grammar=1
-english language | grammar=.6 form=.4
+english language | grammar=.3 form=.2
 mistake error typo slip | grammar=.5 form=.5
 spell punctuat punctuation capital capitals casing format formatting typograph stray characters spacing clean | form=1
-fragment incomplete broken cut truncat unfinished complet ending ends | completeness=.7 grammar=.3
+fragment incomplete broken cut truncat unfinished complet ending | completeness=.7 grammar=.3
 garbled unintelligib | grammar=.6 form=.4
-readab read easy hard simple simpl plain accessib clear clarity understand understandab comprehensib follow | readability=.3 grammar=.4 connection=.3
+readab understandab comprehensib intelligib | readability=.5 grammar=1.2 connection=.4
+easy hard simple simpl plain accessib clear clarity understand follow | readability=.2 grammar=.4 connection=.2
 complex complicat jargon | readability=1
-engag interest interesting dull boring captivat entertain curious lively fun fascinat | engagement=1
-natural unnatural human human-like humanlike conversational spoken person | naturalness=.7 grammar=.3
-reply replies respon answer answers last turn conversation context appropriate question query request asked | answer=1
-helpful unhelpful useful help helps assist | answer=.6 detail=.2 specificity=.2
-instruction instructions task | answer=1
-knowledge knowledgeab uses used given background | knowledge=1
+engag | engagement=2.2 knowledge=.3
+interest interesting dull boring captivat entertain curious lively fun fascinat | engagement=1
+natural unnatural naturalness human-like humanlike conversational | naturalness=1.6 grammar=.7
+human spoken person | naturalness=.5
+appropriate on-topic answers answer responds responding | answer=.6
+reply replies response conversation context question query request asked | answer=.3
+helpful unhelpful useful | answer=1 detail=.5 specificity=.5 structure=.2
+help helps assist | answer=.5
+instruction instructions | answer=1
+knowledge knowledgeab background | knowledge=1
 polite impolite rude harm harmless harmful toxic offensive kind kindness respect safe unsafe tone insult | courtesy=1
 bullet list layout paragraph heading section | structure=1
 verbatim copied copies wording-close quote literal | closeness=1
@@ -71,10 +78,10 @@ nothing superfluous | focus=1
 what (?:really )?matters | coverage=.6 focus=.4
 miss(?:es|ing)? the point | coverage=.7 focus=.3
 (?:easy|easier|hard|harder) to (?:read|follow|understand) | readability=.4 grammar=.4 form=.2
-(?:choice of words|word choice|sentence structure) | grammar=.4 style=.6
+(?:choice of words|word choice|sentence structure) | grammar=.3 style=.5 completeness=.2
 full,? (?:and )?varied sentences? | style=1
 (?:stray|odd|strange) (?:characters?|symbols?|tokens?) | form=1
-hold(?:s)? together | connection=.4 order=.3 continuity=.3
+hold(?:s)? together | connection=.5 order=.3 repetition=.2
 from sentence to sentence | connection=.6 continuity=.4
 sentence by sentence | grammar=1
 without a break | continuity=1

@@ -11,7 +11,7 @@ from judges.models.embedded.words import NEGATIONS
 Pair = tuple[str, str]
 Triple = tuple[str, str, str]
 
-# Writers put what matters early: the first sentence counts about twice a late one, in any genre.
+# Writers put what matters early: the first sentence counts well over twice a late one, in any genre.
 EARLY = 4.0
 KEY_SENTENCES = 4
 # A sentence counts as told where this share of its weight is, in long ones this much.
@@ -50,7 +50,7 @@ def read_source(text: Text) -> Source:
             if not where[stem] or where[stem][-1] != place:
                 where[stem].append(place)
     raw = {
-        stem: weight(stem) * (0.5 + math.log1p(n)) * (1 + math.exp(-where[stem][0] / EARLY))
+        stem: weight(stem) * (0.5 + math.log1p(n)) * (1 + 1.5 * math.exp(-where[stem][0] / EARLY))
         for stem, n in count.items()
     }
     most = max(6, min(60, len(raw) // 4))
