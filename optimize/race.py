@@ -109,7 +109,20 @@ def race(
 
 
 def _kept(stood: Sequence[Standing]) -> list[Standing]:
-    """The better half, less those that stand clearly below the leader or the seed."""
-    half = stood[: math.ceil(len(stood) / 2)]
+    """The better half and the best of each kind, less those clearly below the leader or the seed.
+
+    Of each kind, because an instruction and demonstrations that gain little alone may be crossed.
+    """
+    half = list(stood[: math.ceil(len(stood) / 2)])
+    kinds = {_kind(one) for one in half}
+    for one in stood[len(half) :]:
+        if _kind(one) not in kinds:
+            kinds.add(_kind(one))
+            half.append(one)
     best = max((one.cautious for one in half), default=0.0)
     return [one for one in half if one.gain + OUT * one.error >= max(0.0, best)]
+
+
+def _kind(one: Standing) -> tuple[bool, bool]:
+    """Whether the instruction is a proposed one, and whether there are demonstrations."""
+    return one.candidate.instruction.round > 0, bool(one.candidate.shown.demos)

@@ -82,10 +82,10 @@ def judge(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
 def propose(
     current: str, asked: Sequence[str], history: Sequence[tuple[str, float]], number: int
 ) -> list[str | None]:
-    """Names any two of five qualities: the search has to find out which help."""
+    """Names any two of three qualities: the search has to find out which help."""
     assert all(json.loads(line)["of"] >= 2 for block in asked for line in block.splitlines())
     rng = stream(1, current, number)
-    pairs = (rng.choice(WORDS[:5], 2, replace=False) for _ in asked)
+    pairs = (rng.choice(WORDS[::2], 2, replace=False) for _ in asked)
     return [f"Rate the {one} and the {other} of the text." for one, other in pairs]
 
 
