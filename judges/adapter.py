@@ -1,5 +1,6 @@
 """JudgeAdapter: DSPy's way to the same prompt and the same strict parser that frozen judges use."""
 
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin
@@ -41,7 +42,10 @@ def signature_of(prompt: Prompt) -> type[dspy.Signature]:
         )
         for field in prompt.fields
     }
-    signature: type[dspy.Signature] = dspy.Signature(fields, prompt.instruction)
+    with warnings.catch_warnings():
+        # A text called "schema" or "copy" hides a method of pydantic's that nothing here uses.
+        warnings.filterwarnings("ignore", message="Field name .* shadows an attribute")
+        signature: type[dspy.Signature] = dspy.Signature(fields, prompt.instruction)
     return signature
 
 

@@ -35,6 +35,7 @@ from typing import Any
 
 from judges import schema
 from judges.dimension import NAME, Comparison, Dimension, DimensionError
+from judges.judge import Judge
 
 MOST_BYTES = 200_000
 MOST_RATINGS = 101
@@ -139,14 +140,23 @@ def define(entry: object, where: str = "definition") -> Dimension | Comparison:
         "source": form.get("source", ""),
     }
     try:
-        if pairwise:
-            instruction = form.get("instruction") or _pairwise_instruction(form)
-            return Comparison(**shared, candidate=form["candidate"], instruction=instruction)
-        anchors = _anchors(form, where)
-        instruction = form.get("instruction") or _rating_instruction(form, list(anchors))
-        return Dimension(**shared, anchors=anchors, instruction=instruction)
+        subject = _comparison(form, shared) if pairwise else _dimension(form, shared, where)
+        Judge.of(subject)  # refuses names that would clash
     except DimensionError as error:
-        raise DimensionError(f"{where}: {error}") from error
+        told = str(error)
+        raise DimensionError(told if told.startswith(where) else f"{where}: {told}") from error
+    return subject
+
+
+def _comparison(form: Mapping[str, Any], shared: Mapping[str, Any]) -> Comparison:
+    instruction = form.get("instruction") or _pairwise_instruction(form)
+    return Comparison(**shared, candidate=form["candidate"], instruction=instruction)
+
+
+def _dimension(form: Mapping[str, Any], shared: Mapping[str, Any], where: str) -> Dimension:
+    anchors = _anchors(form, where)
+    instruction = form.get("instruction") or _rating_instruction(form, list(anchors))
+    return Dimension(**shared, anchors=anchors, instruction=instruction)
 
 
 def _anchors(form: Mapping[str, Any], where: str) -> dict[int, str]:

@@ -27,6 +27,15 @@ Subject = Dimension | Comparison
 Kind = Literal["rating", "pairwise"]
 Said = Judgement | Verdict
 
+# What a judge writes, and what DSPy 3.4's Signature, Predict and Example take for their own.
+RESERVED = frozenset(
+    {
+        *("rating", "rationale", "comparison", "preferred", "completed"),
+        *("signature", "new_signature", "instructions", "fields", "input_fields", "output_fields"),
+        *("config", "model_config", "demos", "lm", "completions", "self"),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
@@ -212,6 +221,12 @@ def _mended(value: Any) -> Any:
 
 def _check_fit(subject: Subject, prompt: Prompt) -> None:
     """A judge's prompt reads its subject's texts and writes on its subject's scale."""
+    for name in (field.name for field in prompt.inputs):
+        if name in RESERVED:
+            raise DimensionError(
+                f"{subject.name}: a text may not be called {name!r}, which a judge or DSPy keeps "
+                "for itself; call it otherwise and map the column to it"
+            )
     if not prompt.instruction.strip():
         raise DimensionError(f"{subject.name}: the instruction is empty")
     rationale = any(field.name == "rationale" for field in prompt.outputs)

@@ -16,7 +16,8 @@ from dspy.utils.exceptions import AdapterParseError
 from judges.adapter import NOT_GIVEN, JudgeAdapter, prompt_of, signature_of
 from judges.catalog.summeval import RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
-from judges.judge import Judge
+from judges.dimension import Dimension, DimensionError
+from judges.judge import RESERVED, Judge
 from judges.pairwise import PairwiseJudge
 from judges.rating import RatingJudge
 
@@ -253,6 +254,32 @@ def test_a_demos_rating_is_read_in_any_type(given: object, read: int) -> None:
 def test_a_demo_that_is_none_is_refused(demo: dict[str, object], why: str) -> None:
     with pytest.raises(ValueError, match=f"demo 0 (has|lacks).*{why.split()[-1]}"):
         prompt_of(signature_of(RELEVANCE.prompt()), [demo])
+
+
+def named(name: str) -> Dimension:
+    return Dimension(
+        name="mine",
+        definition="d",
+        inputs={name: "x", "summary": "y"},
+        anchors={1: "", 2: ""},
+        instruction="Rate it.",
+    )
+
+
+@pytest.mark.parametrize("name", ["schema", "json", "copy", "dict", "validate", "n", "prompt"])
+def test_a_text_may_have_a_name_of_pydantics(always_four: Engine, name: str) -> None:
+    always_four.answer = lambda _: "2"
+    judge = Judge.of(named(name)).with_prompt(demos=[{name: "d", "summary": "s", "rating": 1}])
+    program = judge.program()
+    assert program(**{name: "q", "summary": "z"}).rating == 2
+    wanted = judge.prompt.messages({name: "q", "summary": "z"})[-1]["content"]
+    assert always_four.requests[0].messages[-1].text == wanted
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_a_text_may_not_have_a_name_that_dspy_or_a_judge_keeps(name: str) -> None:
+    with pytest.raises(DimensionError, match=f"may not be called '{name}'"):
+        Judge.of(named(name))
 
 
 def test_a_program_of_two_predictors_is_no_judge() -> None:

@@ -164,6 +164,8 @@ BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
         (BASE + "anchors: {one: x}", "'one'; a whole number"),
         (BASE + "candidate: y", "unknown key 'candidate'"),
         (BASE + "kind: pairwise", "lacks 'candidate'"),
+        (BASE.replace("[x]", "[config]"), "definition: a: a text may not be called 'config'"),
+        (BASE.replace("[x]", "[rating]"), "a text may not be called 'rating'"),
         (BASE + "kind: both", "'rating' or 'pairwise'"),
         (BASE + "name: b", "line 5: the key 'name' stands twice"),
         ("a: &x [1]\nb: *x", "line 2: an alias"),
