@@ -104,7 +104,9 @@ class OpenAIServer:
         app.router.add_post("/v1/files", self._upload)
         app.router.add_get("/v1/files/{id}/content", self._download)
         app.router.add_post("/v1/batches", self._submit)
+        app.router.add_get("/v1/batches", self._batches)
         app.router.add_get("/v1/batches/{id}", self._batch)
+        app.router.add_post("/openai/deployments/{name}/chat/completions", self._chat)
         return app
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
@@ -139,6 +141,7 @@ class OpenAIServer:
 
     def _refusal(self, request: web.Request, body: Body) -> web.Response | None:
         shown = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        shown = shown or request.headers.get("api-key", "")  # Azure's way
         if self.key is not None and shown != self.key:
             return error(401, f"Incorrect API key provided: {shown}.", "invalid_api_key")
         wrong = complaints(body)
@@ -213,6 +216,10 @@ class OpenAIServer:
             "looked": 0,
         }
         return web.json_response(self.batches[name])
+
+    async def _batches(self, request: web.Request) -> web.Response:
+        data = list(self.batches.values())
+        return web.json_response({"object": "list", "data": data, "has_more": False})
 
     async def _batch(self, request: web.Request) -> web.Response:
         batch = self.batches.get(request.match_info["id"])

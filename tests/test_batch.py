@@ -1,0 +1,140 @@
+"""Batch files against a stand-in for the provider: the same judgements, and nothing twice."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from openai_server import OpenAIServer
+
+import judges
+from judges import batch
+from judges.journal import Journal
+from judges.judgement import Judgement, Verdict
+from judges.models import LastingError, Model, open_model
+from judges.models.protocol import UnreachableError
+from judges.runner import Runner
+
+LM = "openai/judge-1"
+ROWS = [{"document": f"Document {i}.", "summary": f"Summary {i}."} for i in range(25)]
+
+
+def judge_all(model: Model, journal: Path, rows: Sequence[dict[str, str]] = ROWS) -> list[object]:
+    judge = judges.load("relevance")
+    with Journal(journal) as replies, Runner(model, journal=replies) as runner:
+        return list(judge.judge_rows(rows, runner))
+
+
+def scores(said: Sequence[object]) -> list[float]:
+    return [one.score for one in said if isinstance(one, Judgement) and one.failure is None]
+
+
+def submit(folder: Path, rows: Sequence[dict[str, str]] = ROWS) -> batch.State:
+    said = judge_all(batch.queue(LM, folder / "batch"), folder / "journal", rows)
+    assert all(isinstance(one, Judgement | Verdict) for one in said)
+    return batch.submit(folder / "batch")
+
+
+def collect(folder: Path) -> batch.Collected:
+    with Journal(folder / "journal") as replies:
+        return batch.collect(folder / "batch", replies)
+
+
+def test_a_batch_gives_the_judgements_that_asking_gives(
+    openai_server: OpenAIServer, tmp_path: Path
+) -> None:
+    state = submit(tmp_path, [*ROWS, ROWS[0]])
+    assert (state.n_requests, state.done) == (25, False)  # the row that comes twice is asked once
+    assert batch.status(tmp_path / "batch").done
+    collected = collect(tmp_path)
+    assert (collected.n_answered, collected.n_missing, collected.failures) == (25, 0, {})
+    said = judge_all(batch.collected(tmp_path / "batch"), tmp_path / "journal")
+    assert openai_server.log == []
+    assert said == judge_all(open_model(LM), tmp_path / "asked")
+    assert len(openai_server.log) == 25
+
+
+def test_what_the_batch_failed_or_left_out_is_a_failed_row_that_says_so(
+    openai_server: OpenAIServer, tmp_path: Path
+) -> None:
+    openai_server.fault = lambda number, body: {1: "500", 2: "drop"}.get(number)
+    submit(tmp_path)
+    collected = collect(tmp_path)
+    assert (collected.n_answered, collected.n_missing, len(collected.failures)) == (23, 1, 1)
+    said = judge_all(batch.collected(tmp_path / "batch"), tmp_path / "journal")
+    failures = sorted(one.failure for one in said if isinstance(one, Judgement) and one.failure)
+    assert len(said) == 25
+    assert "not answered by the batch; submit again" in failures[0]
+    assert "the batch failed it: faulty" in failures[1]
+
+
+def test_only_what_is_missing_is_queued_again_or_asked_live(
+    openai_server: OpenAIServer, tmp_path: Path
+) -> None:
+    openai_server.fault = lambda number, body: "500" if number < 4 else None
+    submit(tmp_path)
+    collect(tmp_path)
+    openai_server.fault = lambda number, body: "500" if number < 1 else None
+    assert submit(tmp_path).n_requests == 4
+    assert collect(tmp_path).n_answered == 3
+    openai_server.fault = lambda number, body: None
+    assert len(scores(judge_all(open_model(LM), tmp_path / "journal"))) == 25
+    assert len(openai_server.log) == 1
+
+
+def test_submitting_again_starts_no_batch_twice(
+    openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judges.models.queue.MOST_REQUESTS", 10)
+    save, saved = batch._save, 0
+
+    def killed(folder: Path, state: batch.State) -> batch.State:
+        nonlocal saved
+        saved += 1
+        if saved == 4:  # the first part is noted; the second has just been started
+            raise KeyboardInterrupt
+        return save(folder, state)
+
+    monkeypatch.setattr(batch, "_save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        submit(tmp_path)
+    assert len(openai_server.batches) == 2
+    monkeypatch.setattr(batch, "_save", save)
+    state = batch.submit(tmp_path / "batch")
+    assert [part.n_requests for part in state.parts] == [10, 10, 5]
+    assert len(openai_server.batches) == 3
+    assert batch.submit(tmp_path / "batch") == state
+    assert collect(tmp_path).n_answered == 25
+
+
+def test_a_batch_under_way_is_neither_collected_nor_replaced(
+    openai_server: OpenAIServer, tmp_path: Path
+) -> None:
+    openai_server.batch_delay = 1000
+    submit(tmp_path)
+    with pytest.raises(LastingError, match=r"not all batches are finished.*in_progress"):
+        collect(tmp_path)
+    with pytest.raises(LastingError, match="collect them first"):
+        batch.queue(LM, tmp_path / "batch")
+    assert "0 of 25 requests answered" in str(batch.status(tmp_path / "batch"))
+
+
+def test_the_set_up_is_checked_in_one_line(
+    openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(LastingError, match="openai/NAME"):
+        batch.queue("anthropic/claude", tmp_path)
+    with pytest.raises(LastingError, match="submit first"):
+        batch.status(tmp_path / "nothing")
+    judge_all(batch.queue(LM, tmp_path / "b", api_base="http://127.0.0.1:9/v1"), tmp_path / "j")
+    with pytest.raises(UnreachableError, match="no connection to"):
+        batch.submit(tmp_path / "b")
+
+
+def test_no_key_is_written(
+    openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-99887766554433")
+    submit(tmp_path)
+    collect(tmp_path)
+    for path in tmp_path.rglob("*"):
+        assert path.is_dir() or b"sk-planted" not in path.read_bytes()
