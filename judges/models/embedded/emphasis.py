@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from judges.models.embedded.facets import HALO, INDEX, NAMES, Vector
+from judges.models.embedded.facets import HALO, INDEX, IS_CONTENT, NAMES, Vector
 from judges.models.embedded.lexicon import PHRASE, PHRASES, Shares, shares_of
 from judges.models.embedded.request import Task
 
@@ -97,10 +97,20 @@ def emphases(task: Task) -> Vector:
         asked += part * values
         ignored |= silenced
     size = np.abs(asked).sum()
-    weights = (asked / size if size else asked) + IMPRESSION * HALO / HALO.sum()
+    if size:
+        asked /= size
+    weights = asked + IMPRESSION * _impression(asked)
     for place in ignored:
         weights[place] *= SUPPRESSED
     return np.asarray(weights, dtype=np.float64)
+
+
+def _impression(asked: Vector) -> Vector:
+    """What else colours a judgement: content in the measure that content is asked for."""
+    size = np.abs(asked).sum()
+    content = np.abs(asked[IS_CONTENT]).sum() / size if size else 1.0
+    halo = np.where(IS_CONTENT, (0.15 + 0.85 * content) * HALO, HALO)
+    return np.asarray(halo / HALO.sum())
 
 
 def _described(task: Task) -> tuple[str, str]:

@@ -69,7 +69,7 @@ FACETS: tuple[Facet, ...] = (
     ),
     Facet(
         "continuity", flow.continuity, 0.2, 0.65,
-        "runs on without a break", "runs on smoothly", "is stitched together", 0.3, "ground",
+        "runs on without a break", "runs on smoothly", "is stitched together", 0.1, "ground",
     ),
     Facet(
         "repetition", flow.repetition, 0.7, 0.6,
@@ -128,9 +128,12 @@ FACETS: tuple[Facet, ...] = (
         "has a clear layout of lists and paragraphs", "is laid out better", "has no layout", 0.0,
     ),
 )  # fmt: skip
+# What is said, as against how: people who judge one let the other in, content the less readily.
+CONTENT = frozenset("coverage focus support truth knowledge detail specificity answer".split())
 NAMES = tuple(facet.name for facet in FACETS)
 INDEX = {name: place for place, name in enumerate(NAMES)}
 HALO: Vector = np.array([facet.halo for facet in FACETS])
+IS_CONTENT = np.array([facet.name in CONTENT for facet in FACETS])
 
 
 def measure(seen: Evidence) -> Vector:

@@ -8,14 +8,14 @@ import re
 
 # One line an entry: beginnings of words, then facet=share.
 _ENTRIES = """
-coher incoher | order=.8 connection=.8 repetition=.6 continuity=.3
+coher incoher | order=.8 connection=.8 repetition=.7 continuity=.2
 organi disorgani structur | order=.6 connection=.3 structure=.1
 ordered order orderly sequen chronolog | order=1
 logic illogic | order=.7 connection=.3
 jumps jumpy jump | order=.6 connection=.4
-connect unconnect disconnect cohes link transition | connection=.7 continuity=.3
+connect unconnect disconnect cohes link transition | connection=.85 continuity=.15
 flow smooth continu stitch seamless | continuity=1
-together whole unified heap discourse | connection=.3 order=.3 repetition=.25 continuity=.15
+together whole unified heap discourse | connection=.4 order=.35 repetition=.25
 well-built well-structured well-organi leads | order=.4 connection=.4 repetition=.2
 loose dangling | connection=.7 repetition=.3
 repeat repetit redundan duplica twice restat | repetition=1
@@ -82,7 +82,7 @@ miss(?:es|ing)? the point | coverage=.7 focus=.3
 full,? (?:and )?varied sentences? | style=1
 (?:stray|odd|strange) (?:characters?|symbols?|tokens?) | form=1
 hold(?:s)? together | connection=.5 order=.3 repetition=.2
-from sentence to sentence | connection=.6 continuity=.4
+from sentence to sentence | connection=.8 continuity=.2
 sentence by sentence | grammar=1
 without a break | continuity=1
 last turn | answer=1
