@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from judges.judgement import Judgement, Verdict
 from judges.prompt import Prompt
 from optimize.candidates import Candidate
 from optimize.items import Item, Items, Vector
@@ -17,6 +18,7 @@ class Scored:
     score: float
     comment: str = ""
     failure: str | None = None
+    said: Judgement | Verdict | None = None
 
 
 # Judges the items with the prompt, in order.
@@ -82,6 +84,15 @@ class Bench:
     def failures(self, candidate: Candidate) -> dict[str, str]:
         known = self._scored.get(candidate.id, {})
         return {name: scored.failure for name, scored in known.items() if scored.failure}
+
+    def said(self, candidate: Candidate, items: Items) -> tuple[Judgement | Verdict, ...]:
+        """The judgements behind the scores, in the items' order; all have been scored."""
+        known = self._scored[candidate.id]
+        return tuple(
+            one.said
+            or Judgement(score=one.score, rationale=one.comment or None, failure=one.failure)
+            for one in (known[item.id] for item in items.items)
+        )
 
     def known(self, candidate: Candidate, items: Items) -> Items:
         """Those of the items that the candidate has been scored on."""

@@ -5,27 +5,39 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from optimize.agreement import Level
+from data.columns import OUTPUTS
+from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
+from judges.judgement import Judgement, Verdict
 from optimize.items import Items, Vector
+from optimize.objective import Level
+
+Said = Judgement | Verdict
+Person = LabelledOutput | LabelledPair
+# A column that says what kind of system wrote an output has few values, and short ones.
+MOST_KINDS = 6
+LONGEST_KIND = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Scores in the order of `items` (NaN: failed), with rationales and reasons of failure by id.
+    """One judgement or verdict an item, in the order of `items`.
 
-    `marks` holds each output's ratings, one an annotator, where they are known; `labels` is the
-    range of the human ratings' scale.
+    `scale` is the judge's, empty where unknown and for pairs. `people` holds the labelled outputs
+    or pairs themselves, in the same order, where they are known.
     """
 
     dimension: str
     split: str
     level: Level
-    labels: tuple[float, float]
     items: Items
-    scores: Vector
-    marks: tuple[tuple[float, ...], ...] = ()
-    comments: Mapping[str, str] = field(default_factory=dict)
-    failures: Mapping[str, str] = field(default_factory=dict)
+    said: tuple[Said, ...]
+    scale: tuple[int, ...] = ()
+    people: tuple[Person, ...] = ()
+    scores: Vector = field(init=False)
+
+    def __post_init__(self) -> None:
+        scores = [one.margin if isinstance(one, Verdict) else one.score for one in self.said]
+        object.__setattr__(self, "scores", np.array(scores, float))
 
     @property
     def human(self) -> Vector:
@@ -39,12 +51,86 @@ class Evidence:
     def systems(self) -> list[str]:
         return [item.system or "" for item in self.items.items]
 
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(one for one in self.said if isinstance(one, Verdict))
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Why each output without a score has none, by id."""
+        pairs = zip(self.items.items, self.said, self.scores, strict=True)
+        return {
+            item.id: said.failure or "no reason was recorded"
+            for item, said, score in pairs
+            if np.isnan(score)
+        }
+
+    @property
+    def outputs(self) -> tuple[LabelledOutput, ...]:
+        return tuple(one for one in self.people if isinstance(one, LabelledOutput))
+
+    @property
+    def on_scale(self) -> bool:
+        """Whether people rated on the judge's scale, so that the two numbers can be compared."""
+        if not self.scale or not len(self.items):
+            return False
+        return bool(self.scale[0] <= self.human.min() and self.human.max() <= self.scale[-1])
+
+    def comment(self, index: int) -> str:
+        """What the judge wrote beside its score."""
+        one = self.said[index]
+        return (one.comparison if isinstance(one, Verdict) else one.rationale) or ""
+
+    def lengths(self) -> Vector | None:
+        """Words of each output; None where its text is not known."""
+        names = {output_name(tuple(item.texts)) for item in self.items.items}
+        if len(names) != 1 or None in names:
+            return None
+        name = names.pop() or ""
+        return np.array([len(item.texts[name].split()) for item in self.items.items], float)
+
+    def pair_lengths(self) -> list[tuple[int, int]] | None:
+        """Words of A and of B."""
+        pairs = [one for one in self.people if isinstance(one, LabelledPair)]
+        if len(pairs) != len(self.items):
+            return None
+        return [(len(one.response_a.split()), len(one.response_b.split())) for one in pairs]
+
+    def kinds(self) -> dict[str, tuple[str, ...]]:
+        """Columns of few short values, unread by the judge, that differ within a document."""
+        if not self.outputs:
+            return {}
+        read = {name for item in self.items.items for name in item.texts}
+        names = {name for one in self.outputs for name in one.texts} - read - set(OUTPUTS)
+        found = {}
+        for name in sorted(names):
+            values = tuple(one.texts.get(name, "") for one in self.outputs)
+            if len(set(values)) > MOST_KINDS or max(map(len, values)) > LONGEST_KIND:
+                continue
+            if any(len({values[i] for i in rows}) > 1 for rows in self.items.places.values()):
+                found[name] = values
+        return found
+
+
+def output_name(texts: tuple[str, ...]) -> str | None:
+    """Which of the texts is the output under judgement: a usual name, else the last one read."""
+    named = [name for name in texts if name in OUTPUTS]
+    return named[-1] if named else texts[-1] if texts else None
+
+
+def labelled_by_id(labelled: LabelledSet | LabelledPairs, items: Items) -> tuple[Person, ...]:
+    """The labelled outputs or pairs behind the items, in their order."""
+    all_of_them = labelled.pairs if isinstance(labelled, LabelledPairs) else labelled.outputs
+    known: Mapping[str, Person] = {one.id: one for one in all_of_them}
+    return tuple(known[item.id] for item in items.items if item.id in known)
+
 
 def disagreements(evidence: Evidence, most: int = 20) -> list[tuple[int, float]]:
     """Where the judge's place is farthest from people's: (index, gap), farthest first.
 
     Gaps are differences of mid-ranks scaled to [-1, 1], within the document at summary level and
-    over the whole split otherwise; above 0 the judge ranks the output higher than people do.
+    over the whole split otherwise; above 0 the judge ranks the output higher than people do. Of
+    pairs it is half the difference of the margins.
     """
     from optimize.coefficients import midranks
 
@@ -54,6 +140,8 @@ def disagreements(evidence: Evidence, most: int = 20) -> list[tuple[int, float]]
         if evidence.level == "summary"
         else [np.arange(len(evidence.items))]
     )
+    if evidence.verdicts:
+        gaps, groups = (evidence.scores - evidence.human) / 2, []
     for rows in groups:
         scored = rows[~np.isnan(evidence.scores[rows])]
         if scored.size < 2:

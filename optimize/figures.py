@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from optimize.bootstrap import Interval
+
 
 def shown(value: float | None) -> str:
     """Three decimals; the word "undefined" where the figure does not exist."""
@@ -11,8 +13,18 @@ def shown(value: float | None) -> str:
 
 
 def interval_of(low: float | None, high: float | None) -> str:
+    """The ends in brackets; "no interval" where there are none."""
     missing = low is None or high is None or math.isnan(low) or math.isnan(high)
-    return "none" if missing else f"[{low:.3f}, {high:.3f}]"
+    return "no interval" if missing else f"[{low:.3f}, {high:.3f}]"
+
+
+def with_interval(value: float, interval: Interval | None, *, signed: bool = False) -> str:
+    """A value and, where there is one, its interval."""
+    if math.isnan(value):
+        return "undefined"
+    sign = "+" if signed else ""
+    around = f" [{interval.low:{sign}.3f}, {interval.high:{sign}.3f}]" if interval else ""
+    return f"{value:{sign}.3f}{around}"
 
 
 def one_line(name: str, c: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ class Labels:
 
     name: str
     sha256: str
+    labelled: Labelled
     everything: Items
     train: Items
     dev: Items
@@ -64,6 +65,7 @@ def read(settings: Settings, subject: Dimension | Comparison) -> Labels:
     return Labels(
         name=labelled.name,
         sha256=labelled.sha256,
+        labelled=labelled,
         everything=everything,
         **parts,
         unseen=_items(unseen, subject) if unseen is not None else None,

@@ -95,7 +95,7 @@ def judging(judge: Judge, asked: Asked, seed: int, step: Step) -> JudgeItems:
                 score, comment = said.margin, said.comparison
             else:
                 score, comment = said.score, said.rationale
-            yield Scored(score=score, comment=comment or "", failure=said.failure)
+            yield Scored(score=score, comment=comment or "", failure=said.failure, said=said)
 
     return judge_items
 

@@ -166,15 +166,9 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def write_report(folder: Path, whole: Mapping[str, Any]) -> None:
-    """The report's seam: a plain page from the summary alone."""
-    from html import escape
+def write_report(folder: Path) -> None:
+    """Draw report.html from what the folder holds."""
+    # Drawing takes matplotlib, which a run that fails early need not load.
+    from optimize.report.writing import write
 
-    from optimize.scorecard import scorecard
-
-    title = escape(f"{whole['dimension']} judged by {whole['lm']}")
-    run_folder.write_text(
-        folder / run_folder.REPORT,
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title>\n'
-        f"<h1>{title}</h1>\n<pre>{escape(scorecard(whole, folder.name))}</pre>\n</html>\n",
-    )
+    write(folder)

@@ -12,6 +12,7 @@ from judges.judge import Judge, Subject
 from optimize import outcome, run_folder
 from optimize.bench import Bench, Budget
 from optimize.entrants import Plan
+from optimize.gathering import gather
 from optimize.labels import Labels
 from optimize.labels import read as read_split
 from optimize.models_asked import Asked, judging, open_models, proposing
@@ -73,11 +74,13 @@ def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[st
         found = _search(prepared, bench, judge, asked, trail)
         say(found.choice.why)
         measured = outcome.measure(bench, found, labels, prepared.level, settings.seed)
+        most = _left_for_probes(settings, found.calls + bench.budget.spent)
+        gather(prepared, folder, bench, found, judge, asked, most)
     summary = outcome.summary(prepared, folder, asked, found, measured, time.monotonic() - began)
     shipped = outcome.shipped(prepared, judge, asked, found, summary, folder)
     shipped.save(folder / run_folder.JUDGE, overwrite=True)
     run_folder.write_json(folder / run_folder.SUMMARY, summary)
-    outcome.write_report(folder, summary)
+    outcome.write_report(folder)
     return summary
 
 
@@ -91,6 +94,12 @@ def _search_calls(settings: Settings, labels: Labels, each: int) -> int:
             f"--max-calls {settings.max_calls}: measuring the seed on test alone takes {once}"
         )
     return max(0, int(settings.max_calls * (1 - SPARE)) - 2 * once)
+
+
+def _left_for_probes(settings: Settings, spent: int) -> int | None:
+    if settings.max_calls is None:
+        return None
+    return int(settings.max_calls * (1 - SPARE)) - spent
 
 
 def _search(prepared: Prepared, bench: Bench, judge: Judge, asked: Asked, trail: Trail) -> Found:

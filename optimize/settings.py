@@ -38,6 +38,7 @@ class Settings:
     samples: int | None = None
     temperature: float | None = None
     weighted: bool = False
+    probes: bool = False
     seed: int = 0
     split: str | None = None
     out: str | None = None
@@ -107,6 +108,9 @@ def parser() -> argparse.ArgumentParser:
     model.add_argument("--samples", type=int, metavar="N", help="average so many replies")
     model.add_argument("--temperature", type=float, metavar="T", help="of those replies")
     model.add_argument("--weighted", action="store_true", help="weigh ratings by probability")
+    model.add_argument(
+        "--probes", action="store_true", help="attack the judge, for the report (free: always)"
+    )
     model.add_argument("--concurrency", type=int, metavar="N", help="requests in flight (64)")
     search = made.add_argument_group("how it is tuned")
     search.add_argument("--optimizer", metavar="NAME", help=f"{', '.join(OPTIMIZERS)} (rank)")

@@ -4,9 +4,11 @@ Nothing on the page leaves it: no script, no font, no image from elsewhere.
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
+CONTENTS = "<!-- contents -->"
 STYLE = """
 :root{--ink:#1c2127;--soft:#5b6570;--faint:#aab4be;--line:#dde3e8;--paper:#fff;--panel:#f5f7f9;
 --accent:#1f6feb;--second:#c2620a;--plus:#d9f2df;--minus:#fbe0dd;color-scheme:light dark}
@@ -17,29 +19,47 @@ STYLE = """
 body{margin:0 auto;max-width:60rem;padding:1.2rem;background:var(--paper);color:var(--ink);
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 h1{font-size:1.5rem;line-height:1.25;margin:.2rem 0}
-h2{font-size:1.15rem;margin:2rem 0 .5rem;border-top:1px solid var(--line);padding-top:1rem}
-p{margin:.4rem 0 .8rem}
-.soft{color:var(--soft)}
-.verdict{font-size:1.05rem;background:var(--panel);border-left:4px solid var(--accent);
-padding:.7rem 1rem;margin:1rem 0}
-.wide{overflow-x:auto}
+h2{font-size:1.15rem;margin:2.2rem 0 .5rem;border-top:1px solid var(--line);padding-top:1rem}
+h3{font-size:1rem;margin:1.4rem 0 .3rem}
+p{margin:.4rem 0 .8rem;overflow-wrap:anywhere;max-width:46rem}
+.soft{color:var(--soft);font-size:.92rem}
+.label{color:var(--soft);font-size:.8rem;margin:.6rem 0 0}
+.verdict{background:var(--panel);border-left:4px solid var(--accent);padding:.7rem 1rem;
+margin:1rem 0;overflow-wrap:anywhere}
+.verdict p{margin:.25rem 0;max-width:none}
+.verdict p:first-child{font-weight:600;font-size:1.08rem}
+.verdict code{font-size:.9rem}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:.6rem;
+margin:1rem 0}
+.tiles div{border:1px solid var(--line);border-radius:.4rem;padding:.55rem .75rem}
+.tiles b{display:block;font-size:1.5rem;line-height:1.25;font-variant-numeric:tabular-nums}
+.tiles span{display:block;color:var(--soft);font-size:.82rem}
+nav{font-size:.88rem;line-height:1.8;margin:1rem 0 0}
+nav a{color:var(--accent);text-decoration:none;margin-right:.9rem;white-space:nowrap}
+ul{margin:.4rem 0 .8rem;padding-left:1.2rem;max-width:46rem}
+li{margin:.35rem 0}
+.wide{overflow-x:auto;margin:.4rem 0 1rem}
+.beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,25rem),1fr));
+gap:0 1.5rem}
 table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:.28rem .7rem .28rem 0;border-bottom:1px solid var(--line);
 vertical-align:top}
 td.number,th.number{text-align:right;white-space:nowrap}
-caption{text-align:left;color:var(--soft);padding-bottom:.3rem}
+caption{text-align:left;color:var(--soft);padding-bottom:.3rem;font-size:.88rem}
 figure{margin:.6rem 0 1.2rem}
-figure svg{width:100%;height:auto;max-width:44rem;display:block}
+figure svg{width:100%;height:auto;max-width:33rem;display:block}
 figcaption{color:var(--soft);font-size:.88rem}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--panel);padding:.7rem;
 margin:.4rem 0;font-size:.85rem}
 ins{background:var(--plus);text-decoration:none}del{background:var(--minus)}
 details{border-bottom:1px solid var(--line);padding:.3rem 0}
-summary{cursor:pointer}
+details details{margin-left:.8rem}
+summary{cursor:pointer;overflow-wrap:anywhere}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;font-size:.92rem}
 dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 @media (max-width:30rem){dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}body{padding:.8rem}}
-@media print{body{max-width:none}details{break-inside:avoid}figure{break-inside:avoid}}
+@media print{:root{--ink:#000;--paper:#fff}body{max-width:none;padding:0}nav{display:none}
+figure,tr{break-inside:avoid}h2,h3{break-after:avoid}}
 """
 
 
@@ -53,7 +73,7 @@ def page(title: str, parts: Iterable[str]) -> str:
         "style-src 'unsafe-inline'; img-src data:\">"
         '<link rel="icon" href="data:,">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n"
-        + "\n".join(parts)
+        + _filled("\n".join(parts))
         + "\n</body></html>\n"
     )
 
@@ -93,6 +113,52 @@ def _numeric(cell: str) -> bool:
 
 def figure(svg: str, caption: str) -> str:
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def beside(figures: Sequence[str]) -> str:
+    """Figures side by side where the window is wide enough."""
+    return f'<div class="beside">{"".join(figures)}</div>'
+
+
+def section(title: str, parts: Iterable[str]) -> str:
+    """A part of the page that the list of contents leads to."""
+    return f'<section id="{_anchor(title)}">{heading(title)}{"".join(parts)}</section>'
+
+
+def contents() -> str:
+    """Where the list of contents goes; `page` fills it from the sections."""
+    return CONTENTS
+
+
+def _anchor(title: str) -> str:
+    return "-".join(re.findall(r"[a-z0-9]+", title.lower()))
+
+
+def _filled(body: str) -> str:
+    titles = re.findall(r'<section id="([a-z0-9-]+)"><h2>([^<]*)</h2>', body)
+    links = " ".join(f'<a href="#{anchor}">{title}</a>' for anchor, title in titles)
+    return body.replace(CONTENTS, f'<nav aria-label="Contents">{links}</nav>', 1)
+
+
+def verdict(sentence: str, quotable: str, why: str) -> str:
+    """What the whole comes to: a sentence, a line to quote, and the reason."""
+    told = [f"<p>{escape(sentence)}</p>"] if sentence else []
+    told.append(f"<p><code>{escape(quotable)}</code></p>")
+    told += [f"<p>{escape(why)}</p>"] if why else []
+    return f'<div class="verdict">{"".join(told)}</div>'
+
+
+def tiles(figures: Iterable[tuple[str, str, str]]) -> str:
+    """A few figures to see first: name, value, and its interval."""
+    inner = "".join(
+        f"<div><span>{escape(name)}</span><b>{escape(value)}</b><span>{escape(around)}</span></div>"
+        for name, value, around in figures
+    )
+    return f'<div class="tiles">{inner}</div>'
+
+
+def listed(sentences: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(one)}</li>' for one in sentences)}</ul>"
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:

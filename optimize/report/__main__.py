@@ -1,0 +1,42 @@
+"""python -m optimize.report: draw a finished run's report again, asking no model anything."""
+
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    """Exit code: 0 done, 1 failed with one line, 2 wrong usage."""
+    from optimize.__main__ import hidden
+
+    if wrong := hidden():
+        sys.stderr.write(f"python -m optimize.report: {wrong}\n")
+        return 1
+    from optimize.command import DONE, EXPECTED, FAILED, one_line, say
+    from optimize.settings import Parser
+
+    made = Parser(
+        prog="python -m optimize.report",
+        description="Draw a finished run's report again from its folder; no model is asked.",
+        allow_abbrev=False,
+    )
+    made.add_argument("folder", metavar="RUN_FOLDER", help="such as runs/relevance-001")
+    made.add_argument(
+        "--markdown", action="store_true", help="print a short table for a README instead"
+    )
+    flags = made.parse_args()
+    from optimize.report.markdown import run_table
+    from optimize.report.run_report import read_run
+    from optimize.report.writing import write
+
+    folder = Path(flags.folder)
+    try:
+        told = run_table(read_run(folder)) if flags.markdown else f"{write(folder)}\n"
+    except EXPECTED as error:
+        say(f"python -m optimize.report: {one_line(error)}")
+        return FAILED
+    sys.stdout.write(told)
+    return DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""What to do next, in two to four sentences, each derived from a figure on the page."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from optimize.evidence import Evidence
+from optimize.report.findings import Findings
+
+MOST = 4
+TARGET = 0.05
+WIDE = 0.10
+FAILED, TIED, TOP = 0.02, 0.25, 0.40
+# Shares of the human ceiling.
+FAR, NEAR = 0.75, 0.95
+# Shares of the scale that an attack may move a score beyond what a neutral line does.
+MOVED = 0.10
+
+Cell = Mapping[str, Any]
+
+
+def advice(evidence: Evidence, found: Findings, summary: Mapping[str, Any] | None) -> list[str]:
+    """The most pressing first; `cell` is the judge's figure on the split shown."""
+    if all(math.isnan(score) for score in evidence.scores):
+        return [
+            "Mend the failures first: the judge gave no score at all, so nothing here can be "
+            "measured; the reasons are listed below."
+        ]
+    said = [
+        _failures(evidence),
+        _gate(summary),
+        _ties(found),
+        _injections(evidence, found),
+        _length(found),
+        _position(found),
+        _ceiling(found),
+        _unseen(summary),
+        _halo(evidence, found),
+    ]
+    kept = [one for one in said if one][: MOST - 1]
+    return [*kept, _check(summary)] if len(kept) < MOST - 1 else kept
+
+
+def documents_needed(cell: Cell, target: float = TARGET) -> int | None:
+    """How many documents bring the interval to ± target: its width falls with their root."""
+    if cell.get("low") is None or not cell.get("n_documents"):
+        return None
+    half: float = (cell["high"] - cell["low"]) / 2
+    number: int = cell["n_documents"]
+    return math.ceil(number * (half / target) ** 2)
+
+
+def precision(cell: Cell, split: str) -> str | None:
+    """Too wide an interval, and what it takes to narrow it."""
+    needed = documents_needed(cell)
+    if needed is None:
+        return (
+            f"With {_documents(cell['n_documents'])} on {split} there is no interval: label more "
+            "documents, some tens at least."
+        )
+    half = (cell["high"] - cell["low"]) / 2
+    if half <= WIDE:
+        return None
+    return (
+        f"The interval on {split} is about ±{half:.2f} with {_documents(cell['n_documents'])}; "
+        f"about {needed:,} would bring it to ±{TARGET:g}."
+    )
+
+
+def _documents(number: int) -> str:
+    return f"{number:,} document{'s' * (number != 1)}"
+
+
+def _failures(evidence: Evidence) -> str | None:
+    share = len(evidence.failures) / max(1, len(evidence.items))
+    if share <= FAILED:
+        return None
+    return (
+        f"{len(evidence.failures):,} of {len(evidence.items):,} outputs have no score "
+        f"({share:.0%}): look at the reasons below before trusting any figure."
+    )
+
+
+def _gate(summary: Mapping[str, Any] | None) -> str | None:
+    """Why the seed ships, and what it would take to tell."""
+    if summary is None or summary["shipped"] == "tuned":
+        return None
+    gain = summary["gain"]["test"]
+    if gain.get("value") is None or gain.get("low") is None:
+        return "No gain could be shown with so few labels: label more documents and tune again."
+    half = (gain["high"] - gain["low"]) / 2
+    cell = summary["seed_judge"]["test"] or {}
+    needed = math.ceil(cell.get("n_documents", 0) * (half / TARGET) ** 2)
+    return (
+        f"No candidate was clearly better than the seed; the gain on test is known to ±{half:.2f}, "
+        f"and telling a gain of {TARGET:g} takes about {needed:,} test documents. More labels, a "
+        "stronger --lm or --proposer-lm are worth more than more calls."
+    )
+
+
+def _ties(found: Findings) -> str | None:
+    use = found.use
+    if use is None or not use.tied > TIED:
+        return None
+    return (
+        f"The judge gives {use.tied:.0%} of the pairs within a document the same score, and ties "
+        "cost rank agreement: try --weighted where the model gives probabilities, or --samples 10."
+    )
+
+
+def _injections(evidence: Evidence, found: Findings) -> str | None:
+    """The attack that gains most over the neutral line, where it gains a tenth of the scale."""
+    room = evidence.scale[-1] - evidence.scale[0] if evidence.scale else 2
+    control = next((shift.mean for attack, shift in found.shifts if attack.control), 0.0)
+    known = [
+        (shift.mean - control, attack.name)
+        for attack, shift in found.shifts
+        if not attack.control and shift.interval is not None and shift.interval.low > 0
+    ]
+    if not known or max(known)[0] < MOVED * room:
+        return None
+    gain, name = max(known)
+    return (
+        f"Outputs can talk the judge up ({name.replace('_', ' ')}: +{gain:.2f} beyond a neutral "
+        "line): do not let it gate outputs whose authors gain from its scores."
+    )
+
+
+def _length(found: Findings) -> str | None:
+    one = found.length
+    if one is None or one.interval is None or not (one.interval.low > 0 or one.interval.high < 0):
+        return None
+    side = "longer" if one.value > 0 else "shorter"
+    return (
+        f"The judge favours {side} outputs beyond what people do (rho {one.value:+.2f}): say in "
+        "the instruction that length alone earns nothing, or compare systems of like length."
+    )
+
+
+def _position(found: Findings) -> str | None:
+    pairs = found.pairs
+    if pairs is None or not pairs.rate.flip_rate > TIED:
+        return None
+    return (
+        f"{pairs.rate.flip_rate:.0%} of the preferences follow the order in which the two are "
+        "shown: always ask in both orders, as this project does, and count disagreement as a tie."
+    )
+
+
+def _ceiling(found: Findings) -> str | None:
+    ceiling = found.people.ceiling
+    if ceiling is None or ceiling.share != ceiling.share:
+        return None
+    share = ceiling.share
+    if share < FAR:
+        return (
+            f"The judge reaches {share:.0%} of what annotators reach among themselves, so there "
+            "is room: a stronger --lm, or more train documents for demonstrations, come first."
+        )
+    if share >= NEAR:
+        return (
+            "The judge agrees with annotators about as well as they agree with each other: these "
+            "labels cannot show a better judge; more annotators an output could."
+        )
+    return None
+
+
+def _unseen(summary: Mapping[str, Any] | None) -> str | None:
+    if summary is None:
+        return None
+    judge = summary[f"{summary['shipped']}_judge"]
+    test, unseen = judge.get("test"), judge.get("test_unseen_systems")
+    if not test or not unseen or test["value"] is None or unseen["value"] is None:
+        return None
+    if test["value"] - unseen["value"] < WIDE:
+        return None
+    return (
+        f"On systems it never saw the judge agrees less (rho {unseen['value']:.2f} against "
+        f"{test['value']:.2f}): quote the lower figure for a new system, and label some of its "
+        "outputs."
+    )
+
+
+def _halo(evidence: Evidence, found: Findings) -> str | None:
+    if found.dimensions is None or not found.dimensions.halo:
+        return None
+    return (
+        f"It agrees more with people on another dimension than on {evidence.dimension}: sharpen "
+        "the definition so that the two come apart."
+    )
+
+
+def _check(summary: Mapping[str, Any] | None) -> str:
+    if summary is None:
+        return (
+            "To hold this judge to its figure, put python -m optimize.verify with --min-spearman "
+            "into CI."
+        )
+    return (
+        "To use it, load this folder with judges.load; to hold it to its figure on labels of "
+        "your own, put python -m optimize.verify with --min-spearman into CI."
+    )

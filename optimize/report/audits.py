@@ -1,0 +1,117 @@
+"""What else moves the judge's scores, and how it uses its scale."""
+
+from optimize.audits import Discriminant, Preference
+from optimize.consistency import SelfConsistency
+from optimize.crowding import Crowding
+from optimize.figures import interval_of, shown
+from optimize.report import page
+from optimize.report.findings import Findings
+
+
+def audits(found: Findings) -> list[str]:
+    """Every audit that the data allow."""
+    parts = [
+        *_preferences(found),
+        *_use(found),
+        *_errors(found),
+        *_consistency(found.consistency),
+        *_dimensions(found.dimensions),
+    ]
+    return parts or [page.paragraph("The data allow no audit: there is too little to compare.")]
+
+
+def _preferences(found: Findings) -> list[str]:
+    rows = [_preference(name, one) for name, one in found.kinds.items()]
+    if found.length is not None:
+        rows.insert(0, _preference("length in words", found.length))
+    rows = [row for row in rows if row is not None]
+    if not rows:
+        return []
+    head = ("feature", "judge's rho", "people's rho", "difference", "95 % interval", "")
+    told = (
+        "Spearman's rho of scores and ratings with a feature of the outputs. A difference above 0 "
+        "says that the judge favours it beyond what people do."
+    )
+    return [page.table(head, [row for row in rows if row], told)]
+
+
+def _preference(name: str, one: Preference) -> tuple[str, ...] | None:
+    if one.value != one.value:
+        return None
+    interval = one.interval
+    verdict = "no clear preference"
+    if interval is not None and interval.low > 0:
+        verdict = "favours it"
+    elif interval is not None and interval.high < 0:
+        verdict = "disfavours it"
+    around = interval_of(interval.low, interval.high) if interval else "no interval"
+    return name, shown(one.judge), shown(one.human), f"{one.value:+.3f}", around, verdict
+
+
+def _use(found: Findings) -> list[str]:
+    if found.use is None or not found.use.n_outputs:
+        return []
+    rows = [("judge", *_numbers(found.use))]
+    if found.people_use is not None:
+        rows.append(("people", *_numbers(found.people_use)))
+    head = ("who", "at the top", "at the bottom", "tied within documents", "levels used")
+    told = (
+        "Use of the scale. Ties cost rank agreement; levels used is the number of equally frequent "
+        "scores that would be as spread out."
+    )
+    return [page.table(head, rows, told)]
+
+
+def _numbers(use: Crowding) -> tuple[str, ...]:
+    tied = f"{use.tied:.0%}" if use.tied == use.tied else "no pairs"
+    return f"{use.at_top:.0%}", f"{use.at_bottom:.0%}", tied, f"{use.levels_used:.1f}"
+
+
+def _errors(found: Findings) -> list[str]:
+    one = found.errors
+    if one is None or not one.n_outputs:
+        return []
+    side = "higher" if one.bias > 0 else "lower"
+    said = (
+        f"As numbers on the scale: the judge rates {abs(one.bias):.2f} {side} than people on "
+        f"average, and is off by {one.mean_absolute_error:.2f}"
+    )
+    kappa = (
+        f"; quadratic-weighted kappa {one.kappa:.3f}." if one.kappa == one.kappa else " on average."
+    )
+    return [page.paragraph(said + kappa)]
+
+
+def _consistency(found: SelfConsistency | None) -> list[str]:
+    if found is None or found.reliability != found.reliability:
+        return []
+    return [
+        page.paragraph(
+            f"Asked {found.n_samples:.0f} times, the judge agrees with itself: one reply's "
+            f"reliability is {found.reliability:.3f}, that of the mean {found.of_mean:.3f} "
+            f"(n={found.n_outputs:,} outputs; standard deviation within one {found.spread:.2f})."
+        )
+    ]
+
+
+def _dimensions(found: Discriminant | None) -> list[str]:
+    if found is None:
+        return []
+    own = found.judges[0]
+    rows = [
+        (name, shown(float(value)), shown(float(among)))
+        for name, value, among in zip(
+            found.people, found.values[0], found.among_people[0], strict=True
+        )
+    ]
+    head = ("people's dimension", "judge's rho with it", f"people's own {own} with it")
+    told = f"Does the judge measure {own}, or quality at large? {found.level.capitalize()}-level."
+    parts = [page.table(head, rows, told)]
+    if found.halo:
+        parts.append(
+            page.paragraph(
+                f"The judge agrees more with people on another dimension than on {own}: it may "
+                "measure overall quality."
+            )
+        )
+    return parts

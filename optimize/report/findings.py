@@ -1,0 +1,203 @@
+"""All that a report says of one judge on one split beyond its correlations, computed once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from data.types import LabelError, LabelledSet
+from judges.judgement import Judgement
+from judges.winrate import WinRate, win_rate
+from optimize.alternative import AlternativeTest, alternative_test
+from optimize.annotations import annotation_matrix
+from optimize.audits import Discriminant, Preference, Shift, discriminant, preference
+from optimize.bootstrap import Interval, bootstrap
+from optimize.chance import stream
+from optimize.coefficients import Vector
+from optimize.consistency import SelfConsistency, self_consistency
+from optimize.crowding import Crowding, crowding
+from optimize.errors import Errors, errors
+from optimize.evidence import Evidence
+from optimize.human import Ceiling, human_ceiling, krippendorff_alpha
+from optimize.injections import Attack
+from optimize.levels import Level
+from optimize.objective import choose_level
+from optimize.probes import Probes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class People:
+    """Annotators among themselves and the judge among them; `why` where that is unknown."""
+
+    annotators: tuple[str, ...] = ()
+    ceiling: Ceiling | None = None
+    alpha: float = np.nan
+    test: AlternativeTest | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairs:
+    """How a pairwise judge chooses; `accuracy` is over the pairs that people decided."""
+
+    rate: WinRate
+    people_rate: float
+    accuracy: float
+    accuracy_interval: Interval | None
+    n_decided: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """None, or nothing, where the data do not tell."""
+
+    people: People = field(default_factory=People)
+    pairs: Pairs | None = None
+    use: Crowding | None = None
+    people_use: Crowding | None = None
+    errors: Errors | None = None
+    length: Preference | None = None
+    kinds: Mapping[str, Preference] = field(default_factory=dict)
+    consistency: SelfConsistency | None = None
+    dimensions: Discriminant | None = None
+    shifts: tuple[tuple[Attack, Shift], ...] = ()
+    probes_why: str = ""
+
+
+def find(evidence: Evidence, probes: Probes, seed: int) -> Findings:
+    """Everything that this evidence can tell, for a fixed seed."""
+    shifts = tuple(probes.shifts(seed))
+    if np.isnan(evidence.scores).all():
+        return Findings(shifts=shifts, probes_why=probes.why)
+    if evidence.verdicts:
+        return Findings(pairs=_pairs(evidence, seed), shifts=shifts, probes_why=probes.why)
+    scores, human, documents = evidence.scores, evidence.human, evidence.documents
+    scale = evidence.scale
+    return Findings(
+        people=_people(evidence, seed),
+        use=crowding(scores, documents, scale) if scale else None,
+        people_use=crowding(human, documents, scale) if evidence.on_scale else None,
+        errors=errors(scores, human, scale) if evidence.on_scale else None,
+        length=_preference(evidence, evidence.lengths(), seed),
+        kinds=_kinds(evidence, seed),
+        consistency=_consistency(evidence),
+        dimensions=_dimensions(evidence),
+        shifts=shifts,
+        probes_why=probes.why,
+    )
+
+
+def _people(evidence: Evidence, seed: int) -> People:
+    outputs = evidence.outputs
+    if len(outputs) != len(evidence.items):
+        return People(why="the labels say nothing of single annotators")
+    try:
+        labelled = LabelledSet(name="the data", sha256="", outputs=outputs)
+        marks, names = annotation_matrix(labelled, evidence.dimension)
+    except LabelError as error:
+        return People(why=str(error).partition(";")[0])
+    level: Level = evidence.level
+    alpha = krippendorff_alpha(marks)
+    try:
+        ceiling = human_ceiling(
+            evidence.scores,
+            marks,
+            evidence.documents,
+            rng=stream(seed, "report", "ceiling"),
+            level=level,
+            system=evidence.systems if level == "system" else None,
+        )
+    except ValueError as error:
+        return People(annotators=names, alpha=alpha, why=str(error))
+    test = None
+    if evidence.on_scale and len(names) > 2:
+        test = alternative_test(evidence.scores, marks, evidence.documents)
+    return People(annotators=names, ceiling=ceiling, alpha=alpha, test=test)
+
+
+def _preference(evidence: Evidence, feature: Vector | None, seed: int) -> Preference | None:
+    if feature is None or np.ptp(feature) == 0:
+        return None
+    level: Level = choose_level(evidence.items)
+    rng = stream(seed, "report", "preference")
+    return preference(
+        evidence.scores, evidence.human, feature, evidence.documents, level=level, rng=rng
+    )
+
+
+def _kinds(evidence: Evidence, seed: int) -> dict[str, Preference]:
+    found = {}
+    for name, values in evidence.kinds().items():
+        distinct = sorted(set(values))
+        # Of two kinds, one preference is the other's negative.
+        for value in distinct[: 1 if len(distinct) == 2 else None]:
+            feature = np.array([float(one == value) for one in values])
+            one = _preference(evidence, feature, seed)
+            if one is not None and not np.isnan(one.value):
+                found[f"{name} is {value}" if value else f"no {name}"] = one
+    return found
+
+
+def _consistency(evidence: Evidence) -> SelfConsistency | None:
+    """From the shares of samples that gave each rating, where several were averaged."""
+    rows = [
+        _samples(one)
+        for one in evidence.said
+        if isinstance(one, Judgement) and one.samples > 1 and one.distribution
+    ]
+    if len(rows) < 2:
+        return None
+    table = np.full((len(rows), max(map(len, rows))), np.nan)
+    for row, samples in zip(table, rows, strict=True):
+        row[: len(samples)] = samples
+    return self_consistency(table)
+
+
+def _samples(one: Judgement) -> list[float]:
+    shares = one.distribution or {}
+    return [
+        float(rating) for rating, share in shares.items() for _ in range(round(share * one.samples))
+    ]
+
+
+def _dimensions(evidence: Evidence) -> Discriminant | None:
+    outputs = evidence.outputs
+    if len(outputs) != len(evidence.items):
+        return None
+    names = set(outputs[0].ratings) if outputs else set()
+    for one in outputs:
+        names &= {name for name, marks in one.ratings.items() if marks}
+    if len(names) < 2 or evidence.dimension not in names:
+        return None
+    order = [evidence.dimension, *sorted(names - {evidence.dimension})]
+    people = {name: [one.rating(name) for one in outputs] for name in order}
+    within = evidence.documents if choose_level(evidence.items) == "summary" else None
+    return discriminant({evidence.dimension: evidence.scores}, people, within)
+
+
+def _pairs(evidence: Evidence, seed: int) -> Pairs:
+    rng = stream(seed, "report", "pairs")
+    decided = (evidence.human != 0) & ~np.isnan(evidence.scores)
+    # Half right where the judge cannot decide, or decides by the order.
+    right = (1 + np.sign(evidence.scores[decided]) * np.sign(evidence.human[decided])) / 2
+    codes = np.unique(np.array(evidence.documents)[decided], return_inverse=True)[1]
+    sums, counts = np.bincount(codes, right), np.bincount(codes).astype(float)
+    accuracy = float(right.mean()) if right.size else np.nan
+    interval = bootstrap(
+        lambda weights: (weights @ sums) / np.maximum(weights @ counts, 1),
+        accuracy,
+        counts.size,
+        rng,
+    )
+    return Pairs(
+        rate=win_rate(
+            evidence.verdicts,
+            rng=rng,
+            documents=evidence.documents,
+            lengths=evidence.pair_lengths(),
+        ),
+        people_rate=float((1 + evidence.human).mean() / 2),
+        accuracy=accuracy,
+        accuracy_interval=Interval(max(interval.low, 0.0), interval.high) if interval else None,
+        n_decided=int(decided.sum()),
+    )

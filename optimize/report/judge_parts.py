@@ -1,0 +1,29 @@
+"""The sections on one judge and one split, which runs and verifications share."""
+
+from optimize.evidence import Evidence
+from optimize.report import audits, injected, outputs, page, pairs, people, pictures, scores
+from optimize.report.findings import Findings
+from optimize.verify_figures import correlations
+from optimize.verify_sources import Verified
+
+
+def judge_parts(evidence: Evidence, found: Findings, *, seed: int, of: str) -> list[str]:
+    """From the comparison with people to the failures; `of` says which judge and which split."""
+    name = evidence.dimension
+    soft = page.paragraph(f"All of this is {of}.", "soft")
+    first = (
+        page.section("Pairs", [soft, *pairs.pairs(found.pairs, evidence)])
+        if found.pairs is not None
+        else page.section("People among themselves", people.ceiling(found.people, name))
+    )
+    parts = [
+        first,
+        page.section("Judge and people", [soft, *pictures.pictures(evidence, seed)]),
+        page.section("Worst disagreements", outputs.worst(evidence)),
+        page.section("Failed judgements", outputs.failed(evidence)),
+    ]
+    if found.pairs is None:
+        parts.append(page.section("Audits", audits.audits(found)))
+    parts.append(page.section("Injection probes", injected.probes(found, name)))
+    cells = correlations(Verified(items=evidence.items, scores=evidence.scores), seed)
+    return [*parts, page.section("All levels", [soft, scores.all_levels(cells)])]

@@ -1,0 +1,66 @@
+"""Where the figures come from: data, split, models, versions, and what it cost."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from optimize.report import page
+
+EMBEDDED = (
+    "The embedded model is a small statistical judge, not a language model: it reads the same "
+    "prompt, and is the baseline that a language model has to beat."
+)
+CONSTRUCTED = (
+    "The starter set's ratings are computed from known faults; no person gave them. Agreement "
+    "with them says that the judge finds these faults, not that it agrees with people."
+)
+
+
+def notes(lm: str, data_name: str) -> list[str]:
+    """What a reader has to know before any figure."""
+    said = []
+    if data_name in ("starter", "starter pairs", "starter_pairs"):
+        said.append(CONSTRUCTED)
+    if lm.partition("-")[0] == "embedded":
+        said.append(EMBEDDED)
+    return [page.paragraph(one, "soft") for one in said]
+
+
+def run_facts(
+    summary: Mapping[str, Any], config: Mapping[str, Any], provenance: Mapping[str, Any]
+) -> str:
+    """Provenance and cost of a run."""
+    data, settings = summary["data"], config.get("settings", {})
+    split = provenance.get("split", {})
+    versions = provenance.get("versions", {})
+    pairs = [
+        *data_facts(data),
+        ("split", f"by {split.get('by', 'unknown')}, sha256 {split.get('sha256', 'unknown')}"),
+        ("judge's model", _named(summary["lm"], provenance.get("model"))),
+        ("endpoint", str(provenance.get("endpoint") or "unknown")),
+        ("proposer", str(settings.get("proposer_lm") or summary["lm"])),
+        ("optimizer", f"{summary['optimizer']}, seed {summary['seed']}"),
+        ("candidates tried", f"{provenance.get('candidates_tried', 'unknown')}"),
+        ("calls", f"{summary['lm_calls']:,} judging, {summary['proposer_calls']:,} proposing"),
+        ("tokens", f"{summary['tokens']['in']:,} in, {summary['tokens']['out']:,} out"),
+        ("cost", cost(summary["cost_usd"])),
+        ("time", f"{summary['seconds']:,.0f} s"),
+        ("started", str(config.get("started") or "unknown")),
+        ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
+    ]
+    return page.facts([(name, value) for name, value in pairs if value])
+
+
+def data_facts(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    systems = f"{data['n_systems']:,} systems, " if data["n_systems"] else ""
+    size = f"{data['n_documents']:,} documents, {systems}{data['n_outputs']:,} outputs"
+    return [("data", f"{data['name']}: {size}"), ("data sha256", str(data["sha256"]))]
+
+
+def cost(dollars: float | None) -> str:
+    if dollars is None:
+        return "unknown: no list price for this model"
+    return "free" if dollars == 0 else f"${dollars:,.4f} at list price"
+
+
+def _named(asked: str, answered: object) -> str:
+    return f"{asked} ({answered})" if answered and answered != asked else asked

@@ -1,0 +1,96 @@
+"""Single outputs: where judge and people disagree most, and where the judge gave no score."""
+
+from collections.abc import Mapping
+
+from data.types import LabelledOutput, LabelledPair
+from optimize.evidence import Evidence, disagreements
+from optimize.figures import shown
+from optimize.report import page
+
+MOST = 20
+SHOWN_TEXT = 1500
+SHOWN_REASON = 300
+
+
+def worst(evidence: Evidence) -> list[str]:
+    """The outputs on which the judge's place is farthest from people's, with their texts."""
+    found = disagreements(evidence, MOST)
+    if not found:
+        return [page.paragraph("Nowhere on this split that can be told.")]
+    where = "its document's outputs" if evidence.level == "summary" else "all outputs"
+    told = (
+        "Farthest apart first; a margin runs from 1 (A) to -1 (B)."
+        if evidence.verdicts
+        else f"Farthest apart first, by place among {where}."
+    )
+    return [page.paragraph(told, "soft"), *(_one(evidence, index, gap) for index, gap in found)]
+
+
+def _one(evidence: Evidence, index: int, gap: float) -> str:
+    item = evidence.items.items[index]
+    judge = shown(float(evidence.scores[index]))
+    side = "too high" if gap > 0 else "too low"
+    place = (
+        f"judge {judge}, people {shown(item.human)}"
+        if evidence.verdicts
+        else f"{side} by {abs(gap):.0%} of the places; judge {judge}, people {shown(item.human)}"
+    )
+    inner = []
+    if comment := evidence.comment(index):
+        inner.append(page.paragraph(f"The judge: {comment}"))
+    if marks := _marks(evidence, index):
+        inner.append(page.paragraph(marks, "soft"))
+    for name, text in _texts(evidence, index).items():
+        inner += [page.paragraph(name, "label"), page.block(shortened(text))]
+    return page.folded(f"{item.id}: {place}", inner)
+
+
+def _texts(evidence: Evidence, index: int) -> Mapping[str, str]:
+    """What the judge read; where a recording does not say, all that the labels hold."""
+    texts = evidence.items.items[index].texts
+    if texts or len(evidence.people) != len(evidence.items):
+        return texts
+    person = evidence.people[index]
+    if isinstance(person, LabelledPair):
+        return {**person.texts, "A": person.response_a, "B": person.response_b}
+    return person.texts
+
+
+def _marks(evidence: Evidence, index: int) -> str:
+    if len(evidence.people) != len(evidence.items):
+        return ""
+    person = evidence.people[index]
+    if isinstance(person, LabelledOutput):
+        marks = person.ratings.get(evidence.dimension, ())
+        names = person.annotators.get(evidence.dimension, ())
+        if len(marks) < 2:
+            return ""
+        said = (
+            [f"{name} {mark:g}" for name, mark in zip(names, marks, strict=True)]
+            if len(names) == len(marks)
+            else [f"{mark:g}" for mark in marks]
+        )
+        return f"People's ratings: {', '.join(said)}"
+    return f"People's votes: {', '.join(person.votes)}"
+
+
+def failed(evidence: Evidence) -> list[str]:
+    """Every failed judgement, up to twenty; the count is always whole."""
+    failures = evidence.failures
+    if not failures:
+        return [page.paragraph("None: every output has a score.")]
+    rows = [(name, _cut(why, SHOWN_REASON)) for name, why in list(failures.items())[:MOST]]
+    told = f"{len(failures):,} of {len(evidence.items):,} outputs have no score. They are missing: "
+    told += "left out of every figure and counted, never 0."
+    if len(failures) > MOST:
+        told += f" The first {MOST}:"
+    return [page.table(("output", "why"), rows, told)]
+
+
+def shortened(text: str) -> str:
+    cut = len(text) - SHOWN_TEXT
+    return text if cut <= 0 else f"{text[:SHOWN_TEXT]} … ({cut:,} more characters)"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} …"

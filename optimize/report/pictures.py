@@ -1,0 +1,113 @@
+"""The judge beside people in charts; a sentence in place of one that cannot be drawn."""
+
+import numpy as np
+
+from optimize.chance import stream
+from optimize.coefficients import Vector
+from optimize.errors import on_scale
+from optimize.evidence import Evidence
+from optimize.levels import document_values, read_rows
+from optimize.report import charts, page
+
+SIDES = ("B", "tie", "A")
+
+
+def pictures(evidence: Evidence, seed: int) -> list[str]:
+    """The charts of one judge on one split."""
+    if np.isnan(evidence.scores).all():
+        return [page.paragraph("The judge gave no score at all, so there is nothing to draw.")]
+    if evidence.verdicts:
+        return [page.figure(_choices(evidence), "Pairs by what people and the judge preferred.")]
+    drawn = [
+        page.figure(
+            charts.scatter(
+                evidence.scores,
+                evidence.human,
+                evidence.dimension,
+                stream(seed, "report", "jitter"),
+            ),
+            "Each point is one output; human ratings are jittered a little.",
+        )
+    ]
+    if evidence.on_scale:
+        told = "Outputs by rating, both sides rounded to the nearest on the judge's scale."
+        drawn.append(page.figure(_ratings(evidence), told))
+    parts = [page.beside(drawn)]
+    if evidence.scale and not evidence.on_scale:
+        parts.append(
+            page.paragraph(
+                "People rated on another scale than the judge, so ratings are not set side by side "
+                "and only the order is compared.",
+                "soft",
+            )
+        )
+    return [*parts, *_documents(evidence), *_systems(evidence, seed)]
+
+
+def _ratings(evidence: Evidence) -> str:
+    seen = ~np.isnan(evidence.scores)
+    scale = list(evidence.scale)
+    counts = np.zeros((len(scale), len(scale)), dtype=int)
+    for judge, human in zip(
+        on_scale(evidence.scores[seen], scale), on_scale(evidence.human[seen], scale), strict=True
+    ):
+        counts[scale.index(int(judge)), scale.index(int(human))] += 1
+    return charts.confusion(counts, [str(rating) for rating in scale], evidence.dimension)
+
+
+def _choices(evidence: Evidence) -> str:
+    seen = ~np.isnan(evidence.scores)
+    counts = np.zeros((3, 3), dtype=int)
+    for judge, human in zip(evidence.scores[seen], evidence.human[seen], strict=True):
+        counts[int(np.sign(judge)) + 1, int(np.sign(human)) + 1] += 1
+    return charts.confusion(counts, SIDES, evidence.dimension)
+
+
+def _documents(evidence: Evidence) -> list[str]:
+    head = page.heading("Document by document", 3)
+    rows = read_rows(evidence.scores, evidence.human, evidence.documents)
+    values = document_values(rows, "spearman")[0]
+    known = values[~np.isnan(values)]
+    if known.size < 2:
+        few = "Fewer than two documents have a rho of their own, so they are not drawn."
+        return [head, page.paragraph(few, "soft")]
+    drawn = charts.per_document(values, float(known.mean()), evidence.dimension)
+    left_out = values.size - known.size
+    without = f" {left_out} without a rho of their own are left out." if left_out else ""
+    return [
+        head,
+        page.figure(drawn, f"Each bar is one document, the line is their mean.{without}"),
+    ]
+
+
+def _systems(evidence: Evidence, seed: int) -> list[str]:
+    head = page.heading("System by system", 3)
+    names = sorted({name for name in evidence.systems if name})
+    if len(names) < 2:
+        few = "The labels name fewer than two systems, so there are none to compare."
+        return [head, page.paragraph(few, "soft")]
+    systems, rng = np.array(evidence.systems), stream(seed, "report", "systems")
+    judge, human, around, kept = [], [], [], []
+    for name in names:
+        mine = (systems == name) & ~np.isnan(evidence.scores)
+        if not mine.any():
+            continue
+        kept.append(name)
+        judge.append(evidence.scores[mine].mean())
+        human.append(evidence.human[mine].mean())
+        around.append(_drawn_means(evidence.scores[mine], rng))
+    if len(kept) < 2:
+        return [head, page.paragraph("Fewer than two systems have a score.", "soft")]
+    drawn = charts.systems(
+        kept, np.array(judge), np.array(around), np.array(human), evidence.dimension
+    )
+    told = "Mean over the split's outputs, best by people on top; the judge's with a 95 % interval."
+    if len(kept) > charts.MOST_SYSTEMS:
+        told += f" Of {len(kept)} systems, those on which judge and people differ most."
+    return [head, page.figure(drawn, told)]
+
+
+def _drawn_means(scores: Vector, rng: np.random.Generator) -> Vector:
+    drawn = scores[rng.integers(0, scores.size, (1000, scores.size))].mean(axis=1)
+    ends: Vector = np.quantile(drawn, (0.025, 0.975))
+    return ends

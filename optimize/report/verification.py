@@ -1,0 +1,103 @@
+"""The report of a verification: any judge, asked or recorded, against people."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from optimize.evidence import Evidence
+from optimize.figures import interval_of, one_line, shown
+from optimize.probes import Probes
+from optimize.report import origins, page
+from optimize.report.advice import advice, precision
+from optimize.report.findings import Findings, find
+from optimize.report.judge_parts import judge_parts
+
+NOT_ASKED = Probes(why="recorded judgements cannot be asked again")
+
+
+def render(
+    result: Mapping[str, Any],
+    evidence: Evidence,
+    probes: Probes = NOT_ASKED,
+    *,
+    seed: int = 0,
+    lm: str = "",
+) -> str:
+    """A page from what `optimize.verify --json` prints and the judgements behind it."""
+    found = find(evidence, probes, seed)
+    cell = main_cell(result)
+    said = advice(evidence, found, None)
+    wide = precision(cell, "these labels")
+    data = result["data"]
+    parts = [
+        page.heading(title(result), 1),
+        page.paragraph(_size(data), "soft"),
+        page.verdict(_headline(result), one_line(result["dimension"], cell), ""),
+        page.tiles(_tiles(cell, found, evidence)),
+        *origins.notes(lm, data["name"]),
+        page.contents(),
+        page.section(
+            "What to do next", [page.listed([*said[:1], wide, *said[1:3]] if wide else said)]
+        ),
+        *judge_parts(evidence, found, seed=seed, of=f"{result['judge']} on {data['name']}"),
+        page.section(
+            "Provenance",
+            [
+                page.facts(
+                    [
+                        ("judge", str(result["judge"])),
+                        *([("model", lm)] if lm else []),
+                        *origins.data_facts(data),
+                        ("seed", f"{seed}"),
+                    ]
+                )
+            ],
+        ),
+    ]
+    return page.page(title(result), parts)
+
+
+def title(result: Mapping[str, Any]) -> str:
+    return f"{result['dimension']}: {result['judge']} against people"
+
+
+def main_cell(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Spearman's rho at the level asked for, undefined documents left out, as papers report it."""
+    wanted = {"coefficient": "spearman", "level": result["level"], "undefined": "left_out"}
+    cells: list[Mapping[str, Any]] = result["correlations"]
+    return next((c for c in cells if wanted.items() <= c.items()), cells[0])
+
+
+def _headline(result: Mapping[str, Any]) -> str:
+    return "" if result["passed"] else "It falls short of the rho that was asked for."
+
+
+def _size(data: Mapping[str, Any]) -> str:
+    return dict(origins.data_facts(data))["data"] + "."
+
+
+def _tiles(
+    cell: Mapping[str, Any], found: Findings, evidence: Evidence
+) -> list[tuple[str, str, str]]:
+    tiles = [
+        (
+            f"{cell['level']}-level rho",
+            shown(cell["value"]),
+            interval_of(cell["low"], cell["high"]),
+        )
+    ]
+    ceiling = found.people.ceiling
+    if ceiling is not None and ceiling.share == ceiling.share:
+        around = ceiling.share_interval
+        between = f"[{around.low:.0%}, {around.high:.0%}]" if around else "no interval"
+        tiles.append(("share of the human ceiling", f"{ceiling.share:.0%}", between))
+    if found.pairs is not None:
+        around = found.pairs.accuracy_interval
+        tiles.append(
+            (
+                "accuracy",
+                shown(found.pairs.accuracy),
+                interval_of(around.low, around.high) if around else "no interval",
+            )
+        )
+    tiles.append(("failed", f"{len(evidence.failures):,}", f"of {len(evidence.items):,} outputs"))
+    return tiles
