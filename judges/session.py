@@ -1,6 +1,6 @@
 """Open models with their runners, one journal and one budget, from what a user asked for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -34,7 +34,10 @@ class Options(TypedDict, total=False):
 
 
 class Session:
-    """Runners by model name, opened when first asked for; they share journal and budget."""
+    """Runners by model name, opened when first asked for; they share journal and budget.
+
+    `models` are open already and stand for their names.
+    """
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class Session:
         max_cost: float | None = None,
         concurrency: int = 64,
         journal: Path | str | None = None,
+        models: "Mapping[str, Model] | None" = None,
     ) -> None:
         from judges.ledger import Purse
 
@@ -52,6 +56,7 @@ class Session:
         self._concurrency = concurrency
         self._journal_path = journal
         self._purse = Purse(max_calls=max_calls, max_cost=max_cost)
+        self._models = models or {}
         self._runners: dict[str, Runner] = {}
         self._open = ExitStack()
 
@@ -83,7 +88,7 @@ class Session:
             self._open.enter_context(Journal(self._journal_path)) if self._journal_path else None
         )
         runner = Runner(
-            open_named(lm, self._api_base),
+            self._models.get(lm) or open_named(lm, self._api_base),
             journal=journal,
             ledger=ledger,
             concurrency=self._concurrency,

@@ -454,6 +454,42 @@ def test_scoring_over_http_keeps_the_key_out_of_every_file(
     assert json.loads(capsys.readouterr().out)["n_requests"] == 6
 
 
+def test_batch_files_score_in_three_steps(
+    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = ["score", "coherence", "fluency", "--data", "in.csv", "--lm", "openai/judge-1"]
+    assert main([*ask, "--out", "live.csv"]) == 0
+    live = len(openai_server.log)
+    batched = [*ask, "--out", "o.csv", "--batch-api"]
+    assert main([*batched, "collect"]) == 1
+    assert "no batches there; submit first" in capsys.readouterr().err
+    assert main([*batched, "submit"]) == 0
+    assert "of 12 requests" in capsys.readouterr().out
+    assert not Path("o.csv").exists()
+    assert main([*batched, "status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["requests"] == 12
+    assert main([*batched, "collect"]) == 0
+    assert Path("o.csv").read_text() == Path("live.csv").read_text()
+    assert not [seen for seen in openai_server.log[live:] if "chat" in seen.path]
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (["--lm", "openai/judge-1", "--max-calls", "5"], "6 requests are more than --max-calls 5"),
+        (["--lm", "openai/own", "--max-cost", "1"], "the batch's price is unknown"),
+        (["--lm", "embedded"], "embedded: batch files need an OpenAI-compatible model"),
+    ],
+)
+def test_a_batch_that_may_not_be_is_refused_before_anything_is_sent(
+    openai_server: OpenAIServer, flags: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = ["score", "fluency", "--data", "in.csv", "--out", "o.csv", "--batch-api", "submit"]
+    assert main([*ask, *flags]) in {1, 2}
+    assert why in capsys.readouterr().err
+    assert not openai_server.log
+
+
 def test_export_prints_writes_and_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, lm="openai/x").save("judge.json")
     assert main(["export", "judge.json", "--to", "messages"]) == 0

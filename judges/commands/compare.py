@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from judges.commands import estimate
+from judges.commands import batching, estimate
 from judges.commands.options import (
     UsageError,
     add_model_flags,
@@ -64,6 +64,8 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.batch_api == "status":
+        return batching.status(args)
     judge = follow(load(args.judge), args)
     subject = judge.subject
     if not isinstance(subject, Comparison):
@@ -74,6 +76,9 @@ def run(args: argparse.Namespace) -> int:
         shown = estimate.entry(prepared.estimates)
         print(json.dumps(shown, indent=1) if args.json else estimate.table(prepared.estimates))
         return 0
+    if args.batch_api == "submit":
+        return batching.submit(prepared)
+    models = batching.collect(prepared) if args.batch_api else None
     verdicts: list[Verdict] = []
     documents: list[int] = []
     lengths: list[tuple[int, int]] = []
@@ -92,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
             return {**row, **dict(zip(columns, entry.values(), strict=True))}
         return {**row, "verdict": entry}
 
-    taken = write(prepared, columns, fill)
+    taken = write(prepared, columns, fill, models)
     rate = win_rate(
         verdicts, rng=np.random.default_rng(args.seed), documents=documents, lengths=lengths
     )

@@ -60,13 +60,14 @@ def total_price(estimates: Iterable[Estimate], lm: str | None = None) -> float |
     return sum(known) if len(known) == len(prices) else None
 
 
-def told(estimates: list[Estimate]) -> str:
+def told(estimates: list[Estimate], discount: float = 1.0) -> str:
     """One line for stderr."""
     models = ", ".join(sorted({one.lm for one in estimates}))
     return (
         f"estimate: {sum(one.requests for one in estimates):,} requests, "
         f"about {sum(one.tokens_in for one in estimates):,} tokens in and "
-        f"{sum(one.tokens_out for one in estimates):,} out; {models} {_dollars(estimates)}"
+        f"{sum(one.tokens_out for one in estimates):,} out; "
+        f"{models} {_dollars(estimates, discount=discount)}"
     )
 
 
@@ -103,8 +104,11 @@ def entry(estimates: list[Estimate]) -> Mapping[str, object]:
     }
 
 
-def _dollars(estimates: list[Estimate], lm: str | None = None) -> str:
+def _dollars(estimates: list[Estimate], lm: str | None = None, discount: float = 1.0) -> str:
     price = total_price(estimates, lm)
     if price is None:
         return "price unknown"
-    return "free" if price == 0 else f"${price:,.2f}" if price >= 0.01 else "under $0.01"
+    price *= discount
+    if price == 0:
+        return "free"
+    return f"${price:,.2f}" if price >= 0.01 else "under $0.01"

@@ -76,6 +76,11 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("the run")
     run.add_argument("--dry-run", action="store_true", help="estimate tokens and price, then stop")
+    run.add_argument(
+        "--batch-api",
+        choices=("submit", "status", "collect"),
+        help="the provider's batch files, at half price: submit now, collect within a day",
+    )
     run.add_argument("--json", action="store_true", help="print the result as JSON")
     run.add_argument("--verbose", action="store_true", help="show where an error arose")
     run.add_argument(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from judges.commands import estimate
+from judges.commands import batching, estimate
 from judges.commands.options import (
     UsageError,
     add_model_flags,
@@ -105,6 +105,8 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.batch_api == "status":
+        return batching.status(args)
     judges = _load(args)
     columns = _columns(judges, args.prefix)
     new = [name for names in columns.values() for name in names]
@@ -113,6 +115,9 @@ def run(args: argparse.Namespace) -> int:
         shown = estimate.entry(prepared.estimates)
         print(json.dumps(shown, indent=1) if args.json else estimate.table(prepared.estimates))
         return 0
+    if args.batch_api == "submit":
+        return batching.submit(prepared)
+    models = batching.collect(prepared) if args.batch_api else None
     averages = {judge.name: Average() for judge in judges}
     plain = flat(args.out)
 
@@ -121,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
             averages[name].add(_judgement(judgement))
         return _flat(row, said, columns) if plain else _nested(row, said)
 
-    taken = write(prepared, new, fill)
+    taken = write(prepared, new, fill, models)
     result = {
         "out": str(args.out),
         "rows": prepared.survey.n_rows,

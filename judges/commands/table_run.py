@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import repeat, tee
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from judges.commands import estimate
 from judges.commands.options import UsageError, mapping_of
@@ -19,6 +19,9 @@ from judges.progress import Progress
 from judges.row_writer import RowWriter, flat, partial_of
 from judges.rows import Row, RowsError, format_of, read_rows
 from judges.session import Session
+
+if TYPE_CHECKING:
+    from judges.models.protocol import Model
 
 Fill = Callable[[Row, Mapping[str, Said]], Row]
 
@@ -65,10 +68,19 @@ def prepare(judges: Sequence[Judge], args: argparse.Namespace, new_columns: Sequ
     return Run(judges=tuple(judges), args=args, survey=seen, estimates=estimates)
 
 
-def write(run: Run, new_columns: Sequence[str], fill: Fill) -> dict[str, Any]:
-    """Ask, and write every row with what was said of it; returns what it took."""
+def write(
+    run: Run,
+    new_columns: Sequence[str],
+    fill: Fill,
+    models: "Mapping[str, Model] | None" = None,
+) -> dict[str, Any]:
+    """Ask, and write every row with what was said of it; returns what it took.
+
+    `models` are open already and stand for their names.
+    """
     args = run.args
-    print(estimate.told(run.estimates), file=sys.stderr)
+    if not models:
+        print(estimate.told(run.estimates), file=sys.stderr)
     started = time.monotonic()
     columns = list(dict.fromkeys([*run.survey.columns, *new_columns]))
     writer = RowWriter(args.out, columns=columns, overwrite=args.force or args.resume)
@@ -78,6 +90,7 @@ def write(run: Run, new_columns: Sequence[str], fill: Fill) -> dict[str, Any]:
         max_cost=args.max_cost,
         concurrency=args.concurrency,
         journal=journal_of(run),
+        models=models,
     ) as session:
         try:
             with writer, Progress("judging", run.survey.n_rows, sys.stderr) as progress:
