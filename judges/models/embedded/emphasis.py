@@ -24,17 +24,29 @@ _LOUDNESS: tuple[tuple[str, float], ...] = (
      r"|(?:most|very) heavily|more than anything(?: else)?|decisive\w*", 3.0),
     (r"especially|particularly|strongly|heavily|strictly|severely|sharply|closely|very much", 1.8),
 )  # fmt: skip
-_LOUD = re.compile("|".join(rf"(?P<l{n}>\b(?:{words})\b)" for n, (words, _) in enumerate(_LOUDNESS)))
+_LOUD = re.compile(
+    "|".join(rf"(?P<l{n}>\b(?:{words})\b)" for n, (words, _) in enumerate(_LOUDNESS))
+)
 _CLAUSE = re.compile(r"[.;:!?\n]+|\b(?:but|whereas|while|though|although)\b")
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 # Suppressed facets keep a little, since raters rarely forget a fault.
 SUPPRESSED = 0.1
 # The instruction is what a user or an optimizer writes for this judge, so it counts most.
 INSTRUCTION, DEFINITION, ANCHORS = 0.55, 0.3, 0.15
+# The tenth mention of a facet adds less than the first.
+GROWTH = 0.7
 # What any overall impression adds to the facets that are asked for.
 IMPRESSION = 0.8
 _ANCHOR = re.compile(r"(?:^|[(;]\s?)-?\d+ = ")
 _RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|between) \d)")
+
+
+def named_amounts(text: str) -> Vector:
+    """How much of each facet a text names, before any share is taken."""
+    total = np.zeros(len(NAMES))
+    for clause in _CLAUSE.split(text.lower()):
+        _read_clause(clause, total, set())
+    return total
 
 
 @lru_cache(maxsize=4096)
@@ -44,8 +56,7 @@ def _read(text: str) -> tuple[tuple[float, ...], tuple[int, ...]]:
     ignored: set[int] = set()
     for clause in _CLAUSE.split(text.lower()):
         _read_clause(clause, total, ignored)
-    # The tenth mention adds less than the first.
-    grown = np.sign(total) * np.abs(total) ** 0.7
+    grown = np.sign(total) * np.abs(total) ** GROWTH
     return tuple(float(value) for value in grown), tuple(sorted(ignored))
 
 
@@ -103,6 +114,17 @@ def emphases(task: Task) -> Vector:
     for place in ignored:
         weights[place] *= SUPPRESSED
     return np.asarray(weights, dtype=np.float64)
+
+
+def instruction_shares(task: Task, wanted: Vector) -> Vector:
+    """What an instruction is to say so that, with definition and anchors, `wanted` comes out."""
+    given = np.zeros(len(NAMES))
+    definition, anchors = _described(task)
+    for text, part in ((definition, DEFINITION), (anchors, ANCHORS)):
+        given += part * named(text)[0]
+    asked = wanted - IMPRESSION * _impression(np.maximum(wanted, 0.0))
+    size = np.abs(asked).sum() or 1.0
+    return np.asarray((asked / size - given) / INSTRUCTION)
 
 
 def _impression(asked: Vector) -> Vector:

@@ -110,12 +110,7 @@ def repetition(seen: Evidence) -> float:
     stems = seen.text.stems[:2000]
     # Beyond a few words, some come back in any text: allow the one per eight that is usual.
     excess = max(0.0, 1 - len(set(stems)) / max(1, len(stems)) - 0.12)
-    return (
-        1.0
-        - 4.0 * min(0.5, twice)
-        - 1.5 * max(0.0, alike - 0.35)
-        - 3.0 * min(0.5, excess)
-    )
+    return 1.0 - 4.0 * min(0.5, twice) - 1.5 * max(0.0, alike - 0.35) - 3.0 * min(0.5, excess)
 
 
 def _share_twice(text: Text) -> float:

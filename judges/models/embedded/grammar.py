@@ -127,7 +127,7 @@ def _wrong_article(one: str, other: str) -> float:
 
 
 def _third_person(words: Sequence[str], place: int) -> float:
-    """"He go": a bare verb after a singular subject, unless another verb governs it."""
+    """ "He go": a bare verb after a singular subject, unless another verb governs it."""
     if words[place] not in {"he", "she"} or words[place + 1] not in BASES:
         return 0.0
     before = words[max(0, place - 3) : place]
@@ -176,7 +176,9 @@ def _clauses(sentence: Sentence) -> float:
         faults += 0.6
     finite = sum(word in FINITE for word in words)
     joints = sum(word in CONJUNCTIONS or word in SUBORDINATORS for word in words)
-    joints += sum(token in {",", ";", ":", "-", "--", "'", "`", "``", "''", '"'} for token in sentence.tokens)
+    joints += sum(
+        token in {",", ";", ":", "-", "--", "'", "`", "``", "''", '"'} for token in sentence.tokens
+    )
     joints += sum(word in _SAYING for word in words)
     return faults + 0.4 * max(0, finite - 1 - joints)
 

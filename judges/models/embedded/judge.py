@@ -72,9 +72,7 @@ def make_judge(task: Task, demos: Sequence[Demo]) -> Judge:
         rows.append(_facets(roles, demo, compares=compares))
         ratings.append(_latent(field.choices, chosen[0], compares=compares))
     facets = np.array(rows).reshape(len(rows), len(prior))
-    weights, level = update(
-        prior, facets, np.array(ratings), level=None if compares else 0.0
-    )
+    weights, level = update(prior, facets, np.array(ratings), level=None if compares else 0.0)
     return Judge(task, roles, compares, weights, level)
 
 

@@ -11,6 +11,9 @@ from collections.abc import Sequence
 
 from judges.models.embedded.cache import Kept
 from judges.models.embedded.judge import Judge, make_judge
+from judges.models.embedded.lessons import read_fenced, read_lessons
+from judges.models.embedded.propose import propose
+from judges.models.embedded.prose import NOTHING, describe
 from judges.models.embedded.remarks import comparison, rationale
 from judges.models.embedded.replies import alternatives, choose, write
 from judges.models.embedded.request import Demo, Task, read_demos, read_task, read_texts
@@ -52,7 +55,11 @@ class EmbeddedModel:
         opening = tuple((message["role"], message["content"]) for message in messages[:-1])
         last = messages[-1]["content"]
         task, judge = self._judges(opening)
-        replies = self._judged(task, judge, last, sampling, opening) if judge else ()
+        rng = self._rng(opening, last, sampling)
+        if judge is not None:
+            replies = self._judged(task, judge, last, sampling, rng)
+        else:
+            replies = [_written(task, last, sampling, rng) for _ in range(max(1, sampling.n))]
         size = sum(len(content) for _, content in opening) + len(last)
         return Completion(
             replies=tuple(replies),
@@ -62,7 +69,7 @@ class EmbeddedModel:
         )
 
     def _judged(
-        self, task: Task, judge: Judge, last: str, sampling: Sampling, opening: Opening
+        self, task: Task, judge: Judge, last: str, sampling: Sampling, rng: random.Random
     ) -> list[Reply]:
         texts = read_texts(task, last)
         opinion = judge.opinion(texts)
@@ -76,7 +83,6 @@ class EmbeddedModel:
             else:
                 remark = rationale(opinion, (judge.roles.candidates or ("text",))[0])
             values = {other.name: remark for other in task.writes}
-        rng = self._rng(opening, last, sampling)
         replies = []
         for _ in range(max(1, sampling.n)):
             place = choose(opinion.probabilities, sampling.temperature, rng)
@@ -92,11 +98,33 @@ class EmbeddedModel:
     def _rng(self, opening: Opening, last: str, sampling: Sampling) -> random.Random:
         """Chance that depends on the seeds and the whole prompt alone; none is needed at 0."""
         if sampling.temperature is not None and sampling.temperature <= 0:
-            return random.Random(0)
+            return _UNUSED
         hashed = hashlib.blake2b(f"{self.seed} {sampling.seed}".encode(), digest_size=8)
         for _, content in (*opening, ("user", last)):
             hashed.update(content.encode("utf-8", "replace"))
         return random.Random(int.from_bytes(hashed.digest(), "big"))
+
+
+# At temperature 0 nothing is drawn but wording, which may be the same each time.
+_UNUSED = random.Random(0)
+
+
+def _written(task: Task, last: str, sampling: Sampling, rng: random.Random) -> Reply:
+    """Fields of free text: instructions are proposed, others get a plain sentence."""
+    heat = 1.0 if sampling.temperature is None else sampling.temperature
+    rng = random.Random(0) if rng is _UNUSED else rng
+    if not task.writes:
+        if "```" in last:
+            return Reply(text=f"```\n{propose(read_fenced(last), rng, heat)}\n```")
+        return Reply(text=NOTHING)
+    texts = read_texts(task, last)
+    values = {}
+    for field in task.writes:
+        if "instruction" in field.name:
+            values[field.name] = propose(read_lessons(texts), rng, heat)
+        else:
+            values[field.name] = describe(field, task, texts)
+    return write(task, values, None, {})
 
 
 def _read_opening(opening: Opening) -> tuple[Task, Judge | None]:

@@ -79,5 +79,3 @@ def _last_turn(turns: str) -> str:
     """The last line that says something."""
     lines = [line for line in turns.splitlines() if line.strip()]
     return lines[-1] if lines else ""
-
-

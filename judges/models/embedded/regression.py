@@ -12,7 +12,9 @@ NOISE = 0.6
 LEVEL_SPREAD = 0.5
 
 
-def update(prior: Vector, facets: Vector, ratings: Vector, *, level: float | None) -> tuple[Vector, float]:
+def update(
+    prior: Vector, facets: Vector, ratings: Vector, *, level: float | None
+) -> tuple[Vector, float]:
     """The most probable weights and level given examples.
 
     `facets` is (n, facets), `ratings` (n,) in latent units; `level` is the level expected before

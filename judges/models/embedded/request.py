@@ -39,6 +39,7 @@ _OURS = re.compile(
     r"\AYou read:\n(?P<reads>.*?)\n\nYou write:\n(?P<writes>.*?)\n\nYour task:\n(?P<task>.*)\Z",
     re.DOTALL,
 )
+_TOLD = re.compile(r"reads:\n(?P<reads>.*?)\n[^\n]*writes:\n(?P<writes>.*)\Z", re.DOTALL)
 _LINE = re.compile(
     r"^- (?P<name>\w+)(?: \((?P<choices>[^()\n]*)\))?: (?P<what>.*(?:\n(?!- \w+(?: \(.*\))?: ).*)*)",
     re.MULTILINE,
@@ -76,6 +77,19 @@ def read_task(system: str) -> Task:
             style,
         )
     return Task((), (), system.strip(), "free")
+
+
+def read_described(text: str) -> Task:
+    """Read a task as a proposer is told of it: what the judge reads and what it writes."""
+    found = _TOLD.search(text)
+    if not found:
+        return Task((), (), text.strip(), "free")
+    return Task(
+        tuple(_our_fields(found["reads"], "input")),
+        tuple(_our_fields(found["writes"], "output")),
+        "",
+        "ours",
+    )
 
 
 def read_texts(task: Task, content: str) -> dict[str, str]:

@@ -23,7 +23,9 @@ class Roles:
     condenses: bool
 
 
-_JUDGED = re.compile(r"\bto (?:be )?(?:judge|rate|score|evaluate|assess|grade)|\b(?:judged|rated)\b")
+_JUDGED = re.compile(
+    r"\bto (?:be )?(?:judge|rate|score|evaluate|assess|grade)|\b(?:judged|rated)\b"
+)
 _CANDIDATE = re.compile(
     r"summar(?:y|ies|isation|ization)|respon|answer|output|repl(?:y|ies)|translation|candidate"
     r"|generated|completion|hypothesis|headline|caption|rewrit|paraphrase|essay|story|argument"

@@ -97,7 +97,9 @@ def _ends(tokens: Sequence[str], place: int, cased: bool) -> bool:
 
 def _add(sentences: list[Sentence], tokens: list[str]) -> None:
     shown = tuple(token for token in tokens if token[0] != "\n")
-    words = tuple(token.lower() for token in shown if token[0].isalnum() or token[0] == "'" != token != "''")
+    words = tuple(
+        token.lower() for token in shown if token[0].isalnum() or token[0] == "'" != token != "''"
+    )
     if not words:
         return
     infos = [_stem(word) for word in words]

@@ -139,7 +139,9 @@ NUMBER_WORDS = {
         " fifteen sixteen seventeen eighteen nineteen twenty".split()
     )
 } | {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "hundred": "100"}
-ABBREVIATIONS = _set("mr mrs ms dr prof sr jr st vs etc inc ltd co corp gen sen rep gov no dept fig")
+ABBREVIATIONS = _set(
+    "mr mrs ms dr prof sr jr st vs etc inc ltd co corp gen sen rep gov no dept fig"
+)
 RUDE = _set(
     "stupid idiot idiots dumb moron shut damn hell hate crap shit fuck fucking bitch loser ugly"
     " pathetic disgusting worthless trash garbage kill"
