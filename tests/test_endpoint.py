@@ -262,3 +262,35 @@ def test_debug_logs_hold_no_key(
         with pytest.raises(LastingError):
             complete()
     assert KEY not in caplog.text
+
+
+def test_azure_is_asked_through_its_deployment_with_its_own_key(
+    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", openai_server.url.removesuffix("/v1"))
+
+    async def once() -> Completion:
+        model = open_model("azure/judge-1")
+        assert KEY not in repr(model)
+        try:
+            return await model.complete(ASKED, Sampling(n=2))
+        finally:
+            await model.close()
+
+    openai_server.judge = lambda body: "4"
+    assert [reply.text for reply in asyncio.run(once()).replies] == ["4", "4"]
+    (seen,) = openai_server.log
+    assert seen.headers["api-key"] == KEY
+    assert seen.path == "/openai/deployments/judge-1/chat/completions"
+    openai_server.fault = lambda number, body: "429"
+    with pytest.raises(ThrottledError):
+        asyncio.run(once())
+    openai_server.key = "another"
+    with pytest.raises(LastingError, match="AZURE_OPENAI_API_KEY") as caught:
+        asyncio.run(once())
+    assert KEY not in str(caught.value)
+    assert len(openai_server.log) == 3  # the package's own retries are off
+    monkeypatch.delenv("AZURE_OPENAI_API_KEY")
+    with pytest.raises(LastingError, match="AZURE_OPENAI_API_KEY is not set"):
+        open_model("azure/judge-1")

@@ -1,0 +1,96 @@
+"""The engine past one machine says, row for row, what a local run says."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import judges
+from judges.judge import Judge
+from judges.ray_engine import BatchJudge, _shares, map_in_pandas
+from judges.session import open_runner
+
+ROWS: list[dict[str, Any]] = [
+    {
+        "document": f"The council met in room {i} and closed the bridge. Repairs take {i} weeks.",
+        "summary": "The bridge is closed." if i % 2 else f"Repairs take {i} weeks, in room {i}.",
+    }
+    for i in range(2000)
+]
+ROWS[7] = {"document": "Nothing to judge.", "summary": None}
+
+
+@pytest.fixture(scope="module")
+def judge() -> Judge:
+    return judges.load("relevance")
+
+
+def locally(judge: Judge, rows: list[dict[str, Any]]) -> list[Any]:
+    with open_runner("embedded") as runner:
+        return list(judge.judge_rows(rows, runner))
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Any]:
+    ray = pytest.importorskip("ray", reason="ray is an extra and not installed")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_ray_and_local_judgements_are_identical(engine: Any, judge: Judge) -> None:
+    from judges import ray_engine
+
+    said = list(ray_engine.judge_rows(judge, ROWS, workers=2, chunk=300))
+    assert len(said) == 2000
+    # repr, since NaN differs from itself.
+    assert list(map(repr, said)) == list(map(repr, locally(judge, ROWS)))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_ray_dataset_gets_the_local_scores(engine: Any, judge: Judge) -> None:
+    import ray.data
+
+    from judges import ray_engine
+
+    rows = [{"id": i, **row} for i, row in enumerate(ROWS[:200])]
+    dataset = ray_engine.score_dataset(judge, ray.data.from_items(rows), workers=1)
+    scored = dataset.to_pandas().sort_values("id", ignore_index=True)
+    wanted = [one.score for one in locally(judge, ROWS[:200])]
+    assert scored["relevance"].astype(float).tolist() == pytest.approx(wanted, nan_ok=True)
+    assert scored["relevance_failure"].notna().sum() == 1
+
+
+def test_random_orders_are_for_local_runs(judge: Judge) -> None:
+    from judges import ray_engine
+
+    with pytest.raises(ValueError, match="both orders"):
+        next(ray_engine.judge_rows(judge, ROWS, order="random"))
+
+
+def test_a_batch_and_a_spark_partition_get_columns_on_their_own_index(judge: Judge) -> None:
+    frame = pd.DataFrame(ROWS[:20], index=range(100, 120))
+    wanted = [one.score for one in locally(judge, ROWS[:20])]
+    (partition,) = map_in_pandas(judge)(iter([frame]))
+    for judged in (BatchJudge(judge)(frame), partition):
+        assert list(judged.columns) == [*frame.columns, "relevance", "relevance_failure"]
+        assert judged["relevance"].tolist() == pytest.approx(wanted, nan_ok=True)
+        assert list(judged.index) == list(frame.index)
+        assert "no summary" in judged["relevance_failure"][107]
+
+
+def test_workers_share_the_budget() -> None:
+    assert _shares({"max_calls": 101, "max_cost": 3.0}, 2) == {"max_calls": 50, "max_cost": 1.5}
+    assert _shares({}, 2) == {}
+
+
+def test_without_ray_the_way_to_get_it_is_told(judge: Judge, monkeypatch: Any) -> None:
+    import sys
+
+    from judges import ray_engine
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ModuleNotFoundError, match=r"ray\[data\]"):
+        next(ray_engine.judge_rows(judge, ROWS))
