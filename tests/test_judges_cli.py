@@ -490,6 +490,18 @@ def test_a_batch_that_may_not_be_is_refused_before_anything_is_sent(
     assert not openai_server.log
 
 
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_ray_writes_what_a_local_run_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    ray = pytest.importorskip("ray", reason="ray is an extra and not installed")
+    ask = ["score", "relevance", "--data", "in.jsonl", "--out"]
+    assert main([*ask, "local.jsonl"]) == 0
+    try:
+        assert main([*ask, "ray.jsonl", "--engine", "ray", "--workers", "1"]) == 0
+    finally:
+        ray.shutdown()
+    assert Path("ray.jsonl").read_text() == Path("local.jsonl").read_text()
+
+
 def test_export_prints_writes_and_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, lm="openai/x").save("judge.json")
     assert main(["export", "judge.json", "--to", "messages"]) == 0

@@ -83,6 +83,8 @@ def collect(run: Run) -> Mapping[str, "Model"]:
 
 
 def _one_model(run: Run) -> str:
+    if run.args.engine != "local":
+        raise UsageError("--batch-api and --engine ray exclude each other")
     names = sorted({judge.lm for judge in run.judges})
     if len(names) > 1:
         raise UsageError(f"--batch-api takes one model; these judges ask {', '.join(names)}")

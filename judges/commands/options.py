@@ -77,6 +77,15 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("the run")
     run.add_argument("--dry-run", action="store_true", help="estimate tokens and price, then stop")
     run.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="ray: over many processes or a cluster (RAY_ADDRESS); needs ray[data]",
+    )
+    run.add_argument(
+        "--workers", type=_count, default=2, metavar="N", help="of Ray, for each judge (2)"
+    )
+    run.add_argument(
         "--batch-api",
         choices=("submit", "status", "collect"),
         help="the provider's batch files, at half price: submit now, collect within a day",

@@ -3,12 +3,12 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import repeat, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from judges.commands import estimate
 from judges.commands.options import UsageError, mapping_of
@@ -23,6 +23,7 @@ from judges.session import Session
 if TYPE_CHECKING:
     from judges.models.protocol import Model
 
+Stream = Generator[Said, None, None]
 Fill = Callable[[Row, Mapping[str, Said]], Row]
 
 
@@ -101,22 +102,49 @@ def write(
             raise UnfinishedError(_unfinished(str(error), writer, run)) from error
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_unfinished("interrupted", writer, run)) from None
-        return {**_taken(session.ledgers), "seconds": round(time.monotonic() - started, 3)}
+        # Ray's workers keep their own ledgers.
+        taken = _taken(session.ledgers) if args.engine == "local" else {}
+        return {**taken, "seconds": round(time.monotonic() - started, 3)}
 
 
 def judged(run: Run, session: Session) -> Iterator[tuple[Row, dict[str, Said]]]:
     """Every row with what each judge said of it; the judges' requests are under way together."""
     rows, *copies = tee(read_rows(run.args.data), len(run.judges) + 1)
-    asking = {"seed": run.args.seed, "order": getattr(run.args, "order", "both")}
     with ExitStack() as open_streams:
         streams = {}
         for judge, copy in zip(run.judges, copies, strict=True):
             columns = run.survey.texts[judge.name]
             texts = map(texts_of, copy, repeat(columns))
-            stream = judge.judge_rows(texts, session.runner(judge.lm), **asking)
+            stream = _stream(run, judge, texts, session)
             streams[judge.name] = open_streams.enter_context(closing(stream))
         for row in rows:
             yield row, {name: next(stream) for name, stream in streams.items()}
+
+
+def _stream(run: Run, judge: Judge, texts: Iterator[Row], session: Session) -> Stream:
+    """What one judge says of each row, asked from here or through Ray."""
+    args = run.args
+    order: Literal["both", "random"] = getattr(args, "order", "both")
+    if args.engine == "local":
+        return judge.judge_rows(texts, session.runner(judge.lm), order=order, seed=args.seed)
+    from judges.ray_engine import judge_rows
+
+    # Every judge has workers of its own, so it gets its part of the budget.
+    parts = len(run.judges)
+    journal = journal_of(run)
+    return judge_rows(  # type: ignore[return-value]
+        judge,
+        texts,
+        workers=args.workers,
+        order=order,
+        seed=args.seed,
+        lm=judge.lm,
+        api_base=args.api_base,
+        max_calls=args.max_calls and args.max_calls // parts,
+        max_cost=args.max_cost and args.max_cost / parts,
+        concurrency=args.concurrency,
+        journal=str(journal.resolve()) if journal else None,
+    )
 
 
 def journal_of(run: Run) -> Path | None:
