@@ -71,10 +71,11 @@ class Evidence:
 
     @property
     def on_scale(self) -> bool:
-        """Whether people rated on the judge's scale, so that the two numbers can be compared."""
-        if not self.scale or not len(self.items):
+        """Whether judge and people keep to the judge's scale, so that numbers can be compared."""
+        both = np.concatenate([self.human, self.scores[~np.isnan(self.scores)]])
+        if not self.scale or not both.size:
             return False
-        return bool(self.scale[0] <= self.human.min() and self.human.max() <= self.scale[-1])
+        return bool(self.scale[0] <= both.min() and both.max() <= self.scale[-1])
 
     def comment(self, index: int) -> str:
         """What the judge wrote beside its score."""

@@ -31,6 +31,7 @@ from optimize.verify_sources import (
 )
 
 Labelled = LabelledSet | LabelledPairs
+Scale = tuple[int, ...]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -65,6 +66,10 @@ def parser() -> argparse.ArgumentParser:
     add("--concurrency", type=int, default=64, metavar="N")
     add("--seed", type=int, default=0, metavar="N")
     add("--resume", metavar="JOURNAL", help="keep replies in this file and reuse those it has")
+    add("--annotations", metavar="FILE", help="a long file: id, dimension, annotator, rating")
+    add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
+    add("--markdown", metavar="FILE", help="write a short table for a README; - prints it instead")
+    add("--probes", action="store_true", help="attack the judge, for --report (free: always)")
     add("--json", action="store_true", help="print everything as JSON")
     return made
 
@@ -85,7 +90,7 @@ def command(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     if flags.json:
         sys.stdout.write(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-    else:
+    elif flags.markdown != "-":
         sys.stdout.write("\n".join(correlation_lines(result)) + "\n")
     return DONE if result["passed"] else FAILED
 
@@ -96,9 +101,9 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     if len(sources) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
     if flags.judge:
-        name, labelled, verified = _judge(flags)
+        name, labelled, verified, scale = _judge(flags)
     else:
-        name, labelled, verified = _recorded(flags)
+        name, labelled, verified, scale = _recorded(flags)
     if verified.n_unjudged or verified.n_unknown:
         say(
             f"{verified.n_unjudged} labelled outputs have no record, and {verified.n_unknown} "
@@ -125,10 +130,15 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     reached = next((c["value"] for c in found if wanted.items() <= c.items()), None)
     least = flags.min_spearman
     result["passed"] = least is None or (reached is not None and reached >= least)
+    if flags.report or flags.markdown:
+        # Drawing takes matplotlib, which a check in CI need not load.
+        from optimize.verify_report import tell
+
+        tell(result, verified, labelled, scale, flags)
     return result
 
 
-def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, Verified]:
+def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, Verified, Scale]:
     judge: Judge = load(flags.judge)
     subject = judge.subject
     labelled = _labels(flags, subject.name, subject)
@@ -146,11 +156,17 @@ def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, Verified]:
         concurrency=flags.concurrency,
         seed=flags.seed,
         journal=Path(flags.resume) if flags.resume else None,
+        probe=flags.probes or (bool(flags.report) and _free(flags.lm or judge.lm)),
     )
-    return subject.name, labelled, asked(judge, items, asking)
+    scale = subject.scale if isinstance(subject, Dimension) else ()
+    return subject.name, labelled, asked(judge, items, asking), scale
 
 
-def _recorded(flags: argparse.Namespace) -> tuple[str, Labelled, Verified]:
+def _free(lm: str) -> bool:
+    return lm.partition("-")[0] == "embedded"
+
+
+def _recorded(flags: argparse.Namespace) -> tuple[str, Labelled, Verified, Scale]:
     if (flags.dimension is None) == (flags.pairwise is None):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
     subject = _subject(flags.dimension or flags.pairwise)
@@ -159,10 +175,11 @@ def _recorded(flags: argparse.Namespace) -> tuple[str, Labelled, Verified]:
     items = bare_items(labelled, name)
     _check_rated(len(items), labelled.name, name)
     if flags.scores:
-        return name, labelled, from_scores(Path(flags.scores), items, name)
+        scale = subject.scale if isinstance(subject, Dimension) else ()
+        return name, labelled, from_scores(Path(flags.scores), items, name), scale
     path = Path(flags.replies)
     if flags.pairwise:
-        return name, labelled, from_pair_replies(path, items, name, flags.prompt)
+        return name, labelled, from_pair_replies(path, items, name, flags.prompt), ()
     scale = _scale(flags, subject)
     letters = dict(zip(flags.letters, scale, strict=False)) if flags.letters else None
     verified = from_replies(
@@ -174,7 +191,7 @@ def _recorded(flags: argparse.Namespace) -> tuple[str, Labelled, Verified]:
         letters=letters,
         reading=flags.reading,
     )
-    return name, labelled, verified
+    return name, labelled, verified, scale
 
 
 def _subject(name: str) -> Dimension | Comparison | None:
@@ -196,7 +213,7 @@ def _labels(
     scales = None
     if isinstance(subject, Dimension) and flags.judge:
         scales = {name: (float(subject.scale[0]), float(subject.scale[-1]))}
-    return data.read_labels(flags.data, mapping=named, scales=scales)
+    return data.read_labels(flags.data, mapping=named, scales=scales, annotations=flags.annotations)
 
 
 def _check_rated(number: int, data_name: str, name: str) -> None:

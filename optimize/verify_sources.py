@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
 from judges.runner import Runner
+from optimize.evidence import Evidence, Said
 from optimize.items import Item, Items, Vector
+from optimize.probes import Probes, probe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +26,17 @@ class Verified:
 
     items: Items
     scores: Vector
-    verdicts: tuple[Verdict, ...] = ()
+    said: tuple[Said, ...] = ()
+    # Of the judge that was asked: its attacked scores, and the model that answered.
+    probes: Probes | None = None
+    lm: str = ""
     # Labelled outputs that the recording does not speak of, and records of no labelled output.
     n_unjudged: int = 0
     n_unknown: int = 0
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(one for one in self.said if isinstance(one, Verdict))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +50,7 @@ class Asking:
     concurrency: int = 64
     seed: int = 0
     journal: Path | None = None
+    probe: bool = False
 
 
 def bare_items(labelled: LabelledSet | LabelledPairs, dimension: str) -> Items:
@@ -78,7 +88,14 @@ def asked(judge: Judge, items: Items, asking: Asking) -> Verified:
     with _runner(judge, asking) as runner:
         rows = (item.texts for item in items.items)
         said = list(judge.judge_rows(rows, runner, seed=asking.seed))
-    return _verified(items, {item.id: one for item, one in zip(items.items, said, strict=True)})
+        by_id = {item.id: one for item, one in zip(items.items, said, strict=True)}
+        verified = replace(_verified(items, by_id), lm=asking.lm or judge.lm)
+        if not asking.probe:
+            return verified
+        evidence = Evidence(
+            dimension=judge.name, split="", level="dataset", items=items, said=verified.said
+        )
+        return replace(verified, probes=probe(judge, runner, evidence, seed=asking.seed))
 
 
 @contextmanager
@@ -174,7 +191,7 @@ def _verified(items: Items, said: Mapping[str, Judgement | Verdict]) -> Verified
     return Verified(
         items=judged,
         scores=np.array([one.margin if isinstance(one, Verdict) else one.score for one in mine]),
-        verdicts=tuple(one for one in mine if isinstance(one, Verdict)),
+        said=tuple(mine),
         n_unjudged=len(items) - len(judged),
         n_unknown=len(said) - len(judged),
     )

@@ -20,7 +20,7 @@ Cell = Mapping[str, Any]
 
 
 def advice(evidence: Evidence, found: Findings, summary: Mapping[str, Any] | None) -> list[str]:
-    """The most pressing first; `cell` is the judge's figure on the split shown."""
+    """The most pressing first; a run has a summary, a verification none."""
     if all(math.isnan(score) for score in evidence.scores):
         return [
             "Mend the failures first: the judge gave no score at all, so nothing here can be "
@@ -94,7 +94,7 @@ def _gate(summary: Mapping[str, Any] | None) -> str | None:
     return (
         f"No candidate was clearly better than the seed; the gain on test is known to ±{half:.2f}, "
         f"and telling a gain of {TARGET:g} takes about {needed:,} test documents. More labels, a "
-        "stronger --lm or --proposer-lm are worth more than more calls."
+        "stronger `--lm` or `--proposer-lm` are worth more than more calls."
     )
 
 
@@ -104,7 +104,8 @@ def _ties(found: Findings) -> str | None:
         return None
     return (
         f"The judge gives {use.tied:.0%} of the pairs within a document the same score, and ties "
-        "cost rank agreement: try --weighted where the model gives probabilities, or --samples 10."
+        "cost rank agreement: try `--weighted` where the model gives probabilities, or "
+        "`--samples 10`."
     )
 
 
@@ -155,7 +156,7 @@ def _ceiling(found: Findings) -> str | None:
     if share < FAR:
         return (
             f"The judge reaches {share:.0%} of what annotators reach among themselves, so there "
-            "is room: a stronger --lm, or more train documents for demonstrations, come first."
+            "is room: a stronger `--lm`, or more train documents for demonstrations, come first."
         )
     if share >= NEAR:
         return (
@@ -182,21 +183,27 @@ def _unseen(summary: Mapping[str, Any] | None) -> str | None:
 
 
 def _halo(evidence: Evidence, found: Findings) -> str | None:
-    if found.dimensions is None or not found.dimensions.halo:
+    table = found.dimensions
+    if table is None or not table.halo:
         return None
+    known = dict(zip(table.people, table.values[0].tolist(), strict=True))
+    own = known[evidence.dimension]
+    rival, rho = max(
+        ((name, value) for name, value in known.items() if value == value), key=lambda one: one[1]
+    )
     return (
-        f"It agrees more with people on another dimension than on {evidence.dimension}: sharpen "
-        "the definition so that the two come apart."
+        f"It agrees more with people on {rival} (rho {rho:.2f}) than on {evidence.dimension} "
+        f"({own:.2f}): sharpen the definition so that the two come apart."
     )
 
 
 def _check(summary: Mapping[str, Any] | None) -> str:
     if summary is None:
         return (
-            "To hold this judge to its figure, put python -m optimize.verify with --min-spearman "
-            "into CI."
+            "To hold this judge to its figure, put `python -m optimize.verify` with "
+            "`--min-spearman` into CI."
         )
     return (
-        "To use it, load this folder with judges.load; to hold it to its figure on labels of "
-        "your own, put python -m optimize.verify with --min-spearman into CI."
+        "To use it, load this folder with `judges.load`; to hold it to its figure on labels of "
+        "your own, put `python -m optimize.verify` with `--min-spearman` into CI."
     )

@@ -8,6 +8,8 @@ from optimize.report import page
 from optimize.report.comparisons import search_path
 from optimize.report.outputs import shortened
 
+MOST_DEMOS = 20
+
 
 def prompts(seed: Written, tuned: Written) -> list[str]:
     """The tuned prompt against the seed's."""
@@ -25,9 +27,10 @@ def prompts(seed: Written, tuned: Written) -> list[str]:
     parts.append(page.paragraph(f"Demonstrations: {before} in the seed, {after} when tuned."))
     shown = [
         page.folded(f"Demonstration {number}", _demo(demo))
-        for number, demo in enumerate(tuned.demos, 1)
+        for number, demo in enumerate(tuned.demos[:MOST_DEMOS], 1)
     ]
-    return [*parts, page.folded(f"All {after} demonstrations", shown)] if shown else parts
+    which = "All" if after <= MOST_DEMOS else f"The first {MOST_DEMOS} of"
+    return [*parts, page.folded(f"{which} {after} demonstrations", shown)] if shown else parts
 
 
 def _demo(demo: Mapping[str, Any]) -> list[str]:

@@ -95,7 +95,7 @@ def _people(evidence: Evidence, seed: int) -> People:
         labelled = LabelledSet(name="the data", sha256="", outputs=outputs)
         marks, names = annotation_matrix(labelled, evidence.dimension)
     except LabelError as error:
-        return People(why=str(error).partition(";")[0])
+        return People(why=str(error).partition(": ")[2].partition(";")[0])
     level: Level = evidence.level
     alpha = krippendorff_alpha(marks)
     try:

@@ -7,7 +7,7 @@ from optimize.figures import interval_of, shown, with_interval
 from optimize.report.findings import Findings
 from optimize.report.run_report import Run, headline
 from optimize.report.scores import SPLITS
-from optimize.report.verification import main_cell
+from optimize.report.verification import main_cell, named
 
 # Markdown's own marks, so that a name stays a name.
 MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|!~"} | {"\n": " ", "\r": " "})
@@ -41,7 +41,8 @@ def verification_table(result: Mapping[str, Any], found: Findings | None = None)
     data = result["data"]
     rows = []
     for cell in result["correlations"]:
-        if cell["level"] != "summary" and cell["undefined"] == "zero":
+        if cell["undefined"] == "zero" and not (cell["level"] == "summary" and cell["n_undefined"]):
+            # The same again.
             continue
         zero = ", undefined as 0" if cell["undefined"] == "zero" else ""
         rows.append(
@@ -56,7 +57,7 @@ def verification_table(result: Mapping[str, Any], found: Findings | None = None)
     head = ("figure", "value", "documents", "undefined", "failed")
     cell = main_cell(result)
     lines = [
-        f"**{_text(result['dimension'])}**: `{_code(str(result['judge']))}` against people, "
+        f"**{_text(result['dimension'])}**: `{_code(named(result))}` against people, "
         f"{cell['level']}-level rho {_figure(cell)}.",
         "",
         *_table(head, rows),

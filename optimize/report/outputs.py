@@ -78,7 +78,7 @@ def failed(evidence: Evidence) -> list[str]:
     """Every failed judgement, up to twenty; the count is always whole."""
     failures = evidence.failures
     if not failures:
-        return [page.paragraph("None: every output has a score.")]
+        return [page.paragraph("Every output has a score.")]
     rows = [(name, _cut(why, SHOWN_REASON)) for name, why in list(failures.items())[:MOST]]
     told = f"{len(failures):,} of {len(evidence.items):,} outputs have no score. They are missing: "
     told += "left out of every figure and counted, never 0."

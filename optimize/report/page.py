@@ -38,6 +38,7 @@ nav{font-size:.88rem;line-height:1.8;margin:1rem 0 0}
 nav a{color:var(--accent);text-decoration:none;margin-right:.9rem;white-space:nowrap}
 ul{margin:.4rem 0 .8rem;padding-left:1.2rem;max-width:46rem}
 li{margin:.35rem 0}
+li code{white-space:nowrap;background:var(--panel);padding:0 .2rem;font-size:.88em}
 .wide{overflow-x:auto;margin:.4rem 0 1rem}
 .beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,25rem),1fr));
 gap:0 1.5rem}
@@ -45,7 +46,7 @@ table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-num
 th,td{text-align:left;padding:.28rem .7rem .28rem 0;border-bottom:1px solid var(--line);
 vertical-align:top}
 td.number,th.number{text-align:right;white-space:nowrap}
-caption{text-align:left;color:var(--soft);padding-bottom:.3rem;font-size:.88rem}
+.caption{color:var(--soft);font-size:.88rem;margin:1rem 0 .2rem}
 figure{margin:.6rem 0 1.2rem}
 figure svg{width:100%;height:auto;max-width:33rem;display:block}
 figcaption{color:var(--soft);font-size:.88rem}
@@ -59,7 +60,8 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;font-size:
 dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 @media (max-width:30rem){dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}body{padding:.8rem}}
 @media print{:root{--ink:#000;--paper:#fff}body{max-width:none;padding:0}nav{display:none}
-figure,tr{break-inside:avoid}h2,h3{break-after:avoid}}
+figure,tr{break-inside:avoid}h2,h3{break-after:avoid}
+#worst-disagreements ::details-content{content-visibility:visible}}
 """
 
 
@@ -99,25 +101,29 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "")
             f"{opened}{escape(cell)}</{tag}>" for opened, cell in zip(marked, cells, strict=True)
         )
 
-    told = f"<caption>{escape(caption)}</caption>" if caption else ""
+    # No <caption>: on a phone it would be as wide as the table, and scroll with it.
+    told = f'<p class="caption">{escape(caption)}</p>' if caption else ""
+    name = escape(caption or ", ".join(word for word in head if word))
     lines = "".join(f"<tr>{line(row, 'td')}</tr>" for row in body)
     return (
-        f'<div class="wide"><table>{told}<thead><tr>{line(head, "th")}</tr></thead>'
+        f'{told}<div class="wide" role="region" aria-label="{name}" tabindex="0">'
+        f"<table><thead><tr>{line(head, 'th')}</tr></thead>"
         f"<tbody>{lines}</tbody></table></div>"
     )
 
 
 def _numeric(cell: str) -> bool:
-    return not cell or cell[0] in "-+−0123456789.[–"
+    return cell in ("", "undefined", "no interval") or cell[0] in "-+−0123456789.[–"
 
 
 def figure(svg: str, caption: str) -> str:
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def beside(figures: Sequence[str]) -> str:
-    """Figures side by side where the window is wide enough."""
-    return f'<div class="beside">{"".join(figures)}</div>'
+def beside(columns: Sequence[str]) -> str:
+    """Finished parts side by side where the window is wide enough."""
+    inner = "".join(f"<div>{column}</div>" for column in columns)
+    return f'<div class="beside">{inner}</div>'
 
 
 def section(title: str, parts: Iterable[str]) -> str:
@@ -158,7 +164,15 @@ def tiles(figures: Iterable[tuple[str, str, str]]) -> str:
 
 
 def listed(sentences: Iterable[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(one)}</li>' for one in sentences)}</ul>"
+    """Sentences as a list; what stands between backticks is code."""
+    return f"<ul>{''.join(f'<li>{_coded(one)}</li>' for one in sentences)}</ul>"
+
+
+def _coded(sentence: str) -> str:
+    pieces = escape(sentence).split("`")
+    if len(pieces) % 2 == 0:
+        return "`".join(pieces)
+    return "".join(f"<code>{one}</code>" if i % 2 else one for i, one in enumerate(pieces))
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:

@@ -41,7 +41,7 @@ def pictures(evidence: Evidence, seed: int) -> list[str]:
                 "soft",
             )
         )
-    return [*parts, *_documents(evidence), *_systems(evidence, seed)]
+    return [*parts, page.beside(["".join(_documents(evidence)), "".join(_systems(evidence, seed))])]
 
 
 def _ratings(evidence: Evidence) -> str:

@@ -89,11 +89,12 @@ def title(summary: Mapping[str, Any]) -> str:
 def headline(summary: Mapping[str, Any]) -> str:
     """The verdict in one sentence."""
     gain = summary["gain"]["test"]
-    first = f"The {summary['shipped']} judge ships"
+    if summary["shipped"] == "seed":
+        return "The seed judge ships: dev does not vouch for a gain by tuning."
     if gain.get("value") is None:
-        return f"{first}; the gain on test is undefined."
+        return "The tuned judge ships; its gain on test is undefined."
     around = interval_of(gain["low"], gain["high"])
-    return f"{first}; tuning changed rho on test by {gain['value']:+.3f} {around}."
+    return f"The tuned judge ships: {gain['value']:+.3f} {around} on the seed's rho on test."
 
 
 def _head(run: Run) -> list[str]:
@@ -127,7 +128,7 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
         tiles.append(_tile("on unseen systems", unseen))
     tiles.append(
         (
-            "tuned less seed",
+            "tuned less seed, on test",
             "undefined" if gain.get("value") is None else f"{gain['value']:+.3f}",
             interval_of(gain.get("low"), gain.get("high")),
         )

@@ -26,8 +26,9 @@ def scorecard(summary: Mapping[str, Any]) -> list[str]:
     ]
     head = ("split", "judge", "rho", "95 % interval", "outputs", "documents", "undefined", "failed")
     told = (
-        f"{summary['level']}-level Spearman's rho. The choice was made on dev; test was touched "
-        "once, after it. Undefined documents: one side says the same of all outputs."
+        f"{str(summary['level']).capitalize()}-level Spearman's rho. The choice was made on dev; "
+        "test was touched once, after it. Undefined: documents where one side says the same "
+        "of all outputs."
     )
     parts = []
     if any(one for pair in drawn.values() for one in pair):
@@ -79,4 +80,5 @@ def all_levels(cells: Sequence[Cell]) -> str:
         "figure", "undefined documents", "value", "95 % interval", "outputs", "documents",
         "undefined", "failed",
     )  # fmt: skip
-    return page.table(head, rows)
+    told = "Intervals are drawn afresh here, so their third digit may differ from those above."
+    return page.table(head, rows, told)

@@ -1,6 +1,7 @@
 """The report of a verification: any judge, asked or recorded, against people."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from optimize.evidence import Evidence
@@ -12,6 +13,7 @@ from optimize.report.findings import Findings, find
 from optimize.report.judge_parts import judge_parts
 
 NOT_ASKED = Probes(why="recorded judgements cannot be asked again")
+PAID = Probes(why="they cost calls to a paid model; add --probes to run them")
 
 
 def render(
@@ -38,13 +40,13 @@ def render(
         page.section(
             "What to do next", [page.listed([*said[:1], wide, *said[1:3]] if wide else said)]
         ),
-        *judge_parts(evidence, found, seed=seed, of=f"{result['judge']} on {data['name']}"),
+        *judge_parts(evidence, found, seed=seed, of=f"{named(result)} on {data['name']}"),
         page.section(
             "Provenance",
             [
                 page.facts(
                     [
-                        ("judge", str(result["judge"])),
+                        ("judge", named(result)),
                         *([("model", lm)] if lm else []),
                         *origins.data_facts(data),
                         ("seed", f"{seed}"),
@@ -57,7 +59,12 @@ def render(
 
 
 def title(result: Mapping[str, Any]) -> str:
-    return f"{result['dimension']}: {result['judge']} against people"
+    return f"{result['dimension']}: {named(result)} against people"
+
+
+def named(result: Mapping[str, Any]) -> str:
+    """The judge without the folders above it, which say more of a machine than of a judge."""
+    return "/".join(Path(str(result["judge"])).parts[-2:])
 
 
 def main_cell(result: Mapping[str, Any]) -> Mapping[str, Any]:
