@@ -376,10 +376,17 @@ class Serving:
         return self._server
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _close(self) -> None:
+        await self._runner.cleanup()
+        hung = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in hung:
+            task.cancel()
+        await asyncio.gather(*hung, return_exceptions=True)
 
     async def _open(self) -> None:
         await self._runner.setup()

@@ -1,0 +1,179 @@
+"""Ten thousand judgements on a faulty endpoint, killed, cut short and watched: what is lost?
+
+    python benchmarks/faults.py [--rows 10000] [--json]
+
+Starts a local server that spoils a fifth of the requests: 429, 500, 503, dropped and hung
+connections, malformed JSON, empty and garbage text. Prints one line for each promise and exits 1
+where one is broken.
+"""
+
+import argparse
+import json
+import math
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+HERE = Path(__file__).parent
+KEY = "sk-planted-a1b2c3d4e5f6a7b8c9d0"
+CONCURRENCY = 64
+sys.path.insert(0, str(HERE.parent / "tests"))
+
+from openai_server import FAULTS, OpenAIServer, Serving, some_faults  # noqa: E402 - in tests/
+
+
+def judge_rows(folder: Path, rows: int, max_calls: int | None, lm: str) -> None:
+    """The program under test, in a process of its own: judgements in order, replies on record."""
+    import judges
+    from judges.ledger import BudgetSpentError
+    from judges.session import open_runner
+
+    judge = judges.load("relevance")
+    texts = (
+        {"document": f"Document {i} says one thing.", "summary": f"Summary {i}."}
+        for i in range(rows)
+    )
+    journal = folder / "journal.jsonl" if lm != "embedded" else None
+    try:
+        with (
+            open_runner(
+                lm, journal=journal, max_calls=max_calls, concurrency=CONCURRENCY
+            ) as runner,
+            (folder / "out.jsonl").open("w") as out,
+        ):
+            for said in judge.judge_rows(texts, runner):
+                score = None if math.isnan(said.score) else said.score  # type: ignore[union-attr]
+                print(json.dumps([score, said.failure]), file=out)
+    except BudgetSpentError as error:
+        sys.exit(str(error))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def start(
+    folder: Path, rows: int, max_calls: int | None = None, lm: str = "openai/judge-1"
+) -> "subprocess.Popen[str]":
+    folder.mkdir(exist_ok=True)
+    command = [sys.executable, __file__, "--judge", str(folder), "--rows", str(rows), "--lm", lm]
+    command += ["--max-calls", str(max_calls)] if max_calls is not None else []
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+    )
+
+
+def output(folder: Path) -> list[list[object]]:
+    return [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+
+
+def faulty(server: OpenAIServer, folder: Path, rows: int) -> dict[str, object]:
+    start_time = time.perf_counter()
+    process = start(folder, rows)
+    said, complaint = process.communicate()
+    seconds = time.perf_counter() - start_time
+    judged = output(folder) if process.returncode == 0 else []
+    scored = sum(score is not None for score, _ in judged)
+    named = sum(failure is not None for _, failure in judged)
+    done = Counter(seen.done for seen in server.log)
+    twice = sum(times > 1 for times in server.n_answered.values())
+    written = "".join(path.read_text() for path in folder.iterdir()) + said + complaint
+    return {
+        "ok": len(judged) == rows == scored + named and not twice and KEY not in written,
+        "rows": len(judged),
+        "scored": scored,
+        "named failures": named,
+        "answered well twice": twice,
+        "faults": {name: done[name] for name in FAULTS},
+        "key written": KEY in written,
+        "seconds": round(seconds, 1),
+        "peak_mb": round(float(said.split()[-1])) if said else None,
+    }
+
+
+def killed(server: OpenAIServer, folder: Path, rows: int, whole: Path) -> dict[str, object]:
+    for times in (1, 2, 3):
+        process = start(folder, rows)
+        while len(server.log) < rows * times // 4 and process.poll() is None:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    process = start(folder, rows)
+    process.communicate()
+    again = sum(times - 1 for times in server.n_answered.values())
+    same = process.returncode == 0 and output(folder) == output(whole)
+    return {
+        "ok": same and again <= 3 * CONCURRENCY,
+        "output as if never killed": same,
+        "sent again": again,
+        "at most in flight": 3 * CONCURRENCY,
+    }
+
+
+def limited(server: OpenAIServer, folder: Path, rows: int) -> dict[str, object]:
+    process = start(folder, rows, max_calls=rows // 10)
+    _, complaint = process.communicate()
+    return {
+        "ok": len(server.log) <= rows // 10 and "budget" in complaint,
+        "server counted": len(server.log),
+        "allowed": rows // 10,
+        "said": complaint.strip(),
+    }
+
+
+def memory(folder: Path, lm: str, few: int, many: int) -> dict[str, object]:
+    peaks = []
+    for rows in (few, many):
+        said, complaint = start(folder, rows, lm=lm).communicate()
+        if not said:
+            return {"ok": False, "said": complaint[-300:]}
+        peaks.append(float(said.split()[-1]))
+    return {"ok": peaks[1] - peaks[0] < 150, few: round(peaks[0]), many: round(peaks[1])}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--memory-rows", type=int, default=200_000)
+    parser.add_argument("--json", action="store_true", help="figures for machines")
+    for hidden in ("--judge", "--max-calls", "--lm"):
+        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.judge:
+        most = int(given.max_calls) if given.max_calls else None
+        judge_rows(Path(given.judge), given.rows, most, given.lm)
+        return
+    found: dict[str, dict[str, object]] = {}
+    os.environ["OPENAI_API_KEY"] = KEY
+
+    def note(name: str, figures: dict[str, object]) -> None:
+        found[name] = figures
+        if not given.json:
+            print(f"{'ok  ' if figures['ok'] else 'FAIL'} {name}: {figures}", flush=True)
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        for name, run in (
+            ("faults", lambda s: faulty(s, folder / "whole", given.rows)),
+            ("kill -9", lambda s: killed(s, folder / "killed", given.rows, folder / "whole")),
+            ("max calls", lambda s: limited(s, folder / "limited", given.rows)),
+        ):
+            with Serving(OpenAIServer(fault=some_faults(0.2))) as server:
+                os.environ["OPENAI_BASE_URL"] = server.url
+                note(name, run(server))
+                assert not server.invalid, server.invalid[:3]
+        with Serving(OpenAIServer()) as server:
+            os.environ["OPENAI_BASE_URL"] = server.url
+            many = given.rows * 2
+            note("memory, HTTP", memory(folder / "http", "openai/judge-1", many // 10, many))
+        note("memory, embedded", memory(folder / "e", "embedded", 2000, given.memory_rows))
+    if given.json:
+        print(json.dumps(found, indent=1))
+    sys.exit(not all(figures["ok"] for figures in found.values()))
+
+
+if __name__ == "__main__":
+    main()
