@@ -84,8 +84,8 @@ def choose(
     """Ship the finalist whose gain on dev has the highest low end, if that lies above zero.
 
     `differences` and `unseen` are finalists x dev documents; `unseen` is over the outputs of the
-    systems no demonstration showed (None where there are none). There the gain may not be clearly
-    negative: its own interval must reach zero, and its mean may not undo what dev shows.
+    systems no demonstration showed (None where there are none). There the judge may not lose: a
+    gain on known systems alone is worth nothing to those who judge new ones.
     """
     if len(differences) == 0:
         why = f"none of {n_tried} candidates did better than the seed on train, so the seed is kept"
@@ -102,7 +102,7 @@ def choose(
         ship, why = False, f"{said}: too few documents to tell, so the seed is kept"
     elif gain.low <= 0:
         ship, why = False, f"{said}: no clear gain, so the seed is kept"
-    elif beyond is not None and (beyond.high < 0 or beyond.value < -gain.value):
+    elif beyond is not None and beyond.value < 0:
         lost = f"{beyond.value:+.3f} on systems no demonstration showed"
         ship, why = False, f"{said}, but {lost}: the gain does not carry over, so the seed is kept"
     else:

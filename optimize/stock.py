@@ -31,6 +31,8 @@ from optimize.stock_program import (
 Scored = list[tuple[float, Candidate]]
 
 MINIBATCH = 6
+# Proposals in a row that brought nothing new: GEPA would spend the whole budget on more.
+BARREN = 25
 # A bootstrapped demonstration comes from an example that the judge ranks about this well.
 RANKED_WELL = 0.3
 
@@ -62,7 +64,7 @@ class StockSearch:
         texts = (text for item in (*train.items, *dev.items) for text in item.texts.values())
         self.guard = TextGuard(texts)
         self.known = [bench.seed.instruction]
-        self.n_proposed = 0
+        self.n_proposed = self._barren = 0
         self.shared = Shared(bench)
 
     def run(self) -> Found:
@@ -113,12 +115,13 @@ class StockSearch:
         except OutOfCallsError:
             self.shared.spent = True
             return []
-        fresh = []
+        fresh: list[str] = []
         for text in self.propose(current, lines, [], number):
             self.n_proposed += 1
             if text is not None and not fault(text, self.guard, self.known):
                 self.known.append(text)
                 fresh.append(text)
+        self._barren = 0 if fresh else self._barren + 1
         return fresh
 
     def _lessons(self) -> Lessons:
@@ -200,9 +203,10 @@ class StockSearch:
             GroupJudge(self.shared),
             trainset=learn,
             valset=value,
-            num_trials=min(60, 2 * self._evaluations(value)),
-            minibatch=len(value) > 2 * MINIBATCH,
-            minibatch_size=min(MINIBATCH, len(value)),
+            num_trials=min(100, 2 * self._evaluations(value)),
+            # DSPy fails once every combination it met on minibatches has had its full evaluation;
+            # and what the bench has scored before is free.
+            minibatch=False,
         )
         return [
             (one["score"] / 100, candidate_of(one["program"].judge, self.bench.seed))
@@ -244,7 +248,8 @@ class StockSearch:
             return {name: new[name] for name in components_to_update}
 
         def spent(state: Any) -> bool:
-            return self.shared.spent or self.bench.budget.left < self._least(learn)
+            barren = self._barren >= BARREN
+            return barren or self.shared.spent or self.bench.budget.left < self._least(learn)
 
         optimizer = dspy.GEPA(
             metric=judged,
