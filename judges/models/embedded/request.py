@@ -156,7 +156,7 @@ def _literal(kind: str) -> tuple[Value, ...] | None:
 
 def _sections(body: str) -> dict[str, str]:
     headers = list(_HEADER.finditer(body))
-    ends = [*(header.start() for header in headers[1:]), len(body)]
+    ends = [*(header.start() for header in headers), len(body)][1:]
     sections: dict[str, str] = {}
     for header, end in zip(headers, ends, strict=True):
         sections.setdefault(header[1], body[header.end() : end].strip())
