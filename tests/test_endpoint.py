@@ -20,6 +20,7 @@ from judges.models import (
 from judges.models.endpoint import EndpointModel, chat_url, without_secrets
 from judges.models.protocol import Message, ThrottledError, UnreachableError
 from judges.models.wire import Dialect, read_completion, redact, seconds
+from judges.runner import Ask, Runner
 
 ASKED: list[Message] = [{"role": "user", "content": "Rate it from 1 to 5."}]
 KEY = "sk-planted-0123456789abcdef"
@@ -179,8 +180,14 @@ def test_a_model_that_wants_the_limits_other_name_gets_it(
         return None
 
     monkeypatch.setattr(openai_server, "_refusal", refuse)
-    assert complete().replies[0].text
+    asks = [
+        Ask([{"role": "user", "content": str(i)}], Sampling(), lambda reply: reply.text)
+        for i in range(20)
+    ]
+    with Runner(open_model("openai/judge-1")) as runner:
+        assert all(answer.error is None for answer in runner.run(asks))
     assert openai_server.log[-1].body["max_completion_tokens"] == 512
+    assert runner.ledger.calls == len(openai_server.log)
 
 
 @pytest.mark.parametrize("name", ["o1", "o3-mini", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5.1"])

@@ -52,29 +52,28 @@ class AzureModel:
         """Answer once; raises ModelError."""
         import openai
 
-        while True:
-            body = self._dialect.body(self.name, messages, sampling)
-            try:
-                client = self._opened()
-                answer = await client.chat.completions.with_raw_response.create(**body)
-                return read_completion(answer.content, messages, sampling)
-            except openai.APIStatusError as error:
-                status, content = error.status_code, error.response.content
-                if status == 400 and self._dialect.learn(content):
-                    continue
-                raise read_error(
-                    status,
-                    error.response.headers.get("retry-after"),
-                    content,
-                    model=self.name,
-                    endpoint=self.endpoint,
-                    redacted=lambda text: redact(text, self._key),
-                    key_name="AZURE_OPENAI_API_KEY",
-                ) from None
-            except openai.APITimeoutError:
-                raise PassingError(f"no answer from {self.endpoint}", billed=True) from None
-            except openai.APIConnectionError:
-                raise UnreachableError(f"no connection to {self.endpoint}") from None
+        body = self._dialect.body(self.name, messages, sampling)
+        try:
+            client = self._opened()
+            answer = await client.chat.completions.with_raw_response.create(**body)
+            return read_completion(answer.content, messages, sampling)
+        except openai.APIStatusError as error:
+            status, content = error.status_code, error.response.content
+            if status == 400:
+                self._dialect.learn(body, content)
+            raise read_error(
+                status,
+                error.response.headers.get("retry-after"),
+                content,
+                model=self.name,
+                endpoint=self.endpoint,
+                redacted=lambda text: redact(text, self._key),
+                key_name="AZURE_OPENAI_API_KEY",
+            ) from None
+        except openai.APITimeoutError:
+            raise PassingError(f"no answer from {self.endpoint}", billed=True) from None
+        except openai.APIConnectionError:
+            raise UnreachableError(f"no connection to {self.endpoint}") from None
 
     async def close(self) -> None:
         client, self._client = self._client, None

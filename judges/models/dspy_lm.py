@@ -45,18 +45,18 @@ class DspyModel:
         """Answer once; raises ModelError."""
         import dspy
 
-        while True:
-            request = _request(self.name, messages, sampling, seed=self._seed)
-            try:
-                with dspy.context(disable_history=True):
-                    response = await self._lm.acall(request)
-                return _completion(response, messages)
-            except dspy.LMUnsupportedFeatureError as error:
-                if not (self._seed and "seed" in str(error)):
-                    raise LastingError(f"{self.name}: {redact(str(error), '')}") from None
-                self._seed = False
-            except dspy.LMError as error:
-                raise _meaning(error, self.name) from None
+        request = _request(self.name, messages, sampling, seed=self._seed)
+        try:
+            with dspy.context(disable_history=True):
+                response = await self._lm.acall(request)
+            return _completion(response, messages)
+        except dspy.LMUnsupportedFeatureError as error:
+            if request.config.seed is None or "seed" not in str(error):
+                raise LastingError(f"{self.name}: {redact(str(error), '')}") from None
+            self._seed = False
+            raise PassingError(f"{self.name} takes no seed", 0.0) from None
+        except dspy.LMError as error:
+            raise _meaning(error, self.name) from None
 
     async def close(self) -> None:
         """Leave the connections to DSPy, which owns them."""

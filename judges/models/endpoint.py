@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
@@ -63,12 +63,13 @@ class EndpointModel:
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
-        while True:
-            status, headers, body = await self._post(messages, sampling)
-            if status == 200:
-                return read_completion(body, messages, sampling)
-            if status != 400 or not self._dialect.learn(body):
-                raise self._error(status, headers, body)
+        body = self._dialect.body(self.name, messages, sampling)
+        status, headers, answer = await self._post(body)
+        if status == 200:
+            return read_completion(answer, messages, sampling)
+        if status == 400:
+            self._dialect.learn(body, answer)
+        raise self._error(status, headers, answer)
 
     async def close(self) -> None:
         """Close the connections opened on the running loop."""
@@ -76,10 +77,8 @@ class EndpointModel:
         if session is not None:
             await session.close()
 
-    async def _post(
-        self, messages: Sequence[Message], sampling: Sampling
-    ) -> tuple[int, "aiohttp.typedefs.LooseHeaders", bytes]:
-        data = json.dumps(self._dialect.body(self.name, messages, sampling)).encode()
+    async def _post(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+        data = json.dumps(body).encode()
         try:
             async with self._session().post(self._url, data=data, proxy=self._proxy) as response:
                 return response.status, response.headers, await response.read()
@@ -111,7 +110,7 @@ class EndpointModel:
             )
         return session
 
-    def _error(self, status: int, headers: Any, body: bytes) -> Exception:
+    def _error(self, status: int, headers: Mapping[str, str], body: bytes) -> Exception:
         return read_error(
             status,
             headers.get("Retry-After"),

@@ -61,20 +61,21 @@ class Dialect:
             body["top_logprobs"] = sampling.top_logprobs
         return body
 
-    def learn(self, answer: bytes) -> bool:
-        """Take a 400's complaint to heart; False if there is nothing new in it to heed.
+    def learn(self, body: Mapping[str, Any], answer: bytes) -> None:
+        """Take a 400's complaint about a request to heart, if that helps.
 
         Only what leaves the request's meaning alone: a limit's other spelling, and the seed.
+        Raises PassingError where the request should be sent again, spelled otherwise.
         """
         error = _error_of(answer)
         text = f"{error.get('param')} {error.get('message')}"
-        if self.most_tokens == "max_tokens" and "max_completion_tokens" in text:
+        if "max_tokens" in body and "max_completion_tokens" in text:
             self.most_tokens = "max_completion_tokens"
-            return True
-        if self.seed and re.search(r"\bseed\b", text):
+        elif "seed" in body and re.search(r"\bseed\b", text):
             self.seed = False
-            return True
-        return False
+        else:
+            return
+        raise PassingError("the endpoint wants the request spelled otherwise", 0.0)
 
 
 def read_completion(answer: bytes, messages: Sequence[Message], sampling: Sampling) -> Completion:
