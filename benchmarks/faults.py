@@ -52,7 +52,16 @@ def judge_rows(folder: Path, rows: int, max_calls: int | None, lm: str) -> None:
                 print(json.dumps([score, said.failure]), file=out)
     except BudgetSpentError as error:
         sys.exit(str(error))
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(peak_mb())
+
+
+def peak_mb() -> float:
+    """This process's own peak: on Linux, ru_maxrss has the parent's in it."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        (line,) = [line for line in status.read_text().splitlines() if line.startswith("VmHWM")]
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def start(
@@ -138,6 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--memory-rows", type=int, default=200_000)
+    parser.add_argument("--memory-only", action="store_true")
     parser.add_argument("--json", action="store_true", help="figures for machines")
     for hidden in ("--judge", "--max-calls", "--lm"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
@@ -161,6 +171,8 @@ def main() -> None:
             ("kill -9", lambda s: killed(s, folder / "killed", given.rows, folder / "whole")),
             ("max calls", lambda s: limited(s, folder / "limited", given.rows)),
         ):
+            if given.memory_only:
+                continue
             with Serving(OpenAIServer(fault=some_faults(0.2))) as server:
                 os.environ["OPENAI_BASE_URL"] = server.url
                 note(name, run(server))

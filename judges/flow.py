@@ -34,6 +34,10 @@ class Background:
         self._thread.start()
         self.close = weakref.finalize(owner, _shut, self.loop, self._thread, close)
 
+    def here(self) -> bool:
+        """Whether this is the loop's own thread, which must not wait for itself."""
+        return threading.current_thread() is self._thread
+
     def call(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
@@ -79,11 +83,12 @@ class Flow:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        background: Background,
         answer: Callable[[Ask], Coroutine[Any, Any, Answer]],
         ahead: int,
     ) -> None:
-        self._loop = loop
+        self._background = background
+        self._loop = background.loop
         self._ahead = ahead
         self._offers = 0
         self._outcomes = 0
@@ -166,10 +171,13 @@ class Flow:
         """Wait up to `patience` seconds until `idle`, then cancel whatever is left."""
         self._wake = lambda: None
         if self._loop.is_running():
-            return asyncio.run_coroutine_threadsafe(self._stop(idle, patience), self._loop)
-        stopped: Future[None] = Future()  # the loop's own end cancelled all
-        stopped.set_result(None)
-        return stopped
+            stopped = self._background.call(self._stop(idle, patience))
+            # The garbage collector may close a forgotten generator in any thread.
+            if not self._background.here():
+                return stopped
+        nothing: Future[None] = Future()  # the loop's own end cancelled all
+        nothing.set_result(None)
+        return nothing
 
     async def _stop(self, idle: Callable[[], bool], patience: float) -> None:
         until = self._loop.time() + patience

@@ -165,7 +165,7 @@ class Runner:
         return True
 
     def _flow(self) -> Flow:
-        return Flow(self._loop().loop, self._asker.answer, AHEAD * self.concurrency)
+        return Flow(self._loop(), self._asker.answer, AHEAD * self.concurrency)
 
     def _loop(self) -> Background:
         with self._starting:

@@ -487,6 +487,22 @@ def test_a_consumer_that_stops_early_leaves_nothing_running() -> None:
         assert model.busy == 0
 
 
+def test_a_forgotten_run_may_be_closed_by_the_loops_own_thread() -> None:
+    with Runner(Model(echo, wait=0.01), concurrency=4) as runner:
+        forgotten = [runner.run(asks(1000))]
+        next(forgotten[0])
+        loop = runner._loop()
+        closed = threading.Event()
+
+        def collect() -> None:
+            forgotten.clear()
+            closed.set()
+
+        loop.loop.call_soon_threadsafe(collect)
+        assert closed.wait(5)
+        assert parsed(list(runner.run(asks(10)))) == list(range(10))
+
+
 def test_an_error_in_the_asks_is_the_callers_own() -> None:
     def failing() -> Iterator[Ask]:
         yield from asks(3)
