@@ -85,15 +85,15 @@ class Asker:
             if not missing or got == 0:
                 return
             self._native_n = False  # fewer replies than asked for: it does not heed n
-        singles = [
+        singles = (
             self._take(tally, replace(sampling, n=1, seed=sampling.seed + SEEDS_APART * i), [i])
             for i in missing
-        ]
+        )
         if self._limiter is None:
             for single in singles:
                 await single
         else:
-            await _together(singles)
+            await _together(list(singles))
 
     async def _take(self, tally: Tally, sampling: Sampling, places: Sequence[int]) -> int:
         """Make one request, file its replies under `places`, and return how many came."""
