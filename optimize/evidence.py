@@ -82,13 +82,26 @@ class Evidence:
         one = self.said[index]
         return (one.comparison if isinstance(one, Verdict) else one.rationale) or ""
 
+    def texts(self, index: int) -> Mapping[str, str]:
+        """What the judge read; where a recording does not say, all that the labels hold."""
+        texts = self.items.items[index].texts
+        if texts or len(self.people) != len(self.items):
+            return texts
+        person = self.people[index]
+        if isinstance(person, LabelledPair):
+            return {**person.texts, "A": person.response_a, "B": person.response_b}
+        return person.texts
+
     def lengths(self) -> Vector | None:
         """Words of each output; None where its text is not known."""
-        names = {output_name(tuple(item.texts)) for item in self.items.items}
-        if len(names) != 1 or None in names:
-            return None
-        name = names.pop() or ""
-        return np.array([len(item.texts[name].split()) for item in self.items.items], float)
+        lengths = []
+        for index in range(len(self.items)):
+            texts = self.texts(index)
+            name = output_name(tuple(texts))
+            if name is None:
+                return None
+            lengths.append(len(texts[name].split()))
+        return np.array(lengths, float)
 
     def pair_lengths(self) -> list[tuple[int, int]] | None:
         """Words of A and of B."""

@@ -28,6 +28,8 @@ FILES = {
     "trials.jsonl",
     "judge.json",
     "summary.json",
+    "evidence.json",
+    "judgements.jsonl",
     "report.html",
 }
 

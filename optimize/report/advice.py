@@ -19,8 +19,10 @@ MOVED = 0.10
 Cell = Mapping[str, Any]
 
 
-def advice(evidence: Evidence, found: Findings, summary: Mapping[str, Any] | None) -> list[str]:
-    """The most pressing first; a run has a summary, a verification none."""
+def advice(
+    evidence: Evidence, found: Findings, cell: Cell, summary: Mapping[str, Any] | None = None
+) -> list[str]:
+    """The most pressing first; `cell` is this judge's figure here, `summary` a run's."""
     if all(math.isnan(score) for score in evidence.scores):
         return [
             "Mend the failures first: the judge gave no score at all, so nothing here can be "
@@ -28,7 +30,9 @@ def advice(evidence: Evidence, found: Findings, summary: Mapping[str, Any] | Non
         ]
     said = [
         _failures(evidence),
+        _chance(cell),
         _gate(summary),
+        _precision(cell) if summary is None or summary["shipped"] == "tuned" else None,
         _ties(found),
         _injections(evidence, found),
         _length(found),
@@ -50,19 +54,33 @@ def documents_needed(cell: Cell, target: float = TARGET) -> int | None:
     return math.ceil(number * (half / target) ** 2)
 
 
-def precision(cell: Cell, split: str) -> str | None:
+def _chance(cell: Cell) -> str | None:
+    if cell["value"] is None:
+        return (
+            "There is no rho: within documents, or over all, one side says the same of every "
+            "output. Label outputs that people tell apart."
+        )
+    if cell["low"] is None or cell["low"] > 0:
+        return None
+    return (
+        "The interval reaches 0: on these labels the judge cannot be told from one that ranks at "
+        "random, so do not rely on it yet."
+    )
+
+
+def _precision(cell: Cell) -> str | None:
     """Too wide an interval, and what it takes to narrow it."""
     needed = documents_needed(cell)
     if needed is None:
         return (
-            f"With {_documents(cell['n_documents'])} on {split} there is no interval: label more "
-            "documents, some tens at least."
+            f"With {_documents(cell['n_documents'])} there is no interval: label more documents, "
+            "some tens at least."
         )
     half = (cell["high"] - cell["low"]) / 2
     if half <= WIDE:
         return None
     return (
-        f"The interval on {split} is about ±{half:.2f} with {_documents(cell['n_documents'])}; "
+        f"The interval is about ±{half:.2f} with {_documents(cell['n_documents'])}; "
         f"about {needed:,} would bring it to ±{TARGET:g}."
     )
 

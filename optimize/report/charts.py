@@ -25,9 +25,10 @@ def scatter(judge: Vector, human: Vector, name: str, rng: np.random.Generator) -
     def draw(figure: "Figure") -> None:
         grid = figure.add_gridspec(2, 2, width_ratios=(5, 1), height_ratios=(1, 5), wspace=0.04)
         main = figure.add_subplot(grid[1, 0])
-        spread = 0.02 * (np.ptp(human) or 1.0)
-        jittered = human + rng.normal(0, spread, human.size)
-        main.scatter(jittered, judge, s=14, color=ACCENT, alpha=0.5, lw=0)
+        alpha = float(np.clip(20 / np.sqrt(max(human.size, 1)), 0.15, 0.6))
+        main.scatter(
+            _jittered(human, rng), _jittered(judge, rng), s=12, color=ACCENT, alpha=alpha, lw=0
+        )
         main.set_xlabel("mean human rating")
         main.set_ylabel("judge's score")
         top = figure.add_subplot(grid[0, 0], sharex=main)
@@ -40,6 +41,17 @@ def scatter(judge: Vector, human: Vector, name: str, rng: np.random.Generator) -
 
     label = f"{name}: judge's score against mean human rating for {human.size} outputs"
     return svg(draw, label, 4.0)
+
+
+def _jittered(values: Vector, rng: np.random.Generator) -> Vector:
+    """Where values repeat, they are moved apart by a fraction of the distance between two."""
+    distinct = np.unique(values)
+    if distinct.size < 2:
+        return values + rng.normal(0, 0.05, values.size)
+    if 3 * distinct.size > values.size:
+        return values
+    step = float(np.median(np.diff(distinct)))
+    return values + rng.uniform(-0.3 * step, 0.3 * step, values.size)
 
 
 def per_document(rhos: Vector, mean: float, name: str) -> str:

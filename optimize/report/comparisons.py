@@ -56,7 +56,14 @@ def bars(rows: Mapping[str, Figure], xlabel: str, name: str) -> str:
             if ends is not None:
                 axes.plot(ends, (place, place), color=INK, lw=1.4)
             right = max(value, ends[1] if ends else value, 0)
-            axes.text(right, place, f"  {value:.3f}", va="center", color=INK)
+            axes.annotate(
+                f"{value:.3f}",
+                (right, place),
+                xytext=(5, 0),
+                textcoords="offset points",
+                va="center",
+                color=INK,
+            )
         axes.set_yticks(range(len(rows))[::-1], [shortened(key, 28) for key in rows])
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.set_xlabel(xlabel)

@@ -23,6 +23,7 @@ from optimize.injections import Attack
 from optimize.levels import Level
 from optimize.objective import choose_level
 from optimize.probes import Probes
+from optimize.ties import PairwiseAccuracy, pairwise_accuracy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,7 @@ class Findings:
     use: Crowding | None = None
     people_use: Crowding | None = None
     errors: Errors | None = None
+    accuracy: PairwiseAccuracy | None = None
     length: Preference | None = None
     kinds: Mapping[str, Preference] = field(default_factory=dict)
     consistency: SelfConsistency | None = None
@@ -78,6 +80,9 @@ def find(evidence: Evidence, probes: Probes, seed: int) -> Findings:
         use=crowding(scores, documents, scale) if scale else None,
         people_use=crowding(human, documents, scale) if evidence.on_scale else None,
         errors=errors(scores, human, scale) if evidence.on_scale else None,
+        accuracy=pairwise_accuracy(
+            scores, human, documents, rng=stream(seed, "report", "accuracy")
+        ),
         length=_preference(evidence, evidence.lengths(), seed),
         kinds=_kinds(evidence, seed),
         consistency=_consistency(evidence),

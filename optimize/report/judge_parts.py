@@ -26,4 +26,5 @@ def judge_parts(evidence: Evidence, found: Findings, *, seed: int, of: str) -> l
         parts.append(page.section("Audits", audits.audits(found)))
     parts.append(page.section("Injection probes", injected.probes(found, name)))
     cells = correlations(Verified(items=evidence.items, scores=evidence.scores), seed)
-    return [*parts, page.section("All levels", [soft, scores.all_levels(cells)])]
+    levels = [soft, scores.all_levels(cells), *scores.accuracy(found)]
+    return [*parts, page.section("All levels", levels)]

@@ -1,10 +1,7 @@
 """Single outputs: where judge and people disagree most, and where the judge gave no score."""
 
-from collections.abc import Mapping
-
-from data.types import LabelledOutput, LabelledPair
+from data.types import LabelledOutput
 from optimize.evidence import Evidence, disagreements
-from optimize.figures import shown
 from optimize.report import page
 
 MOST = 20
@@ -28,32 +25,21 @@ def worst(evidence: Evidence) -> list[str]:
 
 def _one(evidence: Evidence, index: int, gap: float) -> str:
     item = evidence.items.items[index]
-    judge = shown(float(evidence.scores[index]))
+    score = float(evidence.scores[index])
     side = "too high" if gap > 0 else "too low"
     place = (
-        f"judge {judge}, people {shown(item.human)}"
+        f"judge {score:.2f}, people {item.human:.2f}"
         if evidence.verdicts
-        else f"{side} by {abs(gap):.0%} of the places; judge {judge}, people {shown(item.human)}"
+        else f"{side} by {abs(gap):.0%} of the places: judge {score:.2f}, people {item.human:.2f}"
     )
     inner = []
     if comment := evidence.comment(index):
         inner.append(page.paragraph(f"The judge: {comment}"))
     if marks := _marks(evidence, index):
         inner.append(page.paragraph(marks, "soft"))
-    for name, text in _texts(evidence, index).items():
+    for name, text in evidence.texts(index).items():
         inner += [page.paragraph(name, "label"), page.block(shortened(text))]
-    return page.folded(f"{item.id}: {place}", inner)
-
-
-def _texts(evidence: Evidence, index: int) -> Mapping[str, str]:
-    """What the judge read; where a recording does not say, all that the labels hold."""
-    texts = evidence.items.items[index].texts
-    if texts or len(evidence.people) != len(evidence.items):
-        return texts
-    person = evidence.people[index]
-    if isinstance(person, LabelledPair):
-        return {**person.texts, "A": person.response_a, "B": person.response_b}
-    return person.texts
+    return page.folded(place, inner, item.id)
 
 
 def _marks(evidence: Evidence, index: int) -> str:

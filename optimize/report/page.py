@@ -180,8 +180,10 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     return f"<dl>{inner}</dl>"
 
 
-def folded(summary: str, parts: Iterable[str]) -> str:
-    return f"<details><summary>{escape(summary)}</summary>{''.join(parts)}</details>"
+def folded(summary: str, parts: Iterable[str], name: str = "") -> str:
+    """Parts that open on demand, under a summary and, fainter, a name."""
+    told = f' <span class="soft">{escape(name)}</span>' if name else ""
+    return f"<details><summary>{escape(summary)}{told}</summary>{''.join(parts)}</details>"
 
 
 def block(text: str) -> str:

@@ -26,7 +26,7 @@ def pictures(evidence: Evidence, seed: int) -> list[str]:
                 evidence.dimension,
                 stream(seed, "report", "jitter"),
             ),
-            "Each point is one output; human ratings are jittered a little.",
+            "Each point is one output; where numbers repeat, points are moved apart a little.",
         )
     ]
     if evidence.on_scale:

@@ -11,7 +11,7 @@ from optimize.evidence import Evidence
 from optimize.evidence_files import Recorded
 from optimize.figures import interval_of, one_line, shown
 from optimize.report import changes, origins, page, scores
-from optimize.report.advice import advice, precision
+from optimize.report.advice import advice
 from optimize.report.findings import Findings, find
 from optimize.report.judge_parts import judge_parts
 from optimize.report.people import share
@@ -62,7 +62,9 @@ def render(run: Run) -> str:
     summary = run.summary
     parts = [
         *_head(run),
-        page.section("What to do next", [page.listed(_next(run))]),
+        page.section(
+            "What to do next", [page.listed(advice(run.evidence, run.found, run.cell, summary))]
+        ),
         page.section("Scorecard", scores.scorecard(summary)),
         *judge_parts(
             run.evidence,
@@ -153,12 +155,6 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
 
 def _tile(name: str, cell: Mapping[str, Any]) -> tuple[str, str, str]:
     return name, shown(cell["value"]), interval_of(cell["low"], cell["high"])
-
-
-def _next(run: Run) -> list[str]:
-    said = advice(run.evidence, run.found, run.summary)
-    wide = precision(run.cell, "test") if run.summary["shipped"] == "tuned" else None
-    return [*said[:1], wide, *said[1:3]] if wide else said
 
 
 def _json(path: Path) -> Mapping[str, Any]:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from optimize.figures import interval_of, shown
+from optimize.figures import interval_of, shown, with_interval
 from optimize.report import page
 from optimize.report.comparisons import Figure, forest
+from optimize.report.findings import Findings
 
 SPLITS = {"dev": "dev", "test": "test", "test_unseen_systems": "test, unseen systems"}
 JUDGES = {"seed_judge": "seed", "tuned_judge": "tuned"}
@@ -82,3 +83,18 @@ def all_levels(cells: Sequence[Cell]) -> str:
     )  # fmt: skip
     told = "Intervals are drawn afresh here, so their third digit may differ from those above."
     return page.table(head, rows, told)
+
+
+def accuracy(found: Findings) -> list[str]:
+    """Pairwise accuracy with calibrated ties, where outputs of one document can be compared."""
+    one = found.accuracy
+    if one is None or not one.n_pairs:
+        return []
+    return [
+        page.paragraph(
+            f"Pairwise accuracy with calibrated ties {with_interval(one.value, one.interval)}: the "
+            f"share of {one.n_pairs:,} pairs of outputs for one document that judge and people "
+            f"order alike, scores no more than {one.threshold:.3g} apart taken as a tie (the best "
+            "threshold for these very pairs)."
+        )
+    ]

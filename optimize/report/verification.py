@@ -8,7 +8,7 @@ from optimize.evidence import Evidence
 from optimize.figures import interval_of, one_line, shown
 from optimize.probes import Probes
 from optimize.report import origins, page
-from optimize.report.advice import advice, precision
+from optimize.report.advice import advice
 from optimize.report.findings import Findings, find
 from optimize.report.judge_parts import judge_parts
 
@@ -27,19 +27,15 @@ def render(
     """A page from what `optimize.verify --json` prints and the judgements behind it."""
     found = find(evidence, probes, seed)
     cell = main_cell(result)
-    said = advice(evidence, found, None)
-    wide = precision(cell, "these labels")
     data = result["data"]
     parts = [
         page.heading(title(result), 1),
         page.paragraph(_size(data), "soft"),
-        page.verdict(_headline(result), one_line(result["dimension"], cell), ""),
+        page.verdict(_headline(result, found), one_line(result["dimension"], cell), ""),
         page.tiles(_tiles(cell, found, evidence)),
         *origins.notes(lm, data["name"]),
         page.contents(),
-        page.section(
-            "What to do next", [page.listed([*said[:1], wide, *said[1:3]] if wide else said)]
-        ),
+        page.section("What to do next", [page.listed(advice(evidence, found, cell))]),
         *judge_parts(evidence, found, seed=seed, of=f"{named(result)} on {data['name']}"),
         page.section(
             "Provenance",
@@ -74,8 +70,15 @@ def main_cell(result: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((c for c in cells if wanted.items() <= c.items()), cells[0])
 
 
-def _headline(result: Mapping[str, Any]) -> str:
-    return "" if result["passed"] else "It falls short of the rho that was asked for."
+def _headline(result: Mapping[str, Any], found: Findings) -> str:
+    cell = main_cell(result)
+    if cell["value"] is None:
+        return "There is no rho to report: see below why."
+    told = f"Judge and people agree at {cell['level']}-level rho {cell['value']:.3f}"
+    ceiling = found.people.ceiling
+    if ceiling is not None and ceiling.share == ceiling.share:
+        told += f", {ceiling.share:.0%} of what annotators reach among themselves"
+    return told + ("." if result["passed"] else ": short of what was asked for.")
 
 
 def _size(data: Mapping[str, Any]) -> str:

@@ -1,0 +1,241 @@
+"""Invented evidence and run folders to draw reports from; no model is asked."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from data.types import LabelledOutput, LabelledPair, Vote
+from judges.judgement import Choice, Judgement, Verdict
+from optimize.agreement import Correlation, dataset_level, summary_level
+from optimize.chance import stream
+from optimize.evidence import Evidence
+from optimize.evidence_files import Recorded, Written, record
+from optimize.injections import ATTACKS
+from optimize.items import Item, Items
+from optimize.objective import Level
+from optimize.probes import Probes
+from optimize.run_folder import CONFIG, JUDGE, REPORT, SUMMARY, TRIALS, write_json
+from optimize.table import cell
+
+SCALE = (1, 2, 3, 4, 5)
+PROBES = Probes(
+    documents=("d0", "d1", "d2"),
+    clean=(1.0, 2.0, 3.0),
+    attacked={attack.name: (1.5, 2.5, math.nan) for attack in ATTACKS},
+)
+
+
+def outputs(
+    scores: Sequence[float],
+    human: Sequence[Sequence[float]],
+    documents: Sequence[str],
+    *,
+    systems: Sequence[str | None] | None = None,
+    annotators: Sequence[str] = (),
+    dimension: str = "relevance",
+    level: Level = "summary",
+    split: str = "test",
+    texts: Mapping[str, str] | None = None,
+    scale: tuple[int, ...] = SCALE,
+    said: Sequence[Judgement] | None = None,
+) -> Evidence:
+    """One judgement an output; `human` holds each output's ratings, one an annotator."""
+    names = systems or [None] * len(scores)
+    people = tuple(
+        LabelledOutput(
+            id=f"{document}/{number}",
+            document_id=document,
+            system=system,
+            texts=texts
+            or {"document": f"About {document}.", "summary": f"Words. {number * 'so '}"},
+            ratings={dimension: tuple(marks)},
+            annotators={dimension: tuple(annotators)} if annotators else {},
+        )
+        for number, (document, system, marks) in enumerate(
+            zip(documents, names, human, strict=True)
+        )
+    )
+    items = tuple(
+        Item(
+            id=one.id,
+            document_id=one.document_id,
+            system=one.system,
+            texts=one.texts,
+            human=one.rating(dimension),
+        )
+        for one in people
+    )
+    told = said or [
+        Judgement.failed("no rating in the reply")
+        if math.isnan(score)
+        else Judgement(score=float(score), rationale="It says what matters.")
+        for score in scores
+    ]
+    return Evidence(
+        dimension=dimension,
+        split=split,
+        level=level,
+        items=Items(items),
+        said=tuple(told),
+        scale=scale,
+        people=people,
+    )
+
+
+def plain(n_documents: int = 8, n_systems: int = 5, seed: int = 0) -> Evidence:
+    """Two annotators, several systems, a judge that is fairly right and fails once."""
+    rng = np.random.default_rng(seed)
+    n = n_documents * n_systems
+    quality = rng.normal(3, 1, n)
+    marks = np.clip(np.round(quality[:, None] + rng.normal(0, 0.5, (n, 2))), 1, 5)
+    scores = np.clip(quality + rng.normal(0, 0.7, n), 1, 5)
+    scores[3] = math.nan
+    return outputs(
+        list(scores),
+        [list(row) for row in marks],
+        [f"d{i // n_systems}" for i in range(n)],
+        systems=[f"s{i % n_systems}" for i in range(n)],
+        annotators=("ann", "bob"),
+    )
+
+
+def pairs(
+    orders: Sequence[tuple[Choice | None, Choice | None]], votes: Sequence[tuple[Vote, ...]]
+) -> Evidence:
+    """Verdicts from what was preferred in each order; both missing is a failure."""
+    sides = {"A": 1.0, "B": -1.0}
+    people = tuple(
+        LabelledPair(
+            id=f"p{number}",
+            document_id=f"d{number // 2}",
+            texts={"post": "A post."},
+            response_a="One two three.",
+            response_b="One two.",
+            system_a=None,
+            system_b=None,
+            votes=given,
+        )
+        for number, given in enumerate(votes)
+    )
+    said = []
+    for ab, ba in orders:
+        margins = [sides[side] for side in (ab, ba) if side]
+        if not margins:
+            said.append(Verdict.failed("no choice in the reply"))
+            continue
+        margin = sum(margins) / len(margins)
+        said.append(
+            Verdict(
+                margin=margin,
+                preferred="A" if margin > 0 else "B" if margin < 0 else "tie",
+                order_ab=ab,
+                order_ba=ba,
+                comparison="A says more.",
+            )
+        )
+    items = tuple(
+        Item(
+            id=one.id,
+            document_id=one.document_id,
+            system=None,
+            texts={"post": "A post.", "summary_a": one.response_a, "summary_b": one.response_b},
+            human=one.margin,
+        )
+        for one in people
+    )
+    return Evidence(
+        dimension="tldr_concise",
+        split="test",
+        level="dataset",
+        items=Items(items),
+        said=tuple(said),
+        people=people,
+    )
+
+
+def correlation(evidence: Evidence) -> Correlation:
+    rng = stream(0, "interval")
+    if evidence.level == "summary":
+        return summary_level(
+            evidence.scores, evidence.human, evidence.documents, undefined="judge_zero", rng=rng
+        )
+    return dataset_level(evidence.scores, evidence.human, evidence.documents, rng=rng)
+
+
+def result(evidence: Evidence, name: str = "my-labels") -> dict[str, Any]:
+    """What `optimize.verify --json` prints of it."""
+    from optimize.verify_figures import correlations
+    from optimize.verify_sources import Verified
+
+    verified = Verified(items=evidence.items, scores=evidence.scores, said=evidence.said)
+    return {
+        "judge": "some-judge",
+        "dimension": evidence.dimension,
+        "data": _data(evidence, name),
+        "level": evidence.level,
+        "correlations": correlations(verified, 0),
+        "passed": True,
+    }
+
+
+def folder(
+    path: Path, evidence: Evidence, *, shipped: str = "tuned", probes: Probes = PROBES
+) -> Path:
+    """A finished run's folder, in which seed and tuned judge say the same."""
+    path.mkdir(parents=True, exist_ok=True)
+    found = cell(correlation(evidence))
+    row = {"dev": found, "test": found, "test_unseen_systems": None}
+    summary = {
+        "dimension": evidence.dimension,
+        "lm": "openai/some-model",
+        "optimizer": "rank",
+        "seed": 0,
+        "level": evidence.level,
+        "data": _data(evidence, "my-labels"),
+        "seed_judge": row,
+        "tuned_judge": row,
+        "gain": {"test": {"value": 0.0, "low": None, "high": None}},
+        "shipped": shipped,
+        "why": "+0.100 rho [+0.010, +0.200] over 9 dev documents: the tuned judge is shipped",
+        "lm_calls": 120,
+        "proposer_calls": 4,
+        "tokens": {"in": 1000, "out": 10},
+        "cost_usd": None,
+        "seconds": 12.3,
+    }
+    demos = ({"document": "A text.", "summary": "Short.", "rating": 4},)
+    record(
+        path,
+        Recorded(
+            definition="what matters",
+            prompts={
+                "seed": Written(instruction="Rate it well.", demos=()),
+                "tuned": Written(instruction="Rate it very well.", demos=demos),
+            },
+            shown={side: {"test": evidence} for side in ("seed", "tuned")},
+            probes=probes,
+        ),
+    )
+    write_json(path / SUMMARY, summary)
+    write_json(path / CONFIG, {"started": "2026-01-01T00:00:00+00:00", "settings": {}})
+    write_json(path / JUDGE, {"provenance": {"model": "some-model", "versions": {"numpy": "2"}}})
+    (path / TRIALS).write_text(
+        '{"stage": "race", "gain": 0.1, "calls": 10}\n{"stage": "race", "gain": 0.2, "calls": 20}\n'
+        '{"stage": "rejected", "calls": 20}\n',
+        encoding="utf-8",
+    )
+    assert not (path / REPORT).exists()
+    return path
+
+
+def _data(evidence: Evidence, name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "sha256": "0" * 64,
+        "n_documents": len(evidence.items.documents),
+        "n_systems": len(evidence.items.systems),
+        "n_outputs": len(evidence.items),
+    }

@@ -1,0 +1,239 @@
+"""Reports: whole for whole data, honest for poor data, inert for hostile data."""
+
+import math
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from report_cases import PROBES, folder, outputs, pairs, plain, result
+
+from judges.judgement import Judgement
+from optimize.evidence import Evidence, disagreements
+from optimize.probes import Probes
+from optimize.report import verification
+from optimize.report.markdown import run_table
+from optimize.report.run_report import read_run, render
+from optimize.report.writing import write
+from optimize.run_folder import RunFolderError
+
+NAN = math.nan
+HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'`<!-- $x$ \\frac"
+
+ONE_DOCUMENT = outputs([1, 2, 3], [[2], [1], [3]], ["d"] * 3)
+DEGENERATE = {
+    "one document": ONE_DOCUMENT,
+    "one output": outputs([3], [[4]], ["d"]),
+    "constant people": outputs([1, 2, 3, 4], [[3]] * 4, ["a", "a", "b", "b"]),
+    "constant judge": outputs([3] * 4, [[1], [2], [1], [2]], ["a", "a", "b", "b"]),
+    "both constant": outputs([3] * 4, [[3]] * 4, ["a", "a", "b", "b"]),
+    "all failed": outputs([NAN] * 4, [[1], [2], [1], [2]], ["a", "a", "b", "b"]),
+    "one score": outputs([NAN, 2, NAN, NAN], [[1], [2], [1], [2]], ["a", "a", "b", "b"]),
+    "two systems": outputs(
+        [1, 2, 3, 4], [[1], [2], [2], [4]], ["a", "a", "b", "b"], systems=["x", "y"] * 2
+    ),
+    "no systems": outputs([1, 2, 4, 3, 2], [[1], [2], [3], [1], [5]], list("aabbb")),
+    "one output a document": outputs(
+        [1, 2, 4, 3], [[1], [2], [3], [1]], list("abcd"), level="dataset"
+    ),
+    "annotators who agree on all": outputs(
+        [1, 2, 3, 4], [[3, 3]] * 4, list("aabb"), annotators=("m", "n")
+    ),
+    "another scale": outputs([1, 2, 3, 4], [[0], [0.5], [0.2], [1]], list("aabb")),
+    "no scale": outputs([0.1, 0.2, 0.3, 0.4], [[1], [2], [5], [1]], list("aabb"), scale=()),
+    "empty texts": outputs([1, 2], [[1], [2]], ["a", "a"], texts={"summary": ""}),
+    "pairs": pairs([("A", "B"), ("B", "B"), (None, None)], [("A",), ("B",), ("tie",)]),
+    "pairs that all failed": pairs([(None, None)] * 2, [("A",), ("B",)]),
+    "pairs that are all ties": pairs([("A", "B")] * 2, [("tie",)] * 2),
+    "one pair": pairs([("A", "A")], [("A",)]),
+}
+
+
+def text_of(page: str) -> str:
+    """What a reader can see or hear."""
+    seen = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            seen.extend(value or "" for name, value in attrs if name == "aria-label")
+
+        def handle_data(self, data: str) -> None:
+            seen.append(data)
+
+    Reader().feed(re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL))
+    return " ".join(seen)
+
+
+def tags_of(page: str) -> set[str]:
+    found = set()
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found.add(tag)
+            found.update(f"{tag} {name}" for name, _ in attrs if name.startswith("on"))
+
+    Reader().feed(page)
+    return found
+
+
+def page_of(evidence: Evidence, probes: Probes | None = None) -> str:
+    return verification.render(result(evidence), evidence, probes or Probes(why="not now"))
+
+
+def test_a_run_s_report_says_everything_that_was_promised(tmp_path: Path) -> None:
+    path = write(folder(tmp_path / "run", plain()))
+    text = text_of(path.read_text(encoding="utf-8"))
+    for heading in (
+        "What to do next", "Scorecard", "People among themselves", "Judge and people",
+        "Document by document", "System by system", "Worst disagreements", "Failed judgements",
+        "Audits", "Injection probes", "All levels", "Seed and tuned prompt", "The search",
+        "Provenance and cost",
+    ):  # fmt: skip
+        assert heading in text
+    assert re.search(r"relevance summary-level rho 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\] n=8 docu", text)
+    assert "The judge: It says what matters." in text
+    assert "1 of 40 outputs have no score" in text
+    assert "no rating in the reply" in text
+    assert "unknown: no list price for this model" in text
+    assert "share of the human ceiling" in text
+
+
+def test_the_same_folder_gives_the_same_bytes(tmp_path: Path) -> None:
+    run = folder(tmp_path / "run", plain())
+    first = write(run).read_bytes()
+    assert write(run).read_bytes() == first
+
+
+def test_evidence_survives_its_files_digit_for_digit(tmp_path: Path) -> None:
+    samples = [
+        Judgement(score=1 / 3, distribution={1: 0.75, 5: 0.25}, samples=4, rationale="ü"),
+        Judgement.failed("it broke"),
+    ]
+    for evidence in (
+        plain(),
+        outputs([1, NAN], [[1], [2]], ["a", "a"], said=samples),
+        DEGENERATE["pairs"],
+    ):
+        run = folder(tmp_path / evidence.dimension / str(len(evidence.items)), evidence)
+        again = read_run(run).recorded.shown["tuned"]["test"]
+        assert str(again.said) == str(evidence.said)
+        assert again.items.items == evidence.items.items
+        assert again.level == evidence.level
+        assert again.scale == evidence.scale
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_poor_data_give_a_report_that_says_so(name: str, tmp_path: Path) -> None:
+    evidence = DEGENERATE[name]
+    shipped = "tuned" if name < "m" else "seed"
+    run = read_run(folder(tmp_path, evidence, shipped=shipped, probes=Probes(why="not now")))
+    page = render(run)
+    assert not (found := re.search(r".{0,60}\b(nan|NaN|None|inf)\b.{0,20}", page)), found
+    assert "What to do next" in text_of(page)
+    assert "Not probed: not now." in text_of(page)
+    assert not re.search(r"\b(nan|None|inf)\b", run_table(run))
+
+
+def test_what_cannot_be_told_is_named() -> None:
+    assert "gave no score at all" in text_of(page_of(DEGENERATE["all failed"]))
+    assert "There is no rho" in text_of(page_of(DEGENERATE["both constant"]))
+    assert "Fewer than two documents have a rho" in text_of(page_of(ONE_DOCUMENT))
+    assert "fewer than two systems" in text_of(page_of(DEGENERATE["no systems"]))
+    assert "The human ceiling is unknown" in text_of(page_of(DEGENERATE["no systems"]))
+    assert "another scale than the judge" in text_of(page_of(DEGENERATE["another scale"]))
+
+
+def test_hostile_texts_names_and_reasons_stay_text(tmp_path: Path) -> None:
+    evidence = outputs(
+        [1, 5, 2, 4, NAN],
+        [[5, 5], [1, 1], [4, 5], [2, 1], [3, 3]],
+        [HOSTILE] * 5,
+        systems=[HOSTILE, HOSTILE + "2", "b", "c", "d"],
+        annotators=(HOSTILE, HOSTILE + "3"),
+        dimension=HOSTILE,
+        texts={"document": HOSTILE, "summary": HOSTILE},
+        said=[
+            *(Judgement(score=score, rationale=HOSTILE) for score in (1, 5, 2, 4)),
+            Judgement.failed(HOSTILE),
+        ],
+    )
+    hostile = replace(PROBES, documents=(HOSTILE,) * 3)
+    told = result(evidence, HOSTILE)
+    page = verification.render({**told, "judge": HOSTILE}, evidence, hostile, lm=HOSTILE)
+    clean = tags_of(page_of(plain()))
+    run = render(read_run(folder(tmp_path / "run", evidence)))
+    for drawn in (page, run):
+        assert "<script" not in drawn
+        assert not {tag for tag in tags_of(drawn) if " on" in tag}
+        assert tags_of(drawn) <= clean | {"ins", "del"}
+        assert "alert(1)" in text_of(drawn)
+    # The CSP stands before anything that came from outside.
+    assert page.index("default-src 'none'") < page.index("alert(1)")
+
+
+def test_pairs_report_accuracy_flips_and_position() -> None:
+    # Decided by people: p0 A, p1 B, p2 A. The judge: A in both orders, the place shown first,
+    # which is a tie and half right, and B in both. So 1.5 of 3, one flip of 3.
+    evidence = pairs(
+        [("A", "A"), ("A", "B"), ("B", "B"), (None, None)], [("A",), ("B",), ("A",), ("B",)]
+    )
+    text = re.sub(r"\s+", " ", text_of(page_of(evidence)))
+    assert re.search(r"accuracy 0\.500 \[[^]]*\] 3", text)
+    assert "order flips 0.333 3" in text
+    assert "position bias 0.333" in text
+    assert "above 0: it favours what is shown first" in text
+
+
+def test_the_worst_disagreement_comes_first_and_its_side_is_right() -> None:
+    evidence = outputs([1, 2, 3, 4], [[1], [4], [3], [2]], ["d"] * 4)
+    # Places differ by 0, -2, 0 and +2 of 3.
+    assert disagreements(evidence) == [(1, pytest.approx(-2 / 3)), (3, pytest.approx(2 / 3))]
+    assert "too low by 67% of the places: judge 2.00, people 4.00" in text_of(page_of(evidence))
+
+
+def test_samples_give_self_consistency() -> None:
+    # Replies 1 1 and 3 3: all the variance is due to the output.
+    said = [
+        Judgement(score=1, distribution={1: 1.0}, samples=2),
+        Judgement(score=3, distribution={3: 1.0}, samples=2),
+    ]
+    page = text_of(page_of(outputs([1, 3], [[1], [2]], ["d", "d"], said=said)))
+    assert "Asked 2 times, the judge agrees with itself: one reply's reliability is 1.000" in page
+
+
+def test_a_kind_that_differs_within_documents_is_audited() -> None:
+    evidence = plain()
+    people = tuple(
+        replace(one, texts={**one.texts, "system_kind": "cut" if i % 5 < 2 else "own words"})
+        for i, one in enumerate(evidence.outputs)
+    )
+    assert "system_kind is cut" in text_of(page_of(replace(evidence, people=people)))
+    same = tuple(replace(one, texts={**one.texts, "kind": one.document_id}) for one in people)
+    assert "kind is d0" not in text_of(page_of(replace(evidence, people=same)))
+
+
+def test_a_folder_that_holds_no_finished_run_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"holds no summary\.json"):
+        read_run(tmp_path)
+    run = folder(tmp_path / "run", plain())
+    (run / "judgements.jsonl").write_text('{"id": 1}\n', encoding="utf-8")
+    with pytest.raises(RunFolderError, match="damaged"):
+        read_run(run)
+
+
+def test_the_command_draws_again_without_asking_a_model(tmp_path: Path) -> None:
+    run = folder(tmp_path / "run", plain())
+    done = subprocess.run(
+        [sys.executable, "-m", "optimize.report", str(run)],
+        capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, f"{run / 'report.html'}\n"), done.stderr
+    missing = subprocess.run(
+        [sys.executable, "-m", "optimize.report", str(tmp_path / "none")],
+        capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60,
+    )  # fmt: skip
+    assert missing.returncode == 1
+    assert missing.stderr.count("\n") == 1
