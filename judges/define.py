@@ -1,6 +1,7 @@
 """Read a user's own dimension or comparison from a YAML or Python file.
 
-A YAML file holds one definition, or a list of them that FILE.yaml:name picks from:
+A YAML file holds one definition, or a list of them, or a mapping from names to them, that
+FILE.yaml:name picks from:
 
     name: groundedness                  # lower-case letters, digits, underscores
     definition: whether the reply uses the fact it was given
@@ -113,7 +114,7 @@ def _from_yaml(path: Path) -> dict[str, Dimension | Comparison]:
         read = read_yaml(path, most_bytes=MOST_BYTES)
     except YamlTextError as error:
         raise DimensionError(f"{path}: {error}") from error
-    entries = read if isinstance(read, list) else [read]
+    entries = _entries(read)
     subjects: dict[str, Dimension | Comparison] = {}
     for number, entry in enumerate(entries, start=1):
         where = f"{path}: definition {number}" if len(entries) > 1 else f"{path}: definition"
@@ -122,6 +123,15 @@ def _from_yaml(path: Path) -> dict[str, Dimension | Comparison]:
             raise DimensionError(f"{where}: the name {subject.name!r} is taken by an earlier one")
         subjects[subject.name] = subject
     return subjects
+
+
+def _entries(read: object) -> list[object]:
+    """The definitions of a file; in a mapping from names, each takes its name from its key."""
+    if isinstance(read, list):
+        return read
+    if isinstance(read, dict) and read and all(isinstance(value, dict) for value in read.values()):
+        return [{"name": name, **entry} for name, entry in read.items()]
+    return [read]
 
 
 def define(entry: object, where: str = "definition") -> Dimension | Comparison:

@@ -72,6 +72,13 @@ def test_a_list_of_definitions_is_picked_from_by_name(write: Write) -> None:
         read_subject(f"{path}:c")
 
 
+def test_a_mapping_names_its_definitions_by_their_keys(write: Write) -> None:
+    body = "{definition: whether it is kind, inputs: [reply], scale: [1, 3]}"
+    path = write(f"kindness: {body}\nwarmth: {body}\n")
+    subject = read_subject(f"{path}:warmth")
+    assert (subject.name, tuple(subject.scale)) == ("warmth", (1, 2, 3))
+
+
 @pytest.mark.parametrize(
     ("scale", "ratings"),
     [
