@@ -79,6 +79,8 @@ def svg(draw: "Callable[[Figure], None]", label: str, height: float, width: floa
         drawing = drawing.replace(stand_in, variable)
     drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
     drawing = re.sub(r"<!--.*?-->", "", drawing, flags=re.DOTALL)
+    # Every drawing numbers its groups from 1; no two things on a page may have one id.
+    drawing = re.sub(r'<g id="[^"]*"', "<g", drawing)
     drawing = re.sub(r"font-family: [^;\"]*", "font-family: inherit", drawing)
     drawing = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", drawing)
     head = re.match(r"<svg[^>]*>", drawing)

@@ -1,0 +1,139 @@
+"""The report of the README's own command, as a browser shows it."""
+
+import asyncio
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from headless_chromium import CHROMIUM, opened
+from report_cases import PROBES, outputs, pairs, result
+
+from optimize.command import command
+from optimize.report import verification
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="needs Chromium, and none is on the PATH here"
+)
+SIZES = {"desktop": (1280, 900, False), "phone": (360, 740, False), "dark": (1280, 900, True)}
+LONG = "a-name-without-any-place-to-break-it-" * 6
+
+# What stands out of the window, apart from what scrolls in a frame of its own.
+OVERFLOW = """
+[document.documentElement.scrollWidth - document.documentElement.clientWidth,
+ [...document.querySelectorAll("body *")].filter(one =>
+   !one.closest(".wide") && !one.closest("svg") &&
+   one.getBoundingClientRect().right > document.documentElement.clientWidth + 1
+ ).map(one => one.outerHTML.slice(0, 80)).slice(0, 5)]
+"""
+CHARTS = """
+[...document.querySelectorAll("svg")].map(one => ({
+  role: one.getAttribute("role"), name: one.getAttribute("aria-label"),
+  title: one.querySelector("title").textContent,
+  width: one.getBoundingClientRect().width, height: one.getBoundingClientRect().height}))
+"""
+IDS = "[...document.querySelectorAll('[id]')].map(one => one.id)"
+CONTRAST = (
+    "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A run's report, a pairwise judge's, and one whose every name is long."""
+    here = tmp_path_factory.mktemp("reports")
+    run = here / "run"
+    assert command(["--dimension", "relevance", "--out", str(run)]) == 0
+    compared = pairs([("A", "B"), ("B", "B"), ("A", "A")], [("A",), ("B",), ("tie",)])
+    long = outputs(
+        [1, 2, 3, 4], [[1, 2], [3, 3], [2, 1], [5, 4]], [LONG, LONG, "b", "b"],
+        systems=[LONG, "y"] * 2, annotators=(LONG, "m"), dimension=LONG,
+        texts={"document": LONG * 3, "summary": LONG},
+    )  # fmt: skip
+    found = {"run": run / "report.html"}
+    for name, evidence in (("pairs", compared), ("long", long)):
+        found[name] = here / f"{name}.html"
+        told = {**result(evidence, LONG), "judge": LONG}
+        page = verification.render(told, evidence, PROBES)
+        found[name].write_text(page, encoding="utf-8")
+    return found
+
+
+@pytest.fixture(scope="module")
+def seen(pages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the browser found on every page at every size."""
+    return asyncio.run(_look(pages, tmp_path_factory.mktemp("profile")))
+
+
+async def _look(pages: dict[str, Path], profile: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    async with opened(profile) as page:
+        for name, path in pages.items():
+            for size, (width, height, dark) in SIZES.items():
+                await page.open(path.as_uri(), width, height, dark=dark)
+                # Everything that can be opened is, so that nothing hides.
+                await page.value(
+                    "document.querySelectorAll('details').forEach(one => one.open = true)"
+                )
+                found[f"{name} {size}"] = {
+                    "overflow": await page.value(OVERFLOW),
+                    "charts": await page.value(CHARTS),
+                    "ids": await page.value(IDS),
+                    "colours": await page.value(CONTRAST),
+                    "requests": [
+                        sent["request"]["url"] for sent in page.named("Network.requestWillBeSent")
+                    ],
+                    "complaints": [
+                        *page.named("Log.entryAdded"),
+                        *page.named("Runtime.consoleAPICalled"),
+                        *page.named("Runtime.exceptionThrown"),
+                    ],
+                }
+                if folder := os.environ.get("SCREENSHOTS"):
+                    shot = await page.call("Page.captureScreenshot")
+                    image = base64.b64decode(shot["data"])
+                    (Path(folder) / f"{name}-{size}.png").write_bytes(image)
+    return found
+
+
+def test_no_request_leaves_the_page(seen: dict[str, Any], pages: dict[str, Path]) -> None:
+    for name, one in seen.items():
+        own = pages[name.split()[0]].as_uri()
+        assert [url for url in one["requests"] if not url.startswith("data:")] == [own], name
+
+
+def test_the_console_stays_empty(seen: dict[str, Any]) -> None:
+    assert {name: one["complaints"] for name, one in seen.items() if one["complaints"]} == {}
+
+
+def test_nothing_is_wider_than_the_window(seen: dict[str, Any]) -> None:
+    assert {name: one["overflow"] for name, one in seen.items() if one["overflow"] != [0, []]} == {}
+
+
+def test_every_chart_has_a_name_of_its_own_and_a_size(seen: dict[str, Any]) -> None:
+    for name, one in seen.items():
+        assert len(one["charts"]) >= (5 if name.startswith("run") else 2), name
+        for chart in one["charts"]:
+            assert chart["role"] == "img"
+            assert chart["name"] == chart["title"] != ""
+            assert min(chart["width"], chart["height"]) > 100, (name, chart)
+        names = [chart["name"] for chart in one["charts"]]
+        assert len(set(names)) == len(names)
+
+
+def test_no_id_is_on_the_page_twice(seen: dict[str, Any]) -> None:
+    for name, one in seen.items():
+        assert len(set(one["ids"])) == len(one["ids"]), name
+
+
+def test_dark_and_light_are_each_legible(seen: dict[str, Any]) -> None:
+    for name, one in seen.items():
+        ink, paper = (_lightness(colour) for colour in one["colours"])
+        dark = name.endswith("dark")
+        assert (ink > 200 and paper < 40) if dark else (ink < 40 and paper > 240), name
+
+
+def _lightness(colour: str) -> float:
+    numbers = [float(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+    return sum(numbers) / 3
