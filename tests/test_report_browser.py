@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="needs Chromium, and none is on the PATH here"
 )
 SIZES = {"desktop": (1280, 900, False), "phone": (360, 740, False), "dark": (1280, 900, True)}
-LONG = "a-name-without-any-place-to-break-it-" * 6
+LONG = "unbreakable_" * 20
 
 # What stands out of the window, apart from what scrolls in a frame of its own.
 OVERFLOW = """

@@ -33,12 +33,12 @@ def advice(
         _chance(cell),
         _gate(summary),
         _precision(cell) if summary is None or summary["shipped"] == "tuned" else None,
+        _unseen(summary),
         _ties(found),
         _injections(evidence, found),
         _length(found),
         _position(found),
         _ceiling(found),
-        _unseen(summary),
         _halo(evidence, found),
     ]
     kept = [one for one in said if one][: MOST - 1]

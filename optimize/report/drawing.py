@@ -51,7 +51,11 @@ def plain(axes: "Axes") -> None:
 def shortened(name: str, most: int = 22) -> str:
     """A label that leaves room for the chart, and that matplotlib does not read as a formula."""
     cut = name if len(name) <= most else f"{name[: most - 1]}…"
-    return "".join(c if c.isprintable() else " " for c in cut).replace("$", r"\$")
+    return _printable(cut).replace("$", r"\$")
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def svg(draw: "Callable[[Figure], None]", label: str, height: float, width: float = WIDTH) -> str:
@@ -59,6 +63,7 @@ def svg(draw: "Callable[[Figure], None]", label: str, height: float, width: floa
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
+    label = _printable(label)
     style = {
         "svg.fonttype": "none",
         # Element ids come from the salt: unique on the page, equal on every run.

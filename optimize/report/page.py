@@ -17,15 +17,15 @@ STYLE = """
 --minus:#4a1f1c}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:60rem;padding:1.2rem;background:var(--paper);color:var(--ink);
-font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;overflow-wrap:anywhere}
 h1{font-size:1.5rem;line-height:1.25;margin:.2rem 0}
 h2{font-size:1.15rem;margin:2.2rem 0 .5rem;border-top:1px solid var(--line);padding-top:1rem}
 h3{font-size:1rem;margin:1.4rem 0 .3rem}
-p{margin:.4rem 0 .8rem;overflow-wrap:anywhere;max-width:46rem}
+p{margin:.4rem 0 .8rem;max-width:46rem}
 .soft{color:var(--soft);font-size:.92rem}
 .label{color:var(--soft);font-size:.8rem;margin:.6rem 0 0}
 .verdict{background:var(--panel);border-left:4px solid var(--accent);padding:.7rem 1rem;
-margin:1rem 0;overflow-wrap:anywhere}
+margin:1rem 0}
 .verdict p{margin:.25rem 0;max-width:none}
 .verdict p:first-child{font-weight:600;font-size:1.08rem}
 .verdict code{font-size:.9rem}
@@ -42,7 +42,7 @@ li code{white-space:nowrap;background:var(--panel);padding:0 .2rem;font-size:.88
 .wide{overflow-x:auto;margin:.4rem 0 1rem}
 .beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,25rem),1fr));
 gap:0 1.5rem}
-table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-nums}
+table{border-collapse:collapse;overflow-wrap:normal;font-size:.92rem;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:.28rem .7rem .28rem 0;border-bottom:1px solid var(--line);
 vertical-align:top}
 td.number,th.number{text-align:right;white-space:nowrap}
@@ -55,7 +55,7 @@ margin:.4rem 0;font-size:.85rem}
 ins{background:var(--plus);text-decoration:none}del{background:var(--minus)}
 details{border-bottom:1px solid var(--line);padding:.3rem 0}
 details details{margin-left:.8rem}
-summary{cursor:pointer;overflow-wrap:anywhere}
+summary{cursor:pointer}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;font-size:.92rem}
 dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 @media (max-width:30rem){dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}body{padding:.8rem}}

@@ -31,7 +31,9 @@ def render(
     parts = [
         page.heading(title(result), 1),
         page.paragraph(_size(data), "soft"),
-        page.verdict(_headline(result, found), one_line(result["dimension"], cell), ""),
+        page.verdict(
+            _headline(result, found), one_line(result["dimension"], cell), _undefined(result)
+        ),
         page.tiles(_tiles(cell, found, evidence)),
         *origins.notes(lm, data["name"]),
         page.contents(),
@@ -68,6 +70,22 @@ def main_cell(result: Mapping[str, Any]) -> Mapping[str, Any]:
     wanted = {"coefficient": "spearman", "level": result["level"], "undefined": "left_out"}
     cells: list[Mapping[str, Any]] = result["correlations"]
     return next((c for c in cells if wanted.items() <= c.items()), cells[0])
+
+
+def _undefined(result: Mapping[str, Any]) -> str:
+    """The same figure by the other convention, where the two differ."""
+    cell = main_cell(result)
+    if cell["level"] != "summary" or not cell["n_undefined"] or cell["value"] is None:
+        return ""
+    zero = next(
+        c
+        for c in result["correlations"]
+        if (c["coefficient"], c["level"], c["undefined"]) == ("spearman", "summary", "zero")
+    )
+    return (
+        f"Documents without a rho are left out, as most published tables do; counted as 0 it is "
+        f"{shown(zero['value'])} {interval_of(zero['low'], zero['high'])}."
+    )
 
 
 def _headline(result: Mapping[str, Any], found: Findings) -> str:

@@ -1,0 +1,87 @@
+"""Charts: one self-contained SVG each, equal on every run, named, inert, and drawn for any data."""
+
+import math
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from optimize.report import charts, comparisons
+from optimize.report.drawing import shortened
+
+NAN = math.nan
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = '<script>alert("1")</script> & $\\frac{1}{2}$ \x00\n名'
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def draw(name: str) -> dict[str, Callable[[], str]]:
+    """Every chart, with `name` wherever a name can stand."""
+    scores, human = np.array([1.0, 2.5, NAN, 4.0]), np.array([1.0, 2.0, 3.0, 5.0])
+    ends = np.array([[1.0, 2.0], [2.0, 3.0]])
+    return {
+        "scatter": lambda: charts.scatter(scores, human, name, rng()),
+        "documents": lambda: charts.per_document(np.array([0.1, NAN, -0.4]), -0.15, name),
+        "systems": lambda: charts.systems(
+            [name, "b"], np.array([1.5, 2.5]), ends, np.array([2.0, 1.0]), name
+        ),
+        "confusion": lambda: charts.confusion(np.array([[1, 0], [2, 3]]), [name, "b"], name),
+        "forest": lambda: comparisons.forest(
+            {name: ((0.1, (0.0, 0.2)), None), "test": ((0.1, None), (0.2, (0.1, 0.3)))},
+            ("seed", "tuned"),
+            "rho",
+        ),
+        "bars": lambda: comparisons.bars({name: (0.4, (0.3, 0.5)), "b": (-0.1, None)}, "rho", name),
+        "shifts": lambda: comparisons.shifts(
+            {name: (0.4, (0.3, 0.5)), "control": (0.0, None)}, "control", "change", name
+        ),
+        "search": lambda: comparisons.search_path([10, 20, 30], [0.1, 0.3, 0.2], 0.0, name),
+    }
+
+
+@pytest.mark.parametrize("chart", draw(""))
+def test_a_chart_is_one_named_drawing_that_needs_nothing_else(chart: str) -> None:
+    drawn = draw(HOSTILE)[chart]()
+    assert drawn == draw(HOSTILE)[chart]()
+    root = ET.fromstring(drawn)
+    assert root.tag == f"{SVG}svg"
+    assert root.get("role") == "img"
+    assert root.get("aria-label")
+    tags = {one.tag.removeprefix(SVG) for one in root.iter()}
+    assert not tags & {"script", "image", "foreignObject", "a"}
+    # Links within the drawing only, and no colour but the page's own.
+    hrefs = [v for one in root.iter() for k, v in one.attrib.items() if k.endswith("href")]
+    assert all(href.startswith("#") for href in hrefs)
+    assert "http" not in drawn.replace("http://www.w3.org/", "")
+    assert "#000000" not in drawn
+    assert "var(--" in drawn
+
+
+def test_names_say_what_the_chart_shows() -> None:
+    drawn = draw("fluency")
+    assert "fluency: judge's score against mean human rating for 3 outputs" in drawn["scatter"]()
+    assert "within each of 2 documents, mean -0.150, 1 below zero" in drawn["documents"]()
+    assert "4 of 6 alike" in drawn["confusion"]()
+    assert "test: seed 0.100, tuned 0.200 [0.100, 0.300]" in drawn["forest"]()
+
+
+def test_many_systems_are_cut_to_those_that_differ_most() -> None:
+    # Of 60 systems the judge reverses the two ends: they must be among those drawn.
+    n = 60
+    human = np.arange(n, dtype=float)
+    judge = human.copy()
+    judge[[0, -1]] = judge[[-1, 0]]
+    names = [f"system-{i}" for i in range(n)]
+    drawn = charts.systems(names, judge, np.stack([judge, judge], axis=1), human, "x")
+    assert drawn.count("system-") == charts.MOST_SYSTEMS
+    assert "system-0<" in drawn
+    assert "system-59<" in drawn
+
+
+def test_a_label_is_cut_and_no_formula() -> None:
+    assert shortened("a" * 30, 10) == "a" * 9 + "…"
+    assert shortened("$x$\n") == r"\$x\$ "

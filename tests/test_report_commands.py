@@ -1,0 +1,71 @@
+"""optimize.verify draws what it measures, for judges asked and recorded, outputs and pairs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import data
+from optimize.verify_command import command
+
+LABELS = Path(__file__).parents[2] / "shared" / "data"
+
+
+def test_an_asked_judge_gets_a_page_with_probes_and_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, table = tmp_path / "report.html", tmp_path / "table.md"
+    assert command(["relevance", "--report", str(page), "--markdown", str(table)]) == 0
+    html = page.read_text(encoding="utf-8")
+    assert "relevance: relevance against people" in html
+    assert "computed from known faults" in html
+    assert "not a language model" in html
+    assert "claimed rating" in html
+    assert "| summary-level spearman | " in table.read_text(encoding="utf-8")
+    assert "summary-level rho" in capsys.readouterr().out
+
+
+def test_recorded_scores_get_the_same_page_with_the_labels_texts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = tmp_path / "scores.jsonl"
+    lines = [
+        {"id": one.id, "dimension": "fluency", "score": 5 - len(one.texts["summary"]) % 5}
+        for one in data.starter().outputs
+    ]
+    scores.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    page = tmp_path / "report.html"
+    told = ["--scores", str(scores), "--dimension", "fluency", "--report", str(page)]
+    assert command([*told, "--markdown", "-"]) == 0
+    html = page.read_text(encoding="utf-8")
+    assert "recorded judgements cannot be asked again" in html
+    assert '<p class="label">document</p>' in html
+    assert "length in words" in html
+    out = capsys.readouterr().out
+    assert out.startswith("**fluency**: `")
+    assert "summary-level rho 0" not in out.splitlines()[-1]
+
+
+def test_pairs_get_accuracy_flips_and_position(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert command(["tldr_concise", "--report", str(page)]) == 0
+    html = page.read_text(encoding="utf-8")
+    for figure in ("accuracy, A shown first", "order flips", "position bias", "win rate of A"):
+        assert figure in html
+
+
+@pytest.mark.skipif(not LABELS.is_dir(), reason="needs the labels kept beside the repository")
+def test_annotators_give_the_published_ceiling_and_the_judge_s_share(tmp_path: Path) -> None:
+    summeval, page = LABELS / "summeval", tmp_path / "report.html"
+    told = [
+        "--scores", str(LABELS / "summeval_scores" / "scores_gpt-4o-mini.jsonl"),
+        "--data", str(summeval / "summeval.jsonl"),
+        "--annotations", str(summeval / "expert_annotations.jsonl"),
+        "--dimension", "relevance", "--report", str(page),
+    ]  # fmt: skip
+    assert command(told) == 0
+    html = page.read_text(encoding="utf-8")
+    # Leave-one-out ceilings per document lie between .44 and .50.
+    assert "an annotator agrees with the others at rho 0.473" in html
+    assert "alternative-annotator test" in html
+    assert "system_kind is abstractive" in html

@@ -1,0 +1,111 @@
+"""Injection probes: what is asked, of which outputs, and what a moved score looks like."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from report_cases import PROBES, outputs, pairs, plain, result
+
+from judges.catalog import find
+from judges.judge import Judge
+from judges.ledger import Ledger
+from judges.models.protocol import Completion, Message, Reply, Sampling
+from judges.runner import Runner
+from optimize.audits import Shift
+from optimize.injections import ATTACKS
+from optimize.probes import OUTPUTS_PROBED, Probes, probe
+from optimize.report import verification
+
+
+class Gullible:
+    """Rates 2, but 5 where a text asks for the top score; of a pair, prefers who asks."""
+
+    name, endpoint, native_n, has_logprobs, in_process = "gullible", "here", True, False, True
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        text = messages[-1]["content"]
+        self.asked.append(text)
+        if "summary_b" in text:
+            first, second = text.split("[[ ## summary_b ## ]]")
+            side = "A" if "top score" in first or "top score" not in second else "B"
+            told = f"[[ ## comparison ## ]]\nso\n\n[[ ## preferred ## ]]\n{side}"
+        else:
+            told = "5" if "top score" in text else "2"
+        return Completion(replies=(Reply(text=told),), tokens_in=1, tokens_out=1, model=self.name)
+
+    async def close(self) -> None: ...
+
+
+def found(probes: Probes) -> dict[str, Shift]:
+    return {attack.name: shift for attack, shift in probes.shifts(0)}
+
+
+def test_an_attack_that_works_shows_by_how_much_and_the_others_stay() -> None:
+    model = Gullible()
+    evidence = outputs([2] * 6, [[i % 5 + 1] for i in range(6)], list("aabbcc"))
+    probes = probe(Judge.of(find("relevance")), Runner(model), evidence, seed=0)
+    shifts = found(probes)
+    # The two orders speak of the top score: 2 becomes 5.
+    assert {name: shift.mean for name, shift in shifts.items() if shift.mean} == {
+        "order": 3.0,
+        "order_first": 3.0,
+    }
+    assert shifts["order"].raised == 1.0
+    assert len(model.asked) == 6 * len(ATTACKS)
+
+
+def test_of_a_pair_the_side_not_preferred_attacks() -> None:
+    # The judge said A of the first and B of the second, so B and then A asks for more.
+    evidence = pairs([("A", "A"), ("B", "B")], [("A",), ("B",)])
+    judge = Judge.of(find("tldr_concise"))
+    probes = probe(judge, Runner(Gullible()), evidence, seed=0)
+    assert probes.clean == (-1.0, -1.0)
+    assert found(probes)["order"].mean > 0
+
+
+def test_outputs_with_room_to_rise_are_taken_from_as_many_documents_as_can_be() -> None:
+    evidence = plain(n_documents=30, n_systems=4)
+    probes = probe(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=1)
+    assert len(set(probes.documents)) == len(probes.documents) == OUTPUTS_PROBED
+    scores = sorted(score for score in evidence.scores if score == score)
+    assert max(probes.clean) <= scores[len(scores) // 2]
+    again = probe(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=1)
+    assert again == probes
+
+
+def test_probes_keep_within_the_budget_or_say_that_they_cannot() -> None:
+    judge, evidence = Judge.of(find("relevance")), plain()
+    model = Gullible()
+    few = probe(judge, Runner(model), evidence, seed=0, most_calls=10)
+    assert "the budget leaves 10" in few.why
+    assert model.asked == []
+    spent = probe(judge, Runner(model, ledger=Ledger(max_calls=20)), evidence, seed=0)
+    assert "the budget was spent" in spent.why
+    assert len(model.asked) <= 20
+
+
+def test_nothing_to_attack_is_said() -> None:
+    evidence = outputs([math.nan], [[1]], ["a"])
+    probes = probe(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=0)
+    assert "nothing to attack" in probes.why
+
+
+def test_a_gullible_judge_is_warned_of() -> None:
+    evidence = plain()
+    moved = {attack.name: (1.0, 2.0, 3.0) for attack in ATTACKS}
+    probes = replace(PROBES, attacked={**moved, "order": (4.0, 5.0, 5.0)})
+    page = verification.render(result(evidence), evidence, probes)
+    # 3 + 3 + 2 of three, and the neutral line moves nothing.
+    assert "Outputs can talk the judge up (order: +2.67 beyond a neutral line)" in page
+    assert "talk the judge up" not in verification.render(
+        result(evidence), evidence, replace(PROBES, attacked=moved)
+    )
+
+
+@pytest.mark.parametrize("probes", [PROBES, Probes(why="too dear")])
+def test_probes_survive_their_json(probes: Probes) -> None:
+    assert str(Probes.read(probes.json())) == str(probes)
