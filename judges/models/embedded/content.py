@@ -4,6 +4,7 @@ import math
 from itertools import pairwise
 
 from judges.models.embedded.evidence import Evidence, scaled
+from judges.models.embedded.flow import met
 from judges.models.embedded.source import Source, is_negated
 from judges.models.embedded.text import Sentence, stem, weight
 from judges.models.embedded.words import FUNCTION, OPPOSITES
@@ -30,10 +31,18 @@ def coverage(seen: Evidence) -> float:
         for place, shared in seen.touched.items()
     )
     return (
-        0.35 * scaled(recall, 0.5, 0.2)
-        + 0.25 * scaled(key, 0.2, 0.17)
-        + 0.4 * scaled(points, 0.55, 0.17)
+        0.25 * scaled(recall, 0.5, 0.2)
+        + 0.2 * scaled(key, 0.2, 0.17)
+        + 0.3 * scaled(points, 0.55, 0.17)
+        + 0.25 * scaled(_overlap(told, source), 0.38, 0.16)
     )
+
+
+def _overlap(told: set[str], source: Source) -> float:
+    """How alike (F1) the stems told and those of the key sentences are: a summary in the rough."""
+    both = math.fsum(weight(one) for one in told & source.core)
+    sizes = math.fsum(map(weight, told)) + math.fsum(map(weight, source.core))
+    return 2 * both / sizes if sizes else 0.0
 
 
 def focus(seen: Evidence) -> float:
@@ -74,11 +83,12 @@ def support(seen: Evidence) -> float:
     near = sum(m.near * n for m, n in zip(seen.matches, sizes, strict=True)) / total
     least = min((m.near for m, n in zip(seen.matches, sizes, strict=True) if n > 1), default=near)
     return (
-        0.3 * scaled(found, 0.85, 0.12)
-        + 0.2 * scaled(near, 0.65, 0.2)
+        0.25 * scaled(found, 0.85, 0.12)
+        + 0.15 * scaled(near, 0.65, 0.2)
         + 0.2 * scaled(least, 0.5, 0.25)
-        + 0.15 * scaled(hits / max(1, n_pairs), 0.6, 0.25)
-        + 0.15 * scaled(runs / max(1, n_triples), 0.45, 0.28)
+        + 0.2 * scaled(met(seen.text, source), 0.75, 0.2)
+        + 0.1 * scaled(hits / max(1, n_pairs), 0.6, 0.25)
+        + 0.1 * scaled(runs / max(1, n_triples), 0.45, 0.28)
     )
 
 

@@ -36,7 +36,7 @@ INSTRUCTION, DEFINITION, ANCHORS = 0.55, 0.3, 0.15
 # The tenth mention of a facet adds less than the first.
 GROWTH = 0.7
 # What any overall impression adds to the facets that are asked for.
-IMPRESSION = 0.8
+IMPRESSION = 1.3
 _ANCHOR = re.compile(r"(?:^|[(;]\s?)-?\d+ = ")
 _RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|between) \d)")
 

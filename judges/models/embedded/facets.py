@@ -40,7 +40,7 @@ FACETS: tuple[Facet, ...] = (
         "covers the main points", "covers more of what matters", "misses main points", 0.6, "document",
     ),
     Facet(
-        "focus", content.focus, -0.3, 0.45,
+        "focus", content.focus, -0.3, 0.9,
         "leaves out unimportant details", "keeps to what matters", "dwells on side issues", 0.3, "document",
     ),
     Facet(

@@ -4,6 +4,7 @@ import math
 from itertools import combinations, pairwise
 
 from judges.models.embedded.evidence import Evidence, scaled
+from judges.models.embedded.source import Source
 from judges.models.embedded.text import Sentence, Text, weight
 from judges.models.embedded.words import FUNCTION, LINKING, POINTING
 
@@ -20,41 +21,48 @@ def order(seen: Evidence) -> float:
     places = [m.place for m in seen.matches[:COMPARED] if m.place >= 0 and m.share > 0.2]
     if not places:
         return -1.0
-    start = math.log1p(places[0])
+    # What opens a document needs nothing before it; what stands late in it leans on the rest.
+    early = math.fsum(math.log1p(place) for place in places) / len(places)
     if len(places) == 1:
-        return 0.5 * scaled(start, 1.0, 0.8) * -1
+        return 0.6 * scaled(early, 1.2, -0.7)
     turned = [a > b for a, b in combinations(places, 2)]
     leaps = [min(1.0, abs(b - a - 1) / min(n, 12)) for a, b in pairwise(places)]
     return (
-        0.35 * scaled(sum(turned) / len(turned), 0.25, -0.3)
-        + 0.35 * scaled(math.fsum(leaps) / len(leaps), 0.4, -0.27)
-        + 0.3 * scaled(start, 1.0, -0.8)
+        0.3 * scaled(sum(turned) / len(turned), 0.25, -0.3)
+        + 0.3 * scaled(math.fsum(leaps) / len(leaps), 0.4, -0.27)
+        + 0.4 * scaled(early, 1.4, -0.7)
     )
 
 
 def continuity(seen: Evidence) -> float:
-    """How predictable the text is, word by word, for one who has its source at hand.
+    """Whether each sentence tells of one place in the source, and keeps together what it finds.
 
-    A pointer-model in small: going on as the source does is cheap, a jump within it dear, a word it
-    lacks dearer. Edited text taken over in long pieces keeps its connections; one stitched from
-    scraps of it has lost them.
+    One stitched from scraps of several places seldom makes sense, whatever its grammar.
     """
     source = seen.ground
-    if source is None or not source.triples or not seen.text.n_words:
+    if source is None or not source.triples or not seen.matches:
         return 0.0
-    cost = 0.0
-    for sentence in seen.text.sentences:
-        words = ("", "", *sentence.words)
-        for before, last, word in zip(words, words[1:], words[2:], strict=False):
-            if (before, last, word) in source.triples:
-                cost += 0.1
-            elif (last, word) in source.pairs:
-                cost += 0.6
-            elif word in source.words:
-                cost += 1.2 if word in FUNCTION else 2.0
-            else:
-                cost += 1.6 if word in FUNCTION else 3.5
-    return scaled(cost / seen.text.n_words, 0.9, -0.5)
+    kept = [m.near / m.found if m.found > 0 else 0.0 for m in seen.matches[:COMPARED]]
+    mean = math.fsum(kept) / len(kept)
+    return (
+        0.3 * scaled(mean, 0.78, 0.15)
+        + 0.3 * scaled(min(kept), 0.65, 0.2)
+        + 0.4 * scaled(met(seen.text, source), 0.75, 0.2)
+    )
+
+
+def met(text: Text, source: Source) -> float:
+    """The share of neighbouring telling words that stand close together in the source too."""
+    together = total = 0
+    for sentence in text.sentences:
+        for one, other in pairwise(sentence.stems):
+            total += 1
+            theirs = set(source.where.get(other, ()))
+            together += any(
+                place in theirs or place + 1 in theirs or place - 1 in theirs
+                for place in source.where.get(one, ())
+            )
+    return together / max(1, total)
 
 
 def connection(seen: Evidence) -> float:
@@ -111,6 +119,12 @@ def repetition(seen: Evidence) -> float:
     # Beyond a few words, some come back in any text: allow the one per eight that is usual.
     excess = max(0.0, 1 - len(set(stems)) / max(1, len(stems)) - 0.12)
     return 1.0 - 4.0 * min(0.5, twice) - 1.5 * max(0.0, alike - 0.35) - 3.0 * min(0.5, excess)
+
+
+def _told_again(seen: Evidence) -> float:
+    """The share of sentences that come from a place which another came from before."""
+    places = [m.place for m in seen.matches[:COMPARED] if m.place >= 0 and m.share > 0.5]
+    return (len(places) - len(set(places))) / max(1, len(places))
 
 
 def _share_twice(text: Text) -> float:

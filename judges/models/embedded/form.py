@@ -32,7 +32,7 @@ def completeness(seen: Evidence) -> float:
     open_end = last.words[-1] in ARTICLES | CONJUNCTIONS | STRICT
     cut = not last.ended and (len(last.words) > 2 or len(text.sentences) > 1)
     short = sum(len(sentence.words) < 4 for sentence in text.sentences) / len(text.sentences)
-    return 0.5 - 1.3 * cut - 1.5 * open_end - 0.8 * short - 0.8 * (text.n_words < 3)
+    return 0.5 - 0.7 * cut - 1.5 * open_end - 0.8 * short - 0.8 * (text.n_words < 3)
 
 
 def _faults(sentence: Sentence, text: Text) -> float:
@@ -44,7 +44,7 @@ def _faults(sentence: Sentence, text: Text) -> float:
     faults += 0.3 * (count['"'] % 2) + 0.35 * _lowered(tokens, cased=text.cased)
     faults += _punctuation(tokens)
     faults += 0.35 * (text.cased and tokens[0][:1].islower() and len(tokens) > 2)
-    faults += 0.5 * (not sentence.ended and len(sentence.words) > 3)
+    faults += 0.25 * (not sentence.ended and len(sentence.words) > 3)
     faults += 0.4 * sum(_garbled(token) for token in tokens)
     return faults
 

@@ -66,10 +66,15 @@ def style(seen: Evidence) -> float:
     # Types per root of tokens hardly depend on length.
     stems = text.stems[:3000]
     variety = len(set(stems)) / math.sqrt(max(1, len(stems)))
+    again = 1 - len(set(stems)) / max(1, len(stems))
+    openings = [sentence.words[0] for sentence in text.sentences]
+    monotony = 1 - len(set(openings)) / len(openings)
     return (
-        0.5 * scaled(length, 2.85, 0.35)
-        + 0.2 * scaled(letters, 4.5, 0.5)
-        + 0.3 * scaled(variety, 4.5, 1.0)
+        0.35 * scaled(length, 2.85, 0.35)
+        + 0.1 * scaled(letters, 4.6, 0.5)
+        + 0.15 * scaled(variety, 4.5, 1.0)
+        + 0.2 * scaled(again, 0.13, -0.09)
+        + 0.2 * scaled(monotony, 0.15, -0.2)
     )
 
 

@@ -8,7 +8,7 @@ import re
 
 # One line an entry: beginnings of words, then facet=share.
 _ENTRIES = """
-coher incoher | order=.8 connection=.8 repetition=.7 continuity=.2
+coher incoher | order=.7 connection=.7 repetition=.7 grammar=.4 style=.4
 organi disorgani structur | order=.6 connection=.3 structure=.1
 ordered order orderly sequen chronolog | order=1
 logic illogic | order=.7 connection=.3
@@ -40,7 +40,7 @@ wordy verbose long-winded lengthy rambl | conciseness=1
 thorough long longer elaborat developed depth extensive exhaustive length | detail=1
 detail detailed details rich | detail=.5 specificity=.5
 specific concrete vague generic exact | specificity=1
-fluen disfluen | grammar=1 style=.6 form=.4 completeness=.7
+fluen disfluen | grammar=1 style=1 form=.4 completeness=.7
 style styl written writing prose eloquen vocabular varied | style=1
 gramma ungramma syntax tense agreement preposition phras wording | grammar=1
 english language | grammar=.3 form=.2

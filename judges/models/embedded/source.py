@@ -13,7 +13,7 @@ Triple = tuple[str, str, str]
 
 # Writers put what matters early: the first sentence counts well over twice a late one, in any genre.
 EARLY = 4.0
-KEY_SENTENCES = 4
+KEY_SENTENCES = 5
 # A sentence counts as told where this share of its weight is, in long ones this much.
 TELLING, TELLING_MOST = 0.4, 5.0
 
@@ -24,7 +24,7 @@ class Source:
 
     `salience` sums to 1 over the heaviest stems, `mean` is their mean; `where` lists the sentences
     of a stem; `key` holds neighbouring stems in the sentences that matter most, with the share each
-    carries; `points` has for each sentence its part of the whole and the weight that tells it.
+    carries, `core` all their stems; `points` has for each sentence its part of the whole and the weight that tells it.
     """
 
     text: Text
@@ -35,6 +35,7 @@ class Source:
     triples: frozenset[Triple]
     between: dict[Pair, set[str]]
     key: dict[Pair, float]
+    core: frozenset[str]
     points: tuple[tuple[float, float], ...]
     words: frozenset[str]
     negated: frozenset[int]
@@ -58,6 +59,7 @@ def read_source(text: Text) -> Source:
     total = math.fsum(heaviest) or 1.0
     salience = {stem: value / total for stem, value in raw.items()}
     pairs, triples, between = _sequences(text)
+    key, core = _key_pairs(text, salience)
     return Source(
         text=text,
         salience=salience,
@@ -66,7 +68,8 @@ def read_source(text: Text) -> Source:
         pairs=pairs,
         triples=triples,
         between=between,
-        key=_key_pairs(text, salience),
+        key=key,
+        core=core,
         points=_points(text, salience),
         words=frozenset(word for sentence in text.sentences for word in sentence.words),
         negated=frozenset(i for i, s in enumerate(text.sentences) if is_negated(s)),
@@ -90,8 +93,8 @@ def _sequences(text: Text) -> tuple[frozenset[Pair], frozenset[Triple], dict[Pai
     return frozenset(pairs), frozenset(triples), dict(between)
 
 
-def _key_pairs(text: Text, salience: dict[str, float]) -> dict[Pair, float]:
-    """Neighbouring stems of the most salient sentences, the early ones first among equals."""
+def _key_pairs(text: Text, salience: dict[str, float]) -> tuple[dict[Pair, float], frozenset[str]]:
+    """Neighbouring stems, and all stems, of the most salient sentences, early ones preferred."""
     merits = []
     for place, sentence in enumerate(text.sentences):
         kinds = set(sentence.stems)
@@ -101,11 +104,13 @@ def _key_pairs(text: Text, salience: dict[str, float]) -> dict[Pair, float]:
         merits.append((mean * (1 + math.exp(-place / EARLY)), -place))
     merits.sort(reverse=True)
     key: Counter[Pair] = Counter()
+    core: dict[str, float] = {}
     for rank, (_, place) in enumerate(merits[:KEY_SENTENCES]):
         for pair in set(pairwise(text.sentences[-place].stems)):
             key[pair] += 1.0 / (1 + 0.5 * rank)
+        core.update(dict.fromkeys(text.sentences[-place].stems, 1.0))
     total = math.fsum(key.values()) or 1.0
-    return {pair: value / total for pair, value in key.items()}
+    return {pair: value / total for pair, value in key.items()}, frozenset(core)
 
 
 def _points(text: Text, salience: dict[str, float]) -> tuple[tuple[float, float], ...]:
