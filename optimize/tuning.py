@@ -1,0 +1,129 @@
+"""Tune a judge from Python: one function, which does what the command does."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from judges.define import read_subject
+from judges.dimension import Comparison, Dimension
+from judges.judge import Judge
+from judges.loading import load
+from optimize import run_folder
+from optimize.command import say
+from optimize.scorecard import SPLITS, scorecard
+from optimize.settings import Settings
+from optimize.work import Work
+
+# What `tune` names itself, and what only a command line needs.
+_OWN = frozenset({"dimension", "pairwise", "data", "out", "resume", "json"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Run:
+    """A finished run: its folder, and what its summary.json holds; print it for the scorecard."""
+
+    folder: Path
+    summary: Mapping[str, Any]
+
+    @property
+    def judge(self) -> Judge:
+        """The frozen judge that ships: the tuned one, or the seed where tuning showed no gain."""
+        return load(self.folder)
+
+    @property
+    def report(self) -> Path:
+        """The page that shows how it got there."""
+        return self.folder / run_folder.REPORT
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r}, shipped {self.summary['shipped']})"
+
+    def __str__(self) -> str:
+        return scorecard(self.summary, str(self.folder))
+
+    def _repr_html_(self) -> str:
+        return _table(self.summary)
+
+
+def tune(
+    dimension: str | Dimension | Comparison,
+    *,
+    data: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+    **settings: Any,
+) -> Run:
+    """Tune a judge against human labels, and measure it on labels it never saw.
+
+    `dimension` is a catalogue name, FILE.yaml, FILE.py:NAME, or a definition itself; a comparison
+    is tuned on pairs. `data` is a file of labels; without it, the starter set. `settings` are the
+    command's other flags: lm, api_base, proposer_lm, optimizer, level, split, map (a dict from our
+    names to columns), samples, temperature, weighted, probes, max_calls, max_cost, concurrency,
+    seed. Progress goes to stderr unless `quiet`.
+    Raises what the command tells in one line: SettingsError, LabelError, DimensionError ...
+    """
+    told = {"resume": resume, **_checked(settings)}
+    for name, path in (("data", data), ("out", out)):
+        if path is not None:
+            told[name] = os.fspath(path)
+    subject = None if isinstance(dimension, str) else dimension
+    if isinstance(dimension, str):
+        pairwise = isinstance(read_subject(dimension), Comparison)
+        told["pairwise" if pairwise else "dimension"] = dimension
+    work = Work(_silent if quiet else say)
+    try:
+        summary = work.do(told, subject)
+    except Exception:
+        work.clear()
+        raise
+    return Run(folder=work.folder or Path(), summary=summary)
+
+
+def _silent(text: str) -> None:
+    pass
+
+
+def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    allowed = [one.name for one in fields(Settings) if one.name not in _OWN]
+    for name in settings:
+        if name not in allowed:
+            raise TypeError(f"tune() knows no setting {name!r}; there are {', '.join(allowed)}")
+    told = dict(settings)
+    if "map" in told:
+        told["map"] = [f"{name}={column}" for name, column in dict(told["map"]).items()]
+    return told
+
+
+def _table(summary: Mapping[str, Any]) -> str:
+    """Both judges' rho on every split: as many rows as there are splits, with intervals and n."""
+    rows = []
+    for name, said in SPLITS:
+        seed, tuned = summary["seed_judge"][name], summary["tuned_judge"][name]
+        if seed and tuned:
+            n = f"{seed['n_documents']} documents, {seed['n_outputs']} outputs"
+            rows.append((said, _figure(seed), _figure(tuned), n))
+    gain = summary["gain"]["test"]
+    if gain.get("value") is not None:
+        rows.append(("gain on test", "", _figure(gain, sign="+"), f"shipped: {summary['shipped']}"))
+    head = (f"{summary['level']}-level Spearman's rho", "seed", "tuned", "n")
+    caption = f"{summary['dimension']} judged by {summary['lm']}, labels {summary['data']['name']}"
+    body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows)
+    return (
+        f"<table><caption>{escape(caption)}</caption><thead><tr>{_cells('th', head)}</tr></thead>"
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def _cells(tag: str, row: tuple[str, ...]) -> str:
+    return "".join(f"<{tag}>{escape(one)}</{tag}>" for one in row)
+
+
+def _figure(cell: Mapping[str, Any], sign: str = "") -> str:
+    if cell["value"] is None:
+        return "undefined"
+    value = f"{cell['value']:{sign}.3f}"
+    return value if cell["low"] is None else f"{value} [{cell['low']:.3f}, {cell['high']:.3f}]"
