@@ -6,9 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from judges.models.embedded.facets import HALO, INDEX, IS_CONTENT, NAMES, Vector
+from judges.models.embedded.facets import HALO, INDEX, IS_CONTENT, NAMES, TALK, Vector
 from judges.models.embedded.lexicon import PHRASE, PHRASES, Shares, shares_of
 from judges.models.embedded.request import Task
+from judges.models.embedded.roles import Roles, read_roles
 
 # How loud what follows is, until the next such word or the end of the clause.
 _LOUDNESS: tuple[tuple[str, float], ...] = (
@@ -98,19 +99,20 @@ def emphases(task: Task) -> Vector:
     """
     asked = np.zeros(len(NAMES))
     ignored: frozenset[int] = frozenset()
+    roles = read_roles(task.reads, compares=task.compares)
     definition, anchors = _described(task)
     for text, part in (
         (_RATINGS.sub(" ", task.instruction), INSTRUCTION),
         (definition, DEFINITION),
         (anchors, ANCHORS),
     ):
-        values, silenced = named(text)
+        values, silenced = named(_without(text, roles.candidates))
         asked += part * values
         ignored |= silenced
     size = np.abs(asked).sum()
     if size:
         asked /= size
-    weights = asked + IMPRESSION * _impression(asked)
+    weights = asked + IMPRESSION * _impression(asked, roles)
     for place in ignored:
         weights[place] *= SUPPRESSED
     return np.asarray(weights, dtype=np.float64)
@@ -122,13 +124,24 @@ def instruction_shares(task: Task, wanted: Vector) -> Vector:
     definition, anchors = _described(task)
     for text, part in ((definition, DEFINITION), (anchors, ANCHORS)):
         given += part * named(text)[0]
-    asked = wanted - IMPRESSION * _impression(np.maximum(wanted, 0.0))
+    roles = read_roles(task.reads, compares=task.compares)
+    asked = wanted - IMPRESSION * _impression(np.maximum(wanted, 0.0), roles)
     size = np.abs(asked).sum() or 1.0
     return np.asarray((asked / size - given) / INSTRUCTION)
 
 
-def _impression(asked: Vector) -> Vector:
+def _without(text: str, candidates: Sequence[str]) -> str:
+    """The text without the word for what is judged: "the response" names no quality."""
+    for name in candidates:
+        word = name.rsplit("_", 1)[0] if len(candidates) > 1 else name.replace("_", " ")
+        text = re.sub(rf"\b{re.escape(word)}(?:s|'s)?\b", " ", text, flags=re.IGNORECASE)
+    return text
+
+
+def _impression(asked: Vector, roles: Roles) -> Vector:
     """What else colours a judgement: content in the measure that content is asked for."""
+    if roles.turns and not roles.condenses:
+        return np.asarray(TALK / TALK.sum())
     size = np.abs(asked).sum()
     content = np.abs(asked[IS_CONTENT]).sum() / size if size else 1.0
     halo = np.where(IS_CONTENT, (0.15 + 0.85 * content) * HALO, HALO)

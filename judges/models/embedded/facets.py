@@ -130,9 +130,17 @@ FACETS: tuple[Facet, ...] = (
 )  # fmt: skip
 # What is said, as against how: people who judge one let the other in, content the less readily.
 CONTENT = frozenset("coverage focus support truth knowledge detail specificity answer".split())
+_IN_TALK = {
+    **{"answer": 0.6, "engagement": 0.5, "repetition": 0.4, "grammar": 0.4, "naturalness": 0.3},
+    **{"specificity": 0.3, "knowledge": 0.3, "detail": 0.3, "support": 0.2, "style": 0.2},
+    **{"form": 0.2, "completeness": 0.2, "truth": 0.1, "connection": 0.1, "courtesy": 0.1},
+}
 NAMES = tuple(facet.name for facet in FACETS)
 INDEX = {name: place for place, name in enumerate(NAMES)}
 HALO: Vector = np.array([facet.halo for facet in FACETS])
+# Of a turn in a talk, or an answer: whether it takes up what was said and gives something to go on.
+TALK: Vector = np.array([_IN_TALK.get(facet.name, 0.0) for facet in FACETS])
+BOUND = 4.0
 IS_CONTENT = np.array([facet.name in CONTENT for facet in FACETS])
 
 
@@ -142,7 +150,8 @@ def measure(seen: Evidence) -> Vector:
         (facet.measure(seen) - facet.middle) / facet.spread if _has(seen, facet.needs) else 0.0
         for facet in FACETS
     ]
-    return np.clip(np.array(values), -3.0, 3.0)
+    # Soft bounds: no single facet runs away, and none stops telling texts apart.
+    return np.asarray(BOUND * np.tanh(np.array(values) / BOUND))
 
 
 def _has(seen: Evidence, needs: str) -> bool:

@@ -70,7 +70,7 @@ def connection(seen: Evidence) -> float:
     sentences = seen.text.sentences[:COMPARED]
     if not sentences:
         return -2.0
-    dangling = _dangles(sentences[0])
+    dangling = 0.0 if seen.turns else _dangles(sentences[0])
     if len(sentences) == 1:
         return -1.0 * dangling
     links = [_linked(a, b) for a, b in pairwise(sentences)]

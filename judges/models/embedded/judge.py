@@ -59,8 +59,7 @@ def make_judge(task: Task, demos: Sequence[Demo]) -> Judge:
     field = task.choice
     assert field is not None
     assert field.choices is not None
-    compares = len(field.choices) == 2 and not all(isinstance(one, int) for one in field.choices)
-    compares = compares and len(task.reads) > 1
+    compares = task.compares
     roles = read_roles(task.reads, compares=compares)
     prior = emphases(task)
     rows, ratings = [], []

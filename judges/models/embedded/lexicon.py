@@ -14,14 +14,14 @@ ordered order orderly sequen chronolog | order=1
 logic illogic | order=.7 connection=.3
 jumps jumpy jump | order=.6 connection=.4
 connect unconnect disconnect cohes link transition | connection=.85 continuity=.15
-flow smooth continu stitch seamless | continuity=1
+flow smooth stitch seamless | continuity=.6 connection=.4
 together whole unified heap discourse | connection=.4 order=.35 repetition=.25
 well-built well-structured well-organi leads | order=.4 connection=.4 repetition=.2
 loose dangling | connection=.7 repetition=.3
 repeat repetit redundan duplica twice restat | repetition=1
 consisten inconsisten factual faithful unfaithful | support=1.5 truth=1
 fact facts | support=.2 truth=.2
-attributab grounded groundedness entail | support=2 truth=.5
+attributab grounded groundedness entail | support=1.5 truth=.3 knowledge=.7
 verif | support=1
 support unsupport evidence back backed | support=1
 invent hallucinat fabricat made-up unfounded | support=.7 truth=.3
@@ -93,6 +93,10 @@ well[- ](?:written|formed) | grammar=.4 style=.4 form=.2
 as a whole | coverage=.3 grammar=.2 connection=.2 support=.3
 (?:knowledge|facts?) given | knowledge=1
 (?:the |a )?(?:given|provided) (?:facts?|knowledge) | knowledge=1
+(?:makes?|making) (?:good )?use of | knowledge=1.5
+uses? (?:of )?(?:the |it\\b) | knowledge=1
+(?:valid |good |natural )?(?:continuation|continues?) | answer=1
+(?:previous|preceding|dialog(?:ue)?) (?:context|turns?) | answer=.6
 complete sentences? | completeness=.8 grammar=.2
 on topic | answer=.6 focus=.4
 """

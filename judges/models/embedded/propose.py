@@ -50,8 +50,7 @@ def _draw(lessons: Lessons, rng: random.Random, temperature: float) -> str:
     if most <= 0:
         shares, most = before, float(before.max())
     keep = np.where(shares < IGNORED * most, shares, np.maximum(shares, 0.0))
-    compares = bool(task.choice and task.choice.choices == ("A", "B"))
-    return compose(base, keep, rng, compares=compares)
+    return compose(base, keep, rng, compares=task.compares)
 
 
 def _base(lessons: Lessons, rng: random.Random, temperature: float) -> str:

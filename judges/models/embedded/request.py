@@ -31,6 +31,13 @@ class Task:
         """The field that holds the score: the last with choices."""
         return next((field for field in reversed(self.writes) if field.choices), None)
 
+    @property
+    def compares(self) -> bool:
+        """Whether the choice is between two texts: two letters or words, and texts to compare."""
+        choices = self.choice.choices if self.choice else None
+        words = choices is not None and not any(isinstance(one, int) for one in choices)
+        return words and choices is not None and len(choices) == 2 and len(self.reads) > 1
+
 
 Demo = Mapping[str, str]
 
