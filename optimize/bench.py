@@ -1,5 +1,6 @@
 """Scores candidates on items: each is asked for once, and counted against the budget."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -53,18 +54,28 @@ class Bench:
     """Where candidates meet items."""
 
     def __init__(
-        self, *, seed: Prompt, judge: JudgeItems, calls_per_item: int, budget: Budget
+        self,
+        *,
+        seed: Prompt,
+        judge: JudgeItems,
+        calls_per_item: int,
+        budget: Budget,
+        weight: Callable[[Candidate], float] | None = None,
+        proposal: int = 1,
     ) -> None:
         self.seed = seed
+        self.proposal = proposal
+        self._weight = weight
         self.budget = budget
         self._judge = judge
         self._calls_per_item = calls_per_item
         self._scored: dict[str, dict[str, Scored]] = {}
 
     def cost(self, candidate: Candidate, items: Items) -> int:
-        """Calls that scoring these items would take."""
+        """Calls that scoring these items would take, dear ones counted as several."""
         known = self._scored.get(candidate.id, {})
-        return self._calls_per_item * sum(item.id not in known for item in items.items)
+        calls = self._calls_per_item * sum(item.id not in known for item in items.items)
+        return calls if self._weight is None else math.ceil(calls * self._weight(candidate))
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
         """Scores in the items' order; raises OutOfCallsError before asking what cannot be paid."""

@@ -82,7 +82,7 @@ class Workshop:
         items = self.bench.known(parent, self.lessons)
         scores = self.bench.scores(parent, items)
         asked, learned = self._mistakes(number, items, scores)
-        self.bench.budget.spend(len(asked))
+        self.bench.budget.spend(self.bench.proposal * len(asked))
         texts = self.propose(parent.instruction.text, asked, pool.history(), number)
         fresh: list[Instruction] = []
         for text, names in zip(texts, learned, strict=True):

@@ -10,8 +10,8 @@ from judges.define import read_subject
 from judges.dimension import Comparison
 from judges.judge import Judge, Subject
 from optimize import outcome, run_folder
-from optimize.bench import Bench, Budget
-from optimize.entrants import Plan
+from optimize.allowance import allow, left_for_probes, plan
+from optimize.bench import Bench
 from optimize.gathering import gather
 from optimize.labels import Labels
 from optimize.labels import read as read_split
@@ -21,12 +21,6 @@ from optimize.optimizers import search
 from optimize.search import Found
 from optimize.settings import Settings, SettingsError
 from optimize.trail import Trail
-
-# A search that costs nothing may go on for longer, and show as much as a frozen judge can hold.
-FREE_CALLS, FREE_SIZES, FREE_LENGTH = 16_000, (16, 48, 128), 600_000
-DEFAULT_CALLS = 8_000
-# Replies that cannot be read are asked for again, and those calls count as well.
-SPARE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +59,19 @@ def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[st
     judge = Judge.of(prepared.subject, lm=settings.lm)
     with open_models(settings, folder) as asked, Trail(folder, say) as trail:
         each = asked.calls_per_item(judge)
+        allowance = allow(settings, labels, judge, each)
         bench = Bench(
             seed=judge.prompt,
             judge=judging(judge, asked, settings.seed, trail.step),
             calls_per_item=each,
-            budget=Budget(_search_calls(settings, labels, each)),
+            budget=allowance.budget,
+            weight=allowance.weight,
+            proposal=allowance.proposal,
         )
         found = _search(prepared, bench, judge, asked, trail)
         say(found.choice.why)
         measured = outcome.measure(bench, found, labels, prepared.level, settings.seed)
-        most = _left_for_probes(settings, found.calls + bench.budget.spent)
+        most = left_for_probes(settings, found.calls + bench.budget.spent)
         gather(prepared, folder, bench, found, judge, asked, most)
     summary = outcome.summary(prepared, folder, asked, found, measured, time.monotonic() - began)
     shipped = outcome.shipped(prepared, judge, asked, found, summary, folder)
@@ -82,24 +79,6 @@ def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[st
     run_folder.write_json(folder / run_folder.SUMMARY, summary)
     outcome.write_report(folder)
     return summary
-
-
-def _search_calls(settings: Settings, labels: Labels, each: int) -> int:
-    """What the final table leaves of --max-calls; it comes first, since a search needs an end."""
-    if settings.max_calls is None:
-        return FREE_CALLS if _free(settings) else DEFAULT_CALLS
-    once = each * (len(labels.test) + len(labels.unseen or ()))
-    if settings.max_calls < once:
-        raise SettingsError(
-            f"--max-calls {settings.max_calls}: measuring the seed on test alone takes {once}"
-        )
-    return max(0, int(settings.max_calls * (1 - SPARE)) - 2 * once)
-
-
-def _left_for_probes(settings: Settings, spent: int) -> int | None:
-    if settings.max_calls is None:
-        return None
-    return int(settings.max_calls * (1 - SPARE)) - spent
 
 
 def _search(prepared: Prepared, bench: Bench, judge: Judge, asked: Asked, trail: Trail) -> Found:
@@ -111,16 +90,6 @@ def _search(prepared: Prepared, bench: Bench, judge: Judge, asked: Asked, trail:
         train=prepared.labels.train,
         dev=prepared.labels.dev,
         level=prepared.level,
-        plan=_plan(settings),
+        plan=plan(settings),
         record=trail.record,
     )
-
-
-def _free(settings: Settings) -> bool:
-    return settings.lm.partition("-")[0] == "embedded"
-
-
-def _plan(settings: Settings) -> Plan:
-    if not _free(settings):
-        return Plan(seed=settings.seed)
-    return Plan(seed=settings.seed, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH)

@@ -126,7 +126,7 @@ class RankSearch:
         if not far:
             return False
         stand(bench, track, self.seed, far[-1])
-        if self._left() < self.plan.proposals:
+        if self._left() < bench.proposal * self.plan.proposals:
             return False
         instructions = self.workshop.instructions(
             number,

@@ -111,7 +111,7 @@ class StockSearch:
     def _proposed(self, current: str, lines: Sequence[str], number: int) -> list[str]:
         """New instructions that may be tried; a rejected one is only counted."""
         try:
-            self.bench.budget.spend(len(lines))
+            self.bench.budget.spend(self.bench.proposal * len(lines))
         except OutOfCallsError:
             self.shared.spent = True
             return []

@@ -1,0 +1,67 @@
+"""What a search may spend under --max-calls and --max-cost."""
+
+from typing import Any
+
+import pytest
+
+from judges.catalog import find
+from judges.dimension import Dimension
+from judges.judge import Judge
+from optimize.allowance import DEFAULT_CALLS, FREE_CALLS, allow, left_for_probes
+from optimize.candidates import Candidate, DemoSet, Instruction
+from optimize.labels import Labels, read
+from optimize.settings import Settings, SettingsError
+
+SUBJECT = find("relevance")
+assert isinstance(SUBJECT, Dimension)
+JUDGE = Judge.of(SUBJECT)
+
+
+@pytest.fixture(scope="module")
+def labels() -> Labels:
+    return read(Settings(dimension="relevance"), SUBJECT)
+
+
+def settings(**told: Any) -> Settings:
+    return Settings(dimension="relevance", **told)
+
+
+def test_a_search_ends_by_itself(labels: Labels) -> None:
+    assert allow(settings(), labels, JUDGE, 1).budget.max_calls == FREE_CALLS
+    paid = allow(settings(lm="openai/gpt-4.1-mini"), labels, JUDGE, 1)
+    assert paid.budget.max_calls == DEFAULT_CALLS
+
+
+def test_the_final_table_is_paid_first(labels: Labels) -> None:
+    assert labels.unseen is not None
+    once = len(labels.test) + len(labels.unseen)
+    left = allow(settings(max_calls=1000), labels, JUDGE, 1).budget.max_calls
+    # Both judges on test, and a twentieth for replies that have to be asked for again.
+    assert left == 950 - 2 * once
+    with pytest.raises(SettingsError, match=f"takes {once}"):
+        allow(settings(max_calls=once - 1), labels, JUDGE, 1)
+
+
+def test_dollars_are_told_in_calls(labels: Labels) -> None:
+    lm = "openai/gpt-4.1-mini"
+    few = allow(settings(lm=lm, max_cost=1.0), labels, JUDGE, 1).budget.max_calls
+    more = allow(settings(lm=lm, max_cost=2.0), labels, JUDGE, 1).budget.max_calls
+    assert 0 < few < more <= DEFAULT_CALLS
+    with pytest.raises(SettingsError, match="--max-cost"):
+        allow(settings(lm=lm, max_cost=0.001), labels, JUDGE, 1)
+
+
+def test_a_call_that_shows_demonstrations_counts_as_many_as_it_costs(labels: Labels) -> None:
+    given = allow(settings(lm="openai/gpt-4.1-mini", max_cost=1.0), labels, JUDGE, 1)
+    assert given.weight is not None
+    bare = Candidate(instruction=Instruction(text="Rate it."))
+    text = "w " * 10_000
+    shown = DemoSet(demos=({"document": text, "summary": "s", "rating": 3},))
+    assert given.weight(bare) == 1
+    assert given.weight(Candidate(instruction=bare.instruction, shown=shown)) > 3
+    assert given.proposal > 1
+
+
+def test_probes_get_what_is_left() -> None:
+    assert left_for_probes(settings(), 500) is None
+    assert left_for_probes(settings(max_calls=1000), 500) == 450
