@@ -4,7 +4,6 @@ import math
 from itertools import pairwise
 
 from judges.models.embedded.evidence import Evidence, scaled
-from judges.models.embedded.flow import met
 from judges.models.embedded.source import Source, is_negated
 from judges.models.embedded.text import Sentence, stem, weight
 from judges.models.embedded.words import FUNCTION, OPPOSITES
@@ -86,7 +85,7 @@ def support(seen: Evidence) -> float:
         0.25 * scaled(found, 0.85, 0.12)
         + 0.15 * scaled(near, 0.65, 0.2)
         + 0.2 * scaled(least, 0.5, 0.25)
-        + 0.2 * scaled(met(seen.text, source), 0.75, 0.2)
+        + 0.2 * scaled(seen.met, 0.75, 0.2)
         + 0.1 * scaled(hits / max(1, n_pairs), 0.6, 0.25)
         + 0.1 * scaled(runs / max(1, n_triples), 0.45, 0.28)
     )

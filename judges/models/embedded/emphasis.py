@@ -12,21 +12,34 @@ from judges.models.embedded.request import Task
 from judges.models.embedded.roles import Roles, read_roles
 
 # How loud what follows is, until the next such word or the end of the clause.
-_LOUDNESS: tuple[tuple[str, float], ...] = (
-    (r"ignor\w*|disregard\w*|(?:do|does|should) not (?:judge|consider|penali[sz]e|weigh|reward|mind)"
-     r"|don't (?:judge|consider|penali[sz]e|weigh)|regardless of|irrespective of|leav\w+ aside"
-     r"|(?:no|without any) (?:weight|regard)(?: (?:to|on|for))?|never mind"
-     r"|(?:do|does) not lower the (?:rating|score) for", 0.0),
-    (r"(?:give |put )?(?:very )?little (?:weight|importance|attention)(?: (?:to|on))?"
-     r"|hardly|barely|only a little", 0.25),
-    (r"also|somewhat|slightly|a little|as well|to a (?:lesser|smaller) (?:degree|extent)|less|lightly"
-     r"|secondly|secondarily|in passing", 0.6),
-    (r"above all(?: else)?|most of all|mainly|chiefly|primarily|foremost|first and foremost"
-     r"|(?:most|very) heavily|more than anything(?: else)?|decisive\w*", 3.0),
-    (r"especially|particularly|strongly|heavily|strictly|severely|sharply|closely|very much", 1.8),
+_LOUDNESS: tuple[tuple[float, tuple[str, ...]], ...] = (
+    (0.0, (
+        r"ignor\w*", r"disregard\w*", r"regardless of", r"irrespective of", r"leav\w+ aside",
+        r"(?:do|does|should) not (?:judge|consider|penali[sz]e|weigh|reward|mind)",
+        r"don't (?:judge|consider|penali[sz]e|weigh)", r"never mind",
+        r"(?:no|without any) (?:weight|regard)(?: (?:to|on|for))?",
+        r"(?:do|does) not lower the (?:rating|score) for",
+    )),
+    (0.25, (
+        r"(?:give |put )?(?:very )?little (?:weight|importance|attention)(?: (?:to|on))?",
+        r"hardly", r"barely", r"only a little",
+    )),
+    (0.6, (
+        r"also", r"somewhat", r"slightly", r"a little", r"as well", r"less", r"lightly",
+        r"to a (?:lesser|smaller) (?:degree|extent)", r"secondly", r"secondarily", r"in passing",
+    )),
+    (3.0, (
+        r"above all(?: else)?", r"most of all", r"mainly", r"chiefly", r"primarily", r"foremost",
+        r"first and foremost", r"(?:most|very) heavily", r"more than anything(?: else)?",
+        r"decisive\w*",
+    )),
+    (1.8, (
+        r"especially", r"particularly", r"strongly", r"heavily", r"strictly", r"severely",
+        r"sharply", r"closely", r"very much",
+    )),
 )  # fmt: skip
 _LOUD = re.compile(
-    "|".join(rf"(?P<l{n}>\b(?:{words})\b)" for n, (words, _) in enumerate(_LOUDNESS))
+    "|".join(rf"(?P<l{n}>\b(?:{'|'.join(words)})\b)" for n, (_, words) in enumerate(_LOUDNESS))
 )
 _CLAUSE = re.compile(r"[.;:!?\n]+|\b(?:but|whereas|while|though|although)\b")
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
@@ -64,7 +77,7 @@ def _read(text: str) -> tuple[tuple[float, ...], tuple[int, ...]]:
 def _read_clause(clause: str, total: Vector, ignored: set[int]) -> None:
     marks: list[tuple[int, float | Shares]] = []
     for found in _LOUD.finditer(clause):
-        marks.append((found.start(), _LOUDNESS[int(str(found.lastgroup)[1:])][1]))
+        marks.append((found.start(), _LOUDNESS[int(str(found.lastgroup)[1:])][0]))
     rest = _LOUD.sub(lambda found: " " * len(found[0]), clause)
     for found in PHRASE.finditer(rest):
         marks.append((found.start(), PHRASES[int(str(found.lastgroup)[1:])]))

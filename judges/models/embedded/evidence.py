@@ -15,6 +15,7 @@ class Evidence:
     `document` is what was condensed or answered from, `turns` what the text answers, `knowledge`
     the facts given; `ground` is all of them together. `last` is the last turn alone. `touched` has
     for each sentence of the document the most weight that one sentence of the text shares with it.
+    `met` is the share of neighbouring telling words that stand together in the source too.
     """
 
     text: Text
@@ -26,6 +27,7 @@ class Evidence:
     condenses: bool = True
     matches: tuple[Match, ...] = ()
     touched: Mapping[int, float] = field(default_factory=dict)
+    met: float = 0.0
 
 
 def gather(
@@ -39,7 +41,7 @@ def gather(
     condenses: bool,
 ) -> Evidence:
     """Match the text's sentences with its source and keep all in one place."""
-    alignment = align(text, ground) if ground else Alignment((), {})
+    alignment = align(text, ground) if ground else Alignment((), {}, 0.0)
     told = alignment
     if document is not None and document is not ground:
         told = align(text, document)
@@ -53,6 +55,7 @@ def gather(
         condenses,
         alignment.matches,
         told.touched if document is not None else {},
+        alignment.met,
     )
 
 

@@ -4,7 +4,6 @@ import math
 from itertools import combinations, pairwise
 
 from judges.models.embedded.evidence import Evidence, scaled
-from judges.models.embedded.source import Source
 from judges.models.embedded.text import Sentence, Text, weight
 from judges.models.embedded.words import FUNCTION, LINKING, POINTING
 
@@ -47,22 +46,8 @@ def continuity(seen: Evidence) -> float:
     return (
         0.3 * scaled(mean, 0.78, 0.15)
         + 0.3 * scaled(min(kept), 0.65, 0.2)
-        + 0.4 * scaled(met(seen.text, source), 0.75, 0.2)
+        + 0.4 * scaled(seen.met, 0.75, 0.2)
     )
-
-
-def met(text: Text, source: Source) -> float:
-    """The share of neighbouring telling words that stand close together in the source too."""
-    together = total = 0
-    for sentence in text.sentences:
-        for one, other in pairwise(sentence.stems):
-            total += 1
-            theirs = set(source.where.get(other, ()))
-            together += any(
-                place in theirs or place + 1 in theirs or place - 1 in theirs
-                for place in source.where.get(one, ())
-            )
-    return together / max(1, total)
 
 
 def connection(seen: Evidence) -> float:

@@ -2,6 +2,8 @@
 
 import re
 from collections import Counter
+from functools import lru_cache
+from itertools import pairwise
 
 from judges.models.embedded.evidence import Evidence, scaled
 from judges.models.embedded.text import Sentence, Text
@@ -52,7 +54,7 @@ def _faults(sentence: Sentence, text: Text) -> float:
 def _punctuation(tokens: tuple[str, ...]) -> float:
     """Marks after marks, a mark at the start, and a lone mark where an end should be."""
     faults = 0.4 * (tokens[0] in _CLOSING)
-    for one, other in zip(tokens, tokens[1:], strict=False):
+    for one, other in pairwise(tokens):
         if one in _CLOSING and other in _CLOSING and not (one == other and one in ".!?"):
             faults += 0.4
         elif one == other == ",":
@@ -69,6 +71,7 @@ def _lowered(tokens: tuple[str, ...], *, cased: bool) -> int:
     )
 
 
+@lru_cache(maxsize=1 << 15)
 def _garbled(token: str) -> bool:
     """No vowel, one letter many times, or letters and digits mixed at random."""
     if len(token) < 4 or not token.isalpha() or not token.isascii():

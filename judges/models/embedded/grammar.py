@@ -10,12 +10,10 @@ from judges.models.embedded.words import (
     ARTICLES,
     AUXILIARIES,
     BASES,
-    BE,
     CONJUNCTIONS,
     DETERMINERS,
     FINITE,
     FUNCTION,
-    HAVE,
     MODALS,
     OBJECTS,
     POSSESSIVES,
@@ -24,22 +22,23 @@ from judges.models.embedded.words import (
     SUBJECTS,
     SUBORDINATORS,
     VERBS,
+    word_set,
 )
 
 # Below this share of English small words a text is not judged by English grammar.
 ENGLISH = 0.1
-_DOUBLED = frozenset("that had very so no really her is bye ha many much far long".split())
-_SINGULAR = frozenset("he she it".split())
-_PLURAL = frozenset("we they you".split())
+_DOUBLED = word_set("that had very so no really her is bye ha many much far long")
+_SINGULAR = word_set("he she it")
+_PLURAL = word_set("we they you")
 _AN_SOUNDS = ("hour", "honest", "honor", "honour", "heir")
 _A_SOUNDS = ("uni", "use", "usu", "eu", "one", "once", "ufo", "uk", "u.", "ut")
 _NOT_AFTER_DETERMINER = (
     FINITE | MODALS | SUBJECTS | OBJECTS | CONJUNCTIONS | ARTICLES | {"to", "of", "at", "from"}
 )
-_OPENERS = frozenset("that who which when while because if whether although though where".split())
-_SAYING = frozenset(
+_OPENERS = word_set("that who which when while because if whether although though where")
+_SAYING = word_set(
     "said says say told tells tell thinks think thought believes believe hopes claims claimed knew"
-    " revealed heard reports reported added explained insists insisted know means feels felt".split()
+    " revealed heard reports reported added explained insists insisted know means feels felt"
 )
 _OPEN = ARTICLES | STRICT | CONJUNCTIONS | {"my", "your", "our", "their", "its", "every", "than"}
 
@@ -132,7 +131,7 @@ def _wrong_article(one: str, other: str) -> float:
 
 
 def _third_person(words: Sequence[str], place: int) -> float:
-    """ "He go": a bare verb after a singular subject, unless another verb governs it."""
+    """Find "he go": a bare verb after a singular subject, unless another verb governs it."""
     if words[place] not in {"he", "she"} or words[place + 1] not in BASES:
         return 0.0
     before = words[max(0, place - 3) : place]

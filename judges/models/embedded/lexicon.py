@@ -6,6 +6,8 @@ a broad quality, its parts are those that published definitions give it.
 
 import re
 
+from judges.models.embedded.words import word_set
+
 # One line an entry: beginnings of words, then facet=share.
 _ENTRIES = """
 coher incoher | order=.7 connection=.7 repetition=.7 grammar=.4 style=.4
@@ -30,10 +32,12 @@ true truth accura inaccura correct incorrect precise numbers names negat | truth
 statement claim assert | support=.2 truth=.2
 relevan irrelevan | coverage=1.3 focus=.8 repetition=.4
 cover coverage covers omit omission miss missing misses comprehensive | coverage=1
-important key salient salien main central essential essence gist crucial point points | coverage=.8 focus=.2
+important key salient salien main central essential essence gist crucial | coverage=.8 focus=.2
+point points | coverage=.8 focus=.2
 informativ | coverage=1.4 specificity=.6 detail=.4
 information inform content | coverage=.3 specificity=.1
-unimportant extraneous superfluous side off-topic focus focused digress trivia unnecess needless padding | focus=1
+unimportant extraneous superfluous side off-topic focus focused digress trivia | focus=1
+unnecess needless padding | focus=1
 select picks pick | coverage=.5 focus=.5
 concise concis brief short succinct terse compact economical | conciseness=1
 wordy verbose long-winded lengthy rambl | conciseness=1
@@ -45,11 +49,13 @@ style styl written writing prose eloquen vocabular varied | style=1
 gramma ungramma syntax tense agreement preposition phras wording | grammar=1
 english language | grammar=.3 form=.2
 mistake error typo slip | grammar=.5 form=.5
-spell punctuat punctuation capital capitals casing format formatting typograph stray characters spacing clean | form=1
+spell punctuat punctuation capital capitals casing format formatting typograph | form=1
+stray characters spacing clean | form=1
 fragment incomplete broken cut truncat unfinished complet ending | completeness=.7 grammar=.3
 garbled unintelligib | grammar=.6 form=.4
 readab understandab comprehensib intelligib | readability=.5 grammar=1.2 connection=.4
-easy hard simple simpl plain accessib clear clarity understand follow | readability=.2 grammar=.4 connection=.2
+easy hard simple simpl plain accessib | readability=.3 grammar=.4 connection=.1
+clear clarity understand follow | readability=.1 grammar=.4 connection=.3
 complex complicat jargon | readability=1
 engag | engagement=2.2 knowledge=.3
 interest interesting dull boring captivat entertain curious lively fun fascinat | engagement=1
@@ -61,7 +67,8 @@ helpful unhelpful useful | answer=1 detail=.5 specificity=.5 structure=.2
 help helps assist | answer=.5
 instruction instructions | answer=1
 knowledge knowledgeab background | knowledge=1
-polite impolite rude harm harmless harmful toxic offensive kind kindness respect safe unsafe tone insult | courtesy=1
+polite impolite rude harm harmless harmful toxic offensive kindness | courtesy=1
+respect safe unsafe tone insult | courtesy=1
 bullet list layout paragraph heading section | structure=1
 verbatim copied copies wording-close quote literal | closeness=1
 """
@@ -69,12 +76,12 @@ verbatim copied copies wording-close quote literal | closeness=1
 _PHRASES = """
 (?:made|makes?|making) (?:it |things? )?up | support=.7 truth=.3
 (?:un|not )important (?:details?|information|content|points?) | focus=1
-(?:irrelevant|minor|needless|superfluous|side|extra|trivial) (?:\\w+ )?(?:details?|issues?|information|content|facts?|points?) | focus=1
+(?:irrelevant|minor|needless|superfluous|side|extra|trivial) (?:\\w+ )?{things} | focus=1
 details? that (?:do|does) not matter | focus=1
 nothing superfluous | focus=1
 (?:and )?only that | focus=1
 (?:side issues?|beside the point|off the point|off topic) | focus=1
-(?:main|key|most important|important|essential|central) (?:topics?|points?|ideas?|content|information|facts?|messages?|events?) | coverage=1
+(?:main|key|most important|important|essential|central) {things} | coverage=1
 what (?:really )?matters | coverage=.6 focus=.4
 miss(?:es|ing)? the point | coverage=.7 focus=.3
 (?:easy|easier|hard|harder) to (?:read|follow|understand) | readability=.4 grammar=.4 form=.2
@@ -84,7 +91,7 @@ full,? (?:and )?varied sentences? | style=1
 hold(?:s)? together | connection=.5 order=.3 repetition=.2
 from sentence to sentence | connection=.8 continuity=.2
 sentence by sentence | grammar=1
-without a break | continuity=1
+one thing in each sentence | continuity=1
 last turn | answer=1
 own words | closeness=-1
 original wording | closeness=1
@@ -113,14 +120,18 @@ WORDS: dict[str, Shares] = {
     for starts, shares in (line.split(" | ") for line in _ENTRIES.strip().splitlines())
     for start in starts.split()
 }
-_LISTED = [line.rsplit(" | ", 1) for line in _PHRASES.strip().splitlines()]
+_THINGS = "(?:details?|issues?|topics?|points?|ideas?|content|information|facts?|messages?|events?)"
+_LISTED = [
+    line.replace("{things}", _THINGS).rsplit(" | ", 1) for line in _PHRASES.strip().splitlines()
+]
 PHRASES: list[Shares] = [_shares(shares) for _, shares in _LISTED]
 PHRASE = re.compile("|".join(rf"(?P<p{n}>\b{words}\b)" for n, (words, _) in enumerate(_LISTED)))
 # These beginnings are whole words too common to be read with any ending.
-_WHOLE = frozenset(
+_WHOLE = word_set(
     "order read main key point points link back true cut list fun kind name number long short hard"
-    " easy clear whole select numbers names pick picks last turn reply complet used uses given side person help"
-    " helps leads jump fact facts content cover follow loose section task language tense".split()
+    " easy clear whole select numbers names pick picks last"
+    " turn reply complet used uses given side person help"
+    " helps leads jump fact facts content cover follow loose section task language tense"
 )
 SHORTEST = 4
 

@@ -10,7 +10,7 @@ from judges.models.embedded.words import FUNCTION, POLITE, REFUSING, RUDE
 def _expected(seen: Evidence) -> float:
     """How many words such a text has: a share of what it condenses, or a few for a talk's turn."""
     if seen.condenses and seen.document is not None:
-        return max(12.0, min(90.0, 0.5 * seen.document.text.n_words**0.8))
+        return max(12.0, min(90.0, 0.5 * math.pow(seen.document.text.n_words, 0.8)))
     if seen.condenses:
         return 50.0
     if seen.turns is not None and seen.turns.text.lines > 2:
@@ -19,7 +19,8 @@ def _expected(seen: Evidence) -> float:
 
 
 def _length(seen: Evidence) -> float:
-    return scaled(math.log((seen.text.n_words + 2) / (_expected(seen) + 2)), 0.0, 0.5)
+    ratio = (seen.text.n_words + 2) / (_expected(seen) + 2)
+    return scaled(math.log(ratio), 0.0, 0.5)
 
 
 def detail(seen: Evidence) -> float:

@@ -15,10 +15,10 @@ def describe(field: Field, task: Task, texts: Mapping[str, str]) -> str:
     what = field.name.replace("_", " ")
     if not read:
         return NOTHING
-    length = sum(len(text.split()) for text in texts.values())
+    n_words = sum(len(text.split()) for text in texts.values())
     return (
-        f"The {what} rests on the {_listed(read)} given, some {max(10, round(length, -1))} words in "
-        "all. The task appears to be to judge texts by the qualities that its instruction names."
+        f"The {what} rests on the {_listed(read)} given, some {max(10, round(n_words, -1))} words "
+        "in all. The task appears to be to judge texts by the qualities that its instruction names."
     )
 
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from judges.models.embedded.facets import FACETS, Vector
+from judges.models.embedded.facets import Vector
 from judges.models.embedded.judge import Opinion
+from judges.models.embedded.phrases import PHRASES
 
 LEAST_PART = 0.05
 
@@ -12,8 +13,8 @@ def rationale(opinion: Opinion, name: str) -> str:
     """What speaks for and against the one text."""
     good, bad = _sides(opinion.parts)
     what = f"The {name.replace('_', ' ')}"
-    praise = _listed([FACETS[i].asks for i in good])
-    blame = _listed([FACETS[i].weakness for i in bad])
+    praise = _listed([PHRASES[i].asks for i in good])
+    blame = _listed([PHRASES[i].weakness for i in bad])
     if praise and blame:
         return f"{what} {praise}, but it {blame}."
     if praise or blame:
@@ -29,8 +30,8 @@ def comparison(opinion: Opinion, word: str) -> str:
     title = word.replace("_", " ").capitalize()
     if not good and not bad:
         return f"{title} A and {word} B are alike in every respect."
-    praise = _listed([FACETS[i].strength for i in good])
-    blame = _listed([FACETS[i].strength for i in bad[:1]])
+    praise = _listed([PHRASES[i].strength for i in good])
+    blame = _listed([PHRASES[i].strength for i in bad[:1]])
     though = f", though {word} {worse} {blame}" if blame else ""
     return f"{title} {better} {praise or 'is slightly better on the whole'}{though}."
 

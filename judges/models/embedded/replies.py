@@ -13,7 +13,7 @@ LEAST = 1e-9
 
 
 def choose(probabilities: Sequence[float], temperature: float | None, rng: random.Random) -> int:
-    """Draw a place by its probability, sharpened or flattened; at 0 the likeliest, first of equals."""
+    """Draw a place by its probability, sharpened or flattened; at 0 the first likeliest."""
     heat = 1.0 if temperature is None else temperature
     if heat <= 1e-3:
         return max(range(len(probabilities)), key=lambda place: (probabilities[place], -place))

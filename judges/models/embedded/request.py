@@ -48,7 +48,8 @@ _OURS = re.compile(
 )
 _TOLD = re.compile(r"reads:\n(?P<reads>.*?)\n[^\n]*writes:\n(?P<writes>.*)\Z", re.DOTALL)
 _LINE = re.compile(
-    r"^- (?P<name>\w+)(?: \((?P<choices>[^()\n]*)\))?: (?P<what>.*(?:\n(?!- \w+(?: \(.*\))?: ).*)*)",
+    r"^- (?P<name>\w+)(?: \((?P<choices>[^()\n]*)\))?: "
+    r"(?P<what>.*(?:\n(?!- \w+(?: \(.*\))?: ).*)*)",
     re.MULTILINE,
 )
 _DSPY = re.compile(
@@ -109,7 +110,7 @@ def read_texts(task: Task, content: str) -> dict[str, str]:
 
 def read_demos(task: Task, messages: Sequence[Message]) -> list[Demo]:
     """The worked examples between the system message and the last one."""
-    demos = []
+    demos: list[Demo] = []
     for user, assistant in zip(messages[1:-1:2], messages[2:-1:2], strict=False):
         if user["role"] == "user" and assistant["role"] == "assistant":
             demos.append({**read_texts(task, user["content"]), **_answers(task, assistant)})

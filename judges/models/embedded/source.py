@@ -11,7 +11,7 @@ from judges.models.embedded.words import NEGATIONS
 Pair = tuple[str, str]
 Triple = tuple[str, str, str]
 
-# Writers put what matters early: the first sentence counts well over twice a late one, in any genre.
+# Writers put what matters early: the first sentence counts well over twice a late one.
 EARLY = 4.0
 KEY_SENTENCES = 5
 # A sentence counts as told where this share of its weight is, in long ones this much.
@@ -24,7 +24,8 @@ class Source:
 
     `salience` sums to 1 over the heaviest stems, `mean` is their mean; `where` lists the sentences
     of a stem; `key` holds neighbouring stems in the sentences that matter most, with the share each
-    carries, `core` all their stems; `points` has for each sentence its part of the whole and the weight that tells it.
+    carries, `core` all their stems; `points` has for each sentence its part of the whole and
+    the weight that tells it.
     """
 
     text: Text
@@ -103,7 +104,7 @@ def _key_pairs(text: Text, salience: dict[str, float]) -> tuple[dict[Pair, float
         mean = math.fsum(salience[stem] for stem in kinds) / (len(kinds) + 3)
         merits.append((mean * (1 + math.exp(-place / EARLY)), -place))
     merits.sort(reverse=True)
-    key: Counter[Pair] = Counter()
+    key: dict[Pair, float] = defaultdict(float)
     core: dict[str, float] = {}
     for rank, (_, place) in enumerate(merits[:KEY_SENTENCES]):
         for pair in set(pairwise(text.sentences[-place].stems)):

@@ -7,20 +7,21 @@ from functools import lru_cache
 import numpy as np
 
 from judges.models.embedded.emphasis import GROWTH, named_amounts
-from judges.models.embedded.facets import FACETS, Vector
+from judges.models.embedded.facets import Vector
+from judges.models.embedded.phrases import PHRASES
 
 LONGEST = 880
 MOST_FACETS = 9
 # A loudness, and ways to say it before "whether the text ...".
 _LEVELS: tuple[tuple[float, tuple[str, ...]], ...] = (
-    (3.0, ("Above all, look whether it", "Mainly ask whether it", "Attend above all to whether it")),
-    (1.8, ("Look closely at whether it", "Heed especially whether it", "Check strictly whether it")),
+    (3.0, ("Above all, look whether it", "Mainly ask whether it", "Attend mainly to whether it")),
+    (1.8, ("Look closely at whether it", "Heed especially whether it", "Check strictly that it")),
     (1.0, ("See whether it", "Ask whether it", "Weigh whether it")),
-    (0.6, ("Consider also whether it", "Note also whether it", "Look, to a lesser degree, whether it")),
+    (0.6, ("Consider also whether it", "Note also whether it", "See, in passing, whether it")),
     (0.25, ("Give little weight to whether it",)),
     (0.0, ("Ignore whether it",)),
-)  # fmt: skip
-_PREFER = (
+)
+_PREFER: tuple[tuple[float, tuple[str, ...]], ...] = (
     (3.0, ("Above all, prefer the one that", "Mainly prefer the one that")),
     (1.8, ("Strongly prefer the one that", "Especially favour the one that")),
     (1.0, ("Prefer the one that", "Favour the one that")),
@@ -69,7 +70,7 @@ def compose(current: str, wanted: Vector, rng: random.Random, *, compares: bool)
     sentences = [f"{opening}."]
     for loudness, wordings in ways:
         for group in _split(levels.get(loudness, [])):
-            listed = _listed([FACETS[place].asks for place in group])
+            listed = _listed([PHRASES[place].asks for place in group])
             sentence = f"{rng.choice(wordings)} {listed}."
             if len(" ".join([*sentences, sentence, closing])) < LONGEST:
                 sentences.append(sentence)
@@ -89,7 +90,7 @@ def _loudness(ratio: float, *, ignored: bool) -> float | None:
 @lru_cache(maxsize=64)
 def _own(place: int) -> float:
     """How much of its facet a facet's own wording names."""
-    return max(0.3, float(named_amounts(FACETS[place].asks)[place]))
+    return max(0.3, float(named_amounts(PHRASES[place].asks)[place]))
 
 
 def _split(places: list[int]) -> list[list[int]]:

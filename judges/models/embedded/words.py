@@ -1,46 +1,53 @@
 """English word classes and a list of everyday words, written down by hand: all the model knows."""
 
 
-def _set(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
+    """The words of a string."""
     return frozenset(words.split())
 
 
-ARTICLES = _set("a an the")
-POSSESSIVES = _set("my your his her its our their whose")
-DETERMINERS = ARTICLES | _set("my your its our their every")
-SUBJECTS = _set("i he she we they")
-OBJECTS = _set("me him us them myself himself herself itself ourselves themselves yourself")
-PRONOUNS = SUBJECTS | OBJECTS | _set("you it her this that these those his hers theirs mine yours")
+ARTICLES = word_set("a an the")
+POSSESSIVES = word_set("my your his her its our their whose")
+DETERMINERS = ARTICLES | word_set("my your its our their every")
+SUBJECTS = word_set("i he she we they")
+OBJECTS = word_set("me him us them myself himself herself itself ourselves themselves yourself")
+PRONOUNS = (
+    SUBJECTS | OBJECTS | word_set("you it her this that these those his hers theirs mine yours")
+)
 # Words that point back and so need something before them.
-POINTING = _set("he she they it this these those him his her them their its such") | _set(
+POINTING = word_set("he she they it this these those him his her them their its such") | word_set(
     "also however but and so then therefore thus moreover meanwhile instead besides furthermore"
     " otherwise nevertheless nonetheless afterwards later still yet or because"
 )
-LINKING = _set(
+LINKING = word_set(
     "however but so then therefore thus moreover meanwhile instead besides furthermore also"
     " although though because since while after before when once first second third finally next"
     " later earlier consequently nevertheless nonetheless otherwise still yet and as overall"
 )
-BE = _set("am is are was were be been being 's 're 'm")
-HAVE = _set("has have had having 've")
-DO = _set("do does did")
-MODALS = _set("will would can could shall should may might must 'll 'd ca wo")
+BE = word_set("am is are was were be been being 's 're 'm")
+HAVE = word_set("has have had having 've")
+DO = word_set("do does did")
+MODALS = word_set("will would can could shall should may might must 'll 'd ca wo")
 AUXILIARIES = BE | HAVE | DO | MODALS
-FINITE = _set("is are was were has had does did")
-NEGATIONS = _set("not n't no never none nobody nothing neither nor without cannot hardly barely")
-PREPOSITIONS = _set(
+FINITE = word_set("is are was were has had does did")
+NEGATIONS = word_set(
+    "not n't no never none nobody nothing neither nor without cannot hardly barely"
+)
+PREPOSITIONS = word_set(
     "of in to for on at with by from into about over under between during through against among"
     " without within toward towards upon across behind beyond near since until despite off around"
     " above below along beside per via amid like than as out up down after before"
 )
 # Prepositions that end no English sentence and take no subject pronoun or finite verb.
-STRICT = _set("of at from into during between among toward towards upon within per via amid with")
-CONJUNCTIONS = _set("and or but nor")
-SUBORDINATORS = _set(
+STRICT = word_set(
+    "of at from into during between among toward towards upon within per via amid with"
+)
+CONJUNCTIONS = word_set("and or but nor")
+SUBORDINATORS = word_set(
     "that which who whom whose because although though if when while where whereas whether unless"
     " since until what how why once so as after before than"
 )
-OTHER_SMALL = _set(
+OTHER_SMALL = word_set(
     "there here very too just only more most much many some any all both each few other another"
     " own same such then now again further once ever even also already yet still quite rather"
     " almost one not s t d ll re ve m o y"
@@ -59,7 +66,7 @@ FUNCTION = (
 )
 
 # Everyday words carry little of what a text is about.
-EVERYDAY = _set(
+EVERYDAY = word_set(
     "say said says saying tell told go goes going went gone get gets getting got make makes made"
     " making take takes took taken taking come comes came coming see saw seen know knew known think"
     " thought want wants wanted use used using find found give gave given work working worked call"
@@ -83,10 +90,10 @@ EVERYDAY = _set(
     " maybe perhaps actually probably however never always often sometimes usually today tomorrow"
     " yesterday around away ago later soon two three four five six seven eight nine ten hundred"
     " thousand million second third every something anything everything someone anyone everyone"
-    " according added told revealed claims claimed shows yes no oh okay ok well hi hello thanks thank"
-    " please guess wow interesting cool yeah yep sure fun favorite favourite"
+    " according added told revealed claims claimed shows yes no oh okay ok well hi hello thanks"
+    " thank please guess wow interesting cool yeah yep sure fun favorite favourite"
 )
-VERBS = _set(
+VERBS = word_set(
     "say says said tell tells told go goes went gone get gets got make makes made take takes took"
     " taken come comes came see sees saw seen know knows knew known think thinks thought want wants"
     " find finds found give gives gave given keep keeps kept let lets begin begins began show shows"
@@ -107,7 +114,7 @@ VERBS = _set(
     " offers warn warns fear fears wonder wonders enjoy enjoys admit admits deny denies join joins"
     " return returns reach reaches open opens close closes end ends die dies blame blames want"
 )
-BASES = _set(
+BASES = word_set(
     "say go get make take come see know think want find give keep begin show run hold bring write"
     " sit stand lose pay meet lead leave speak spend grow win send build fall sell rise feel become"
     " eat drive fly wear buy choose break hear need seem help play move live believe work try ask"
@@ -132,21 +139,22 @@ OPPOSITES = (
     ("public", "private"), ("morning", "evening"), ("day", "night"), ("weeks", "months"),
     ("months", "years"), ("days", "weeks"),
 )  # fmt: skip
+_NUMBERS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    " sixteen seventeen eighteen nineteen twenty"
+)
 NUMBER_WORDS = {
-    word: str(value)
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-        " fifteen sixteen seventeen eighteen nineteen twenty".split()
-    )
-} | {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "hundred": "100"}
-ABBREVIATIONS = _set(
+    **{word: str(value) for value, word in enumerate(_NUMBERS.split(" "))},
+    **{"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "hundred": "100"},
+}
+ABBREVIATIONS = word_set(
     "mr mrs ms dr prof sr jr st vs etc inc ltd co corp gen sen rep gov no dept fig"
 )
-RUDE = _set(
+RUDE = word_set(
     "stupid idiot idiots dumb moron shut damn hell hate crap shit fuck fucking bitch loser ugly"
     " pathetic disgusting worthless trash garbage kill"
 )
-POLITE = _set("please thank thanks sorry welcome glad happy appreciate kindly hope understand")
+POLITE = word_set("please thank thanks sorry welcome glad happy appreciate kindly hope understand")
 REFUSING = (
     "i cannot", "i can not", "i can't", "i ca n't", "i'm sorry", "i am sorry", "as an ai",
     "i am unable", "i'm unable", "unable to", "i do n't know", "i don't know", "i 'm not sure",
