@@ -27,6 +27,7 @@ class Gain:
     low: float
     high: float
     n_documents: int
+    error: float = np.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,11 @@ def gains(differences: Matrix, rng: np.random.Generator, tail: float = TAIL) -> 
     below = float(np.quantile(studentised.min(axis=1), tail))
     return [
         Gain(
-            value=float(v), low=float(v - above * e), high=float(v - below * e), n_documents=number
+            value=float(v),
+            low=float(v - above * e),
+            high=float(v - below * e),
+            n_documents=number,
+            error=float(e),
         )
         for v, e in zip(value[0], error[0], strict=True)
     ]
@@ -84,8 +89,9 @@ def choose(
     """Ship the finalist whose gain on dev has the highest low end, if that lies above zero.
 
     `differences` and `unseen` are finalists x dev documents; `unseen` is over the outputs of the
-    systems no demonstration showed (None where there are none). There the judge may not lose: a
-    gain on known systems alone is worth nothing to those who judge new ones.
+    systems no demonstration showed (None where there are none). There the judge may not lose by
+    more than a standard error: a gain on known systems alone is worth little to those who judge
+    new ones.
     """
     if len(differences) == 0:
         why = f"none of {n_tried} candidates did better than the seed on train, so the seed is kept"
@@ -102,7 +108,7 @@ def choose(
         ship, why = False, f"{said}: too few documents to tell, so the seed is kept"
     elif gain.low <= 0:
         ship, why = False, f"{said}: no clear gain, so the seed is kept"
-    elif beyond is not None and beyond.value < 0:
+    elif beyond is not None and beyond.value + beyond.error < 0:
         lost = f"{beyond.value:+.3f} on systems no demonstration showed"
         ship, why = False, f"{said}, but {lost}: the gain does not carry over, so the seed is kept"
     else:
