@@ -15,20 +15,21 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 MOST_SYSTEMS = 40
+MOST_POINTS = 3000
 
 
 def scatter(judge: Vector, human: Vector, name: str, rng: np.random.Generator) -> str:
     """Human rating against judge score, jittered, with marginals; failed outputs are absent."""
     seen = ~np.isnan(judge)
     judge, human = judge[seen], human[seen]
+    drawn = np.sort(rng.permutation(human.size)[:MOST_POINTS])
 
     def draw(figure: "Figure") -> None:
         grid = figure.add_gridspec(2, 2, width_ratios=(5, 1), height_ratios=(1, 5), wspace=0.04)
         main = figure.add_subplot(grid[1, 0])
-        alpha = float(np.clip(20 / np.sqrt(max(human.size, 1)), 0.15, 0.6))
-        main.scatter(
-            _jittered(human, rng), _jittered(judge, rng), s=12, color=ACCENT, alpha=alpha, lw=0
-        )
+        alpha = float(np.clip(20 / np.sqrt(max(drawn.size, 1)), 0.15, 0.6))
+        x, y = _jittered(human, rng)[drawn], _jittered(judge, rng)[drawn]
+        main.scatter(x, y, s=12, color=ACCENT, alpha=alpha, lw=0)
         main.set_xlabel("mean human rating")
         main.set_ylabel("judge's score")
         top = figure.add_subplot(grid[0, 0], sharex=main)

@@ -1,5 +1,8 @@
 """The sections on one judge and one split, which runs and verifications share."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from optimize.evidence import Evidence
 from optimize.report import audits, injected, outputs, page, pairs, people, pictures, scores
 from optimize.report.findings import Findings
@@ -7,8 +10,18 @@ from optimize.verify_figures import correlations
 from optimize.verify_sources import Verified
 
 
-def judge_parts(evidence: Evidence, found: Findings, *, seed: int, of: str) -> list[str]:
-    """From the comparison with people to the failures; `of` says which judge and which split."""
+def judge_parts(
+    evidence: Evidence,
+    found: Findings,
+    *,
+    seed: int,
+    of: str,
+    cells: Sequence[Mapping[str, Any]] | None = None,
+) -> list[str]:
+    """From the comparison with people to all levels; `of` says which judge and which split.
+
+    `cells` are all its correlations, where they are known already.
+    """
     name = evidence.dimension
     soft = page.paragraph(f"All of this is {of}.", "soft")
     first = (
@@ -25,6 +38,7 @@ def judge_parts(evidence: Evidence, found: Findings, *, seed: int, of: str) -> l
     if found.pairs is None:
         parts.append(page.section("Audits", audits.audits(found)))
     parts.append(page.section("Injection probes", injected.probes(found, name)))
-    cells = correlations(Verified(items=evidence.items, scores=evidence.scores), seed)
+    if cells is None:
+        cells = correlations(Verified(items=evidence.items, scores=evidence.scores), seed)
     levels = [soft, scores.all_levels(cells), *scores.accuracy(found)]
     return [*parts, page.section("All levels", levels)]

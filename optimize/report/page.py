@@ -12,12 +12,12 @@ CONTENTS = "<!-- contents -->"
 STYLE = """
 :root{--ink:#1c2127;--soft:#5b6570;--faint:#aab4be;--line:#dde3e8;--paper:#fff;--panel:#f5f7f9;
 --accent:#1f6feb;--second:#c2620a;--plus:#d9f2df;--minus:#fbe0dd;color-scheme:light dark}
-@media (prefers-color-scheme:dark){:root{--ink:#e6e9ec;--soft:#a3adb8;--faint:#5d6873;
+@media screen and (prefers-color-scheme:dark){:root{--ink:#e6e9ec;--soft:#a3adb8;--faint:#5d6873;
 --line:#323a43;--paper:#15191e;--panel:#1d232a;--accent:#6aa6ff;--second:#f0a35e;--plus:#143d22;
 --minus:#4a1f1c}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:60rem;padding:1.2rem;background:var(--paper);color:var(--ink);
-font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;overflow-wrap:anywhere}
+font:1rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;overflow-wrap:anywhere}
 h1{font-size:1.5rem;line-height:1.25;margin:.2rem 0}
 h2{font-size:1.15rem;margin:2.2rem 0 .5rem;border-top:1px solid var(--line);padding-top:1rem}
 h3{font-size:1rem;margin:1.4rem 0 .3rem}
@@ -59,7 +59,8 @@ summary{cursor:pointer}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;font-size:.92rem}
 dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 @media (max-width:30rem){dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}body{padding:.8rem}}
-@media print{:root{--ink:#000;--paper:#fff}body{max-width:none;padding:0}nav{display:none}
+@media print{:root{--ink:#000;font-size:80%}body{max-width:none;padding:0}nav{display:none}
+.beside{grid-template-columns:1fr 1fr}
 figure,tr{break-inside:avoid}h2,h3{break-after:avoid}
 #worst-disagreements ::details-content{content-visibility:visible}}
 """

@@ -18,6 +18,10 @@ def pictures(evidence: Evidence, seed: int) -> list[str]:
         return [page.paragraph("The judge gave no score at all, so there is nothing to draw.")]
     if evidence.verdicts:
         return [page.figure(_choices(evidence), "Pairs by what people and the judge preferred.")]
+    scored = int((~np.isnan(evidence.scores)).sum())
+    drawn_of = f" ({charts.MOST_POINTS:,} of {scored:,} drawn)"
+    if scored <= charts.MOST_POINTS:
+        drawn_of = ""
     drawn = [
         page.figure(
             charts.scatter(
@@ -26,7 +30,8 @@ def pictures(evidence: Evidence, seed: int) -> list[str]:
                 evidence.dimension,
                 stream(seed, "report", "jitter"),
             ),
-            "Each point is one output; where numbers repeat, points are moved apart a little.",
+            f"Each point is one output{drawn_of}; where numbers repeat, points are moved apart a "
+            "little.",
         )
     ]
     if evidence.on_scale:

@@ -81,7 +81,7 @@ def all_levels(cells: Sequence[Cell]) -> str:
         "figure", "undefined documents", "value", "95 % interval", "outputs", "documents",
         "undefined", "failed",
     )  # fmt: skip
-    told = "Intervals are drawn afresh here, so their third digit may differ from those above."
+    told = "Intervals are drawn at random for each figure, so a third digit may differ elsewhere."
     return page.table(head, rows, told)
 
 

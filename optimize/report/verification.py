@@ -38,7 +38,13 @@ def render(
         *origins.notes(lm, data["name"]),
         page.contents(),
         page.section("What to do next", [page.listed(advice(evidence, found, cell))]),
-        *judge_parts(evidence, found, seed=seed, of=f"{named(result)} on {data['name']}"),
+        *judge_parts(
+            evidence,
+            found,
+            seed=seed,
+            of=f"{named(result)} on {data['name']}",
+            cells=result["correlations"],
+        ),
         page.section(
             "Provenance",
             [
