@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-RESAMPLES = 4000
+RESAMPLES = 2000
 # One-sided: with a 95 % interval, two and a half of a hundred worthless winners would pass.
 TAIL = 0.025
 FEWEST_DOCUMENTS = 5
