@@ -16,7 +16,7 @@ CHROMIUM = next(
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--disable-dev-shm-usage", "--remote-debugging-port=0",
+    "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-port=0",
 )  # fmt: skip
 PATIENCE = 60.0
 

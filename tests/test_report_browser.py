@@ -69,6 +69,11 @@ def seen(pages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> di
 async def _look(pages: dict[str, Path], profile: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     async with opened(profile) as page:
+        if picture := os.environ.get("REPORT_PICTURE"):
+            # How notebooks/images/report.png is made.
+            await page.open(pages["run"].as_uri(), 1000, 1380)
+            shot = await page.call("Page.captureScreenshot")
+            Path(picture).write_bytes(base64.b64decode(shot["data"]))
         for name, path in pages.items():
             for size, (width, height, dark) in SIZES.items():
                 await page.open(path.as_uri(), width, height, dark=dark)
@@ -90,10 +95,6 @@ async def _look(pages: dict[str, Path], profile: Path) -> dict[str, Any]:
                         *page.named("Runtime.exceptionThrown"),
                     ],
                 }
-                if folder := os.environ.get("SCREENSHOTS"):
-                    shot = await page.call("Page.captureScreenshot")
-                    image = base64.b64decode(shot["data"])
-                    (Path(folder) / f"{name}-{size}.png").write_bytes(image)
     return found
 
 
