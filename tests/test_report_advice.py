@@ -52,6 +52,15 @@ def test_a_seed_that_ships_says_what_it_takes_to_tell() -> None:
     assert "known to ±0.10, and telling a gain of 0.05 takes about 80 test documents" in told
 
 
+def test_a_search_that_found_nothing_or_little_says_so() -> None:
+    none = {"test": {"value": 0.0, "low": 0.0, "high": 0.0}}
+    told = " ".join(said(plain(), summary=run_summary(shipped="seed", gain=none)))
+    assert "had nothing to bring to dev" in told
+    little = {"test": {"value": 0.01, "low": -0.02, "high": 0.04}}
+    told = " ".join(said(plain(), summary=run_summary(shipped="seed", gain=little)))
+    assert "Tuning changes little here: the gain on test is known to ±0.03" in told
+
+
 def test_an_interval_that_reaches_zero_is_no_judge_to_rely_on() -> None:
     told = said(plain(), {**CELL, "low": -0.1})
     assert "cannot be told from one that ranks at random" in " ".join(told)

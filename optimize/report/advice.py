@@ -107,6 +107,16 @@ def _gate(summary: Mapping[str, Any] | None) -> str | None:
     if gain.get("value") is None or gain.get("low") is None:
         return "No gain could be shown with so few labels: label more documents and tune again."
     half = (gain["high"] - gain["low"]) / 2
+    if half == 0:
+        return (
+            "The search had nothing to bring to dev: give it more calls (`--max-calls`), more train "
+            "documents, or a stronger `--proposer-lm`."
+        )
+    if half <= TARGET:
+        return (
+            f"Tuning changes little here: the gain on test is known to ±{half:.2f}. A stronger "
+            "`--lm` or `--proposer-lm` is worth more than more labels or calls."
+        )
     cell = summary["seed_judge"]["test"] or {}
     needed = math.ceil(cell.get("n_documents", 0) * (half / TARGET) ** 2)
     return (

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from optimize.probes import Probes
 from optimize.report import page
 
 EMBEDDED = (
@@ -26,12 +27,17 @@ def notes(lm: str, data_name: str) -> list[str]:
 
 
 def run_facts(
-    summary: Mapping[str, Any], config: Mapping[str, Any], provenance: Mapping[str, Any]
+    summary: Mapping[str, Any],
+    config: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+    probes: Probes,
 ) -> str:
     """Provenance and cost of a run."""
     data, settings = summary["data"], config.get("settings", {})
     split = provenance.get("split", {})
     versions = provenance.get("versions", {})
+    probed = sum(map(len, probes.attacked.values()))
+    attacked = f" (with {probed:,} attacked outputs)" if probed else ""
     pairs = [
         *data_facts(data),
         ("split", f"by {split.get('by', 'unknown')}, sha256 {split.get('sha256', 'unknown')}"),
@@ -40,7 +46,10 @@ def run_facts(
         ("proposer", str(settings.get("proposer_lm") or summary["lm"])),
         ("optimizer", f"{summary['optimizer']}, seed {summary['seed']}"),
         ("candidates tried", f"{provenance.get('candidates_tried', 'unknown')}"),
-        ("calls", f"{summary['lm_calls']:,} judging, {summary['proposer_calls']:,} proposing"),
+        (
+            "calls",
+            f"{summary['lm_calls']:,} judging{attacked}, {summary['proposer_calls']:,} proposing",
+        ),
         ("tokens", f"{summary['tokens']['in']:,} in, {summary['tokens']['out']:,} out"),
         ("cost", cost(summary["cost_usd"])),
         ("time", f"{summary['seconds']:,.0f} s"),

@@ -78,7 +78,8 @@ def render(run: Run) -> str:
         ),
         page.section("The search", changes.path(run.trials, summary["dimension"])),
         page.section(
-            "Provenance and cost", [origins.run_facts(summary, run.config, run.provenance)]
+            "Provenance and cost",
+            [origins.run_facts(summary, run.config, run.provenance, run.recorded.probes)],
         ),
     ]
     return page.page(title(summary), parts)
@@ -128,13 +129,14 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
     tiles = [_tile("rho on test", cell)]
     if unseen:
         tiles.append(_tile("on unseen systems", unseen))
-    tiles.append(
-        (
-            "tuned less seed, on test",
-            "undefined" if gain.get("value") is None else f"{gain['value']:+.3f}",
-            interval_of(gain.get("low"), gain.get("high")),
+    if run.recorded.prompts["seed"] != run.recorded.prompts["tuned"]:
+        tiles.append(
+            (
+                "tuned less seed, on test",
+                "undefined" if gain.get("value") is None else f"{gain['value']:+.3f}",
+                interval_of(gain.get("low"), gain.get("high")),
+            )
         )
-    )
     ceiling = run.found.people.ceiling
     if share(run.found.people) is not None and ceiling is not None:
         around = ceiling.share_interval
