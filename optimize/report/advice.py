@@ -109,8 +109,8 @@ def _gate(summary: Mapping[str, Any] | None) -> str | None:
     half = (gain["high"] - gain["low"]) / 2
     if half == 0:
         return (
-            "The search had nothing to bring to dev: give it more calls (`--max-calls`), more train "
-            "documents, or a stronger `--proposer-lm`."
+            "The search had nothing to bring to dev: give it more calls (`--max-calls`), more "
+            "train documents, or a stronger `--proposer-lm`."
         )
     if half <= TARGET:
         return (
