@@ -8,6 +8,8 @@ from judges.models.embedded.source import Source, is_negated
 from judges.models.embedded.text import Sentence, stem, weight
 from judges.models.embedded.words import FUNCTION, OPPOSITES
 
+# Each look goes through the whole source.
+MOST_LOOKED = 6
 _OPPOSITE: dict[str, set[str]] = {}
 for _one, _other in OPPOSITES:
     _OPPOSITE.setdefault(stem(_one), set()).add(stem(_other))
@@ -120,17 +122,19 @@ def _strange(sentence: Sentence, source: Source) -> float:
 
 
 def _swapped(sentence: Sentence, source: Source) -> int:
-    """Content words that stand between the same neighbours where the source has another."""
+    """Telling words, new to the source, between the same neighbours where it has another."""
     words = sentence.words
-    swapped = 0
+    swapped = looked = 0
     for before, word, after in zip(words, words[1:], words[2:], strict=False):
-        others = source.between.get((before, after))
-        if not others or word in others or word in FUNCTION:
+        if word in FUNCTION or word in source.words or looked >= MOST_LOOKED:
             continue
         if before in FUNCTION and after in FUNCTION:
             continue
-        if any(other not in FUNCTION for other in others) and stem(word) not in source.where:
-            swapped += 1
+        looked += 1
+        swapped += any(
+            first == before and last == after and middle not in FUNCTION
+            for first, middle, last in source.triples
+        )
     return swapped
 
 

@@ -14,6 +14,8 @@ Triple = tuple[str, str, str]
 # Writers put what matters early: the first sentence counts well over twice a late one.
 EARLY = 4.0
 KEY_SENTENCES = 5
+# Where a word comes back more often, its later places tell nothing.
+MOST_PLACES = 100
 # A sentence counts as told where this share of its weight is, in long ones this much.
 TELLING, TELLING_MOST = 0.4, 5.0
 
@@ -34,7 +36,6 @@ class Source:
     where: dict[str, list[int]]
     pairs: frozenset[Pair]
     triples: frozenset[Triple]
-    between: dict[Pair, set[str]]
     key: dict[Pair, float]
     core: frozenset[str]
     points: tuple[tuple[float, float], ...]
@@ -49,8 +50,9 @@ def read_source(text: Text) -> Source:
     for place, sentence in enumerate(text.sentences):
         for stem in sentence.stems:
             count[stem] += 1
-            if not where[stem] or where[stem][-1] != place:
-                where[stem].append(place)
+            places = where[stem]
+            if not places or (places[-1] != place and len(places) < MOST_PLACES):
+                places.append(place)
     raw = {
         stem: weight(stem) * (0.5 + math.log1p(n)) * (1 + 1.5 * math.exp(-where[stem][0] / EARLY))
         for stem, n in count.items()
@@ -59,7 +61,7 @@ def read_source(text: Text) -> Source:
     heaviest = sorted(raw.values(), reverse=True)[:most]
     total = math.fsum(heaviest) or 1.0
     salience = {stem: value / total for stem, value in raw.items()}
-    pairs, triples, between = _sequences(text)
+    pairs, triples = _sequences(text)
     key, core = _key_pairs(text, salience)
     return Source(
         text=text,
@@ -68,7 +70,6 @@ def read_source(text: Text) -> Source:
         where=dict(where),
         pairs=pairs,
         triples=triples,
-        between=between,
         key=key,
         core=core,
         points=_points(text, salience),
@@ -81,17 +82,14 @@ def is_negated(sentence: Sentence) -> bool:
     return not NEGATIONS.isdisjoint(sentence.words)
 
 
-def _sequences(text: Text) -> tuple[frozenset[Pair], frozenset[Triple], dict[Pair, set[str]]]:
+def _sequences(text: Text) -> tuple[frozenset[Pair], frozenset[Triple]]:
     pairs: set[Pair] = set()
     triples: set[Triple] = set()
-    between: dict[Pair, set[str]] = defaultdict(set)
     for sentence in text.sentences:
         words = sentence.words
         pairs.update(pairwise(words))
-        for first, middle, last in zip(words, words[1:], words[2:], strict=False):
-            triples.add((first, middle, last))
-            between[first, last].add(middle)
-    return frozenset(pairs), frozenset(triples), dict(between)
+        triples.update(zip(words, words[1:], words[2:], strict=False))
+    return frozenset(pairs), frozenset(triples)
 
 
 def _key_pairs(text: Text, salience: dict[str, float]) -> tuple[dict[Pair, float], frozenset[str]]:
