@@ -69,15 +69,10 @@ def support(seen: Evidence) -> float:
     source = seen.ground
     if source is None or not source.salience or not seen.text.n_words:
         return 0.0
-    n_pairs = hits = n_triples = runs = 0
-    for sentence in seen.text.sentences:
-        words = sentence.words
-        n_pairs += max(0, len(words) - 1)
-        hits += sum(pair in source.pairs for pair in pairwise(words))
-        n_triples += max(0, len(words) - 2)
-        runs += sum(
-            three in source.triples for three in zip(words, words[1:], words[2:], strict=False)
-        )
+    pairs = [pair for sentence in seen.text.sentences for pair in sentence.pairs]
+    triples = seen.text.triples
+    hits = sum(pair in source.pairs for pair in pairs)
+    runs = sum(three in source.triples for three in triples)
     sizes = [len(sentence.stems) for sentence in seen.text.sentences]
     total = sum(sizes) or 1
     found = sum(m.found * n for m, n in zip(seen.matches, sizes, strict=True)) / total
@@ -88,8 +83,8 @@ def support(seen: Evidence) -> float:
         + 0.15 * scaled(near, 0.65, 0.2)
         + 0.2 * scaled(least, 0.5, 0.25)
         + 0.2 * scaled(seen.met, 0.75, 0.2)
-        + 0.1 * scaled(hits / max(1, n_pairs), 0.6, 0.25)
-        + 0.1 * scaled(runs / max(1, n_triples), 0.45, 0.28)
+        + 0.1 * scaled(hits / max(1, len(pairs)), 0.6, 0.25)
+        + 0.1 * scaled(runs / max(1, len(triples)), 0.45, 0.28)
     )
 
 
@@ -132,10 +127,15 @@ def _swapped(sentence: Sentence, source: Source) -> int:
             continue
         looked += 1
         swapped += any(
-            first == before and last == after and middle not in FUNCTION
-            for first, middle, last in source.triples
+            one.startswith(f"{before} ") and one.endswith(f" {after}") and _telling(one)
+            for one in source.triples
         )
     return swapped
+
+
+def _telling(three: str) -> bool:
+    """Whether the middle of three words is more than a small word."""
+    return three.split(" ")[1] not in FUNCTION
 
 
 def _opposed(sentence: Sentence, source: Source, place: int) -> bool:
@@ -158,9 +158,9 @@ def knowledge(seen: Evidence) -> float:
     fresh = {one for one in seen.text.stems if one not in before}
     used = math.fsum(weight(one) for one in fresh if one in source.where)
     pairs = sum(
-        pair in source.pairs and not (pair[0] in FUNCTION and pair[1] in FUNCTION)
+        pair in source.pairs and not FUNCTION.issuperset(pair.split(" "))
         for sentence in seen.text.sentences
-        for pair in pairwise(sentence.words)
+        for pair in sentence.pairs
     )
     share = used / (math.fsum(weight(one) for one in fresh) or 1.0)
     return (
@@ -175,10 +175,6 @@ def closeness(seen: Evidence) -> float:
     source = seen.ground
     if source is None or not source.triples:
         return 0.0
-    triples = [
-        three
-        for sentence in seen.text.sentences
-        for three in zip(sentence.words, sentence.words[1:], sentence.words[2:], strict=False)
-    ]
+    triples = seen.text.triples
     kept = sum(three in source.triples for three in triples) / max(1, len(triples))
     return scaled(kept, 0.4, 0.3)

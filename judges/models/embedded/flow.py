@@ -114,16 +114,14 @@ def _told_again(seen: Evidence) -> float:
 
 def _share_twice(text: Text) -> float:
     """The share of three-word runs, small words alone apart, that came before."""
-    seen: set[tuple[str, ...]] = set()
+    seen: set[str] = set()
     again = total = 0
-    for sentence in text.sentences:
-        words = sentence.words
-        for three in zip(words, words[1:], words[2:], strict=False):
-            if all(word in FUNCTION for word in three):
-                continue
-            total += 1
-            again += three in seen
-            seen.add(three)
+    for three in text.triples:
+        if FUNCTION.issuperset(three.split(" ")):
+            continue
+        total += 1
+        again += three in seen
+        seen.add(three)
     return again / max(4, total)
 
 

@@ -96,11 +96,7 @@ def naturalness(seen: Evidence) -> float:
     before = seen.turns
     said = 0.0
     if before is not None:
-        triples = [
-            three
-            for s in text.sentences
-            for three in zip(s.words, s.words[1:], s.words[2:], strict=False)
-        ]
+        triples = text.triples
         said = sum(three in before.triples for three in triples) / max(3, len(triples))
     spoken = any(word in {"i", "you", "n't", "'s", "'m", "'re", "yeah", "we"} for word in words)
     return 0.3 - 0.35 * far - 1.5 * said + 0.3 * spoken

@@ -13,7 +13,7 @@ from judges.models.embedded.source import Source, join, read_source
 from judges.models.embedded.text import read_text
 
 # Bounds on what is remembered: characters of sources, and judged texts by their digest.
-MOST_CHARACTERS = 1_500_000
+MOST_CHARACTERS = 800_000
 MOST_TEXTS = 20_000
 
 _sources: Kept[tuple[str, ...], Source] = Kept(

@@ -9,7 +9,6 @@ from judges.models.embedded.text import Sentence, Text, weight
 from judges.models.embedded.words import NEGATIONS
 
 Pair = tuple[str, str]
-Triple = tuple[str, str, str]
 
 # Writers put what matters early: the first sentence counts well over twice a late one.
 EARLY = 4.0
@@ -34,8 +33,8 @@ class Source:
     salience: dict[str, float]
     mean: float
     where: dict[str, list[int]]
-    pairs: frozenset[Pair]
-    triples: frozenset[Triple]
+    pairs: frozenset[str]
+    triples: frozenset[str]
     key: dict[Pair, float]
     core: frozenset[str]
     points: tuple[tuple[float, float], ...]
@@ -82,13 +81,12 @@ def is_negated(sentence: Sentence) -> bool:
     return not NEGATIONS.isdisjoint(sentence.words)
 
 
-def _sequences(text: Text) -> tuple[frozenset[Pair], frozenset[Triple]]:
-    pairs: set[Pair] = set()
-    triples: set[Triple] = set()
+def _sequences(text: Text) -> tuple[frozenset[str], frozenset[str]]:
+    pairs: set[str] = set()
+    triples: set[str] = set()
     for sentence in text.sentences:
-        words = sentence.words
-        pairs.update(pairwise(words))
-        triples.update(zip(words, words[1:], words[2:], strict=False))
+        pairs.update(sentence.pairs)
+        triples.update(sentence.triples)
     return frozenset(pairs), frozenset(triples)
 
 

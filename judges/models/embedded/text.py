@@ -35,6 +35,16 @@ class Sentence:
     at: tuple[int, ...]
     ended: bool
 
+    @property
+    def pairs(self) -> list[str]:
+        """Neighbouring words; as strings, since the collector of garbage walks no strings."""
+        return list(map(" ".join, zip(self.words, self.words[1:], strict=False)))
+
+    @property
+    def triples(self) -> list[str]:
+        words = self.words
+        return list(map(" ".join, zip(words, words[1:], words[2:], strict=False)))
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -44,6 +54,11 @@ class Text:
     n_words: int
     lines: int
     cased: bool
+
+    @property
+    def triples(self) -> list[str]:
+        """Three words in a row, sentence by sentence."""
+        return [three for sentence in self.sentences for three in sentence.triples]
 
     @property
     def stems(self) -> list[str]:
