@@ -19,7 +19,7 @@ from optimize.labels import Labels
 from optimize.settings import Settings, SettingsError
 
 # A search that costs nothing may go on for longer, and show as much as a frozen judge can hold.
-FREE_CALLS, FREE_SIZES, FREE_LENGTH = 16_000, (16, 48, 128), 600_000
+FREE_CALLS, FREE_SIZES, FREE_LENGTH = 24_000, (16, 48, 128), 600_000
 DEFAULT_CALLS = 8_000
 # Replies that cannot be read are asked for again, and prompts are longer than estimated.
 SPARE_CALLS, SPARE_DOLLARS = 0.05, 0.20
@@ -43,7 +43,7 @@ def is_free(settings: Settings) -> bool:
 def plan(settings: Settings) -> Plan:
     if not is_free(settings):
         return Plan(seed=settings.seed)
-    return Plan(seed=settings.seed, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH)
+    return Plan(seed=settings.seed, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH, turned=True)
 
 
 def allow(settings: Settings, labels: Labels, judge: Judge, each: int) -> Allowance:

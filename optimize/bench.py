@@ -44,6 +44,12 @@ class Budget:
     def left(self) -> int:
         return self.max_calls - self.spent
 
+    def half(self) -> "Budget":
+        """A budget that has spent as much and may spend half of what is left."""
+        part = Budget(self.spent + self.left // 2)
+        part.spent = self.spent
+        return part
+
     def spend(self, calls: int) -> None:
         if calls > self.left:
             raise OutOfCallsError(f"{calls} calls are needed and {self.left} left")

@@ -1,12 +1,13 @@
 """Bring the finalists to dev: score them and the seed there, and let the gate choose."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from optimize.bench import Bench
 from optimize.candidates import Candidate
-from optimize.gate import Choice, choose
+from optimize.gate import Choice, Matrix, choose
 from optimize.items import Items
 from optimize.objective import Level, document_terms, placement_terms
 
@@ -24,31 +25,40 @@ def affordable(bench: Bench, seed: Candidate, dev: Items, judges: int) -> Items:
     return dev.of_documents(kept)
 
 
-def decide(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Candidates less the seed, one row each, a column a document they had not learned from.
+
+    `unseen` is the same over the outputs of systems that nothing was learned from; None if none.
+    """
+
+    differences: Matrix
+    unseen: Matrix | None
+
+
+def compare(
     *,
     bench: Bench,
     seed: Candidate,
-    finalists: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     dev: Items,
     level: Level,
     unshown: frozenset[str],
-    n_tried: int,
-    rng: np.random.Generator,
     seen: Callable[[Candidate, float, float, int], None],
-) -> Choice:
-    """The gate's choice among the finalists; `seen` hears of each (value, gain, documents) on dev.
+) -> Compared:
+    """Score candidates and seed on dev; `seen` hears of each (value, gain, documents).
 
     `unshown` are systems that no demonstration and no mistake came from: whether the gain reaches
     their outputs too says more about new systems than the seen ones do.
     """
-    part = affordable(bench, seed, dev, 1 + len(finalists)) if finalists else dev
-    if not finalists:
-        return choose(np.empty((0, 0)), None, n_tried, rng)
+    if not candidates:
+        return Compared(differences=np.empty((0, 0)), unseen=None)
+    part = affordable(bench, seed, dev, 1 + len(candidates))
     own = bench.scores(seed, part)
     base = document_terms(own, part, level)
     placed = placement_terms(own, part, unshown, level)
     rows, beyond = [], []
-    for candidate in finalists:
+    for candidate in candidates:
         scores = bench.scores(candidate, part)
         terms = document_terms(scores, part, level)
         rows.append(terms - base)
@@ -60,5 +70,29 @@ def decide(
             else (float("nan"), float("nan"))
         )
         seen(candidate, value, gain, len(part.documents))
-    unseen = np.array(beyond) if unshown and np.isfinite(beyond).any() else None
-    return choose(np.array(rows), unseen, n_tried, rng)
+    known = bool(unshown) and bool(np.isfinite(beyond).any())
+    return Compared(differences=np.array(rows), unseen=np.array(beyond) if known else None)
+
+
+def decide(
+    found: Compared, turned: Compared | None, n_tried: int, rng: np.random.Generator
+) -> Choice:
+    """The gate's choice among the candidates.
+
+    `turned` is what the same search found when it learned from dev and was compared on train: one
+    row, which tells as much of what the search is worth on this task as dev's documents do. It is
+    set beside every candidate; only a candidate that gains on dev itself may be shipped.
+    """
+    if turned is None or not len(found.differences):
+        return choose(found.differences, found.unseen, n_tried, rng)
+    number = len(found.differences)
+    unseen = found.unseen
+    if unseen is not None and turned.unseen is not None:
+        unseen = np.hstack([unseen, np.repeat(turned.unseen, number, axis=0)])
+    return choose(
+        np.hstack([found.differences, np.repeat(turned.differences, number, axis=0)]),
+        unseen,
+        n_tried,
+        rng,
+        n_own=found.differences.shape[1],
+    )

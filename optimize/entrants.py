@@ -35,6 +35,8 @@ class Plan:
     finalists: int = 3
     # Rounds without a new leader before the search ends.
     patience: int = 3
+    # Search the other way round as well, for evidence from train's documents too.
+    turned: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

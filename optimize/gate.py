@@ -84,14 +84,19 @@ def _mean_and_error(differences: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def choose(
-    differences: Matrix, unseen: Matrix | None, n_tried: int, rng: np.random.Generator
+    differences: Matrix,
+    unseen: Matrix | None,
+    n_tried: int,
+    rng: np.random.Generator,
+    n_own: int | None = None,
 ) -> Choice:
     """Ship the finalist whose gain on dev has the highest low end, if that lies above zero.
 
-    `differences` and `unseen` are finalists x dev documents; `unseen` is over the outputs of the
-    systems no demonstration showed (None where there are none). There the judge may not lose by
-    more than a standard error: a gain on known systems alone is worth little to those who judge
-    new ones.
+    `differences` and `unseen` are finalists x documents, the first `n_own` of them dev's and the
+    others, where there are any, train's with what the search found when it was turned round.
+    `unseen` is over the outputs of the systems no demonstration showed (None where there are
+    none). There the judge may not lose by more than a standard error: a gain on known systems
+    alone is worth little to those who judge new ones.
     """
     if len(differences) == 0:
         why = f"none of {n_tried} candidates did better than the seed on train, so the seed is kept"
@@ -100,13 +105,17 @@ def choose(
     best = max(range(len(found)), key=lambda index: (found[index].low, -index))
     gain = found[best]
     beyond = gains(unseen[best : best + 1], rng)[0] if unseen is not None else None
+    own = _mean_and_error(differences[:, :n_own])[0][best]
+    where = "dev documents"
+    if n_own is not None and n_own < differences.shape[1]:
+        where = f"dev and, turned round, train documents ({own:+.3f} on dev)"
     said = (
-        f"{gain.value:+.3f} rho [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.n_documents} dev "
-        f"documents (interval widened for the {len(found)} compared there, of {n_tried} tried)"
+        f"{gain.value:+.3f} rho [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.n_documents} {where}"
+        f", widened for the {len(found)} compared there, of {n_tried} tried"
     )
     if gain.n_documents < FEWEST_DOCUMENTS:
         ship, why = False, f"{said}: too few documents to tell, so the seed is kept"
-    elif gain.low <= 0:
+    elif gain.low <= 0 or own <= 0:
         ship, why = False, f"{said}: no clear gain, so the seed is kept"
     elif beyond is not None and beyond.value + beyond.error < 0:
         lost = f"{beyond.value:+.3f} on systems no demonstration showed"

@@ -6,7 +6,7 @@ from optimize.bench import Bench
 from optimize.entrants import Plan, Propose
 from optimize.items import Items
 from optimize.objective import Level
-from optimize.search import Found, RankSearch, Record
+from optimize.search import Found, Record, rank_search
 from optimize.settings import Optimizer
 
 
@@ -23,7 +23,7 @@ def search(
 ) -> Found:
     """All learn from train and are chosen on dev, within the bench's budget."""
     if optimizer == "rank":
-        return RankSearch(
+        return rank_search(
             bench=bench,
             propose=propose,
             train=train,
@@ -31,7 +31,7 @@ def search(
             level=level,
             plan=plan,
             record=record,
-        ).run()
+        )
     # Here, because DSPy takes half a second to import.
     from optimize.stock import StockSearch
 

@@ -16,7 +16,7 @@ from optimize.entrants import Plan
 from optimize.items import Item, Items
 from optimize.models_asked import judging, open_models, proposing
 from optimize.objective import Level, choose_level
-from optimize.search import Found, RankSearch, Record
+from optimize.search import Found, Record, rank_search
 from optimize.settings import Settings
 
 DEFAULT_CALLS = 8_000
@@ -107,7 +107,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 calls_per_item=asked.calls_per_item(judge),
                 budget=Budget(self.max_calls),
             )
-            return RankSearch(
+            return rank_search(
                 bench=bench,
                 propose=proposing(judge, asked, self.seed),
                 train=train,
@@ -115,7 +115,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 level=level,
                 plan=Plan(seed=self.seed),
                 record=trials.append,
-            ).run()
+            )
 
 
 def read_examples(examples: Sequence[Any], judge: Judge, split: str) -> Items:

@@ -5,14 +5,14 @@ The same seed, items and replies make the same trials, whatever was journalled b
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from optimize.bench import Bench
 from optimize.candidates import Candidate, Instruction, TextGuard
 from optimize.chance import stream
-from optimize.decision import decide
+from optimize.decision import Compared, compare, decide
 from optimize.entrants import Plan, Pool, Propose, Workshop, entrants
 from optimize.gate import Choice
 from optimize.items import Items
@@ -25,6 +25,8 @@ Record = Mapping[str, Told]
 SYSTEMS_FOR_HOLDING_OUT = 6
 # Rounds that share what is left of the budget: later ones build on better parents.
 ROUNDS_SAVED_FOR = 3
+# Calls for each labelled item from which on a search is turned round too.
+CALLS_TO_TURN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +45,14 @@ class Trials:
 
     def __init__(self, bench: Bench, record: Callable[[Record], None]) -> None:
         self._bench, self._record, self._number = bench, record, 0
+        self.turned = False
 
     def write(self, stage: str, round_number: int | None, **told: Told) -> None:
         self._number += 1
         head: dict[str, Told] = {"trial": self._number, "stage": stage, "round": round_number}
+        if self.turned:
+            # Learned from dev and raced there, compared on train.
+            head["turned"] = True
         self._record({**head, **told, "calls": self._bench.budget.spent})
 
     def raced(self, round_number: int, rung: int, one: Standing) -> None:
@@ -70,7 +76,7 @@ class Trials:
 
 
 class RankSearch:
-    """One search; `run()` does it."""
+    """One search: `explore()` finds finalists on train, `compared()` takes them to dev."""
 
     def __init__(
         self,
@@ -81,12 +87,12 @@ class RankSearch:
         dev: Items,
         level: Level,
         plan: Plan,
-        record: Callable[[Record], None],
+        trials: Trials,
     ) -> None:
         self.bench, self.plan, self.dev = bench, plan, dev
         self.seed = Candidate(instruction=Instruction(text=bench.seed.instruction))
         self.pool = Pool(instructions=[self.seed.instruction])
-        self.trials = Trials(bench, record)
+        self.trials = trials
         self.track = _track(train, level, self.seed, plan.seed)
         self.unshown = unshown_systems(train, plan.seed)
         lessons = train.of_systems(set(train.systems) - self.unshown) if self.unshown else train
@@ -98,7 +104,8 @@ class RankSearch:
         everyone = (1 + plan.finalists) * bench.cost(self.seed, dev)
         self._for_dev = min(everyone, bench.budget.left // 2)
 
-    def run(self) -> Found:
+    def explore(self) -> None:
+        """Propose and race, round after round, until nothing better comes or the budget ends."""
         idle = 0
         for number in range(1, self.plan.rounds + 1):
             before = self._parent().id
@@ -107,7 +114,6 @@ class RankSearch:
             idle = idle + 1 if self._parent().id == before else 0
             if idle == self.plan.patience:
                 break
-        return self._decide()
 
     def _left(self) -> int:
         return self.bench.budget.left - self._for_dev
@@ -171,28 +177,76 @@ class RankSearch:
                 return count
         return len(fresh)
 
-    def _decide(self) -> Found:
-        finalists = self.pool.gaining()[: self.plan.finalists]
-        choice = decide(
+    @property
+    def finalists(self) -> list[Candidate]:
+        return self.pool.gaining()[: self.plan.finalists]
+
+    def evidence(self) -> Compared:
+        """What the best finalist adds to the seed; nothing at all where there is none."""
+        found = self.compared()
+        if len(found.differences):
+            return found
+        return Compared(differences=np.zeros((1, len(self.dev.documents))), unseen=None)
+
+    def compared(self) -> Compared:
+        return compare(
             bench=self.bench,
             seed=self.seed,
-            finalists=finalists,
+            candidates=self.finalists,
             dev=self.dev,
             level=self.track.level,
             unshown=self.unshown,
-            n_tried=len(self.pool.tried),
-            rng=stream(self.plan.seed, "gate"),
             seen=self.trials.met_dev,
         )
-        ran = self.pool.leaders()
-        best = ran[0].candidate if ran else self.seed
-        return Found(
-            tuned=best if choice.best is None else finalists[choice.best],
-            choice=choice,
-            n_tried=len(self.pool.tried),
-            n_proposed=self.pool.n_proposed,
-            calls=self.bench.budget.spent,
+
+
+def rank_search(
+    *,
+    bench: Bench,
+    propose: Propose,
+    train: Items,
+    dev: Items,
+    level: Level,
+    plan: Plan,
+    record: Callable[[Record], None],
+) -> Found:
+    """Search on train, choose on dev; where calls abound, turned round as well, for evidence."""
+    trials = Trials(bench, record)
+
+    def explored(learn: Items, judge: Items, part: Plan) -> RankSearch:
+        one = RankSearch(
+            bench=bench,
+            propose=propose,
+            train=learn,
+            dev=judge,
+            level=level,
+            plan=part,
+            trials=trials,
         )
+        one.explore()
+        return one
+
+    turned, beside = None, None
+    if plan.turned and bench.budget.left >= CALLS_TO_TURN * (len(train) + len(dev)):
+        whole = bench.budget
+        bench.budget = whole.half()
+        trials.turned = True
+        turned = explored(dev, train, replace(plan, finalists=1))
+        beside = turned.evidence()
+        trials.turned = False
+        whole.spent = bench.budget.spent
+        bench.budget = whole
+    straight = explored(train, dev, plan)
+    pools = [one.pool for one in (straight, turned) if one is not None]
+    n_tried = sum(len(pool.tried) for pool in pools)
+    choice = decide(straight.compared(), beside, n_tried, stream(plan.seed, "gate"))
+    return Found(
+        tuned=straight.seed if choice.best is None else straight.finalists[choice.best],
+        choice=choice,
+        n_tried=n_tried,
+        n_proposed=sum(pool.n_proposed for pool in pools),
+        calls=bench.budget.spent,
+    )
 
 
 def unshown_systems(train: Items, seed: int) -> frozenset[str]:

@@ -11,7 +11,7 @@ import dspy
 from optimize.bench import Bench, Budget, OutOfCallsError
 from optimize.candidates import Candidate, Instruction, TextGuard, fault
 from optimize.chance import stream
-from optimize.decision import decide
+from optimize.decision import compare, decide
 from optimize.demos import Lessons, demo_sets, usable
 from optimize.entrants import Plan, Propose
 from optimize.items import Items
@@ -87,21 +87,21 @@ class StockSearch:
         base = next((rho for rho, one in found if one.id == self.seed.id), 0.0)
         better = [one for rho, one in found if one.id != self.seed.id and rho > base]
         finalists = better[: self.plan.finalists]
-        choice = decide(
+        compared = compare(
             bench=self.bench,
             seed=self.seed,
-            finalists=finalists,
+            candidates=finalists,
             dev=self.dev,
             level=self.level,
             unshown=frozenset(),
-            n_tried=len(self.shared.tried),
-            rng=stream(self.plan.seed, "gate"),
             seen=self.trials.met_dev,
         )
+        n_tried = len(self.shared.tried)
+        choice = decide(compared, None, n_tried, stream(self.plan.seed, "gate"))
         return Found(
             tuned=self.seed if choice.best is None else finalists[choice.best],
             choice=choice,
-            n_tried=len(self.shared.tried),
+            n_tried=n_tried,
             n_proposed=self.n_proposed,
             calls=budget.spent,
         )

@@ -15,7 +15,7 @@ from optimize.candidates import LONGEST_INSTRUCTION, Candidate, Instruction, Tex
 from optimize.chance import stream
 from optimize.entrants import Plan
 from optimize.items import Item, Items
-from optimize.search import Found, RankSearch, Record
+from optimize.search import Found, Record, rank_search, unshown_systems
 
 SUBJECT = Dimension(
     name="warmth",
@@ -94,7 +94,7 @@ def search(
 ) -> tuple[Found, list[Record], Bench]:
     records: list[Record] = []
     bench = Bench(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(calls))
-    found = RankSearch(
+    found = rank_search(
         bench=bench,
         propose=propose,
         train=train,
@@ -102,7 +102,7 @@ def search(
         level="summary",
         plan=plan or Plan(seed=seed, rounds=8, patience=4),
         record=records.append,
-    ).run()
+    )
     return found, records, bench
 
 
@@ -154,7 +154,7 @@ def test_a_candidate_is_never_raced_on_documents_it_learned_from() -> None:
     bench = Bench(seed=SEED, judge=watching, calls_per_item=1, budget=Budget(20_000))
     train = world(16)
     document = {item.texts["text"]: item.document_id for item in train.items}
-    RankSearch(
+    rank_search(
         bench=bench,
         propose=propose,
         train=train,
@@ -162,7 +162,7 @@ def test_a_candidate_is_never_raced_on_documents_it_learned_from() -> None:
         level="summary",
         plan=Plan(rounds=3),
         record=lambda record: None,
-    ).run()
+    )
     for prompt, judged in asked:
         assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
 
@@ -175,7 +175,7 @@ def test_nothing_is_asked_twice() -> None:
         return judge(prompt, items)
 
     bench = Bench(seed=SEED, judge=watching, calls_per_item=1, budget=Budget(20_000))
-    RankSearch(
+    rank_search(
         bench=bench,
         propose=propose,
         train=world(16),
@@ -183,7 +183,7 @@ def test_nothing_is_asked_twice() -> None:
         level="summary",
         plan=Plan(rounds=4),
         record=lambda record: None,
-    ).run()
+    )
     assert len(asked) == len(set(asked))
 
 
@@ -192,7 +192,7 @@ def test_demonstrations_come_from_shown_systems_only() -> None:
     bench = Bench(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(20_000))
     system = {item.id: item.system for item in train.items}
     records: list[Record] = []
-    run = RankSearch(
+    rank_search(
         bench=bench,
         propose=propose,
         train=train,
@@ -201,13 +201,13 @@ def test_demonstrations_come_from_shown_systems_only() -> None:
         plan=Plan(rounds=2),
         record=records.append,
     )
-    assert len(run.unshown) == 2
-    run.run()
+    unshown = unshown_systems(train, 0)
+    assert len(unshown) == 2
     shown = [record["demos"] for record in records if record["stage"] == "race"]
     assert any(shown)
     for ids in shown:
         assert isinstance(ids, list)
-        assert not {system[name] for name in ids} & run.unshown
+        assert not {system[name] for name in ids} & unshown
 
 
 def test_the_budget_refuses_before_anything_is_asked() -> None:
@@ -235,3 +235,27 @@ def test_an_instruction_may_be_neither_empty_nor_long_nor_known() -> None:
     assert fault("x" * (LONGEST_INSTRUCTION + 1), guard, []) is not None
     assert fault("Rate  the TEXT.", guard, ["rate the text"]) == "known already"
     assert fault("Rate the text well.", guard, ["rate the text"]) is None
+
+
+def test_turned_round_the_same_search_adds_evidence_from_train() -> None:
+    plan = Plan(rounds=3, turned=True)
+    found, records, bench = search(world(16), world(12, first=100), plan=plan)
+    assert bench.budget.spent == found.calls <= 20_000
+    assert found.choice.gain is not None
+    assert found.choice.gain.n_documents == 16 + 12
+    assert "turned round" in found.choice.why
+    # What is shipped learned from train alone.
+    assert not found.tuned.documents & {f"d{number}" for number in range(100, 112)}
+    turned = [record for record in records if record.get("turned")]
+    assert turned
+    assert [record["trial"] for record in records] == list(range(1, len(records) + 1))
+
+
+def test_turned_round_shuffled_labels_almost_never_ship_either() -> None:
+    shipped = 0
+    for seed in range(24):
+        train = shuffled(world(8, 6, seed=seed), seed)
+        dev = shuffled(world(8, 6, first=100, seed=seed), seed)
+        plan = Plan(seed=seed, rounds=2, turned=True)
+        shipped += search(train, dev, seed=seed, plan=plan)[0].choice.ship
+    assert shipped <= 2
