@@ -1,0 +1,119 @@
+"""The notebooks run as they stand, and what is stored in them tells nothing of a machine."""
+
+import re
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+import data
+
+FOLDER = Path(__file__).parents[1] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+by_name = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+# A path from the root, or a home: "/tmp/x", "C:\x", "~/x"; not "and/or", not "</td>".
+PATH = re.compile(r"(?<![\w<.\"'/])/(?:\w[\w.+-]*/)+|[A-Za-z]:\\|~/|file://")
+
+
+def script(name: str) -> Any:
+    spec = spec_from_file_location(f"notebooks_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    # Dataclasses look their module up.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def outputs(notebook: Any) -> list[Any]:
+    return [one for cell in notebook.cells if cell.cell_type == "code" for one in cell.outputs]
+
+
+def texts(output: Any) -> list[str]:
+    if output.output_type == "stream":
+        return [output.text]
+    return [text for kind, text in output.data.items() if kind.startswith("text/")]
+
+
+def kinds(notebook: Any) -> list[tuple[str, tuple[str, ...]]]:
+    return [
+        (one.output_type, (one.name,) if "name" in one else tuple(sorted(one.data)))
+        for one in outputs(notebook)
+    ]
+
+
+@by_name
+def test_a_notebook_runs_and_prints_what_it_stores(path: Path, tmp_path: Path) -> None:
+    fresh = script("refresh").execute(path.name, tmp_path)
+    # The figures move with every change of the embedded model; what kind of output comes does not.
+    assert kinds(fresh) == kinds(nbformat.read(path, as_version=4))
+
+
+@by_name
+def test_stored_outputs_name_no_path_and_hold_no_warning(path: Path) -> None:
+    stored = outputs(nbformat.read(path, as_version=4))
+    assert stored
+    for output in stored:
+        assert output.output_type in ("stream", "execute_result", "display_data")
+        assert output.get("name") != "stderr"
+        for text in texts(output):
+            assert not PATH.search(text), text
+            assert "Warning" not in text
+
+
+@pytest.mark.parametrize(
+    "text", ["/tmp/x/y", "in /home/ann/runs", r"C:\runs", "~/runs", "file:///x"]
+)
+def test_the_pattern_for_paths_finds_them(text: str) -> None:
+    assert PATH.search(text)
+
+
+@pytest.mark.parametrize("text", ["runs/x-001/judge.json", "<td>3</td>", "and/or", "5/8"])
+def test_the_pattern_for_paths_leaves_the_rest(text: str) -> None:
+    assert not PATH.search(text)
+
+
+@by_name
+def test_a_notebook_was_stored_by_one_clean_run(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    counts = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert not any(cell.metadata for cell in notebook.cells)
+
+
+@by_name
+def test_a_notebook_says_at_once_that_labels_and_model_are_no_people_and_no_language_model(
+    path: Path,
+) -> None:
+    first = nbformat.read(path, as_version=4).cells[0].source
+    assert "constructed" in first
+    assert "not a language model" in first
+
+
+@pytest.fixture(scope="module")
+def build() -> Callable[[], str]:
+    made: Callable[[], str] = script("build_support_replies").build
+    return made
+
+
+def test_the_shipped_replies_are_what_their_rule_makes(build: Callable[[], str]) -> None:
+    assert (FOLDER / "support_replies.csv").read_text(encoding="utf-8") == build()
+
+
+def test_the_shipped_replies_are_labels_of_thirty_six_questions_and_eight_systems() -> None:
+    read = data.read_labels(FOLDER / "support_replies.csv")
+    assert (len(read.documents), len(read.systems), len(read.outputs)) == (36, 8, 288)
+    assert read.dimensions == ("rater_1", "rater_2", "rater_3")
+
+
+def test_their_readme_says_first_that_nobody_gave_the_ratings() -> None:
+    first = (FOLDER / "README.md").read_text(encoding="utf-8").splitlines()[0]
+    assert "constructed" in first
+    assert "no person gave them" in first
