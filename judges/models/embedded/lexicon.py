@@ -84,6 +84,7 @@ nothing superfluous | focus=1
 (?:main|key|most important|important|essential|central) {things} | coverage=1
 what (?:really )?matters | coverage=.6 focus=.4
 miss(?:es|ing)? the point | coverage=.7 focus=.3
+(?:simple|short) (?:words )?and easy to read | readability=1
 (?:easy|easier|hard|harder) to (?:read|follow|understand) | readability=.4 grammar=.4 form=.2
 (?:choice of words|word choice|sentence structure) | grammar=.3 style=.5 completeness=.2
 full,? (?:and )?varied sentences? | style=1

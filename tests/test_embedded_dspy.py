@@ -1,0 +1,75 @@
+"""DSPy's own prompts get replies that DSPy's own parsers take."""
+
+import os
+from typing import Literal
+
+import pytest
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+dspy = pytest.importorskip("dspy")
+
+from dspy.propose.grounded_proposer import (  # noqa: E402
+    DescribeModule,
+    DescribeProgram,
+    generate_instruction_class,
+)
+
+from judges.models.embedded import EmbeddedModel  # noqa: E402
+from judges.models.protocol import Sampling  # noqa: E402
+
+ADAPTERS = [dspy.ChatAdapter(), dspy.JSONAdapter()]
+
+
+class Rate(dspy.Signature):
+    """Judge the grammar of the answer."""
+
+    question: str = dspy.InputField()
+    answer: str = dspy.InputField(desc="the answer to judge")
+    reasons: str = dspy.OutputField()
+    rating: Literal[1, 2, 3, 4, 5] = dspy.OutputField(desc="how grammatical the answer is")
+
+
+def answered(adapter, signature, inputs, demos=()):
+    messages = adapter.format(signature, list(demos), inputs)
+    reply = EmbeddedModel().reply(messages, Sampling(temperature=1.0, top_logprobs=5)).replies[0]
+    if reply.tokens:
+        assert "".join(token.text for token in reply.tokens) == reply.text
+    return adapter.parse(signature, reply.text)
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda one: type(one).__name__)
+def test_a_stock_signature_is_judged(adapter):
+    question = "Why is the sky blue?"
+    demo = {"question": "What is it?", "answer": "It are are a a.", "reasons": "Bad.", "rating": 1}
+    fields = answered(adapter, Rate, {"question": question, "answer": "It is so."}, [demo])
+    assert fields["rating"] in range(1, 6)
+    assert fields["reasons"]
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda one: type(one).__name__)
+def test_the_grounded_proposers_signatures_are_answered(adapter):
+    signature = generate_instruction_class().signature
+    given = dict.fromkeys(signature.input_fields, "Something about the task.")
+    basic = "Judge the coherence of the summary: is it ordered?"
+    fields = answered(adapter, signature, {**given, "basic_instruction": basic})
+    assert fields["proposed_instruction"].startswith("Judge the coherence of the summary.")
+    for other in (DescribeProgram, DescribeModule):
+        given = dict.fromkeys(other.input_fields, "A program.")
+        assert all(answered(adapter, other, given).values())
+
+
+def test_gepas_reflection_prompt_is_answered_as_gepa_reads_it():
+    proposal = pytest.importorskip("gepa.strategies.instruction_proposal")
+    signature = proposal.InstructionProposalSignature
+    prompt = signature.prompt_renderer(
+        {
+            "current_instruction_doc": "Judge the order of the sentences: are they logical?",
+            "dataset_with_feedback": [
+                {"Inputs": {"text": "A b c."}, "Feedback": "Rated too high."}
+            ],
+        }
+    )
+    reply = EmbeddedModel().reply([{"role": "user", "content": prompt}], Sampling(temperature=1.0))
+    told = signature.output_extractor(reply.replies[0].text)["new_instruction"]
+    assert told.startswith("Judge the order of the sentences.")
+    assert "```" not in told
