@@ -123,7 +123,8 @@ def test_words_for_random_emphases_read_back_as_about_the_same_emphases():
 
 
 def test_a_fenced_reflection_prompt_gets_a_fenced_instruction():
-    content = f"I gave these instructions:\n```\nJudge the order.\n```\nExamples:\n```\n{MISTAKES}\n```\nReply within ``` blocks."
+    shown = f"I gave these instructions:\n```\nJudge the order.\n```\nExamples:\n```\n{MISTAKES}"
+    content = f"{shown}\n```\nReply within ``` blocks."
     reply = (
         EmbeddedModel()
         .reply([{"role": "user", "content": content}], Sampling(temperature=1.0))
