@@ -79,12 +79,12 @@ def support(seen: Evidence) -> float:
     near = sum(m.near * n for m, n in zip(seen.matches, sizes, strict=True)) / total
     least = min((m.near for m, n in zip(seen.matches, sizes, strict=True) if n > 1), default=near)
     return (
-        0.25 * scaled(found, 0.85, 0.12)
-        + 0.15 * scaled(near, 0.65, 0.2)
+        0.2 * scaled(found, 0.85, 0.12)
+        + 0.1 * scaled(near, 0.65, 0.2)
         + 0.2 * scaled(least, 0.5, 0.25)
-        + 0.2 * scaled(seen.met, 0.75, 0.2)
-        + 0.1 * scaled(hits / max(1, len(pairs)), 0.6, 0.25)
-        + 0.1 * scaled(runs / max(1, len(triples)), 0.45, 0.28)
+        + 0.1 * scaled(seen.met, 0.75, 0.2)
+        + 0.2 * scaled(hits / max(1, len(pairs)), 0.6, 0.25)
+        + 0.2 * scaled(runs / max(1, len(triples)), 0.45, 0.28)
     )
 
 

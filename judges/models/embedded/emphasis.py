@@ -48,7 +48,7 @@ SUPPRESSED = 0.1
 # The instruction is what a user or an optimizer writes for this judge, so it counts most.
 INSTRUCTION, DEFINITION, ANCHORS = 0.55, 0.3, 0.15
 # The tenth mention of a facet adds less than the first.
-GROWTH = 0.7
+GROWTH = 0.5
 # What any overall impression adds to the facets that are asked for.
 IMPRESSION = 1.3
 _ANCHOR = re.compile(r"(?:^|[(;]\s?)-?\d+ = ")

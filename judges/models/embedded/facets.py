@@ -68,6 +68,9 @@ HALO: Vector = np.array([facet.halo for facet in FACETS])
 TALK: Vector = np.array([facet.talk for facet in FACETS])
 IS_CONTENT = np.array([facet.content for facet in FACETS])
 BOUND = 4.0
+# Readers mind a fault more than they thank for its contrary, but for what is asked in degrees.
+EXCELLENCE = 0.5
+IN_DEGREES = np.isin(NAMES, ("support", "truth", "knowledge", "answer", "engagement", "detail"))
 
 
 def measure(seen: Evidence) -> Vector:
@@ -78,7 +81,7 @@ def measure(seen: Evidence) -> Vector:
     ]
     # Soft bounds: no single facet runs away, and none stops telling texts apart.
     bounded: Vector = BOUND * np.tanh(np.array(values) / BOUND)
-    return bounded
+    return np.where((bounded > 0) & ~IN_DEGREES, EXCELLENCE * bounded, bounded)
 
 
 def _has(seen: Evidence, needs: str) -> bool:
