@@ -97,11 +97,19 @@ def truth(seen: Evidence) -> float:
     for sentence, found in zip(seen.text.sentences, seen.matches, strict=True):
         faults += 1.0 * _strange(sentence, source)
         faults += 0.5 * min(2, _swapped(sentence, source))
-        if found.place < 0 or found.share < 0.4:
-            continue
-        faults += 0.7 * (is_negated(sentence) != (found.place in source.negated))
-        faults += 0.7 * _opposed(sentence, source, found.place)
+        if found.place >= 0 and found.share >= 0.5:
+            faults += 0.7 * _denied(sentence, source, found.place)
+            faults += 0.7 * _opposed(sentence, source, found.place)
     return scaled(faults / (len(seen.text.sentences) + 1), 0.35, -0.35)
+
+
+def _denied(sentence: Sentence, source: Source, place: int) -> bool:
+    """Whether a negation was put in, or left out of a sentence that is otherwise taken whole."""
+    if is_negated(sentence):
+        return source.negated.isdisjoint((place - 1, place, place + 1))
+    theirs = source.text.sentences[place]
+    whole = len(theirs.words) < 1.4 * len(sentence.words)
+    return whole and place in source.negated
 
 
 def _strange(sentence: Sentence, source: Source) -> float:

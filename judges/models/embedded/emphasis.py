@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from judges.models.embedded.facets import HALO, INDEX, IS_CONTENT, NAMES, TALK, Vector
+from judges.models.embedded.facets import HALO, INDEX, IS_CHECKED, IS_CONTENT, NAMES, TALK, Vector
 from judges.models.embedded.lexicon import PHRASE, PHRASES, Shares, shares_of
 from judges.models.embedded.request import Task
 from judges.models.embedded.roles import Roles, read_roles
@@ -51,6 +51,8 @@ INSTRUCTION, DEFINITION, ANCHORS = 0.55, 0.3, 0.15
 GROWTH = 0.5
 # What any overall impression adds to the facets that are asked for.
 IMPRESSION = 1.3
+# Checking facts is analytic work, which an impression colours less.
+CHECKING = 0.6
 _ANCHOR = re.compile(r"(?:^|[(;]\s?)-?\d+ = ")
 _RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|between) \d)")
 
@@ -125,7 +127,7 @@ def emphases(task: Task) -> Vector:
     size = np.abs(asked).sum()
     if size:
         asked /= size
-    weights = asked + IMPRESSION * _impression(asked, roles)
+    weights = asked + _impression(asked, roles)
     for place in ignored:
         weights[place] *= SUPPRESSED
     return np.asarray(weights, dtype=np.float64)
@@ -138,7 +140,7 @@ def instruction_shares(task: Task, wanted: Vector) -> Vector:
     for text, part in ((definition, DEFINITION), (anchors, ANCHORS)):
         given += part * named(text)[0]
     roles = read_roles(task.reads, compares=task.compares)
-    asked = wanted - IMPRESSION * _impression(np.maximum(wanted, 0.0), roles)
+    asked = wanted - _impression(np.maximum(wanted, 0.0), roles)
     size = np.abs(asked).sum() or 1.0
     return np.asarray((asked / size - given) / INSTRUCTION)
 
@@ -152,13 +154,18 @@ def _without(text: str, candidates: Sequence[str]) -> str:
 
 
 def _impression(asked: Vector, roles: Roles) -> Vector:
-    """What else colours a judgement: content in the measure that content is asked for."""
+    """What else colours a judgement: content in the measure that content is asked for.
+
+    Where facts are to be checked, less of anything else does.
+    """
+    size = np.abs(asked).sum() or 1.0
+    checked = np.abs(asked[IS_CHECKED]).sum() / size
+    part = IMPRESSION * (1 - CHECKING * checked)
     if roles.turns and not roles.condenses:
-        return np.asarray(TALK / TALK.sum())
-    size = np.abs(asked).sum()
-    content = np.abs(asked[IS_CONTENT]).sum() / size if size else 1.0
+        return np.asarray(part * TALK / TALK.sum())
+    content = np.abs(asked[IS_CONTENT]).sum() / size if asked.any() else 1.0
     halo = np.where(IS_CONTENT, (0.15 + 0.85 * content) * HALO, HALO)
-    return np.asarray(halo / HALO.sum())
+    return np.asarray(part * halo / HALO.sum())
 
 
 def _described(task: Task) -> tuple[str, str]:

@@ -49,9 +49,9 @@ FACETS: tuple[Facet, ...] = (
     Facet("continuity", flow.continuity, 0.2, 0.65, halo=0.1, needs="ground"),
     Facet("repetition", flow.repetition, 0.7, 0.6, halo=0.8, talk=0.4),
     Facet("grammar", grammar.grammar, 0.6, 0.5, halo=0.4, talk=0.4),
-    Facet("style", grammar.style, 0.3, 0.6, halo=0.4, talk=0.2),
-    Facet("form", form.form, 0.6, 0.5, halo=0.3, talk=0.2),
-    Facet("completeness", form.completeness, 0.4, 0.45, halo=0.3, talk=0.2),
+    Facet("style", grammar.style, 0.3, 0.6, halo=1, talk=0.2),
+    Facet("form", form.form, 0.6, 0.5, halo=0.2, talk=0.2),
+    Facet("completeness", form.completeness, 0.4, 0.45, halo=0.2, talk=0.2),
     Facet("conciseness", manner.conciseness, -0.2, 0.75),
     Facet("detail", manner.detail, 0.3, 0.8, halo=0.1, talk=0.3, content=True),
     Facet("specificity", manner.specificity, 0.7, 0.45, halo=0.1, talk=0.3, content=True),
@@ -67,9 +67,10 @@ INDEX = {name: place for place, name in enumerate(NAMES)}
 HALO: Vector = np.array([facet.halo for facet in FACETS])
 TALK: Vector = np.array([facet.talk for facet in FACETS])
 IS_CONTENT = np.array([facet.content for facet in FACETS])
+IS_CHECKED = np.isin(NAMES, ("support", "truth"))
 BOUND = 4.0
 # Readers mind a fault more than they thank for its contrary, but for what is asked in degrees.
-EXCELLENCE = 0.5
+EXCELLENCE = 0.3
 IN_DEGREES = np.isin(NAMES, ("support", "truth", "knowledge", "answer", "engagement", "detail"))
 
 

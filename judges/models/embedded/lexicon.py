@@ -44,7 +44,7 @@ wordy verbose long-winded lengthy rambl | conciseness=1
 thorough long longer elaborat developed depth extensive exhaustive length | detail=1
 detail detailed details rich | detail=.5 specificity=.5
 specific concrete vague generic exact | specificity=1
-fluen disfluen | grammar=1 style=1 form=.4 completeness=.7
+fluen disfluen | grammar=1 style=1.4 form=.4 completeness=.6
 style styl written writing prose eloquen vocabular varied | style=1
 gramma ungramma syntax tense agreement preposition phras wording | grammar=1
 english language | grammar=.3 form=.2
@@ -86,7 +86,7 @@ what (?:really )?matters | coverage=.6 focus=.4
 miss(?:es|ing)? the point | coverage=.7 focus=.3
 (?:simple|short) (?:words )?and easy to read | readability=1
 (?:easy|easier|hard|harder) to (?:read|follow|understand) | readability=.4 grammar=.4 form=.2
-(?:choice of words|word choice|sentence structure) | grammar=.3 style=.5 completeness=.2
+(?:choice of words|word choice|sentence structure) | grammar=.3 style=.8 completeness=.2
 full,? (?:and )?varied sentences? | style=1
 (?:stray|odd|strange) (?:characters?|symbols?|tokens?) | form=1
 hold(?:s)? together | connection=.5 order=.3 repetition=.2
