@@ -61,7 +61,21 @@ def focus(seen: Evidence) -> float:
         ),
         default=0.6,
     )
-    return 0.7 * scaled(math.fsum(values) / len(values), 0.85, 0.25) + 0.3 * scaled(worst, 0.6, 0.3)
+    return (
+        0.4 * scaled(math.fsum(values) / len(values), 0.85, 0.25)
+        + 0.2 * scaled(worst, 0.6, 0.3)
+        + 0.4 * scaled(_standing(seen, source), 0.5, 0.25)
+    )
+
+
+def _standing(seen: Evidence, source: Source) -> float:
+    """How much the places that the text's sentences come from matter, beside the one most so."""
+    most = max(part for part, _ in source.points) or 1.0
+    parts = [
+        source.points[m.place][0] / most if 0 <= m.place < len(source.points) else 0.0
+        for m in seen.matches
+    ]
+    return math.fsum(parts) / max(1, len(parts))
 
 
 def support(seen: Evidence) -> float:

@@ -103,7 +103,20 @@ def repetition(seen: Evidence) -> float:
     stems = seen.text.stems[:2000]
     # Beyond a few words, some come back in any text: allow the one per eight that is usual.
     excess = max(0.0, 1 - len(set(stems)) / max(1, len(stems)) - 0.12)
-    return 1.0 - 4.0 * min(0.5, twice) - 1.5 * max(0.0, alike - 0.35) - 3.0 * min(0.5, excess)
+    return (
+        1.0
+        - 4.0 * min(0.5, twice)
+        - 1.5 * max(0.0, alike - 0.35)
+        - 3.0 * min(0.5, excess)
+        - 2.0 * min(0.5, _named_again(seen.text))
+        - 1.0 * _told_again(seen)
+    )
+
+
+def _named_again(text: Text) -> float:
+    """The share of neighbouring telling words, full names above all, that came before together."""
+    pairs = [pair for sentence in text.sentences for pair in pairwise(sentence.stems)]
+    return 1 - len(set(pairs)) / max(4, len(pairs)) if len(pairs) > 3 else 0.0
 
 
 def _told_again(seen: Evidence) -> float:
