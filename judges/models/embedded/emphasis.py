@@ -164,7 +164,7 @@ def _impression(asked: Vector, roles: Roles) -> Vector:
     if roles.turns and not roles.condenses:
         return np.asarray(part * TALK / TALK.sum())
     content = np.abs(asked[IS_CONTENT]).sum() / size if asked.any() else 1.0
-    halo = np.where(IS_CONTENT, (0.15 + 0.85 * content) * HALO, HALO)
+    halo = np.where(IS_CONTENT, content * HALO, HALO)
     return np.asarray(part * halo / HALO.sum())
 
 
