@@ -17,7 +17,7 @@ import yaml
 HERE = Path(__file__).parent
 TICKETS, REPLIES = HERE / "support_tickets.yaml", HERE / "support_replies.csv"
 COLUMNS = ("id", "group", "system", "question", "help_page", "reply")
-RATERS = ("rater_1", "rater_2", "rater_3")
+ANNOTATORS = ("annotator_1", "annotator_2", "annotator_3")
 FEWEST_MARK, MOST_MARK = 1, 5
 
 OPENINGS = (
@@ -65,8 +65,8 @@ SYSTEMS: Mapping[str, Habits] = {
 
 
 @dataclass(frozen=True)
-class Rater:
-    """How a simulated rater departs from the rule: severity by fault, and unsteadiness."""
+class Annotator:
+    """How a simulated annotator departs from the rule: severity by fault, and unsteadiness."""
 
     mild: float
     stock: float
@@ -75,10 +75,10 @@ class Rater:
     skips: float = 0.0
 
 
-PEOPLE: Mapping[str, Rater] = {
-    "rater_1": Rater(mild=0.0, stock=0.7, wrong=1.6, noise=0.35),
-    "rater_2": Rater(mild=0.4, stock=0.5, wrong=1.2, noise=0.5),
-    "rater_3": Rater(mild=-0.3, stock=0.9, wrong=2.0, noise=0.6, skips=0.1),
+PEOPLE: Mapping[str, Annotator] = {
+    "annotator_1": Annotator(mild=0.0, stock=0.7, wrong=1.6, noise=0.35),
+    "annotator_2": Annotator(mild=0.4, stock=0.5, wrong=1.2, noise=0.5),
+    "annotator_3": Annotator(mild=-0.3, stock=0.9, wrong=2.0, noise=0.6, skips=0.1),
 }
 
 
@@ -124,13 +124,13 @@ def compose(ticket: Mapping[str, Any], system: str) -> Reply:
 
 
 def rate(reply: Reply, name: str, key: str) -> int | None:
-    """Give one simulated rater's mark, by rule and never by reading; None where they skip it."""
-    rater, draw = PEOPLE[name], Random(f"{key}/{name}")
-    if draw.random() < rater.skips:
+    """Give one simulated annotator's mark by rule, never by reading; None where they skip it."""
+    annotator, draw = PEOPLE[name], Random(f"{key}/{name}")
+    if draw.random() < annotator.skips:
         return None
-    value = 1 + 4 * reply.told / 3 + rater.mild - rater.wrong * reply.wrong
-    value -= rater.stock * reply.padding + 0.4 * (reply.side + reply.repeated + reply.reversed)
-    return min(MOST_MARK, max(FEWEST_MARK, round(value + draw.gauss(0, rater.noise))))
+    value = 1 + 4 * reply.told / 3 + annotator.mild - annotator.wrong * reply.wrong
+    value -= annotator.stock * reply.padding + 0.4 * (reply.side + reply.repeated + reply.reversed)
+    return min(MOST_MARK, max(FEWEST_MARK, round(value + draw.gauss(0, annotator.noise))))
 
 
 def rows() -> Iterator[dict[str, object]]:
@@ -139,7 +139,7 @@ def rows() -> Iterator[dict[str, object]]:
         for system in SYSTEMS:
             key, reply = f"{ticket['id']}/{system}", compose(ticket, system)
             texts = (ticket["question"], " ".join(ticket["page"]), " ".join(reply.sentences))
-            marks = {name: rate(reply, name, key) for name in RATERS}
+            marks = {name: rate(reply, name, key) for name in ANNOTATORS}
             named = zip(COLUMNS, (key, ticket["id"], system, *texts), strict=True)
             yield {**dict(named), **marks}
 
@@ -147,7 +147,7 @@ def rows() -> Iterator[dict[str, object]]:
 def build() -> str:
     """Return the whole file."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, [*COLUMNS, *RATERS], lineterminator="\n")
+    writer = csv.DictWriter(out, [*COLUMNS, *ANNOTATORS], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows())
     return out.getvalue()

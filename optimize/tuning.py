@@ -110,7 +110,7 @@ def _table(summary: Mapping[str, Any]) -> str:
     if gain.get("value") is not None:
         rows.append(("gain on test", "", _figure(gain, sign="+"), f"shipped: {summary['shipped']}"))
     head = (f"{summary['level']}-level Spearman's rho", "seed", "tuned", "n")
-    caption = f"{summary['dimension']} judged by {summary['lm']}, labels {summary['data']['name']}"
+    caption = f"{summary['dimension']} judged by {summary['lm']}; labels: {summary['data']['name']}"
     body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows)
     return (
         f"<table><caption>{escape(caption)}</caption><thead><tr>{_cells('th', head)}</tr></thead>"

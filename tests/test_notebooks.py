@@ -110,7 +110,7 @@ def test_the_shipped_replies_are_what_their_rule_makes(build: Callable[[], str])
 def test_the_shipped_replies_are_labels_of_thirty_six_questions_and_eight_systems() -> None:
     read = data.read_labels(FOLDER / "support_replies.csv")
     assert (len(read.documents), len(read.systems), len(read.outputs)) == (36, 8, 288)
-    assert read.dimensions == ("rater_1", "rater_2", "rater_3")
+    assert read.dimensions == ("annotator_1", "annotator_2", "annotator_3")
 
 
 def test_their_readme_says_first_that_nobody_gave_the_ratings() -> None:

@@ -141,10 +141,10 @@ def test_another_definition_of_the_same_name_does_not_resume_it(plain: optimize.
 
 
 def test_a_comparison_is_tuned_on_pairs() -> None:
-    by_name = optimize.tune("tldr_concise", quiet=True, max_calls=CALLS)
+    by_name = optimize.tune("tldr_concise", quiet=True, max_calls=600)
     assert by_name.judge.kind == "pairwise"
     assert "accuracy" in by_name.summary
-    by_object = optimize.tune(SHORTER, quiet=True, max_calls=CALLS)
+    by_object = optimize.tune(SHORTER, quiet=True, max_calls=600)
     assert by_object.judge.subject == SHORTER
 
 
