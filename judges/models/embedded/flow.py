@@ -61,7 +61,7 @@ def connection(seen: Evidence) -> float:
     links = [_linked(a, b) for a, b in pairwise(sentences)]
     words = [_opening(sentence) for sentence in sentences]
     relisted = sum(a == b for a, b in combinations(words, 2)) / len(sentences)
-    choppy = sum(len(s.words) < 7 for s in sentences) / len(sentences)
+    choppy = sum(len(s.words) < 9 for s in sentences) / len(sentences)
     value = 0.5 * scaled(math.fsum(links) / len(links), 0.5, 0.3)
     if seen.document is not None and seen.matches:
         value = 0.6 * value + 0.35 * scaled(_neighbours(seen), 0.45, 0.35)

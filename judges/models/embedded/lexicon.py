@@ -21,15 +21,15 @@ together whole unified heap discourse | connection=.4 order=.35 repetition=.25
 well-built well-structured well-organi leads | order=.4 connection=.4 repetition=.2
 loose dangling | connection=.7 repetition=.3
 repeat repetit redundan duplica twice restat | repetition=1
-consisten inconsisten factual faithful unfaithful | support=1.5 truth=1
+consisten inconsisten factual faithful unfaithful | support=1.3 truth=.6 continuity=.8
 fact facts | support=.2 truth=.2
 attributab grounded groundedness entail | support=1.5 truth=.3 knowledge=.7
 verif | support=1
-support unsupport evidence back backed | support=1
+support unsupport evidence back backed | support=.7 continuity=.3
 invent hallucinat fabricat made-up unfounded | support=.7 truth=.3
 contradict alter distort wrong false mistaken error-free | truth=1
 true truth accura inaccura correct incorrect precise numbers names negat | truth=.7 support=.3
-statement claim assert | support=.2 truth=.2
+statement claim assert | support=.2 truth=.1 continuity=.1
 relevan irrelevan | coverage=1.3 focus=.8 repetition=.4
 cover coverage covers omit omission miss missing misses comprehensive | coverage=1
 important key salient salien main central essential essence gist crucial | coverage=.8 focus=.2
@@ -44,7 +44,7 @@ wordy verbose long-winded lengthy rambl | conciseness=1
 thorough long longer elaborat developed depth extensive exhaustive length | detail=1
 detail detailed details rich | detail=.5 specificity=.5
 specific concrete vague generic exact | specificity=1
-fluen disfluen | grammar=1 style=1.4 form=.4 completeness=.6
+fluen disfluen | grammar=1 style=2 form=.3 completeness=.6
 style styl written writing prose eloquen vocabular varied | style=1
 gramma ungramma syntax tense agreement preposition phras wording | grammar=1
 english language | grammar=.3 form=.2
@@ -85,7 +85,7 @@ nothing superfluous | focus=1
 what (?:really )?matters | coverage=.6 focus=.4
 miss(?:es|ing)? the point | coverage=.7 focus=.3
 (?:simple|short) (?:words )?and easy to read | readability=1
-(?:easy|easier|hard|harder) to (?:read|follow|understand) | readability=.4 grammar=.4 form=.2
+(?:easy|easier|hard|harder) to (?:read|follow|understand) | readability=.2 grammar=.4 style=.2 form=.2
 (?:choice of words|word choice|sentence structure) | grammar=.3 style=.8 completeness=.2
 full,? (?:and )?varied sentences? | style=1
 (?:stray|odd|strange) (?:characters?|symbols?|tokens?) | form=1
