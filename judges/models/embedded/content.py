@@ -62,9 +62,9 @@ def focus(seen: Evidence) -> float:
         default=0.6,
     )
     return (
-        0.4 * scaled(math.fsum(values) / len(values), 0.85, 0.25)
-        + 0.2 * scaled(worst, 0.6, 0.3)
-        + 0.4 * scaled(_standing(seen, source), 0.5, 0.25)
+        0.6 * scaled(math.fsum(values) / len(values), 0.85, 0.25)
+        + 0.25 * scaled(worst, 0.6, 0.3)
+        + 0.15 * scaled(_standing(seen, source), 0.5, 0.25)
     )
 
 

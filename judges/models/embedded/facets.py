@@ -38,8 +38,8 @@ class Facet:
 # what it takes up and what it gives to go on with. Length, tone and style of layout enter only
 # where an instruction names them.
 FACETS: tuple[Facet, ...] = (
-    Facet("coverage", content.coverage, 0.9, 0.85, halo=0.6, needs="document", content=True),
-    Facet("focus", content.focus, -0.3, 0.9, halo=0.3, needs="document", content=True),
+    Facet("coverage", content.coverage, 0.5, 0.85, halo=0.6, needs="document", content=True),
+    Facet("focus", content.focus, 0, 1.2, halo=0.3, needs="document", content=True),
     Facet("support", content.support, 0.3, 0.75, halo=0.2, talk=0.2, needs="ground", content=True),
     Facet("truth", content.truth, 0.7, 0.9, halo=0.1, talk=0.1, needs="ground", content=True),
     Facet("knowledge", content.knowledge, 1.5, 0.6, talk=0.3, needs="ground", content=True),
