@@ -48,7 +48,7 @@ def align(text: Text, source: Source) -> Alignment:
 def _match(sentence: Sentence, source: Source, touched: dict[int, float]) -> Match:
     scores: dict[int, float] = defaultdict(float)
     total = found = 0.0
-    for stem in set(sentence.stems):
+    for stem in dict.fromkeys(sentence.stems):
         value = weight(stem)
         total += value
         places = source.where.get(stem)
