@@ -49,9 +49,10 @@ def grammar(seen: Evidence) -> float:
     if not text.sentences or not is_english(text):
         return 0.0
     faults = [faults_of(sentence) for sentence in text.sentences[:400]]
-    mean = sum(min(2.5, fault) for fault in faults) / len(faults)
+    # A reader remembers how many faults there were as well as how dense they stood.
+    mean = sum(min(2.5, fault) for fault in faults) / math.sqrt(len(faults))
     worst = max(faults)
-    return 0.7 * scaled(mean, 0.35, -0.4) + 0.3 * scaled(min(2.5, worst), 0.6, -0.7)
+    return 0.7 * scaled(mean, 0.6, -0.7) + 0.3 * scaled(min(2.5, worst), 0.6, -0.7)
 
 
 def style(seen: Evidence) -> float:

@@ -15,8 +15,9 @@ organi disorgani structur | order=.6 connection=.3 structure=.1
 ordered order orderly sequen chronolog | order=1
 logic illogic | order=.7 connection=.3
 jumps jumpy jump | order=.6 connection=.4
-connect unconnect disconnect cohes link transition | connection=.85 continuity=.15
-flow smooth stitch seamless | continuity=.6 connection=.4
+connect unconnect disconnect cohes link transition | connection=.85 order=.15
+flow smooth seamless | connection=.7 order=.3
+stitch patchwork | continuity=.6 connection=.4
 together whole unified heap discourse | connection=.4 order=.35 repetition=.25
 well-built well-structured well-organi leads | order=.4 connection=.4 repetition=.2
 loose dangling | connection=.7 repetition=.3
@@ -90,7 +91,7 @@ miss(?:es|ing)? the point | coverage=.7 focus=.3
 full,? (?:and )?varied sentences? | style=1
 (?:stray|odd|strange) (?:characters?|symbols?|tokens?) | form=1
 hold(?:s)? together | connection=.5 order=.3 repetition=.2
-from sentence to sentence | connection=.8 continuity=.2
+from sentence to sentence | connection=.8 order=.2
 sentence by sentence | grammar=1
 one thing in each sentence | continuity=1
 last turn | answer=1
