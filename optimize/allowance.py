@@ -19,7 +19,7 @@ from optimize.labels import Labels
 from optimize.settings import Settings, SettingsError
 
 # A search that costs nothing may go on for longer, and show as much as a frozen judge can hold.
-FREE_CALLS, FREE_SIZES, FREE_LENGTH = 24_000, (16, 48, 128), 600_000
+FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 48, 128), 600_000
 DEFAULT_CALLS = 8_000
 # Replies that cannot be read are asked for again, and prompts are longer than estimated.
 SPARE_CALLS, SPARE_DOLLARS = 0.05, 0.20

@@ -83,6 +83,10 @@ class Bench:
         calls = self._calls_per_item * sum(item.id not in known for item in items.items)
         return calls if self._weight is None else math.ceil(calls * self._weight(candidate))
 
+    def price(self, items: Items) -> int:
+        """Calls that scoring these items takes with a prompt of which nothing is known yet."""
+        return self._calls_per_item * len(items)
+
     def scores(self, candidate: Candidate, items: Items) -> Vector:
         """Scores in the items' order; raises OutOfCallsError before asking what cannot be paid."""
         self.budget.spend(self.cost(candidate, items))

@@ -27,23 +27,26 @@ class DemoSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instruction:
-    """An instruction, the round that proposed it, and the documents whose mistakes it answers."""
+    """An instruction, and the round that proposed it."""
 
     text: str
     round: int = 0
-    documents: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """What may become the tuned judge; on documents it learned from, its scores do not count."""
+    """What may become the tuned judge; on documents it shows, its scores do not count.
+
+    Those whose mistakes its instruction answers do count in the race: an instruction says too
+    little of them to be fitted to them, and without them the race would have few to go by.
+    """
 
     instruction: Instruction
     shown: DemoSet = DemoSet()
 
     @property
     def documents(self) -> frozenset[str]:
-        return self.instruction.documents | self.shown.documents
+        return self.shown.documents
 
     @property
     def id(self) -> str:

@@ -12,15 +12,15 @@ from optimize.items import Items
 from optimize.objective import Level, document_terms, placement_terms
 
 
-def affordable(bench: Bench, seed: Candidate, dev: Items, judges: int) -> Items:
-    """The dev documents, in a fixed order, that so many judges can be scored on in the budget."""
-    each = max(1, bench.cost(seed, dev)) // max(1, len(dev))
-    room = bench.budget.left // max(1, judges) // max(1, each)
+def affordable(bench: Bench, judges: Sequence[Candidate], dev: Items) -> Items:
+    """The first dev documents that all these judges can be scored on within the budget."""
+    left = bench.budget.left
     kept: list[str] = []
-    for document, rows in dev.places.items():
-        if len(rows) > room:
+    for document in dev.documents:
+        part = dev.of_documents([document])
+        left -= sum(bench.cost(one, part) for one in judges)
+        if left < 0:
             break
-        room -= len(rows)
         kept.append(document)
     return dev.of_documents(kept)
 
@@ -53,7 +53,7 @@ def compare(
     """
     if not candidates:
         return Compared(differences=np.empty((0, 0)), unseen=None)
-    part = affordable(bench, seed, dev, 1 + len(candidates))
+    part = affordable(bench, [seed, *candidates], dev)
     own = bench.scores(seed, part)
     base = document_terms(own, part, level)
     placed = placement_terms(own, part, unshown, level)

@@ -1,5 +1,6 @@
 """Demonstration sets that tell of rank: levels covered, disagreements, contrasts."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,27 +29,38 @@ class Lessons:
 
 
 def demo_sets(
-    lessons: Lessons, sizes: Sequence[int], longest: int, rng: np.random.Generator
+    lessons: Lessons,
+    sizes: Sequence[int],
+    longest: int,
+    rng: np.random.Generator,
+    *,
+    best: Sequence[str] = (),
+    start: int = 0,
 ) -> Iterator[DemoSet]:
     """One set after another without end, in a fixed cycle over ways of choosing and sizes.
 
-    A set is smaller than its size where it would pass `longest` characters of texts.
+    A set is smaller than its size where it would pass `longest` characters of texts. The kinds in
+    `best` ("levels 16") are drawn first; `start` says where in the cycle to go on.
     """
-    ways: tuple[tuple[str, Order], ...] = (
-        ("levels", lambda draw: _by_level(lessons, draw)),
-        ("contrasts", lambda draw: _by_contrast(lessons, draw)),
-        ("disagreements", lambda draw: _by_disagreement(lessons, draw)),
-    )
-    number = 0
-    while True:
-        how, order = ways[number % len(ways)]
-        size = sizes[number % len(sizes)] if len(sizes) % len(ways) else _staggered(sizes, number)
-        yield _take(lessons, f"{how} {size}", order(rng), size, longest, rng)
-        number += 1
+    ways: dict[str, Order] = {
+        "levels": lambda draw: _by_level(lessons, draw),
+        "contrasts": lambda draw: _by_contrast(lessons, draw),
+        "disagreements": lambda draw: _by_disagreement(lessons, draw),
+    }
+    kinds = itertools.chain(best, itertools.islice(_cycle(list(ways), sizes), start, None))
+    for kind in kinds:
+        way, _, size = kind.rpartition(" ")
+        yield _take(lessons, kind, ways[way](rng), int(size), longest, rng)
 
 
-def _staggered(sizes: Sequence[int], number: int) -> int:
-    return sizes[(number + number // len(sizes)) % len(sizes)]
+def _cycle(ways: Sequence[str], sizes: Sequence[int]) -> Iterator[str]:
+    """Every way at every size, neighbours differing in both."""
+    turns = [
+        f"{way} {sizes[(place + shift) % len(sizes)]}"
+        for shift in range(len(sizes))
+        for place, way in enumerate(ways)
+    ]
+    return itertools.cycle(turns)
 
 
 def _take(

@@ -1,6 +1,6 @@
 """Who enters the next race: new instructions, new demonstration sets, crosses of the best."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from optimize.bench import Bench
@@ -19,6 +19,12 @@ Rejected = Callable[[str | None, str], None]
 
 LESSON_DOCUMENTS = 10
 LEADERS_CROSSED = 4
+# Leaders have met so much of train, or of what their demonstrations left of it.
+FAR = 0.4
+# A kind of demonstrations met on so many documents is believed by half.
+DOCUMENTS_TO_BELIEVE = 30
+# How far the gains of two sets of one kind lie apart.
+SPREAD_WITHIN_KIND = 0.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +54,30 @@ class Pool:
     tried: dict[str, Candidate] = field(default_factory=dict)
     standings: dict[str, Standing] = field(default_factory=dict)
     n_proposed: int = 0
+    n_cycled: int = 0
 
     def leaders(self) -> list[Standing]:
-        """Those that went far in their race, the most certain gain first."""
+        """Those that went far in their race, the greatest likely gain first."""
         longest = max((one.n_documents for one in self.standings.values()), default=0)
-        ran = [one for one in self.standings.values() if 2 * one.n_documents > longest]
-        return sorted(ran, key=lambda one: (-one.cautious, one.candidate.id))
+        ran = [one for one in self.standings.values() if one.n_documents >= FAR * longest]
+        kinds = self.kinds()
+        return sorted(ran, key=lambda one: (-likely(one, kinds), one.candidate.id))
+
+    def kinds(self) -> dict[str, float]:
+        """What each kind of demonstrations gains on average, towards nothing when seldom met."""
+        met: dict[str, list[Standing]] = {}
+        for one in self.standings.values():
+            met.setdefault(one.candidate.shown.how, []).append(one)
+        return {
+            kind: sum(one.n_documents * one.gain for one in those)
+            / (sum(one.n_documents for one in those) + DOCUMENTS_TO_BELIEVE)
+            for kind, those in met.items()
+        }
+
+    def best_kinds(self, number: int) -> list[str]:
+        """The kinds of demonstrations that gain most so far."""
+        kinds = {kind: gain for kind, gain in self.kinds().items() if kind != "none" and gain > 0}
+        return sorted(kinds, key=lambda kind: (-kinds[kind], kind))[:number]
 
     def gaining(self) -> list[Candidate]:
         return [one.candidate for one in self.leaders() if one.gain > 0]
@@ -65,6 +89,13 @@ class Pool:
             text = standing.candidate.instruction.text
             best[text] = max(best.get(text, -1.0), standing.value)
         return sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
+
+
+def likely(one: Standing, kinds: Mapping[str, float]) -> float:
+    """A gain measured with error, drawn towards what its kind gains: luck alone seldom repeats."""
+    kind = kinds[one.candidate.shown.how]
+    trust = SPREAD_WITHIN_KIND**2 / (SPREAD_WITHIN_KIND**2 + one.error**2)
+    return kind + trust * (one.gain - kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +114,11 @@ class Workshop:
         """New instructions, each from the mistakes on its own draw of documents."""
         items = self.bench.known(parent, self.lessons)
         scores = self.bench.scores(parent, items)
-        asked, learned = self._mistakes(number, items, scores)
+        asked = self._mistakes(number, items, scores)
         self.bench.budget.spend(self.bench.proposal * len(asked))
         texts = self.propose(parent.instruction.text, asked, pool.history(), number)
         fresh: list[Instruction] = []
-        for text, names in zip(texts, learned, strict=True):
+        for text in texts:
             pool.n_proposed += 1
             known = [one.text for one in (*pool.instructions, *fresh)]
             if text is None:
@@ -95,24 +126,21 @@ class Workshop:
             elif wrong := fault(text, self.guard, known):
                 rejected(text, wrong)
             else:
-                fresh.append(Instruction(text=text, round=number, documents=names))
+                fresh.append(Instruction(text=text, round=number))
         pool.instructions += fresh
         return fresh
 
-    def _mistakes(
-        self, number: int, items: Items, scores: Vector
-    ) -> tuple[list[str], list[frozenset[str]]]:
+    def _mistakes(self, number: int, items: Items, scores: Vector) -> list[str]:
         documents = items.documents
         batch = max(1, min(LESSON_DOCUMENTS, len(documents) // 2))
-        asked, learned = [], []
+        asked = []
         for draw in range(self.plan.proposals):
             order = stream(self.plan.seed, "lesson", number, draw).permutation(len(documents))
-            names = frozenset(documents[index] for index in order[:batch])
+            names = {documents[index] for index in order[:batch]}
             rows = [row for row, item in enumerate(items.items) if item.document_id in names]
             part = Items(tuple(items.items[row] for row in rows))
             asked.append(mistakes(scores[rows], part, self.bench.seed))
-            learned.append(names)
-        return asked, learned
+        return asked
 
     def demo_sets(self, number: int, parent: Candidate, pool: Pool) -> list[DemoSet]:
         """New demonstration sets; where the parent disagrees with people, they may say so."""
@@ -127,9 +155,16 @@ class Workshop:
             comments=self.bench.comments(parent),
         )
         plan = self.plan
+        best = pool.best_kinds(plan.demo_sets // 2)
         sets = demo_sets(
-            lessons, plan.demo_sizes, plan.longest_demos, stream(plan.seed, "demos", number)
+            lessons,
+            plan.demo_sizes,
+            plan.longest_demos,
+            stream(plan.seed, "demos", number),
+            best=best,
+            start=pool.n_cycled,
         )
+        pool.n_cycled += plan.demo_sets - len(best)
         drawn = [next(sets) for _ in range(plan.demo_sets)]
         before = {one.ids for one in pool.shown}
         fresh = [one for one in drawn if one.demos and one.ids not in before]

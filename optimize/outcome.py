@@ -43,7 +43,8 @@ def measure(bench: Bench, found: Found, labels: Labels, level: Level, seed: int)
     base = Candidate(instruction=Instruction(text=bench.seed.instruction))
     dev = bench.known(found.tuned, bench.known(base, labels.dev))
     if not len(dev):
-        dev = affordable(bench, base, labels.dev, 1 if found.tuned == base else 2)
+        dev = labels.dev
+        dev = affordable(bench, list({one.id: one for one in (base, found.tuned)}.values()), dev)
     splits = {"dev": dev, "test": labels.test, "test_unseen_systems": labels.unseen}
     bench.budget = Budget(
         sum(

@@ -101,7 +101,7 @@ class RankSearch:
             bench=bench, propose=propose, lessons=lessons, guard=TextGuard(texts), plan=plan
         )
         # Dev gets its share first: a race without a final tells nothing.
-        everyone = (1 + plan.finalists) * bench.cost(self.seed, dev)
+        everyone = bench.cost(self.seed, dev) + plan.finalists * bench.price(dev)
         self._for_dev = min(everyone, bench.budget.left // 2)
 
     def explore(self) -> None:

@@ -69,9 +69,7 @@ class StockSearch:
 
     def run(self) -> Found:
         budget = self.bench.budget
-        reserve = min(
-            (1 + self.plan.finalists) * self.bench.cost(self.seed, self.dev), budget.left // 2
-        )
+        reserve = min((1 + self.plan.finalists) * self.bench.price(self.dev), budget.left // 2)
         # The optimizer sees a budget of its own; what it leaves is dev's as well.
         self.bench.budget = Budget(budget.left - reserve)
         learn, value = examples(self.lessons, self.level), examples(self.race, self.level)

@@ -259,3 +259,8 @@ def test_turned_round_shuffled_labels_almost_never_ship_either() -> None:
         plan = Plan(seed=seed, rounds=2, turned=True)
         shipped += search(train, dev, seed=seed, plan=plan)[0].choice.ship
     assert shipped <= 2
+
+
+def test_a_race_leaves_the_finalists_their_calls_on_dev() -> None:
+    found, _, _ = search(world(16), world(12, first=100), calls=2500, plan=Plan(turned=True))
+    assert found.choice.gain is None or found.choice.gain.n_documents >= 12
