@@ -23,8 +23,10 @@ LEADERS_CROSSED = 4
 FAR = 0.4
 # A kind of demonstrations met on so many documents is believed by half.
 DOCUMENTS_TO_BELIEVE = 30
-# How far the gains of two sets of one kind lie apart.
-SPREAD_WITHIN_KIND = 0.03
+PROPOSED = "proposed, "
+# How far the gains of two candidates of one kind lie apart: demonstrations alike in choice and
+# size do about the same, proposed instructions differ widely.
+SPREADS = {False: 0.03, True: 0.08}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +66,10 @@ class Pool:
         return sorted(ran, key=lambda one: (-likely(one, kinds), one.candidate.id))
 
     def kinds(self) -> dict[str, float]:
-        """What each kind of demonstrations gains on average, towards nothing when seldom met."""
+        """What each kind of candidate gains on average, towards nothing when seldom met."""
         met: dict[str, list[Standing]] = {}
         for one in self.standings.values():
-            met.setdefault(one.candidate.shown.how, []).append(one)
+            met.setdefault(kind_of(one.candidate), []).append(one)
         return {
             kind: sum(one.n_documents * one.gain for one in those)
             / (sum(one.n_documents for one in those) + DOCUMENTS_TO_BELIEVE)
@@ -76,8 +78,12 @@ class Pool:
 
     def best_kinds(self, number: int) -> list[str]:
         """The kinds of demonstrations that gain most so far."""
-        kinds = {kind: gain for kind, gain in self.kinds().items() if kind != "none" and gain > 0}
-        return sorted(kinds, key=lambda kind: (-kinds[kind], kind))[:number]
+        shown: dict[str, float] = {}
+        for kind, gain in self.kinds().items():
+            how = kind.removeprefix(PROPOSED)
+            if how != "none" and gain > 0:
+                shown[how] = max(shown.get(how, 0.0), gain)
+        return sorted(shown, key=lambda how: (-shown[how], how))[:number]
 
     def gaining(self) -> list[Candidate]:
         return [one.candidate for one in self.leaders() if one.gain > 0]
@@ -93,9 +99,15 @@ class Pool:
 
 def likely(one: Standing, kinds: Mapping[str, float]) -> float:
     """A gain measured with error, drawn towards what its kind gains: luck alone seldom repeats."""
-    kind = kinds[one.candidate.shown.how]
-    trust = SPREAD_WITHIN_KIND**2 / (SPREAD_WITHIN_KIND**2 + one.error**2)
+    name = kind_of(one.candidate)
+    kind, spread = kinds[name], SPREADS[name.startswith(PROPOSED)]
+    trust = spread**2 / (spread**2 + one.error**2)
     return kind + trust * (one.gain - kind)
+
+
+def kind_of(one: Candidate) -> str:
+    """How its demonstrations were chosen, and whether its instruction was proposed."""
+    return (PROPOSED if one.instruction.round else "") + one.shown.how
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
