@@ -52,7 +52,7 @@ GROWTH = 0.5
 # What any overall impression adds to the facets that are asked for.
 IMPRESSION = 1.3
 # Checking facts is analytic work, which an impression colours less.
-CHECKING = 0.6
+CHECKING = 0.85
 _ANCHOR = re.compile(r"(?:^|[(;]\s?)-?\d+ = ")
 _RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|between) \d)")
 

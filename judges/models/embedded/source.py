@@ -12,7 +12,8 @@ Pair = tuple[str, str]
 
 # Writers put what matters early: the first sentence counts well over twice a late one.
 EARLY = 4.0
-KEY_SENTENCES = 5
+# The key sentences are a summary in the rough, of this many words.
+KEY_WORDS = 110
 # Where a word comes back more often, its later places tell nothing.
 MOST_PLACES = 100
 # A sentence counts as told where this share of its weight is, in long ones this much.
@@ -102,7 +103,11 @@ def _key_pairs(text: Text, salience: dict[str, float]) -> tuple[dict[Pair, float
     merits.sort(reverse=True)
     key: dict[Pair, float] = defaultdict(float)
     core: dict[str, float] = {}
-    for rank, (_, place) in enumerate(merits[:KEY_SENTENCES]):
+    n_words = 0
+    for rank, (_, place) in enumerate(merits):
+        if n_words >= KEY_WORDS:
+            break
+        n_words += len(text.sentences[-place].words)
         for pair in set(pairwise(text.sentences[-place].stems)):
             key[pair] += 1.0 / (1 + 0.5 * rank)
         core.update(dict.fromkeys(text.sentences[-place].stems, 1.0))
