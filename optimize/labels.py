@@ -50,7 +50,11 @@ def read(settings: Settings, subject: Dimension | Comparison) -> Labels:
     everything = _items(labelled, subject)
     _check(everything, labelled.name, subject.name)
     by: Any = settings.split or data.default_by(labelled)
-    splits = data.split(labelled, by=by, seed=settings.seed, fractions=FRACTIONS)
+    splits: data.Splits[Any] = (
+        data.split(labelled, by=by, seed=settings.seed, fractions=FRACTIONS)
+        if isinstance(labelled, LabelledSet)
+        else data.split(labelled, by=by, seed=settings.seed, fractions=FRACTIONS)
+    )
     unseen = splits.test_unseen_systems
     parts = {
         name: _items(part, subject)

@@ -103,7 +103,8 @@ def _pseudo_values(places: list[Indices], statistic: Callable[[Indices], float])
         values[block] = len(blocks) * whole - (len(blocks) - 1) * without
     # A rest without a rho says nothing about the document left out; and the mean is the statistic.
     values[np.isnan(values)] = whole
-    return values - values.mean() + whole
+    values += whole - values.mean()
+    return values
 
 
 def placement_terms(scores: Vector, items: Items, chosen: frozenset[str], level: Level) -> Vector:
@@ -134,4 +135,5 @@ def placement_terms(scores: Vector, items: Items, chosen: frozenset[str], level:
 
 def _standard(values: Vector) -> Vector:
     ranks = rankdata(values)
-    return (ranks - ranks.mean()) / ranks.std()
+    standard: Vector = (ranks - ranks.mean()) / ranks.std()
+    return standard

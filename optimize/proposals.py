@@ -95,8 +95,8 @@ def _rating_mistakes(scores: Vector, items: Items) -> list[str]:
     for rows in groups:
         told = rows[~np.isnan(scores[rows])]
         ours, theirs = rankdata(-scores[told]), rankdata(-items.human[told])
-        for index, judge, people in zip(told, ours, theirs, strict=True):
-            place[int(index)] = (float(judge), float(people), len(told))
+        for index, mine, yours in zip(told, ours, theirs, strict=True):
+            place[int(index)] = (float(mine), float(yours), len(told))
     lines = []
     for index in _telling(gaps):
         judge, people, of = place[index]

@@ -36,8 +36,10 @@ def correlations(verified: Verified, seed: int) -> list[Cell]:
 
 def _levels(items: Items) -> tuple[Level, ...]:
     several = len(items) > len(items.documents)
-    levels: list[Level] = ["summary"] if several else []
-    return (*levels, "dataset", *(["system"] if len(items.systems) > 1 else []))
+    levels: list[Level] = ["summary", "dataset"] if several else ["dataset"]
+    if len(items.systems) > 1:
+        levels.append("system")
+    return tuple(levels)
 
 
 def _correlate(
