@@ -50,11 +50,9 @@ def read(settings: Settings, subject: Dimension | Comparison) -> Labels:
     everything = _items(labelled, subject)
     _check(everything, labelled.name, subject.name)
     by: Any = settings.split or data.default_by(labelled)
-    splits: data.Splits[Any] = (
-        data.split(labelled, by=by, seed=settings.seed, fractions=FRACTIONS)
-        if isinstance(labelled, LabelledSet)
-        else data.split(labelled, by=by, seed=settings.seed, fractions=FRACTIONS)
-    )
+    # Any, since mypy solves split's type variable for one kind of labels at a time.
+    whole: Any = labelled
+    splits = data.split(whole, by=by, seed=settings.seed, fractions=FRACTIONS)
     unseen = splits.test_unseen_systems
     parts = {
         name: _items(part, subject)
