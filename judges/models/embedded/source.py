@@ -27,7 +27,7 @@ class Source:
     `salience` sums to 1 over the heaviest stems, `mean` is their mean; `where` lists the sentences
     of a stem; `key` holds neighbouring stems in the sentences that matter most, with the share each
     carries, `core` all their stems; `points` has for each sentence its part of the whole and
-    the weight that tells it.
+    the weight that tells it; `share` is how often each stem comes, of all.
     """
 
     text: Text
@@ -41,6 +41,7 @@ class Source:
     points: tuple[tuple[float, float], ...]
     words: frozenset[str]
     negated: frozenset[int]
+    share: dict[str, float]
 
 
 def read_source(text: Text) -> Source:
@@ -75,6 +76,7 @@ def read_source(text: Text) -> Source:
         points=_points(text, salience),
         words=frozenset(word for sentence in text.sentences for word in sentence.words),
         negated=frozenset(i for i, s in enumerate(text.sentences) if is_negated(s)),
+        share={stem: n / max(1, count.total()) for stem, n in count.items()},
     )
 
 
