@@ -41,7 +41,7 @@ FACETS: tuple[Facet, ...] = (
     Facet("coverage", content.coverage, 0.5, 0.85, halo=0.6, needs="document", content=True),
     Facet("focus", content.focus, 0, 1.2, halo=0.3, needs="document", content=True),
     Facet("support", content.support, 0.3, 0.75, halo=0.2, talk=0.2, needs="ground", content=True),
-    Facet("truth", content.truth, 0.7, 0.9, halo=0.1, talk=0.1, needs="ground", content=True),
+    Facet("truth", content.truth, 0.7, 0.65, halo=0.1, talk=0.1, needs="ground", content=True),
     Facet("knowledge", content.knowledge, 1.5, 0.6, talk=0.3, needs="ground", content=True),
     Facet("closeness", content.closeness, 0.5, 0.8, needs="ground"),
     Facet("order", flow.order, 0.6, 0.65, halo=0.4, needs="document"),
@@ -69,9 +69,14 @@ TALK: Vector = np.array([facet.talk for facet in FACETS])
 IS_CONTENT = np.array([facet.content for facet in FACETS])
 IS_CHECKED = np.isin(NAMES, ("support", "truth"))
 BOUND = 4.0
-# Readers mind a fault more than they thank for its contrary, but for what is asked in degrees.
-EXCELLENCE = 0.3
-IN_DEGREES = np.isin(NAMES, ("support", "truth", "knowledge", "answer", "engagement", "detail"))
+# What being better than usual earns, beside what being worse costs: all where it is asked for in
+# degrees, hardly anything where readers take it for granted, a little more elsewhere.
+_DEGREES = ("support", "truth", "knowledge", "answer", "engagement", "detail")
+_GRANTED = ("grammar", "form", "completeness")
+EXCELLENCE: Vector = np.select(
+    [np.isin(NAMES, _DEGREES), np.isin(NAMES, _GRANTED)], [1.0, 0.2], default=0.3
+)
+
 
 
 def measure(seen: Evidence) -> Vector:
@@ -82,7 +87,7 @@ def measure(seen: Evidence) -> Vector:
     ]
     # Soft bounds: no single facet runs away, and none stops telling texts apart.
     bounded: Vector = BOUND * np.tanh(np.array(values) / BOUND)
-    return np.where((bounded > 0) & ~IN_DEGREES, EXCELLENCE * bounded, bounded)
+    return np.where(bounded > 0, EXCELLENCE * bounded, bounded)
 
 
 def _has(seen: Evidence, needs: str) -> bool:
