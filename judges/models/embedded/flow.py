@@ -99,14 +99,20 @@ def repetition(seen: Evidence) -> float:
     if not sentences:
         return 0.0
     twice = _share_twice(seen.text)
-    alike = max((_alike(a, b) for a, b in combinations(sentences, 2)), default=0.0)
+    known = [
+        max(_alike(sentence, before) for before in sentences[:place])
+        for place, sentence in enumerate(sentences)
+        if place
+    ]
+    alike, usual = max(known, default=0.0), math.fsum(known) / max(1, len(known))
     stems = seen.text.stems[:2000]
     # Beyond a few words, some come back in any text: allow the one per eight that is usual.
     excess = max(0.0, 1 - len(set(stems)) / max(1, len(stems)) - 0.12)
     return (
         1.0
         - 4.0 * min(0.5, twice)
-        - 1.5 * max(0.0, alike - 0.35)
+        - 1.0 * max(0.0, alike - 0.35)
+        - 1.5 * max(0.0, usual - 0.2)
         - 3.0 * min(0.5, excess)
         - 2.0 * min(0.5, _named_again(seen.text))
         - 1.0 * _told_again(seen)
