@@ -52,8 +52,8 @@ def _likeness(stems: Sequence[str], source: Source) -> float:
         return 0.0
     told = Counter(stems)
     apart = 1.0
-    for stem, n in told.items():
-        ours, theirs = n / len(stems), source.share.get(stem, 0.0)
+    for one, n in told.items():
+        ours, theirs = n / len(stems), source.share.get(one, 0.0)
         if theirs:
             both = ours + theirs
             apart += 0.5 * (ours * math.log2(ours / both) + theirs * math.log2(theirs / both))
