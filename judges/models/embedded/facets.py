@@ -78,7 +78,6 @@ EXCELLENCE: Vector = np.select(
 )
 
 
-
 def measure(seen: Evidence) -> Vector:
     """All facets of one judged text."""
     values = [

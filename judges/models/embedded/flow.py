@@ -66,7 +66,7 @@ def connection(seen: Evidence) -> float:
     if seen.document is not None and seen.matches:
         value = 0.6 * value + 0.35 * scaled(_neighbours(seen), 0.45, 0.35)
         dangling += _orphans(seen) / len(sentences)
-    return value - 1.0 * dangling - 0.5 * min(2.0, relisted) - 0.6 * choppy + 0.2
+    return value - 1.0 * dangling - 0.7 * min(2.0, relisted) - 0.8 * choppy + 0.2
 
 
 def _orphans(seen: Evidence) -> float:
@@ -114,7 +114,7 @@ def repetition(seen: Evidence) -> float:
         - 1.0 * max(0.0, alike - 0.35)
         - 1.5 * max(0.0, usual - 0.2)
         - 3.0 * min(0.5, excess)
-        - 2.0 * min(0.5, _named_again(seen.text))
+        - 4.0 * min(0.5, _named_again(seen.text))
         - 1.0 * _told_again(seen)
     )
 
