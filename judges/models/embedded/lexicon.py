@@ -86,7 +86,7 @@ nothing superfluous | focus=1
 what (?:really )?matters | coverage=.6 focus=.4
 miss(?:es|ing)? the point | coverage=.7 focus=.3
 (?:simple|short) (?:words )?and easy to read | readability=1
-(?:easy|easier|hard|harder) to (?:read|follow|understand) | readability=.2 grammar=.4 style=.2 form=.2
+(?:easy|easier|hard|harder) to {take} | readability=.2 grammar=.4 style=.2 form=.2
 (?:choice of words|word choice|sentence structure) | grammar=.3 style=.8 completeness=.2
 full,? (?:and )?varied sentences? | style=1
 (?:stray|odd|strange) (?:characters?|symbols?|tokens?) | form=1
@@ -123,8 +123,10 @@ WORDS: dict[str, Shares] = {
     for start in starts.split()
 }
 _THINGS = "(?:details?|issues?|topics?|points?|ideas?|content|information|facts?|messages?|events?)"
+_TAKE = "(?:read|follow|grasp|understand)"
 _LISTED = [
-    line.replace("{things}", _THINGS).rsplit(" | ", 1) for line in _PHRASES.strip().splitlines()
+    line.replace("{things}", _THINGS).replace("{take}", _TAKE).rsplit(" | ", 1)
+    for line in _PHRASES.strip().splitlines()
 ]
 PHRASES: list[Shares] = [_shares(shares) for _, shares in _LISTED]
 PHRASE = re.compile("|".join(rf"(?P<p{n}>\b{words}\b)" for n, (words, _) in enumerate(_LISTED)))

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from threading import Lock
 
 import numpy as np
 
@@ -22,6 +23,7 @@ _sources: Kept[tuple[str, ...], Source] = Kept(
     lambda texts: sum(map(len, texts)) + 200,
 )
 _known: dict[bytes, Vector] = {}
+_adding = Lock()
 
 
 def facet_scores(roles: Roles, texts: Mapping[str, str], candidate: str) -> Vector:
@@ -32,10 +34,11 @@ def facet_scores(roles: Roles, texts: Mapping[str, str], candidate: str) -> Vect
     known = _known.get(key)
     if known is None:
         known = _measure(roles, parts, judged)
-        while len(_known) >= MOST_TEXTS:
-            _known.pop(next(iter(_known)), None)
         known.setflags(write=False)
-        _known[key] = known
+        with _adding:
+            while len(_known) >= MOST_TEXTS:
+                del _known[next(iter(_known))]
+            _known[key] = known
     return known
 
 

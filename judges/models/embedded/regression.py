@@ -7,7 +7,7 @@ from judges.models.embedded.facets import Vector
 # Before any example: an emphasis may be off by a part of itself and a little besides, and all of
 # them together by a common gain, which changes no order. One unit of a rating's latent score is
 # about half the scale; people stray from any such sum by more than half of that.
-PART, BESIDES, GAIN, LEVEL = 0.35, 0.04, 0.5, 0.7
+PART, BESIDES, GAIN, LEVEL = 0.35, 0.07, 0.5, 0.7
 NOISE = 0.8
 
 
