@@ -62,7 +62,7 @@ def make_judge(task: Task, demos: Sequence[Demo]) -> Judge:
     compares = task.compares
     roles = read_roles(task.reads, compares=compares)
     prior = emphases(task)
-    rows, ratings = [], []
+    rows, ratings, sources = [], [], []
     for demo in demos:
         told = str(demo.get(field.name, "")).strip()
         chosen = [place for place, choice in enumerate(field.choices) if str(choice) == told]
@@ -70,8 +70,16 @@ def make_judge(task: Task, demos: Sequence[Demo]) -> Judge:
             continue
         rows.append(_facets(roles, demo, compares=compares))
         ratings.append(_latent(field.choices, chosen[0], compares=compares))
+        shared = [one.name for one in task.reads if one.name not in roles.candidates]
+        sources.append(tuple(demo.get(name, "") for name in shared) if shared else len(rows))
     facets = np.array(rows).reshape(len(rows), len(prior))
-    weights, level = update(prior, facets, np.array(ratings), level=None if compares else 0.0)
+    weights, level = update(
+        prior,
+        facets,
+        np.array(ratings),
+        level=None if compares else 0.0,
+        sources=() if compares else sources,
+    )
     return Judge(task, roles, compares, weights, level)
 
 
