@@ -17,6 +17,7 @@ from judges.recorded import Reading, RecordingError
 from optimize.command import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say
 from optimize.items import compared_items, rated_items
 from optimize.objective import LEVELS, choose_level
+from optimize.readings import other_readings, reading_lines
 from optimize.scorecard import correlation_lines
 from optimize.settings import Parser, SettingsError, mapping
 from optimize.verify_figures import correlations, pair_figures
@@ -91,7 +92,8 @@ def command(arguments: Sequence[str]) -> int:
     if flags.json:
         sys.stdout.write(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
     elif flags.markdown != "-":
-        sys.stdout.write("\n".join(correlation_lines(result)) + "\n")
+        lines = [*correlation_lines(result), *reading_lines(result.get("readings", ()))]
+        sys.stdout.write("\n".join(lines) + "\n")
     return DONE if result["passed"] else FAILED
 
 
@@ -100,10 +102,11 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     sources = [name for name in (flags.judge, flags.replies, flags.scores) if name]
     if len(sources) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
+    readings: list[dict[str, Any]] = []
     if flags.judge:
         name, labelled, verified, scale = _judge(flags)
     else:
-        name, labelled, verified, scale = _recorded(flags)
+        name, labelled, verified, scale, readings = _recorded(flags)
     if verified.n_unjudged or verified.n_unknown:
         say(
             f"{verified.n_unjudged} labelled outputs have no record, and {verified.n_unknown} "
@@ -125,6 +128,7 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
         "level": level,
         "correlations": found,
         **(pair_figures(verified) if verified.verdicts else {}),
+        **({"readings": readings} if readings else {}),
     }
     wanted = {"coefficient": "spearman", "level": level, "undefined": "zero"}
     reached = next((c["value"] for c in found if wanted.items() <= c.items()), None)
@@ -166,7 +170,9 @@ def _free(lm: str) -> bool:
     return lm.partition("-")[0] == "embedded"
 
 
-def _recorded(flags: argparse.Namespace) -> tuple[str, Labelled, Verified, Scale]:
+def _recorded(
+    flags: argparse.Namespace,
+) -> tuple[str, Labelled, Verified, Scale, list[dict[str, Any]]]:
     if (flags.dimension is None) == (flags.pairwise is None):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
     subject = _subject(flags.dimension or flags.pairwise)
@@ -176,22 +182,22 @@ def _recorded(flags: argparse.Namespace) -> tuple[str, Labelled, Verified, Scale
     _check_rated(len(items), labelled.name, name)
     if flags.scores:
         scale = subject.scale if isinstance(subject, Dimension) else ()
-        return name, labelled, from_scores(Path(flags.scores), items, name), scale
+        return name, labelled, from_scores(Path(flags.scores), items, name), scale, []
     path = Path(flags.replies)
     if flags.pairwise:
-        return name, labelled, from_pair_replies(path, items, name, flags.prompt), ()
+        return name, labelled, from_pair_replies(path, items, name, flags.prompt), (), []
     scale = _scale(flags, subject)
     letters = dict(zip(flags.letters, scale, strict=False)) if flags.letters else None
-    verified = from_replies(
-        path,
-        items,
-        name,
-        scale,
-        prompt=flags.prompt,
-        letters=letters,
-        reading=flags.reading,
-    )
-    return name, labelled, verified, scale
+
+    def read(reading: Reading) -> Verified:
+        return from_replies(
+            path, items, name, scale, prompt=flags.prompt, letters=letters, reading=reading
+        )
+
+    verified = read(flags.reading)
+    strict = flags.reading == "strict" and letters is None
+    readings = other_readings(verified, scale, read) if strict else []
+    return name, labelled, verified, scale, readings
 
 
 def _subject(name: str) -> Dimension | Comparison | None:
