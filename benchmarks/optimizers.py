@@ -1,4 +1,4 @@
-"""Our optimizer against DSPy's, at equal calls: python benchmarks/optimizers.py [--resume] [--quick].
+"""Our optimizer against DSPy's, at equal calls: python benchmarks/optimizers.py [--resume].
 
 Eight tasks x three seeds x three budgets x four optimizers, with the embedded model as judge and
 as proposer. Every optimizer gets the same labels, proposer, demonstration pool, budget and gate,
