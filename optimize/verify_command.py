@@ -15,7 +15,7 @@ from judges.judge import Judge
 from judges.loading import load
 from judges.recorded import Reading, RecordingError
 from optimize.command import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say
-from optimize.items import compared_items, rated_items
+from optimize.items import Items, compared_items, rated_items
 from optimize.objective import LEVELS, choose_level
 from optimize.readings import other_readings, reading_lines
 from optimize.scorecard import correlation_lines
@@ -52,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     add("--prompt", metavar="NAME", help="which prompt's replies, where a file holds several")
     add("--scale", metavar="LOW-HIGH", help="of recorded replies (the dimension's, or 1-5)")
     add("--letters", metavar="ABCDE", help="recorded replies are letters, lowest rating first")
+    add("--tie", metavar="LETTER", help="the recorded letter that prefers neither of a pair")
     add("--reading", choices=get_args(Reading), default="strict", help="how replies are read")
     add("--level", choices=("auto", *LEVELS), default="auto", help="for --min-spearman")
     add(
@@ -185,7 +186,7 @@ def _recorded(
         return name, labelled, from_scores(Path(flags.scores), items, name), scale, []
     path = Path(flags.replies)
     if flags.pairwise:
-        return name, labelled, from_pair_replies(path, items, name, flags.prompt), (), []
+        return name, labelled, _pairs(flags, path, items, name), (), []
     scale = _scale(flags, subject)
     letters = dict(zip(flags.letters, scale, strict=False)) if flags.letters else None
 
@@ -198,6 +199,10 @@ def _recorded(
     strict = flags.reading == "strict" and letters is None
     readings = other_readings(verified, scale, read) if strict else []
     return name, labelled, verified, scale, readings
+
+
+def _pairs(flags: argparse.Namespace, path: Path, items: Items, name: str) -> Verified:
+    return from_pair_replies(path, items, name, flags.prompt, flags.tie)
 
 
 def _subject(name: str) -> Dimension | Comparison | None:

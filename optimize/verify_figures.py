@@ -64,7 +64,7 @@ def pair_figures(verified: Verified) -> dict[str, Any]:
     """Accuracy over the pairs on which people prefer a side; a tie is half right.
 
     The orders are told apart by which output came first; `order_agreement` is the share of pairs
-    with the same preference in both.
+    with the same answer in both, failed pairs left out.
     """
     human = verified.items.human
     decided = [
@@ -76,7 +76,8 @@ def pair_figures(verified: Verified) -> dict[str, Any]:
         name: [_right(_in_order(one, name), wanted) for one, wanted in decided]
         for name in ("order_ab", "order_ba")
     }
-    both = [one for one in verified.verdicts if one.order_ab and one.order_ba]
+    # Both orders were asked of every pair: where neither has a preference, both called it a tie.
+    both = [one for one in verified.verdicts if one.failure is None]
     return {
         "accuracy": _mean([right for order in orders.values() for right in order]),
         **{f"accuracy_{name}": _mean(right) for name, right in orders.items()},

@@ -131,10 +131,12 @@ def from_replies(
     return _verified(items, said)
 
 
-def from_pair_replies(path: Path, items: Items, dimension: str, prompt: str | None) -> Verified:
-    """The same for pairs, each asked in both orders."""
+def from_pair_replies(
+    path: Path, items: Items, dimension: str, prompt: str | None, tie: str | None = None
+) -> Verified:
+    """The same for pairs, each asked in both orders; a reply of `tie` prefers neither."""
     records = _of_prompt(path, dimension, prompt, read_pair_replies(path))
-    return _verified(items, {one.id: verdict(one) for one in records})
+    return _verified(items, {one.id: verdict(one, tie=tie) for one in records})
 
 
 def from_scores(path: Path, items: Items, dimension: str) -> Verified:
