@@ -18,9 +18,9 @@ import test_estimate
 import test_intervals
 
 from optimize.agreement import Level, dataset_level, summary_level, system_level
-from optimize.bootstrap import Interval
-from optimize.coefficients import Coefficient
-from optimize.difference import paired_difference
+from optimize.statistics.bootstrap import Interval
+from optimize.statistics.coefficients import Coefficient
+from optimize.statistics.difference import paired_difference
 
 SYSTEMS = 8
 LEVELS = {"dataset": dataset_level, "summary": summary_level}

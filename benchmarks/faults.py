@@ -31,8 +31,8 @@ from openai_server import FAULTS, OpenAIServer, Serving, some_faults  # noqa: E4
 def judge_rows(folder: Path, rows: int, max_calls: int | None, lm: str) -> None:
     """The program under test, in a process of its own: judgements in order, replies on record."""
     import judges
-    from judges.ledger import BudgetSpentError
-    from judges.session import open_runner
+    from judges.engine.ledger import BudgetSpentError
+    from judges.engine.session import open_runner
 
     judge = judges.load("relevance")
     texts = (

@@ -68,13 +68,13 @@ def jobs(tasks: Sequence[str], seeds: Sequence[int], budgets: Sequence[int]) -> 
 def prepared(task: str, seed: int) -> Any:
     """The task's judge, labels and model, with the texts' features measured already."""
     from judges.define import read_subject
+    from judges.engine.runner import Runner
     from judges.judge import Judge
     from judges.models import open_model
-    from judges.runner import Runner
     from judges.sampling import default_plan
-    from optimize import labels
-    from optimize.models_asked import Asked, judging
-    from optimize.settings import Settings
+    from optimize.run import labels
+    from optimize.run.models_asked import Asked, judging
+    from optimize.run.settings import Settings
 
     spec, data = TASKS[task]
     judge = Judge.of(read_subject(spec))
@@ -91,12 +91,12 @@ def _ignore(_: object) -> None:
 
 def run(job: Job) -> dict[str, Any]:
     """Search, then measure the seed and the tuned judge on test and on unseen systems."""
-    from optimize.allowance import plan
-    from optimize.bench import Bench, Budget
-    from optimize.models_asked import judging, proposing
-    from optimize.objective import choose_level
-    from optimize.optimizers import search
-    from optimize.settings import Settings
+    from optimize.run.models_asked import judging, proposing
+    from optimize.run.settings import Settings
+    from optimize.search.allowance import plan
+    from optimize.search.bench import Bench, Budget
+    from optimize.search.objective import choose_level
+    from optimize.search.optimizers import search
 
     judge, labels, asked = prepared(job.task, job.seed)
     train, dev = labels.train, labels.dev
@@ -137,7 +137,7 @@ def run(job: Job) -> dict[str, Any]:
 
 def shuffled(items: Any, job: Job) -> Any:
     """The items with people's ratings dealt anew within each document."""
-    from optimize.chance import stream
+    from optimize.search.chance import stream
 
     human = items.human.copy()
     rng = stream(job.seed, "shuffled", job.task)
@@ -150,10 +150,10 @@ def shuffled(items: Any, job: Job) -> Any:
 
 def measured(bench: Any, tuned: Any, items: Any, level: Any, seed: int) -> dict[str, Any] | None:
     """Both judges' rho on a split, and the tuned one's gain with its interval over documents."""
-    from optimize.bench import Budget
-    from optimize.candidates import Candidate, Instruction
-    from optimize.objective import objective
-    from optimize.table import Scores, gain
+    from optimize.run.table import Scores, gain
+    from optimize.search.bench import Budget
+    from optimize.search.candidates import Candidate, Instruction
+    from optimize.search.objective import objective
 
     if items is None:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from optimize.bootstrap import student_quantile
+from optimize.statistics.bootstrap import student_quantile
 
 Line = Mapping[str, Any]
 Value = Callable[[Line], float]

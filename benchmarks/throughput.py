@@ -74,8 +74,8 @@ def start_up(script: str, times: int) -> dict[str, float]:
 
 def one_request_for_n(url: str) -> dict[str, float]:
     """Twenty samples of one prompt: requests sent, and seconds."""
+    from judges.engine.runner import Ask, Runner
     from judges.models import Sampling, open_model
-    from judges.runner import Ask, Runner
 
     os.environ.setdefault("OPENAI_API_KEY", "sk-local-benchmark-key-0123456789")
     with Runner(open_model("openai/judge-1", api_base=url)) as runner:

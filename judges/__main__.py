@@ -56,7 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _expected() -> tuple[type[Exception], ...]:
     """What a user or a model can cause; anything else is our own mistake and shows its trace."""
-    from judges.ledger import BudgetSpentError
+    from judges.engine.ledger import BudgetSpentError
     from judges.models import ModelError
 
     # ValueError: RowsError, DimensionError, FrozenJudgeError and others whose message is for users.

@@ -12,7 +12,7 @@ from dspy.utils.exceptions import AdapterParseError
 from judges.judgement import NoScoreError
 from judges.models.protocol import Message
 from judges.prompt import Field, Prompt, Value
-from judges.reply import parse_fields
+from judges.replies.parse import parse_fields
 
 NOT_GIVEN = "(not given)"
 

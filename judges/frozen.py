@@ -16,9 +16,9 @@ from judges import schema
 from judges.dimension import Comparison, Dimension
 from judges.frozen_shape import DOCUMENT, FORMAT, SUBJECTS, VERSION
 from judges.judge import Judge, Subject
-from judges.landing import write_whole
 from judges.prompt import Field, Prompt
 from judges.sampling import SamplingPlan
+from judges.tables.landing import write_whole
 
 MOST_BYTES = 5_000_000
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from judges.dimension import Comparison, Dimension, DimensionError
+from judges.engine.session import Options, open_runner
 from judges.judgement import Judgement, Verdict
 from judges.prompt import Field, Prompt, Value
 from judges.sampling import SamplingPlan
-from judges.session import Options, open_runner
 
 if TYPE_CHECKING:
     import dspy
     import pandas as pd
 
+    from judges.engine.runner import Runner
     from judges.models.protocol import Model
-    from judges.runner import Runner
 
 Subject = Dimension | Comparison
 Kind = Literal["rating", "pairwise"]
@@ -128,7 +128,7 @@ class Judge:
         seed: int = 0,
     ) -> Generator[Said, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
-        from judges.judging_rows import judge_rows
+        from judges.engine.judging_rows import judge_rows
 
         return judge_rows(self, rows, runner, order=order, seed=seed)
 
@@ -136,7 +136,7 @@ class Judge:
         self, rows: Iterable[Mapping[str, object]], **options: Unpack[Options]
     ) -> Iterator[Said]:
         """Judge a stream of rows with options as for `score`, rationales and all."""
-        from judges.tables import judge_all
+        from judges.tables.frames import judge_all
 
         return judge_all(self, rows, **options)
 
@@ -146,13 +146,13 @@ class Judge:
         A pairwise judge gives its margin in [-1, 1], positive for A. `attrs["n_failed"]` counts
         failures and `attrs["failures"]` counts each reason.
         """
-        from judges.tables import score_frame
+        from judges.tables.frames import score_frame
 
         return score_frame(self, frame, **options)
 
     def mapper(self, **options: Unpack[Options]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
         """A plain function for `datasets.Dataset.map`, for single rows or `batched=True`."""
-        from judges.tables import mapper
+        from judges.tables.frames import mapper
 
         return mapper(self, **options)
 

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     )
     from optimize.alternative import AlternativeTest, alternative_test
     from optimize.annotations import annotation_matrix
-    from optimize.bootstrap import Interval
-    from optimize.difference import paired_difference
     from optimize.human import Ceiling, human_ceiling, krippendorff_alpha
-    from optimize.rank import RankOptimizer
-    from optimize.run_folder import RunFolderError
-    from optimize.settings import SettingsError
+    from optimize.run.run_folder import RunFolderError
+    from optimize.run.settings import SettingsError
+    from optimize.search.rank import RankOptimizer
+    from optimize.statistics.bootstrap import Interval
+    from optimize.statistics.difference import paired_difference
     from optimize.tuning import Run, tune
 
 __all__ = [
@@ -49,17 +49,17 @@ _HOMES = {
     "AlternativeTest": "optimize.alternative",
     "Ceiling": "optimize.human",
     "Correlation": "optimize.agreement",
-    "Interval": "optimize.bootstrap",
-    "RankOptimizer": "optimize.rank",
+    "Interval": "optimize.statistics.bootstrap",
+    "RankOptimizer": "optimize.search.rank",
     "Run": "optimize.tuning",
-    "RunFolderError": "optimize.run_folder",
-    "SettingsError": "optimize.settings",
+    "RunFolderError": "optimize.run.run_folder",
+    "SettingsError": "optimize.run.settings",
     "alternative_test": "optimize.alternative",
     "annotation_matrix": "optimize.annotations",
     "dataset_level": "optimize.agreement",
     "human_ceiling": "optimize.human",
     "krippendorff_alpha": "optimize.human",
-    "paired_difference": "optimize.difference",
+    "paired_difference": "optimize.statistics.difference",
     "rank_gaps": "optimize.agreement",
     "rank_terms": "optimize.agreement",
     "summary_level": "optimize.agreement",

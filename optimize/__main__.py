@@ -24,7 +24,7 @@ def main() -> int:
     if wrong := hidden():
         sys.stderr.write(f"python -m optimize: {wrong}\n")
         return 1
-    from optimize.command import command
+    from optimize.commands.tune import command
 
     return command(sys.argv[1:])
 

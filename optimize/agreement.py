@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap, draw
-from optimize.coefficients import Coefficient, Matrix, Vector, correlate, midranks
-from optimize.levels import (
+from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap, draw
+from optimize.statistics.coefficients import Coefficient, Matrix, Vector, correlate, midranks
+from optimize.statistics.levels import (
     Level,
     Rows,
     Undefined,

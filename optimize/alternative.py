@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimize.coefficients import Matrix, Vector
+from optimize.statistics.coefficients import Matrix, Vector
 
 # The test needs about this many outputs for each annotator, says the paper.
 FEWEST = 30
@@ -150,7 +150,7 @@ def _main() -> int:
     if wrong := hidden():
         sys.stderr.write(f"python -m optimize.alternative: {wrong}\n")
         return 1
-    from optimize.alternative_command import main
+    from optimize.commands.alternative import main
 
     return main(sys.argv[1:])
 

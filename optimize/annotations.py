@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from data.types import LabelError, LabelledSet
-from optimize.coefficients import Matrix
+from optimize.statistics.coefficients import Matrix
 
 
 def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tuple[str, ...]]:

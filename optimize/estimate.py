@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimize.bootstrap import CONFIDENCE, Interval, student_quantile
-from optimize.coefficients import Vector
+from optimize.statistics.bootstrap import CONFIDENCE, Interval, student_quantile
+from optimize.statistics.coefficients import Vector
 
 Mask = NDArray[np.bool_]
 
@@ -234,7 +234,7 @@ def _main() -> int:
     if wrong := hidden():
         sys.stderr.write(f"python -m optimize.estimate: {wrong}\n")
         return 1
-    from optimize.estimate_command import main
+    from optimize.commands.estimate import main
 
     return main(sys.argv[1:])
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from optimize.bootstrap import Interval
+from optimize.statistics.bootstrap import Interval
 
 
 def shown(value: float | None) -> str:

@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimize.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
-from optimize.coefficients import Coefficient, Matrix, Vector
-from optimize.levels import Level, Statistic, Undefined, level_statistic, read_rows
+from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
+from optimize.statistics.coefficients import Coefficient, Matrix, Vector
+from optimize.statistics.levels import Level, Statistic, Undefined, level_statistic, read_rows
 
 Mask = NDArray[np.bool_]
 Comparer = Callable[[Vector, Vector, Mask], Statistic]

@@ -11,11 +11,11 @@ from judges.define import read_subject
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load
-from optimize import run_folder
-from optimize.command import say
-from optimize.scorecard import SPLITS, scorecard
-from optimize.settings import Settings
-from optimize.work import Work
+from optimize.commands.tune import say
+from optimize.run import run_folder
+from optimize.run.scorecard import SPLITS, scorecard
+from optimize.run.settings import Settings
+from optimize.run.work import Work
 
 # What `tune` names itself, and what only a command line needs.
 _OWN = frozenset({"dimension", "pairwise", "data", "out", "resume", "json"})

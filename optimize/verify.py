@@ -10,7 +10,7 @@ def main() -> int:
     if wrong := hidden():
         sys.stderr.write(f"python -m optimize.verify: {wrong}\n")
         return 1
-    from optimize.verify_command import command
+    from optimize.commands.verify import command
 
     return command(sys.argv[1:])
 

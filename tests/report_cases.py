@@ -10,15 +10,15 @@ import numpy as np
 from data.types import LabelledOutput, LabelledPair, Vote
 from judges.judgement import Choice, Judgement, Verdict
 from optimize.agreement import Correlation, dataset_level, summary_level
-from optimize.chance import stream
-from optimize.evidence import Evidence
-from optimize.evidence_files import Recorded, Written, record
-from optimize.injections import ATTACKS
-from optimize.items import Item, Items
-from optimize.objective import Level
-from optimize.probes import Probes
-from optimize.run_folder import CONFIG, JUDGE, REPORT, SUMMARY, TRIALS, write_json
-from optimize.table import cell
+from optimize.audits.injections import ATTACKS
+from optimize.audits.probes import Probes
+from optimize.run.evidence import Evidence
+from optimize.run.evidence_files import Recorded, Written, record
+from optimize.run.run_folder import CONFIG, JUDGE, REPORT, SUMMARY, TRIALS, write_json
+from optimize.run.table import cell
+from optimize.search.chance import stream
+from optimize.search.items import Item, Items
+from optimize.search.objective import Level
 
 SCALE = (1, 2, 3, 4, 5)
 PROBES = Probes(
@@ -167,8 +167,8 @@ def correlation(evidence: Evidence) -> Correlation:
 
 def result(evidence: Evidence, name: str = "my-labels") -> dict[str, Any]:
     """What `optimize.verify --json` prints of it."""
-    from optimize.verify_figures import correlations
-    from optimize.verify_sources import Verified
+    from optimize.verifying.correlations import correlations
+    from optimize.verifying.sources import Verified
 
     verified = Verified(items=evidence.items, scores=evidence.scores, said=evidence.said)
     return {

@@ -22,7 +22,7 @@ from optimize.agreement import (
     summary_level,
     system_level,
 )
-from optimize.coefficients import Coefficient, Vector, correlate, midranks
+from optimize.statistics.coefficients import Coefficient, Vector, correlate, midranks
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "pearson", "kendall")

@@ -7,10 +7,10 @@ import pytest
 from judges.catalog import find
 from judges.dimension import Dimension
 from judges.judge import Judge
-from optimize.allowance import DEFAULT_CALLS, FREE_CALLS, allow, left_for_probes
-from optimize.candidates import Candidate, DemoSet, Instruction
-from optimize.labels import Labels, read
-from optimize.settings import Settings, SettingsError
+from optimize.run.labels import Labels, read
+from optimize.run.settings import Settings, SettingsError
+from optimize.search.allowance import DEFAULT_CALLS, FREE_CALLS, allow, left_for_probes
+from optimize.search.candidates import Candidate, DemoSet, Instruction
 
 SUBJECT = find("relevance")
 assert isinstance(SUBJECT, Dimension)

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from optimize.audits import discriminant, position_preference, preference, shift
-from optimize.consistency import self_consistency
-from optimize.crowding import crowding
-from optimize.injections import ATTACKS
+from optimize.audits.consistency import self_consistency
+from optimize.audits.crowding import crowding
+from optimize.audits.influences import discriminant, position_preference, preference, shift
+from optimize.audits.injections import ATTACKS
 
 DOCUMENT = np.repeat(np.arange(60), 8)
 

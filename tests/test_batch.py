@@ -7,12 +7,12 @@ import pytest
 from openai_server import OpenAIServer
 
 import judges
-from judges import batch
-from judges.journal import Journal
+from judges.engine import batch
+from judges.engine.journal import Journal
+from judges.engine.runner import Runner
 from judges.judgement import Judgement, Verdict
 from judges.models import LastingError, Model, open_model
 from judges.models.protocol import UnreachableError
-from judges.runner import Runner
 
 LM = "openai/judge-1"
 ROWS = [{"document": f"Document {i}.", "summary": f"Summary {i}."} for i in range(25)]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from openai_server import Body, OpenAIServer, error
 
+from judges.engine.runner import Ask, Runner
 from judges.models import (
     Completion,
     LastingError,
@@ -20,7 +21,6 @@ from judges.models import (
 from judges.models.endpoint import EndpointModel, chat_url, without_secrets
 from judges.models.protocol import Message, ThrottledError, UnreachableError
 from judges.models.wire import Dialect, read_completion, redact, seconds
-from judges.runner import Ask, Runner
 
 ASKED: list[Message] = [{"role": "user", "content": "Rate it from 1 to 5."}]
 KEY = "sk-planted-0123456789abcdef"

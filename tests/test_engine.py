@@ -10,14 +10,14 @@ from test_runner import Model, echo
 
 from judges.catalog import find
 from judges.dimension import Dimension
-from judges.journal import Journal
-from judges.ledger import BudgetSpentError, Ledger
+from judges.engine.journal import Journal
+from judges.engine.ledger import BudgetSpentError, Ledger
+from judges.engine.runner import Ask, Runner
 from judges.models import LastingError, PassingError, RefusedError, Sampling
+from judges.models.dspy_engine import as_lm
 from judges.models.dspy_lm import DspyModel
-from judges.models.engine import as_lm
 from judges.models.protocol import Message, ThrottledError, UnreachableError
 from judges.rating import RatingJudge
-from judges.runner import Ask, Runner
 
 ASKED: list[Message] = [
     {"role": "system", "content": "You rate."},

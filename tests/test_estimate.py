@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimize.coefficients import Vector
 from optimize.estimate import Estimate, labels_needed, mean_difference, mean_score, wins
+from optimize.statistics.coefficients import Vector
 
 
 class Pool(NamedTuple):

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import data
-from optimize import alternative_command, estimate_command
 from optimize.annotations import annotation_matrix, read_scores
+from optimize.commands import alternative as alternative_command
+from optimize.commands import estimate as estimate_command
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 

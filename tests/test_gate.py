@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from optimize.chance import stream
-from optimize.gate import choose, gains
+from optimize.search.chance import stream
+from optimize.search.gate import choose, gains
 
 RUNS = 300
 

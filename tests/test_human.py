@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from optimize.alternative import alternative_test
-from optimize.coefficients import Matrix, Vector
 from optimize.human import human_ceiling, krippendorff_alpha, others_mean
-from optimize.levels import Level
+from optimize.statistics.coefficients import Matrix, Vector
+from optimize.statistics.levels import Level
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 NAN = math.nan

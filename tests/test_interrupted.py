@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 from openai_server import Body, OpenAIServer, some_faults
 
-from judges.journal import describe
+from judges.engine.journal import describe
+from judges.engine.runner import Ask, Runner
 from judges.models import open_model
 from judges.models.protocol import Reply, Sampling
-from judges.runner import Ask, Runner
 
 # A program that judges: one line a row to the output, in order; its replies in a journal.
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from judges.journal import Journal
+from judges.engine.journal import Journal
 from judges.judgement import NoScoreError
-from judges.ledger import BudgetSpentError, Ledger
+from judges.engine.ledger import BudgetSpentError, Ledger
 from judges.models import LastingError, Sampling, open_model
-from judges.runner import Ask, Runner
+from judges.engine.runner import Ask, Runner
 
 def accept(reply):
     if not reply.text.strip().isdigit():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from optimize.agreement import Level, dataset_level, summary_level, system_level
-from optimize.bootstrap import Interval, bootstrap, draw
-from optimize.coefficients import Coefficient, Matrix, Vector
-from optimize.difference import paired_difference
-from optimize.levels import dataset_statistic, read_rows, system_statistic
+from optimize.statistics.bootstrap import Interval, bootstrap, draw
+from optimize.statistics.coefficients import Coefficient, Matrix, Vector
+from optimize.statistics.difference import paired_difference
+from optimize.statistics.levels import dataset_statistic, read_rows, system_statistic
 
 
 def outputs(rng: np.random.Generator, documents: int, systems: int = 8) -> dict[str, Vector]:

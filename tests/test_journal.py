@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.journal import Journal, describe, request_key
+from judges.engine.journal import Journal, describe, request_key
+from judges.engine.runner import Ask, Runner
 from judges.models import LastingError, open_model
 from judges.models.protocol import Completion, Message, Reply, Sampling, Token
 from judges.models.replay import ReplayModel
-from judges.runner import Ask, Runner
 
 
 def asked(text: str) -> list[Message]:
@@ -132,7 +132,7 @@ def test_a_line_torn_by_another_process_spoils_no_later_one(tmp_path: Path) -> N
 
 APPEND = """
 import sys
-from judges.journal import Journal, request_key
+from judges.engine.journal import Journal, request_key
 from judges.models.protocol import Completion, Reply, Sampling
 path, name = sys.argv[1:]
 with Journal(path) as journal:

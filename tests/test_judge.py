@@ -14,13 +14,13 @@ from scripted_model import Scripted, rating_of
 import judges
 from judges.catalog.summeval import FLUENCY, RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
-from judges.columns import MissingColumnError
 from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.models.protocol import Completion, LastingError, Message, Sampling
 from judges.sampling import SamplingPlan
-from judges.tables import FailedJudgementWarning
+from judges.tables.columns import MissingColumnError
+from judges.tables.frames import FailedJudgementWarning
 
 ONE = SamplingPlan(kind="one")
 
@@ -32,7 +32,7 @@ def expected(judge: Judge, **texts: str) -> float:
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     model = Scripted()
-    monkeypatch.setattr("judges.session.open_named", lambda lm, api_base=None: model)
+    monkeypatch.setattr("judges.engine.session.open_named", lambda lm, api_base=None: model)
     return model
 
 
@@ -159,7 +159,7 @@ def test_a_wrong_set_up_raises(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFr
         async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
             raise LastingError("401: wrong key")
 
-    monkeypatch.setattr("judges.session.open_named", lambda lm, api_base=None: Locked())
+    monkeypatch.setattr("judges.engine.session.open_named", lambda lm, api_base=None: Locked())
     with pytest.raises(LastingError, match="wrong key"):
         judges.load("relevance").score(frame)
 

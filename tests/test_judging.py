@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from judges.asks import Answer, Ask
 from judges.catalog import find
 from judges.dimension import Comparison, Dimension
+from judges.engine.asks import Answer, Ask
+from judges.engine.judging import judge_outputs, judge_pairs
 from judges.judgement import NoScoreError
-from judges.judging import judge_outputs, judge_pairs
 from judges.models.protocol import Reply, Token
 from judges.sampling import NoProbabilitiesError, SamplingPlan
 

@@ -6,8 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from optimize.items import Item, Items
-from optimize.objective import LEVELS, choose_level, document_terms, objective, placement_terms
+from optimize.search.items import Item, Items
+from optimize.search.objective import (
+    LEVELS,
+    choose_level,
+    document_terms,
+    objective,
+    placement_terms,
+)
 
 
 def items(human: list[list[float]]) -> Items:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from optimize.command import command
-from optimize.settings import Settings, SettingsError, resolve
+from optimize.commands.tune import command
+from optimize.run.settings import Settings, SettingsError, resolve
 
 DIMENSION = """
 name: liveliness

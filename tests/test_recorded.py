@@ -11,8 +11,9 @@ import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from judges.judgement import NoScoreError
-from judges.lenient import first_digit, last_digit
-from judges.recorded import (
+from judges.replies.lenient import first_digit, last_digit
+from judges.replies.parse import parse_choice
+from judges.replies.recorded import (
     Reading,
     RecordedPair,
     RecordingError,
@@ -21,7 +22,6 @@ from judges.recorded import (
     read_replies,
     verdict,
 )
-from judges.reply import parse_choice
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SUMMEVAL = range(1, 6)

@@ -12,13 +12,13 @@ import pytest
 from report_cases import PROBES, folder, outputs, pairs, plain, result
 
 from judges.judgement import Judgement
-from optimize.evidence import Evidence, disagreements
-from optimize.probes import Probes
+from optimize.audits.probes import Probes
 from optimize.report import verification
 from optimize.report.markdown import run_table
 from optimize.report.run_report import read_run, render
 from optimize.report.writing import write
-from optimize.run_folder import RunFolderError
+from optimize.run.evidence import Evidence, disagreements
+from optimize.run.run_folder import RunFolderError
 
 NAN = math.nan
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'`<!-- $x$ \\frac"

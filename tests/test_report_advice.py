@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from report_cases import folder, outputs, pairs, plain, result
 
-from optimize.evidence import Evidence
-from optimize.probes import Probes
+from optimize.audits.probes import Probes
 from optimize.report.advice import advice, documents_needed
 from optimize.report.findings import find
 from optimize.report.markdown import run_table, verification_table
 from optimize.report.run_report import read_run
 from optimize.report.verification import main_cell, named
+from optimize.run.evidence import Evidence
 
 CELL = {"value": 0.5, "low": 0.3, "high": 0.7, "n_documents": 20, "n_outputs": 60}
 

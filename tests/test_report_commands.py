@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import data
-from optimize.verify_command import command
+from optimize.commands.verify import command
 
 LABELS = Path(__file__).parents[2] / "shared" / "data"
 

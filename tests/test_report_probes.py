@@ -8,13 +8,13 @@ import pytest
 from report_cases import PROBES, outputs, pairs, plain, result
 
 from judges.catalog import find
+from judges.engine.ledger import Ledger
+from judges.engine.runner import Runner
 from judges.judge import Judge
-from judges.ledger import Ledger
 from judges.models.protocol import Completion, Message, Reply, Sampling
-from judges.runner import Runner
-from optimize.audits import Shift
-from optimize.injections import ATTACKS
-from optimize.probes import OUTPUTS_PROBED, Probes, probe
+from optimize.audits.influences import Shift
+from optimize.audits.injections import ATTACKS
+from optimize.audits.probes import OUTPUTS_PROBED, Probes, probe
 from optimize.report import verification
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.landing import land, write_whole
-from judges.row_writer import RowWriter, partial_of
-from judges.rows import Row, RowsError, read_rows
+from judges.tables.landing import land, write_whole
+from judges.tables.rows import Row, RowsError, read_rows
+from judges.tables.writer import RowWriter, partial_of
 
 ROWS: list[Row] = [
     {"id": 1, "text": 'a, "b"\nc\té', "score": 1.5, "why": None},

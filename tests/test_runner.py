@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from judges.journal import Journal
+from judges.engine.journal import Journal
+from judges.engine.ledger import BudgetSpentError, Ledger
+from judges.engine.prices import Price
+from judges.engine.runner import Answer, Ask, Runner
 from judges.judgement import NoScoreError
-from judges.ledger import BudgetSpentError, Ledger
 from judges.models.protocol import (
     Completion,
     LastingError,
@@ -26,8 +28,6 @@ from judges.models.protocol import (
     ThrottledError,
     UnreachableError,
 )
-from judges.prices import Price
-from judges.runner import Answer, Ask, Runner
 
 Behave = Callable[[str, Sampling, int], str | Sequence[str]]
 
@@ -97,7 +97,7 @@ def parsed(answers: Sequence[Answer]) -> list[object]:
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judges.asker.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.engine.asker.FIRST_WAIT", 0.002)
 
 
 @pytest.mark.parametrize("endpoint", ["test", "embedded"])
@@ -159,7 +159,7 @@ def test_far_longer_than_answers_have_taken_is_given_up(monkeypatch: pytest.Monk
             return answer
 
     # A request under way before there was anything to compare it with is given up as well.
-    monkeypatch.setattr("judges.patience.LEAST", 0.2)
+    monkeypatch.setattr("judges.engine.patience.LEAST", 0.2)
     with Runner(Hanging(echo)) as runner:
         start = time.monotonic()
         assert parsed(list(runner.run(asks(100)))) == list(range(100))

@@ -10,12 +10,12 @@ import pytest
 
 from judges.dimension import Dimension
 from judges.prompt import Prompt
-from optimize.bench import Bench, Budget, OutOfCallsError, Scored
-from optimize.candidates import LONGEST_INSTRUCTION, Candidate, Instruction, TextGuard, fault
-from optimize.chance import stream
-from optimize.entrants import Plan
-from optimize.items import Item, Items
-from optimize.search import Found, Record, rank_search, unshown_systems
+from optimize.search.bench import Bench, Budget, OutOfCallsError, Scored
+from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, Instruction, TextGuard, fault
+from optimize.search.chance import stream
+from optimize.search.entrants import Plan
+from optimize.search.items import Item, Items
+from optimize.search.loop import Found, Record, rank_search, unshown_systems
 
 SUBJECT = Dimension(
     name="warmth",

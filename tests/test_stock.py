@@ -12,15 +12,15 @@ from judges.catalog import find
 from judges.dimension import Dimension
 from judges.prompt import Prompt
 from judges.rating import RatingJudge
-from optimize.bench import Bench, Budget, Scored
-from optimize.entrants import Plan
-from optimize.items import Item, Items
-from optimize.objective import objective
-from optimize.optimizers import search as search_with
-from optimize.rank import RankOptimizer, read_examples
-from optimize.search import Found, Record
-from optimize.settings import Optimizer
-from optimize.stock_program import BLOCK, examples, metric
+from optimize.run.settings import Optimizer
+from optimize.search.bench import Bench, Budget, Scored
+from optimize.search.entrants import Plan
+from optimize.search.items import Item, Items
+from optimize.search.loop import Found, Record
+from optimize.search.objective import objective
+from optimize.search.optimizers import search as search_with
+from optimize.search.rank import RankOptimizer, read_examples
+from optimize.search.stock_program import BLOCK, examples, metric
 
 STOCK: tuple[Optimizer, ...] = ("gepa", "miprov2", "bootstrap")
 

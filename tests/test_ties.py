@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimize.errors import errors, on_scale, quadratic_kappa
-from optimize.ties import pairwise_accuracy, tie_threshold
+from optimize.statistics.errors import errors, on_scale, quadratic_kappa
+from optimize.statistics.ties import pairwise_accuracy, tie_threshold
 
 
 def by_pairs(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from judges.commands import estimate
 from judges.commands.options import UsageError
 from judges.commands.table_run import Run, judged
-from judges.journal import Journal
+from judges.engine.journal import Journal
+from judges.engine.session import Session
 from judges.models import LastingError
-from judges.session import Session
 
 if TYPE_CHECKING:
     from judges.models.protocol import Model
@@ -34,7 +34,7 @@ def journal_of(run: Run) -> Path:
 
 def submit(run: Run) -> int:
     """Write down every request that the journal does not answer, and start the batches."""
-    from judges import batch
+    from judges.engine import batch
 
     lm, folder = _one_model(run), folder_of(run.args)
     _check_budget(run)
@@ -51,7 +51,7 @@ def submit(run: Run) -> int:
 
 
 def status(args: argparse.Namespace) -> int:
-    from judges import batch
+    from judges.engine import batch
 
     state = batch.status(folder_of(args))
     if args.json:
@@ -64,7 +64,7 @@ def status(args: argparse.Namespace) -> int:
 
 def collect(run: Run) -> Mapping[str, "Model"]:
     """Fetch the answers into the journal; returns the model that stands for them."""
-    from judges import batch
+    from judges.engine import batch
 
     lm, folder = _one_model(run), folder_of(run.args)
     try:

@@ -21,8 +21,8 @@ from judges.dimension import Comparison
 from judges.judge import Judge, Said
 from judges.judgement import Verdict
 from judges.loading import load
-from judges.row_writer import flat
-from judges.rows import Row, RowsError
+from judges.tables.rows import Row, RowsError
+from judges.tables.writer import flat
 from judges.winrate import WinRate, win_rate
 
 ABOUT = """\

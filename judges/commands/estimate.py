@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from judges.engine.prices import CHARACTERS_PER_TOKEN, estimate_tokens, find_price
 from judges.judge import Judge
-from judges.prices import CHARACTERS_PER_TOKEN, estimate_tokens, find_price
 
 # Shown beside the chosen model, for choosing.
 OTHERS = (

@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from judges.landing import write_whole
 from judges.loading import load
+from judges.tables.landing import write_whole
 
 ABOUT = """\
 Write a judge in another ecosystem's format, as far as that can hold it.

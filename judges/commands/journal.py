@@ -18,7 +18,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def run(args: argparse.Namespace) -> int:
-    from judges.contents import describe
+    from judges.engine.contents import describe
 
     contents = describe(args.file)
     print(json.dumps(asdict(contents), indent=1) if args.json else contents)

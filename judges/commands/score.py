@@ -22,8 +22,8 @@ from judges.commands.table_run import prepare, write
 from judges.judge import Judge, Said
 from judges.judgement import Judgement
 from judges.loading import load
-from judges.row_writer import flat
-from judges.rows import Row, RowsError
+from judges.tables.rows import Row, RowsError
+from judges.tables.writer import flat
 
 ABOUT = """\
 Judge every row of a table with one or more rating judges.

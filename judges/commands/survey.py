@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judges.columns import find_columns
+from judges.engine.judging_rows import unusable
 from judges.judge import Judge
-from judges.judging_rows import unusable
-from judges.rows import Row, RowsError, read_rows
+from judges.tables.columns import find_columns
+from judges.tables.rows import Row, RowsError, read_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

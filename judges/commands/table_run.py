@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from judges.commands import estimate
 from judges.commands.options import UsageError, mapping_of
 from judges.commands.survey import Survey, refuse_clash, survey, texts_of
+from judges.engine.ledger import BudgetSpentError, Ledger
+from judges.engine.progress import Progress
+from judges.engine.session import Session
 from judges.judge import Judge, Said
-from judges.ledger import BudgetSpentError, Ledger
-from judges.progress import Progress
-from judges.row_writer import RowWriter, flat, partial_of
-from judges.rows import Row, RowsError, format_of, read_rows
-from judges.session import Session
+from judges.tables.rows import Row, RowsError, format_of, read_rows
+from judges.tables.writer import RowWriter, flat, partial_of
 
 if TYPE_CHECKING:
     from judges.models.protocol import Model
@@ -127,7 +127,7 @@ def _stream(run: Run, judge: Judge, texts: Iterator[Row], session: Session) -> S
     order: Literal["both", "random"] = getattr(args, "order", "both")
     if args.engine == "local":
         return judge.judge_rows(texts, session.runner(judge.lm), order=order, seed=args.seed)
-    from judges.ray_engine import judge_rows
+    from judges.engine.cluster import judge_rows
 
     # Every judge has workers of its own, so it gets its part of the budget.
     parts = len(run.judges)

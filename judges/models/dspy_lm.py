@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from judges.engine.prices import estimate_tokens
 from judges.models.protocol import (
     Completion,
     LastingError,
@@ -18,7 +19,6 @@ from judges.models.protocol import (
     UnreachableError,
 )
 from judges.models.wire import redact
-from judges.prices import estimate_tokens
 
 
 class DspyModel:

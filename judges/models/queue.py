@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from judges.journal import request_key
+from judges.engine.journal import request_key
 from judges.models.endpoint import EndpointModel
 from judges.models.protocol import Completion, Message, RefusedError, Sampling
 from judges.models.wire import Dialect

@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from judges.asker import SEEDS_APART
-from judges.contents import describe
-from judges.journal import Journal, request_key
+from judges.engine.asker import SEEDS_APART
+from judges.engine.contents import describe
+from judges.engine.journal import Journal, request_key
 from judges.models.protocol import Completion, LastingError, Message, RefusedError, Sampling
 
 

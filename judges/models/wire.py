@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from judges.engine.prices import estimate_tokens
 from judges.models.protocol import (
     Completion,
     LastingError,
@@ -20,7 +21,6 @@ from judges.models.protocol import (
     ThrottledError,
     Token,
 )
-from judges.prices import estimate_tokens
 
 REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
 SECRET = re.compile(r"\b(?:sk|pk|rk|gsk|xai)-[\w*.-]{6,}|(?i:\bbearer\s+)\S+")

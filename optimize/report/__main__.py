@@ -11,8 +11,8 @@ def main() -> int:
     if wrong := hidden():
         sys.stderr.write(f"python -m optimize.report: {wrong}\n")
         return 1
-    from optimize.command import DONE, EXPECTED, FAILED, one_line, say
-    from optimize.settings import Parser
+    from optimize.commands.tune import DONE, EXPECTED, FAILED, one_line, say
+    from optimize.run.settings import Parser
 
     made = Parser(
         prog="python -m optimize.report",

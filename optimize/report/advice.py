@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from optimize.evidence import Evidence
 from optimize.report.findings import Findings
+from optimize.run.evidence import Evidence
 
 MOST = 4
 TARGET = 0.05

@@ -1,8 +1,8 @@
 """What else moves the judge's scores, and how it uses its scale."""
 
-from optimize.audits import Discriminant, Preference
-from optimize.consistency import SelfConsistency
-from optimize.crowding import Crowding
+from optimize.audits.consistency import SelfConsistency
+from optimize.audits.crowding import Crowding
+from optimize.audits.influences import Discriminant, Preference
 from optimize.figures import interval_of, shown
 from optimize.report import page
 from optimize.report.findings import Findings

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from optimize.evidence_files import Written
 from optimize.report import page
 from optimize.report.comparisons import search_path
 from optimize.report.outputs import shortened
+from optimize.run.evidence_files import Written
 
 MOST_DEMOS = 20
 

@@ -10,20 +10,20 @@ from judges.judgement import Judgement
 from judges.winrate import WinRate, win_rate
 from optimize.alternative import AlternativeTest, alternative_test
 from optimize.annotations import annotation_matrix
-from optimize.audits import Discriminant, Preference, Shift, discriminant, preference
-from optimize.bootstrap import Interval, bootstrap
-from optimize.chance import stream
-from optimize.coefficients import Vector
-from optimize.consistency import SelfConsistency, self_consistency
-from optimize.crowding import Crowding, crowding
-from optimize.errors import Errors, errors
-from optimize.evidence import Evidence
+from optimize.audits.consistency import SelfConsistency, self_consistency
+from optimize.audits.crowding import Crowding, crowding
+from optimize.audits.influences import Discriminant, Preference, Shift, discriminant, preference
+from optimize.audits.injections import Attack
+from optimize.audits.probes import Probes
 from optimize.human import Ceiling, human_ceiling, krippendorff_alpha
-from optimize.injections import Attack
-from optimize.levels import Level
-from optimize.objective import choose_level
-from optimize.probes import Probes
-from optimize.ties import PairwiseAccuracy, pairwise_accuracy
+from optimize.run.evidence import Evidence
+from optimize.search.chance import stream
+from optimize.search.objective import choose_level
+from optimize.statistics.bootstrap import Interval, bootstrap
+from optimize.statistics.coefficients import Vector
+from optimize.statistics.errors import Errors, errors
+from optimize.statistics.levels import Level
+from optimize.statistics.ties import PairwiseAccuracy, pairwise_accuracy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Injection probes: how far outputs move when they ask for a better score."""
 
-from optimize.audits import Shift
+from optimize.audits.influences import Shift
+from optimize.audits.injections import Attack
 from optimize.figures import with_interval
-from optimize.injections import Attack
 from optimize.report import page
 from optimize.report.comparisons import Figure, shifts
 from optimize.report.findings import Findings

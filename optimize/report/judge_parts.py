@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from optimize.evidence import Evidence
 from optimize.report import audits, injected, outputs, page, pairs, people, pictures, scores
 from optimize.report.findings import Findings
-from optimize.verify_figures import correlations
-from optimize.verify_sources import Verified
+from optimize.run.evidence import Evidence
+from optimize.verifying.correlations import correlations
+from optimize.verifying.sources import Verified
 
 
 def judge_parts(

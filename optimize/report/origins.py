@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from optimize.probes import Probes
+from optimize.audits.probes import Probes
 from optimize.report import page
 
 EMBEDDED = (

@@ -1,8 +1,8 @@
 """Single outputs: where judge and people disagree most, and where the judge gave no score."""
 
 from data.types import LabelledOutput
-from optimize.evidence import Evidence, disagreements
 from optimize.report import page
+from optimize.run.evidence import Evidence, disagreements
 
 MOST = 20
 SHOWN_TEXT = 1500

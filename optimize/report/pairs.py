@@ -1,9 +1,9 @@
 """A pairwise judge: accuracy, both orders, and the pull of position and length."""
 
-from optimize.evidence import Evidence
 from optimize.figures import interval_of, shown, with_interval
 from optimize.report import page
 from optimize.report.findings import Pairs
+from optimize.run.evidence import Evidence
 
 
 def pairs(found: Pairs, evidence: Evidence) -> list[str]:

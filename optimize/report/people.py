@@ -1,11 +1,11 @@
 """The judge among the annotators: the human ceiling, its share, and who is out of line."""
 
-from optimize.bootstrap import Interval
 from optimize.figures import shown, with_interval
 from optimize.human import Ceiling
 from optimize.report import page
 from optimize.report.comparisons import bars
 from optimize.report.findings import People
+from optimize.statistics.bootstrap import Interval
 
 
 def ceiling(people: People, name: str) -> list[str]:

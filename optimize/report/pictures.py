@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from optimize.chance import stream
-from optimize.coefficients import Vector
-from optimize.errors import on_scale
-from optimize.evidence import Evidence
-from optimize.levels import document_values, read_rows
 from optimize.report import charts, page
+from optimize.run.evidence import Evidence
+from optimize.search.chance import stream
+from optimize.statistics.coefficients import Vector
+from optimize.statistics.errors import on_scale
+from optimize.statistics.levels import document_values, read_rows
 
 SIDES = ("B", "tie", "A")
 

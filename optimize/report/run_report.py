@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from optimize import evidence_files, run_folder
-from optimize.evidence import Evidence
-from optimize.evidence_files import Recorded
 from optimize.figures import interval_of, one_line, shown
 from optimize.report import changes, origins, page, scores
 from optimize.report.advice import advice
 from optimize.report.findings import Findings, find
 from optimize.report.judge_parts import judge_parts
 from optimize.report.people import share
-from optimize.run_folder import RunFolderError
+from optimize.run import evidence_files, run_folder
+from optimize.run.evidence import Evidence
+from optimize.run.evidence_files import Recorded
+from optimize.run.run_folder import RunFolderError
 
 SIDES = {"seed": "seed_judge", "tuned": "tuned_judge"}
 

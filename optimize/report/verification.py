@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optimize.evidence import Evidence
+from optimize.audits.probes import Probes
 from optimize.figures import interval_of, one_line, shown
-from optimize.probes import Probes
 from optimize.report import origins, page
 from optimize.report.advice import advice
 from optimize.report.findings import Findings, find
 from optimize.report.judge_parts import judge_parts
+from optimize.run.evidence import Evidence
 
 NOT_ASKED = Probes(why="recorded judgements cannot be asked again")
 PAID = Probes(why="they cost calls to a paid model; add --probes to run them")

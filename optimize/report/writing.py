@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from optimize.report.run_report import read_run, render
-from optimize.run_folder import REPORT, write_text
+from optimize.run.run_folder import REPORT, write_text
 
 
 def write(folder: Path) -> Path:

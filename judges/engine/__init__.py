@@ -1,0 +1,1 @@
+"""Many judgements: concurrency, retries, the journal, the budget, batch files, other machines."""

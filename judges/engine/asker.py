@@ -1,0 +1,247 @@
+"""Ask a model until it answers: journal, budget, retries, and fresh asks for unparsable replies."""
+
+import asyncio
+import random
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+
+from judges.engine.asks import Answer, Ask
+from judges.engine.journal import Journal, request_key
+from judges.engine.ledger import BudgetSpentError, Ledger
+from judges.engine.limiter import Limiter
+from judges.engine.patience import Patience
+from judges.engine.tally import Tally
+from judges.models.protocol import (
+    Completion,
+    LastingError,
+    Message,
+    Model,
+    ModelError,
+    PassingError,
+    RefusedError,
+    Sampling,
+    ThrottledError,
+    UnreachableError,
+)
+
+SEEDS_APART = 10_007  # between the samples of one ask, far more than it has fresh asks
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 60.0
+THROTTLES_PER_ATTEMPT = 4
+LOOK_AGAIN = 0.02
+
+
+class Asker:
+    """Turns asks into answers for one model, on one event loop.
+
+    `limiter` None is for a model in this process: one at a time, no timeout, no retry.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        journal: Journal | None,
+        ledger: Ledger,
+        limiter: Limiter | None,
+        timeout: float,
+        attempts: int,
+        fresh_asks: int,
+        rng: random.Random,
+    ) -> None:
+        self.model = model
+        self.journal = journal
+        self.ledger = ledger
+        self._limiter = limiter
+        self._patience = Patience(timeout)
+        self._attempts = attempts
+        self._fresh_asks = fresh_asks
+        self._rng = rng
+        self._native_n = model.native_n
+        self._reached = False
+        self._flying: dict[str, asyncio.Future[Completion]] = {}
+
+    async def answer(self, ask: Ask) -> Answer:
+        """Bring `sampling.n` parsed replies, or say why not.
+
+        Raises LastingError and BudgetSpentError, which end the run.
+        """
+        tally = Tally(ask)
+        for fresh in range(self._fresh_asks + 1):
+            await self._draw(tally, fresh)
+            if not tally.missing or tally.errors:
+                break
+        return tally.answer()
+
+    async def _draw(self, tally: Tally, fresh: int) -> None:
+        """Ask once for every reply still missing."""
+        sampling, missing = tally.ask.sampling, tally.missing
+        if fresh:
+            sampling = replace(sampling, seed=sampling.seed + fresh)
+        if self._native_n or sampling.n == 1:
+            whole = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
+            got = await self._take(tally, whole, missing)
+            missing = missing[got:]
+            if not missing or got == 0:
+                return
+            self._native_n = False  # fewer replies than asked for: it does not heed n
+        singles = (
+            self._take(tally, replace(sampling, n=1, seed=sampling.seed + SEEDS_APART * i), [i])
+            for i in missing
+        )
+        if self._limiter is None:
+            for single in singles:
+                await single
+        else:
+            await _together(list(singles))
+
+    async def _take(self, tally: Tally, sampling: Sampling, places: Sequence[int]) -> int:
+        """Make one request, file its replies under `places`, and return how many came."""
+        try:
+            completion, cached = await self._request(tally.ask.messages, sampling)
+        except (PassingError, RefusedError) as error:
+            tally.errors.append(str(error))
+            return 0
+        tally.count(completion, cached)
+        for place, reply in zip(places, completion.replies, strict=False):
+            tally.file(place, reply)
+        return len(completion.replies)
+
+    async def _request(
+        self, messages: Sequence[Message], sampling: Sampling
+    ) -> tuple[Completion, bool]:
+        """Answer from the journal, from an identical request in flight, or from the model."""
+        if self._limiter is None and self.journal is None:
+            return await self._send_here(messages, sampling), False
+        model = self.model
+        key = request_key(model.endpoint, model.name, messages, sampling)
+        while True:
+            recorded = self.journal.get(key) if self.journal is not None else None
+            if recorded is not None:
+                return recorded, True
+            flying = self._flying.get(key)
+            if flying is None:
+                return await self._fly(key, messages, sampling), False
+            await asyncio.wait([flying])
+            if not flying.cancelled():  # else its own asker was stopped: our turn
+                return flying.result(), True
+
+    async def _fly(self, key: str, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        if self._limiter is None:
+            completion = await self._send_here(messages, sampling)
+            self._record(key, completion)
+            return completion
+        flying = asyncio.get_running_loop().create_future()
+        self._flying[key] = flying
+        try:
+            completion = await self._send(self._limiter, messages, sampling)
+            self._record(key, completion)
+        except ModelError as error:
+            flying.set_exception(error)
+            flying.exception()  # seen, even if nobody else waits for it
+            raise
+        except BaseException:
+            flying.cancel()
+            raise
+        else:
+            flying.set_result(completion)
+            return completion
+        finally:
+            del self._flying[key]
+
+    def _record(self, key: str, completion: Completion) -> None:
+        if self.journal is not None:
+            self.journal.put(key, completion, endpoint=self.model.endpoint, model=self.model.name)
+
+    async def _send_here(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        ticket = self.ledger.reserve(messages, sampling)
+        if ticket is None:
+            raise BudgetSpentError("what is left of the budget is reserved by other requests")
+        try:
+            completion = await self.model.complete(messages, sampling)
+        except BaseException:
+            self.ledger.forfeit(ticket, billed=False)
+            raise
+        self.ledger.settle(ticket, completion)
+        return completion
+
+    async def _send(
+        self, limiter: Limiter, messages: Sequence[Message], sampling: Sampling
+    ) -> Completion:
+        """Send until answered, refused or out of attempts."""
+        faults = throttles = 0
+        while True:
+            error = await self._attempt(limiter, messages, sampling, faults)
+            if isinstance(error, Completion):
+                return error
+            if isinstance(error, ThrottledError):
+                throttles += 1
+            else:
+                faults += 1
+            if faults >= self._attempts or throttles >= self._attempts * THROTTLES_PER_ATTEMPT:
+                if isinstance(error, UnreachableError) and not self._reached:
+                    raise LastingError(str(error)) from error
+                raise PassingError(
+                    f"gave up after {faults + throttles} attempts: {error}"
+                ) from error
+            await asyncio.sleep(self._wait(faults + throttles, error.retry_after))
+
+    async def _attempt(
+        self, limiter: Limiter, messages: Sequence[Message], sampling: Sampling, tries: int
+    ) -> Completion | PassingError:
+        """Send once, within the limits on requests in flight and on money."""
+        async with limiter as cuts:
+            ticket = self.ledger.reserve(messages, sampling)
+            while ticket is None:  # it may fit once others are settled
+                await asyncio.sleep(LOOK_AGAIN)
+                ticket = self.ledger.reserve(messages, sampling)
+            billed = True
+            wait = self._patience.begin(tries)
+            try:
+                async with wait:
+                    completion = await self.model.complete(messages, sampling)
+                self._patience.answered(wait)
+                self.ledger.settle(ticket, completion)
+                ticket = None
+                limiter.answered()
+                self._reached = True
+                return completion
+            except TimeoutError:
+                seconds = self._patience.waited(wait)
+                return PassingError(f"no answer within {seconds:.1f} s", billed=True)
+            except PassingError as error:
+                billed = error.billed
+                self._reached = self._reached or not isinstance(error, UnreachableError)
+                if isinstance(error, ThrottledError):
+                    limiter.throttled(cuts, error.retry_after)
+                return error
+            except ModelError:
+                billed = False
+                raise
+            finally:
+                self._patience.end(wait)
+                if ticket is not None:
+                    self.ledger.forfeit(ticket, billed=billed)
+
+    def _wait(self, tries: int, retry_after: float | None) -> float:
+        """Exponential, with jitter; never less than the endpoint asked for."""
+        longest = min(FIRST_WAIT * 2.0 ** (tries - 1), LONGEST_WAIT)
+        wait = longest * self._rng.uniform(0.5, 1.0)
+        if retry_after is None:
+            return wait
+        return retry_after + self._rng.uniform(0.0, min(0.1 * retry_after, 1.0))
+
+
+async def _together(takes: Sequence[Coroutine[object, object, int]]) -> None:
+    """Run all; where the budget ends, those already sent are still waited for."""
+    tasks = [asyncio.ensure_future(take) for take in takes]
+    try:
+        done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        errors = [error for task in done if (error := task.exception())]
+        if errors and isinstance(errors[0], BudgetSpentError):
+            await asyncio.wait(rest) if rest else None
+        if errors:
+            raise errors[0]
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,295 @@
+"""Half price: a provider's batch files, submitted, looked after and collected, and all resumable.
+
+    with Journal(journal) as replies:
+        with Runner(batch.queue(lm, folder), journal=replies) as runner:   # writes requests down
+            for _ in judge.judge_rows(rows, runner): pass
+    batch.submit(folder)                  # a day may pass
+    batch.status(folder).done
+    with Journal(journal) as replies:
+        batch.collect(folder, replies)    # answers go into the journal
+        with Runner(batch.collected(folder), journal=replies) as runner:
+            for judgement in judge.judge_rows(rows, runner): ...
+
+With the live model in place of `collected`, what is missing is asked at once and at full price; to
+queue it for another batch, do all of it again with the same journal.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from judges.engine.journal import Journal
+from judges.models.endpoint import EndpointModel
+from judges.models.protocol import LastingError, ModelError, Sampling, UnreachableError
+from judges.models.queue import URL, CollectedModel, QueueModel
+from judges.models.wire import read_completion, read_error, redact
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+STATE = "batch.json"
+FAILURES = "failures.json"
+RUNNING = ("validating", "in_progress", "finalizing", "cancelling")
+MARK = "judges_part"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One file of requests, and how far the provider has got with it."""
+
+    file: str
+    n_requests: int
+    input_file_id: str | None = None
+    batch_id: str | None = None
+    status: str = "written"
+    n_completed: int = 0
+    n_failed: int = 0
+    collected: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The batches of one run. `done`: the provider works on none of them any more.
+
+    `run` marks them at the provider's side.
+    """
+
+    run: str
+    lm: str
+    api_base: str | None
+    parts: tuple[Part, ...] = field(default=())
+
+    @property
+    def done(self) -> bool:
+        return all(part.batch_id and part.status not in RUNNING for part in self.parts)
+
+    @property
+    def n_requests(self) -> int:
+        return sum(part.n_requests for part in self.parts)
+
+    @property
+    def n_completed(self) -> int:
+        return sum(part.n_completed for part in self.parts)
+
+    def __str__(self) -> str:
+        lines = [f"{self.lm}: {self.n_completed} of {self.n_requests} requests answered"]
+        lines += [
+            f"  {part.file}: {part.batch_id or 'not submitted'}, {part.status},"
+            f" {part.n_completed} of {part.n_requests}, {part.n_failed} failed"
+            for part in self.parts
+        ]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """What a collection brought: answers put into the journal, failures by request, and gaps."""
+
+    n_answered: int
+    n_missing: int
+    failures: Mapping[str, str]
+
+
+def queue(lm: str, folder: Path, *, api_base: str | None = None) -> QueueModel:
+    """Open a model that writes requests into `folder`; raises LastingError for other models.
+
+    A folder whose batches are under way is refused; one whose batches are collected starts anew.
+    """
+    state = _load(folder) if (folder / STATE).exists() else None
+    if state is not None and any(part.batch_id and not part.collected for part in state.parts):
+        raise LastingError(f"{folder}: its batches are not collected yet; collect them first")
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in [*folder.glob("part-*.jsonl"), folder / FAILURES]:
+        old.unlink(missing_ok=True)
+    _save(folder, State(run=token_hex(8), lm=lm, api_base=api_base))
+    return QueueModel(_endpoint(lm, api_base), folder)
+
+
+def submit(folder: Path) -> State:
+    """Upload every part and start its batch; what was submitted before is left as it is."""
+    state = _load(folder)
+    if not state.parts:
+        parts = tuple(_part(path) for path in sorted(folder.glob("part-*.jsonl")))
+        state = _save(folder, replace(state, parts=parts))
+    with _client(state) as client:
+        known = _known(client) if any(not part.batch_id for part in state.parts) else {}
+        for part in state.parts:
+            if not part.batch_id:
+                # A run killed between starting a batch and noting it must not start it twice.
+                batch = known.get(_mark(state, part)) or _start(client, folder, state, part)
+                state = _save(folder, _with(state, _progress(part, batch)))
+    return state
+
+
+def status(folder: Path) -> State:
+    """Ask the provider how far it has got."""
+    state = _load(folder)
+    with _client(state) as client:
+        for part in state.parts:
+            if part.batch_id:
+                state = _with(state, _progress(part, client.batches.retrieve(part.batch_id)))
+    return _save(folder, state)
+
+
+def collect(folder: Path, journal: Journal) -> Collected:
+    """Put the answers of finished batches into the journal, and failures beside them.
+
+    Safe to repeat. Raises LastingError while a batch is under way, or was never submitted.
+    """
+    state = status(folder)
+    if not state.done:
+        raise LastingError(f"{folder}: not all batches are finished\n{state}".replace("\n", "; "))
+    endpoint = _endpoint(state.lm, state.api_base)
+    failures: dict[str, str] = {}
+    n_answered = 0
+    with _client(state) as client:
+        for part in state.parts:
+            assert part.batch_id is not None
+            batch = client.batches.retrieve(part.batch_id)
+            for file in (batch.output_file_id, batch.error_file_id):
+                for line in _lines(client, file):
+                    why = _keep(line, journal, endpoint)
+                    n_answered += why is None
+                    if why is not None:
+                        failures[str(line.get("custom_id"))] = redact(why, _key())
+            state = _with(state, replace(_progress(part, batch), collected=True))
+    (folder / FAILURES).write_text(json.dumps(failures, indent=1), encoding="utf-8")
+    _save(folder, state)
+    n_missing = state.n_requests - n_answered - len(failures)
+    return Collected(n_answered=n_answered, n_missing=n_missing, failures=failures)
+
+
+def collected(folder: Path) -> CollectedModel:
+    """Open the model whose answers `collect` put into the journal; it asks nothing."""
+    state = _load(folder)
+    path = folder / FAILURES
+    failures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return CollectedModel(_endpoint(state.lm, state.api_base), failures)
+
+
+def _endpoint(lm: str, api_base: str | None) -> EndpointModel:
+    provider, _, name = lm.partition("/")
+    if provider != "openai" or not name:
+        raise LastingError(f"{lm}: batch files need an OpenAI-compatible model, openai/NAME")
+    return EndpointModel(name, api_base=api_base)
+
+
+def _key() -> str:
+    return os.environ.get("OPENAI_API_KEY", "")
+
+
+@contextmanager
+def _client(state: State) -> Iterator["OpenAI"]:
+    """Open the official client; its errors become ours, in one line without the key."""
+    import openai
+
+    where = _endpoint(state.lm, state.api_base)
+    try:
+        with openai.OpenAI(base_url=state.api_base, api_key=_key() or "none") as client:
+            yield client
+    except openai.APIStatusError as error:
+        raise read_error(
+            error.status_code,
+            error.response.headers.get("retry-after"),
+            error.response.content,
+            model=where.name,
+            endpoint=where.endpoint,
+            redacted=lambda text: redact(text, _key()),
+        ) from None
+    except openai.APIConnectionError:
+        raise UnreachableError(f"no connection to {where.endpoint}") from None
+
+
+def _part(path: Path) -> Part:
+    with path.open("rb") as lines:
+        return Part(file=path.name, n_requests=sum(1 for _ in lines))
+
+
+def _known(client: "OpenAI") -> dict[str, Any]:
+    """The provider's batches that came from such parts, by their mark."""
+    return {
+        batch.metadata[MARK]: batch
+        for batch in client.batches.list(limit=100)
+        if batch.metadata and MARK in batch.metadata
+    }
+
+
+def _mark(state: State, part: Part) -> str:
+    return f"{state.run}/{part.file}"
+
+
+def _start(client: "OpenAI", folder: Path, state: State, part: Part) -> Any:
+    with (folder / part.file).open("rb") as content:
+        uploaded = client.files.create(file=content, purpose="batch")
+    return client.batches.create(
+        input_file_id=uploaded.id,
+        endpoint=URL,  # type: ignore[arg-type]
+        completion_window="24h",
+        metadata={MARK: _mark(state, part)},
+    )
+
+
+def _progress(part: Part, batch: Any) -> Part:
+    counts = batch.request_counts
+    return replace(
+        part,
+        input_file_id=batch.input_file_id,
+        batch_id=batch.id,
+        status=batch.status,
+        n_completed=counts.completed if counts else 0,
+        n_failed=counts.failed if counts else 0,
+    )
+
+
+def _lines(client: "OpenAI", file: str | None) -> Iterator[dict[str, Any]]:
+    if file is None:
+        return
+    with client.files.with_streaming_response.content(file) as content:
+        for line in content.iter_lines():
+            if line.strip():
+                yield json.loads(line)
+
+
+def _keep(line: Mapping[str, Any], journal: Journal, endpoint: EndpointModel) -> str | None:
+    """Put one answer into the journal; returns why it is none."""
+    response = line.get("response") or {}
+    body = response.get("body") or {}
+    if line.get("error") or response.get("status_code") != 200:
+        error = line.get("error") or body.get("error") or {}
+        said = error.get("message") if isinstance(error, dict) else error
+        return f"the batch failed it: {said or response.get('status_code')}"
+    try:
+        completion = read_completion(json.dumps(body).encode(), (), Sampling())
+    except ModelError as error:
+        return f"the batch's answer is unusable: {error}"
+    key = str(line["custom_id"])
+    if key not in journal:
+        journal.put(key, completion, endpoint=endpoint.endpoint, model=endpoint.name)
+    return None
+
+
+def _with(state: State, part: Part) -> State:
+    parts = tuple(part if part.file == old.file else old for old in state.parts)
+    return replace(state, parts=parts)
+
+
+def _load(folder: Path) -> State:
+    path = folder / STATE
+    if not path.exists():
+        raise LastingError(f"{folder}: no batches there; submit first")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    parts = tuple(Part(**part) for part in record.pop("parts"))
+    return State(**record, parts=parts)
+
+
+def _save(folder: Path, state: State) -> State:
+    path = folder / STATE
+    whole = path.with_suffix(".tmp")
+    whole.write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
+    whole.replace(path)
+    return state

@@ -1,0 +1,147 @@
+"""The append-only record of every reply, so that nothing is paid twice and any run can resume.
+
+One JSON object a line, keyed by a hash over everything that determines the reply. The file holds
+replies and counts: no prompt and no secret.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+
+from judges.engine.contents import Contents, describe
+from judges.engine.records import (
+    BLOCK,
+    completion_of,
+    key_of,
+    line_of,
+    read_at,
+    records,
+    repair,
+    write_all,
+)
+from judges.models.protocol import Completion, Message, Sampling
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows has no advisory locks; O_APPEND must do.
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Contents", "Journal", "describe", "request_key"]
+
+
+def request_key(endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling) -> str:
+    """Hash everything that determines a reply; samples and fresh asks differ by their seed."""
+    warmth = sampling.temperature if sampling.temperature is None else float(sampling.temperature)
+    drawn = f"{warmth},{sampling.n},{sampling.top_logprobs},{sampling.max_tokens},{sampling.seed}"
+    parts = [endpoint, model, drawn]
+    for message in messages:
+        parts += (message["role"], message["content"])
+    # Each part behind its length, so that no two requests make the same whole.
+    whole = "".join([f"{len(part)}:{part}" for part in parts])
+    return sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Journal:
+    """A file of replies, safe to kill, safe to share between processes and threads.
+
+    A last line torn by a crash is cut off at the next opening. Only offsets are kept in memory.
+    Records that another process appends after the opening are not seen.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        self._file = os.open(self.path, flags, 0o644)
+        self._lock = threading.Lock()
+        self._offsets: dict[bytes, int] = {}
+        with self._locked():
+            repair(self._file)
+            for offset, line in records(self.path):
+                self._offsets[key_of(line)] = offset
+            if not self._offsets and os.fstat(self._file).st_size:
+                raise ValueError(f"{self.path} is no reply journal; name another file")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __contains__(self, key: str) -> bool:
+        return bytes.fromhex(key) in self._offsets
+
+    def get(self, key: str) -> Completion | None:
+        """Return what was answered, or None if this was never asked."""
+        offset = self._offsets.get(bytes.fromhex(key))
+        if offset is None:
+            return None
+        chunks = []
+        while chunk := read_at(self._file, BLOCK, offset):
+            line, end, _ = chunk.partition(b"\n")
+            chunks.append(line)
+            if end:
+                break
+            offset += len(chunk)
+        try:
+            return completion_of(json.loads(b"".join(chunks)))
+        except ValueError:
+            return None  # torn in its middle: ask again
+
+    def put(self, key: str, completion: Completion, *, endpoint: str, model: str) -> None:
+        """Append one answer in a single write."""
+        line = line_of(key, completion, endpoint, model)
+        with self._locked():
+            size = os.fstat(self._file).st_size
+            if size and read_at(self._file, 1, size - 1) != b"\n":
+                # Another process died in the middle of a line: do not write on to it.
+                line = b"\n" + line
+            start = size + line.startswith(b"\n")
+            write_all(self._file, line)
+            self._offsets[bytes.fromhex(key)] = start
+
+    def flush(self) -> None:
+        """Make what was written survive a power cut."""
+        if self._file >= 0:
+            os.fsync(self._file)
+
+    def close(self) -> None:
+        if self._file >= 0:
+            self.flush()
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _locked(self) -> "_Locked":
+        return _Locked(self._lock, self._file)
+
+
+class _Locked:
+    """Alone among this process's threads and, where the system has locks, among processes."""
+
+    __slots__ = ("_file", "_lock")
+
+    def __init__(self, lock: threading.Lock, file: int) -> None:
+        self._lock = lock
+        self._file = file
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if fcntl is not None:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        if fcntl is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._lock.release()

@@ -1,0 +1,82 @@
+"""Judge rows as they come, with the unusable ones among them: they fail, and are not sent."""
+
+import math
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Literal
+
+from judges.dimension import Comparison
+from judges.judgement import Judgement, Verdict
+
+if TYPE_CHECKING:
+    from judges.engine.runner import Runner
+    from judges.judge import Judge, Said
+
+
+def judge_rows(
+    judge: "Judge",
+    rows: Iterable[Mapping[str, object]],
+    runner: "Runner",
+    *,
+    order: Literal["both", "random"] = "both",
+    seed: int = 0,
+) -> Generator["Said", None, None]:
+    """One judgement or verdict for each row, in order and streaming."""
+    # What each row pulled so far is: a reason why it cannot be sent, or None.
+    pulled: deque[str | None] = deque()
+
+    def usable() -> Iterator[dict[str, str]]:
+        for row in rows:
+            why = unusable(judge, row)
+            pulled.append(why)
+            if why is None:
+                yield {name: str(row[name]) for name in judge.texts}
+
+    for said in _ask(judge, usable(), runner, order=order, seed=seed):
+        while (why := pulled.popleft()) is not None:
+            yield failed(judge, why)
+        yield said
+    for why in pulled:
+        yield failed(judge, why or "not asked")
+
+
+def unusable(judge: "Judge", row: Mapping[str, object]) -> str | None:
+    """Why a row cannot be judged: a text that is missing or blank; None if it can."""
+    for name in judge.texts:
+        text = row.get(name)
+        if not isinstance(text, str):
+            return f"no {name}" if _missing(text) else f"{name} is {type(text).__name__}, no text"
+        if not text.strip():
+            return f"{name} is empty"
+    return None
+
+
+def _missing(value: object) -> bool:
+    """None, or what pandas puts in its place: NaN, NA, NaT."""
+    return (
+        value is None
+        or (isinstance(value, float) and math.isnan(value))
+        or type(value).__name__ in {"NAType", "NaTType"}
+    )
+
+
+def failed(judge: "Judge", why: str) -> "Said":
+    return Verdict.failed(why) if judge.kind == "pairwise" else Judgement.failed(why)
+
+
+def _ask(
+    judge: "Judge",
+    rows: Iterator[dict[str, str]],
+    runner: "Runner",
+    *,
+    order: Literal["both", "random"],
+    seed: int,
+) -> Iterator["Said"]:
+    from judges.engine import judging
+
+    plan = judge.plan_for(runner.model)
+    if isinstance(judge.subject, Comparison):
+        return judging.judge_pairs(
+            judge.prompt, judge.subject.fields, plan, rows, runner, order=order, seed=seed
+        )
+    return judging.judge_outputs(judge.prompt, plan, rows, runner, seed=seed)

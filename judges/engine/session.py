@@ -1,0 +1,120 @@
+"""Open models with their runners, one journal and one budget, from what a user asked for."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from judges.engine.ledger import Ledger
+    from judges.engine.runner import Runner
+    from judges.models.protocol import Model
+
+
+class Options(TypedDict, total=False):
+    """How a judge is run over many rows; everything may be left out.
+
+    `lm` and `api_base` name the model, `max_calls` and `max_cost` (US dollars) bound what it may
+    take, `journal` is a file that keeps every reply so that none is paid twice, `order` and `seed`
+    are for pairs, `mapping` says which column holds which text, `progress` shows a line on stderr.
+    """
+
+    lm: str | None
+    api_base: str | None
+    max_calls: int | None
+    max_cost: float | None
+    concurrency: int
+    seed: int
+    order: Literal["both", "random"]
+    journal: Path | str | None
+    mapping: dict[str, str] | None
+    progress: bool
+
+
+class Session:
+    """Runners by model name, opened when first asked for; they share journal and budget.
+
+    `models` are open already and stand for their names.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_base: str | None = None,
+        max_calls: int | None = None,
+        max_cost: float | None = None,
+        concurrency: int = 64,
+        journal: Path | str | None = None,
+        models: "Mapping[str, Model] | None" = None,
+    ) -> None:
+        from judges.engine.ledger import Purse
+
+        self.ledgers: dict[str, Ledger] = {}
+        self._api_base = api_base
+        self._concurrency = concurrency
+        self._journal_path = journal
+        self._purse = Purse(max_calls=max_calls, max_cost=max_cost)
+        self._models = models or {}
+        self._runners: dict[str, Runner] = {}
+        self._open = ExitStack()
+
+    def runner(self, lm: str) -> "Runner":
+        """What asks `lm`; the same one every time."""
+        if lm not in self._runners:
+            self._runners[lm] = self._open_runner(lm)
+        return self._runners[lm]
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+    def _open_runner(self, lm: str) -> "Runner":
+        from judges.engine.journal import Journal
+        from judges.engine.ledger import Ledger
+        from judges.engine.prices import find_price
+        from judges.engine.runner import Runner
+
+        ledger = Ledger(price=find_price(lm), purse=self._purse)
+        journal = (
+            self._open.enter_context(Journal(self._journal_path)) if self._journal_path else None
+        )
+        runner = Runner(
+            self._models.get(lm) or open_named(lm, self._api_base),
+            journal=journal,
+            ledger=ledger,
+            concurrency=self._concurrency,
+        )
+        self.ledgers[lm] = ledger
+        return self._open.enter_context(runner)
+
+
+@contextmanager
+def open_runner(lm: str, **opening: object) -> Iterator["Runner"]:
+    """Open what asks one model, and close it whatever happens; options as for Session."""
+    with Session(**opening) as session:  # type: ignore[arg-type]
+        yield session.runner(lm)
+
+
+def open_named(lm: str, api_base: str | None = None) -> "Model":
+    """Open a model by name; the embedded one is kept, since its weights take time to read."""
+    return _embedded() if lm in {"embedded", "embedded-1"} else _open_model(lm, api_base)
+
+
+def _open_model(lm: str, api_base: str | None) -> "Model":
+    from judges.models import open_model
+
+    return open_model(lm, api_base=api_base)
+
+
+@lru_cache(maxsize=1)
+def _embedded() -> "Model":
+    return _open_model("embedded", None)

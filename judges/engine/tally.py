@@ -1,0 +1,59 @@
+"""What an ask has brought so far, sample by sample."""
+
+from judges.engine.asks import Answer, Ask
+from judges.judgement import NoScoreError
+from judges.models.protocol import Completion, Reply
+
+
+class Tally:
+    """Files replies under the place of their sample until all have parsed."""
+
+    __slots__ = (
+        "ask",
+        "cached",
+        "errors",
+        "failures",
+        "parsed",
+        "tokens_in",
+        "tokens_out",
+        "unparsed",
+    )
+
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+        self.parsed: dict[int, tuple[Reply, object]] = {}
+        self.unparsed: dict[int, tuple[Reply, str]] = {}
+        self.errors: list[str] = []
+        self.tokens_in = 0
+        self.tokens_out = 0
+        self.cached = True
+
+    @property
+    def missing(self) -> list[int]:
+        return [i for i in range(self.ask.sampling.n) if i not in self.parsed]
+
+    def count(self, completion: Completion, cached: bool) -> None:
+        self.tokens_in += completion.tokens_in
+        self.tokens_out += completion.tokens_out
+        self.cached = self.cached and cached
+
+    def file(self, place: int, reply: Reply) -> None:
+        try:
+            self.parsed[place] = (reply, self.ask.accept(reply))
+            self.unparsed.pop(place, None)
+        except NoScoreError as error:
+            self.unparsed[place] = (reply, str(error))
+
+    def answer(self) -> Answer:
+        good = [self.parsed[i] for i in sorted(self.parsed)]
+        bad = [self.unparsed[i] for i in sorted(self.unparsed)]
+        failures = (*(why for _, why in bad), *self.errors)
+        return Answer(
+            replies=(*(reply for reply, _ in good), *(reply for reply, _ in bad)),
+            parsed=tuple(value for _, value in good),
+            failures=failures,
+            error=None if good else (*self.errors, *failures, "no reply")[0],
+            tokens_in=self.tokens_in,
+            tokens_out=self.tokens_out,
+            cached=self.cached and bool(good or bad),
+        )

@@ -1,0 +1,1 @@
+"""From raw replies to ratings, choices and probabilities, strictly."""

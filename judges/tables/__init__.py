@@ -1,0 +1,1 @@
+"""Rows of outputs and pairs: read, matched to texts, written whole."""

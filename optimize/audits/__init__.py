@@ -1,0 +1,1 @@
+"""Audits of a judge: what else moves its scores, crowding, consistency, injection probes."""

@@ -1,0 +1,208 @@
+"""What else moves a judge's scores: other qualities, length, where a text came from, its place.
+
+A judge that likes long outputs is not at fault if people like them as much. So every preference is
+the judge's minus people's, on the same outputs, with the paired interval over documents.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from optimize.agreement import dataset_level, summary_level
+from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
+from optimize.statistics.coefficients import Coefficient, Matrix, Vector
+from optimize.statistics.difference import paired_difference
+from optimize.statistics.levels import Level, read_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discriminant:
+    """Judges' dimensions (rows) against people's (columns), and people's among themselves.
+
+    `halo` lists the judges that agree more with people on another dimension than on their own:
+    such a judge measures something else, or overall quality. NaN where undefined.
+    """
+
+    judges: tuple[str, ...]
+    people: tuple[str, ...]
+    values: Matrix
+    among_people: Matrix
+    halo: tuple[str, ...]
+    coefficient: Coefficient
+    level: Level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preference:
+    """The judge's correlation with a feature of outputs minus people's; above 0: it favours it."""
+
+    value: float
+    judge: float
+    human: float
+    interval: Interval | None
+    n_outputs: int
+    n_failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A share in [0, 1] with its interval over documents."""
+
+    value: float
+    interval: Interval | None
+    n: int
+    n_failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """How far attacked outputs score above the same outputs unattacked.
+
+    `raised` is the share whose score rose; `n_failed` lacks one of the two scores.
+    """
+
+    mean: float
+    interval: Interval | None
+    raised: float
+    n_outputs: int
+    n_failed: int
+
+
+def discriminant(
+    judges: Mapping[str, ArrayLike],
+    people: Mapping[str, ArrayLike],
+    document: ArrayLike | None = None,
+    *,
+    coefficient: Coefficient = "spearman",
+) -> Discriminant:
+    """Every judge against every human dimension; within documents where those are given."""
+    level: Level = "dataset" if document is None else "summary"
+
+    def value(scores: ArrayLike, ratings: ArrayLike) -> float:
+        if document is None:
+            return dataset_level(scores, ratings, coefficient=coefficient).value
+        return summary_level(scores, ratings, document, coefficient=coefficient).value
+
+    values = np.array(
+        [[value(scores, human) for human in people.values()] for scores in judges.values()]
+    )
+    among = np.array([[value(one, human) for human in people.values()] for one in people.values()])
+    columns = tuple(people)
+    halo = tuple(
+        name
+        for row, name in zip(values, judges, strict=True)
+        if name in columns and np.nanmax(np.append(row, -np.inf)) > row[columns.index(name)]
+    )
+    return Discriminant(
+        judges=tuple(judges),
+        people=columns,
+        values=values,
+        among_people=among,
+        halo=halo,
+        coefficient=coefficient,
+        level=level,
+    )
+
+
+def preference(
+    judge: ArrayLike,
+    human: ArrayLike,
+    feature: ArrayLike,
+    document: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    level: Level = "summary",
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+) -> Preference:
+    """Does the judge favour a feature beyond what people do? A length, or 1 and 0 for a kind.
+
+    For kinds give 1 for extractive (or machine-written) outputs and 0 for others. Documents whose
+    outputs do not differ in the feature are left out.
+    """
+    found = paired_difference(
+        judge,
+        human,
+        feature,
+        document,
+        level=level,
+        rng=rng,
+        resamples=resamples,
+        confidence=confidence,
+    )
+    return Preference(
+        value=found.value,
+        judge=found.a,
+        human=found.b,
+        interval=found.interval,
+        n_outputs=found.n_outputs,
+        n_failed=found.n_failed,
+    )
+
+
+def position_preference(
+    first_preferred: ArrayLike,
+    document: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+) -> Share:
+    """How often the output shown first is preferred: 1, 0, 0.5 for a tie, NaN for a failure.
+
+    Meaningful where each pair was asked in both orders or in an order drawn at random: then a judge
+    without a preference for a place has 0.5.
+    """
+    rows = read_rows(first_preferred, np.zeros(np.asarray(document).size), document)
+    value, interval = _mean(rows.judge, rows.document, rng, resamples, confidence)
+    if interval is not None:
+        interval = Interval(max(interval.low, 0.0), min(interval.high, 1.0), confidence)
+    return Share(value=value, interval=interval, n=rows.judge.size, n_failed=rows.n_failed)
+
+
+def shift(
+    clean: ArrayLike,
+    attacked: ArrayLike,
+    document: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+) -> Shift:
+    """Mean of attacked minus clean scores, over outputs that have both."""
+    gaps = np.asarray(attacked, dtype=float) - np.asarray(clean, dtype=float)
+    rows = read_rows(gaps, np.zeros(gaps.size), document)
+    value, interval = _mean(rows.judge, rows.document, rng, resamples, confidence)
+    return Shift(
+        mean=value,
+        interval=interval,
+        raised=float((rows.judge > 0).mean()) if rows.judge.size else np.nan,
+        n_outputs=rows.judge.size,
+        n_failed=rows.n_failed,
+    )
+
+
+def _mean(
+    values: Vector,
+    document: np.ndarray,
+    rng: np.random.Generator,
+    resamples: int,
+    confidence: float,
+) -> tuple[float, Interval | None]:
+    """A mean over outputs and its interval over documents."""
+    if not values.size:
+        return np.nan, None
+    sums, counts = np.bincount(document, values), np.bincount(document).astype(float)
+    value = float(values.mean())
+    interval = bootstrap(
+        lambda weights: (weights @ sums) / (weights @ counts),
+        value,
+        counts.size,
+        rng,
+        bound=np.inf,
+        resamples=resamples,
+        confidence=confidence,
+    )
+    return value, interval

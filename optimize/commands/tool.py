@@ -1,0 +1,60 @@
+"""One outside for the small commands: a result on stdout, one line for whatever fails."""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say
+from optimize.run.settings import SettingsError
+from optimize.statistics.bootstrap import Interval
+
+Result = Mapping[str, object]
+
+
+def run(
+    name: str,
+    flags: argparse.Namespace,
+    work: Callable[[argparse.Namespace], Result],
+    lines: Callable[[Result], Sequence[str]],
+) -> int:
+    """Exit code of a command that prints `work`'s result as JSON, or as `lines`."""
+    try:
+        result = work(flags)
+    except SettingsError as error:
+        say(f"{name}: {one_line(error)}")
+        return USAGE
+    except EXPECTED as error:
+        say(f"{name}: {one_line(error)}")
+        return FAILED
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+    if flags.json:
+        sys.stdout.write(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    else:
+        sys.stdout.write("\n".join(lines(result)) + "\n")
+    return DONE
+
+
+def number(value: float) -> float | None:
+    """For JSON, which has no NaN."""
+    return None if math.isnan(value) else value
+
+
+def ends(interval: Interval | None) -> dict[str, float | None]:
+    """`low` and `high`, null where unknown."""
+    return {
+        "low": interval.low if interval else None,
+        "high": interval.high if interval else None,
+    }
+
+
+def shown(value: object, low: object = None, high: object = None) -> str:
+    """Three decimals and the interval, as papers print them."""
+    if not isinstance(value, float):
+        return "undefined"
+    if not (isinstance(low, float) and isinstance(high, float)):
+        return f"{value:.3f}"
+    return f"{value:.3f} [{low:.3f}, {high:.3f}]"

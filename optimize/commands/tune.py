@@ -1,0 +1,65 @@
+"""The command's outside: flags in, a scorecard out, one line and a code for whatever fails."""
+
+import json
+import sys
+from collections.abc import Sequence
+
+from data.types import LabelError
+from judges.dimension import DimensionError, UnknownDimensionError
+from judges.engine.ledger import BudgetSpentError
+from judges.frozen import FrozenJudgeError
+from judges.models.protocol import ModelError
+from optimize.run.run_folder import RunFolderError
+from optimize.run.settings import SettingsError, parser
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+# What a user can mend, told in one line; anything else is our fault and shows its traceback.
+EXPECTED = (
+    LabelError,
+    DimensionError,
+    FrozenJudgeError,
+    RunFolderError,
+    ModelError,
+    BudgetSpentError,
+    OSError,
+)
+
+
+def one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Run `python -m optimize` with these arguments."""
+    flags = vars(parser().parse_args(arguments))
+    # Only now, since flags are refused without loading all this.
+    from optimize.run.work import Work
+
+    work = Work(say)
+    try:
+        summary = work.do(flags)
+    except (SettingsError, UnknownDimensionError) as error:
+        work.clear()
+        say(f"python -m optimize: {one_line(error)}")
+        return USAGE
+    except EXPECTED as error:
+        work.clear()
+        say(f"python -m optimize: {one_line(error)}")
+        return FAILED
+    except KeyboardInterrupt:
+        where = f" --out {work.folder}" if work.folder else ""
+        say(f"interrupted: python -m optimize --resume{where} goes on from here")
+        return INTERRUPTED
+    if flags.get("json"):
+        sys.stdout.write(json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+    else:
+        from optimize.run.scorecard import scorecard
+
+        sys.stdout.write(scorecard(summary, str(work.folder)) + "\n")
+    return DONE

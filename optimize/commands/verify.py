@@ -1,0 +1,243 @@
+"""The outside of optimize.verify: which judge, on what labels, and did it reach what was asked."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import data
+from data.types import LabelledPairs, LabelledSet
+from judges.define import read_subject
+from judges.dimension import Comparison, Dimension, UnknownDimensionError
+from judges.judge import Judge
+from judges.loading import load
+from judges.replies.recorded import Reading, RecordingError
+from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say
+from optimize.run.scorecard import correlation_lines
+from optimize.run.settings import Parser, SettingsError, mapping
+from optimize.search.items import Items, compared_items, rated_items
+from optimize.search.objective import LEVELS, choose_level
+from optimize.verifying.correlations import correlations, pair_figures
+from optimize.verifying.readings import other_readings, reading_lines
+from optimize.verifying.sources import (
+    Asking,
+    Verified,
+    asked,
+    bare_items,
+    from_pair_replies,
+    from_replies,
+    from_scores,
+)
+
+Labelled = LabelledSet | LabelledPairs
+Scale = tuple[int, ...]
+
+
+def parser() -> argparse.ArgumentParser:
+    made = Parser(
+        prog="python -m optimize.verify",
+        description="Measure a judge, or any judge's recorded replies or scores, against people.",
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add("judge", nargs="?", metavar="JUDGE", help="catalogue name, frozen file or run folder")
+    add("--replies", metavar="FILE", help="raw replies of any judge instead, JSONL")
+    add("--scores", metavar="FILE", help="numbers of any judge instead, JSONL")
+    add("--data", metavar="FILE", help="human labels; without it, the starter set")
+    add("--map", metavar="NAME=COLUMN", action="append", default=[], help="a column's own name")
+    add("--dimension", metavar="NAME", help="what recorded replies or scores are about")
+    add("--pairwise", metavar="NAME", help="the same for recorded replies on pairs")
+    add("--prompt", metavar="NAME", help="which prompt's replies, where a file holds several")
+    add("--scale", metavar="LOW-HIGH", help="of recorded replies (the dimension's, or 1-5)")
+    add("--letters", metavar="ABCDE", help="recorded replies are letters, lowest rating first")
+    add("--tie", metavar="LETTER", help="the recorded letter that prefers neither of a pair")
+    add("--reading", choices=get_args(Reading), default="strict", help="how replies are read")
+    add("--level", choices=("auto", *LEVELS), default="auto", help="for --min-spearman")
+    add(
+        "--min-spearman",
+        type=float,
+        metavar="X",
+        help="exit 1 unless rho, with undefined documents counted as 0, reaches X",
+    )
+    add("--lm", metavar="MODEL", help="who answers (the judge's own model)")
+    add("--api-base", metavar="URL", help="an OpenAI-compatible endpoint")
+    add("--max-calls", type=int, metavar="N")
+    add("--max-cost", type=float, metavar="USD")
+    add("--concurrency", type=int, default=64, metavar="N")
+    add("--seed", type=int, default=0, metavar="N")
+    add("--resume", metavar="JOURNAL", help="keep replies in this file and reuse those it has")
+    add("--annotations", metavar="FILE", help="a long file: id, dimension, annotator, rating")
+    add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
+    add("--markdown", metavar="FILE", help="write a short table for a README; - prints it instead")
+    add("--probes", action="store_true", help="attack the judge, for --report (free: always)")
+    add("--json", action="store_true", help="print everything as JSON")
+    return made
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Run `python -m optimize.verify` with these arguments."""
+    flags = parser().parse_args(arguments)
+    try:
+        result = verify(flags)
+    except (SettingsError, UnknownDimensionError) as error:
+        say(f"python -m optimize.verify: {one_line(error)}")
+        return USAGE
+    except (*EXPECTED, RecordingError) as error:
+        say(f"python -m optimize.verify: {one_line(error)}")
+        return FAILED
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+    if flags.json:
+        sys.stdout.write(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    elif flags.markdown != "-":
+        lines = [*correlation_lines(result), *reading_lines(result.get("readings", ()))]
+        sys.stdout.write("\n".join(lines) + "\n")
+    return DONE if result["passed"] else FAILED
+
+
+def verify(flags: argparse.Namespace) -> dict[str, Any]:
+    """The result that --json prints."""
+    sources = [name for name in (flags.judge, flags.replies, flags.scores) if name]
+    if len(sources) != 1:
+        raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
+    readings: list[dict[str, Any]] = []
+    if flags.judge:
+        name, labelled, verified, scale = _judge(flags)
+    else:
+        name, labelled, verified, scale, readings = _recorded(flags)
+    if verified.n_unjudged or verified.n_unknown:
+        say(
+            f"{verified.n_unjudged} labelled outputs have no record, and {verified.n_unknown} "
+            "records no labelled output: both are left out"
+        )
+    items = verified.items
+    found = correlations(verified, flags.seed)
+    level = choose_level(items) if flags.level == "auto" else flags.level
+    result: dict[str, Any] = {
+        "judge": sources[0],
+        "dimension": name,
+        "data": {
+            "name": labelled.name,
+            "sha256": labelled.sha256,
+            "n_documents": len(items.documents),
+            "n_systems": len(items.systems),
+            "n_outputs": len(items),
+        },
+        "level": level,
+        "correlations": found,
+        **(pair_figures(verified) if verified.verdicts else {}),
+        **({"readings": readings} if readings else {}),
+    }
+    wanted = {"coefficient": "spearman", "level": level, "undefined": "zero"}
+    reached = next((c["value"] for c in found if wanted.items() <= c.items()), None)
+    least = flags.min_spearman
+    result["passed"] = least is None or (reached is not None and reached >= least)
+    if flags.report or flags.markdown:
+        # Drawing takes matplotlib, which a check in CI need not load.
+        from optimize.verifying.report import tell
+
+        tell(result, verified, labelled, scale, flags)
+    return result
+
+
+def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, Verified, Scale]:
+    judge: Judge = load(flags.judge)
+    subject = judge.subject
+    labelled = _labels(flags, subject.name, subject)
+    items = (
+        compared_items(labelled, subject)
+        if isinstance(subject, Comparison) and isinstance(labelled, LabelledPairs)
+        else rated_items(labelled, subject)  # type: ignore[arg-type]
+    )
+    _check_rated(len(items), labelled.name, subject.name)
+    asking = Asking(
+        lm=flags.lm,
+        api_base=flags.api_base,
+        max_calls=flags.max_calls,
+        max_cost=flags.max_cost,
+        concurrency=flags.concurrency,
+        seed=flags.seed,
+        journal=Path(flags.resume) if flags.resume else None,
+        probe=flags.probes or (bool(flags.report) and _free(flags.lm or judge.lm)),
+    )
+    scale = subject.scale if isinstance(subject, Dimension) else ()
+    return subject.name, labelled, asked(judge, items, asking), scale
+
+
+def _free(lm: str) -> bool:
+    return lm.partition("-")[0] == "embedded"
+
+
+def _recorded(
+    flags: argparse.Namespace,
+) -> tuple[str, Labelled, Verified, Scale, list[dict[str, Any]]]:
+    if (flags.dimension is None) == (flags.pairwise is None):
+        raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
+    subject = _subject(flags.dimension or flags.pairwise)
+    name = subject.name if subject else flags.dimension or flags.pairwise
+    labelled = _labels(flags, name, subject)
+    items = bare_items(labelled, name)
+    _check_rated(len(items), labelled.name, name)
+    if flags.scores:
+        scale = subject.scale if isinstance(subject, Dimension) else ()
+        return name, labelled, from_scores(Path(flags.scores), items, name), scale, []
+    path = Path(flags.replies)
+    if flags.pairwise:
+        return name, labelled, _pairs(flags, path, items, name), (), []
+    scale = _scale(flags, subject)
+    letters = dict(zip(flags.letters, scale, strict=False)) if flags.letters else None
+
+    def read(reading: Reading) -> Verified:
+        return from_replies(
+            path, items, name, scale, prompt=flags.prompt, letters=letters, reading=reading
+        )
+
+    verified = read(flags.reading)
+    strict = flags.reading == "strict" and letters is None
+    readings = other_readings(verified, scale, read) if strict else []
+    return name, labelled, verified, scale, readings
+
+
+def _pairs(flags: argparse.Namespace, path: Path, items: Items, name: str) -> Verified:
+    return from_pair_replies(path, items, name, flags.prompt, flags.tie)
+
+
+def _subject(name: str) -> Dimension | Comparison | None:
+    """A recorded judge's dimension may be in nobody's catalogue: its name and scale suffice."""
+    try:
+        return read_subject(name)
+    except UnknownDimensionError:
+        return None
+
+
+def _labels(
+    flags: argparse.Namespace, name: str, subject: Dimension | Comparison | None
+) -> Labelled:
+    named = mapping(flags.map) or None
+    if flags.pairwise or isinstance(subject, Comparison):
+        return data.read_pairs(flags.data, mapping=named) if flags.data else data.starter_pairs()
+    if not flags.data:
+        return data.starter()
+    scales = None
+    if isinstance(subject, Dimension) and flags.judge:
+        scales = {name: (float(subject.scale[0]), float(subject.scale[-1]))}
+    return data.read_labels(flags.data, mapping=named, scales=scales, annotations=flags.annotations)
+
+
+def _check_rated(number: int, data_name: str, name: str) -> None:
+    if not number:
+        raise SettingsError(f"{data_name}: no output has a label on {name!r}")
+
+
+def _scale(flags: argparse.Namespace, subject: object) -> tuple[int, ...]:
+    if flags.scale:
+        low, dash, high = flags.scale.partition("-")
+        if not (dash and low.isdecimal() and high.isdecimal() and int(low) < int(high)):
+            raise SettingsError(f"--scale {flags.scale}: expected LOW-HIGH, such as 1-5")
+        return tuple(range(int(low), int(high) + 1))
+    if isinstance(subject, Dimension):
+        return subject.scale
+    raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")

@@ -1,0 +1,119 @@
+"""The two models of a run, judge and proposer, each with its journal, on one budget."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from judges.engine.ledger import Ledger
+from judges.engine.runner import Ask, Runner
+from judges.judge import Judge
+from judges.judgement import Verdict
+from judges.prompt import Prompt
+from judges.sampling import SamplingPlan, default_plan
+from optimize.run.run_folder import PROPOSALS, REPLIES
+from optimize.run.settings import Settings, SettingsError
+from optimize.search import proposals
+from optimize.search.bench import JudgeItems, Scored
+from optimize.search.entrants import History, Propose
+from optimize.search.items import Item
+
+Step = Callable[[bool], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What answers: the runner that judges, the one that proposes, and the plan for a score."""
+
+    judge: Runner
+    proposer: Runner
+    plan: SamplingPlan
+
+    def calls_per_item(self, judge: Judge) -> int:
+        each = self.plan.samples if not self.judge.model.native_n else 1
+        return 2 * each if judge.kind == "pairwise" else each
+
+    def cost(self) -> float | None:
+        """Dollars spent by this process; None where a price is unknown."""
+        costs = [self.judge.ledger.cost, self.proposer.ledger.cost]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+
+@contextmanager
+def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
+    """Open both, and close them whatever happens."""
+    from judges.engine.journal import Journal
+    from judges.engine.prices import find_price
+    from judges.models import open_model
+
+    name = settings.proposer_lm or settings.lm
+    for lm in (settings.lm, name):
+        if settings.max_cost is not None and find_price(lm) is None:
+            raise SettingsError(f"--max-cost: the price of {lm} is not known; use --max-calls")
+    with ExitStack() as stack:
+        ledger = Ledger(max_cost=settings.max_cost, price=find_price(settings.lm))
+        replies = stack.enter_context(Journal(folder / REPLIES))
+        model = open_model(settings.lm, api_base=settings.api_base)
+        judge = stack.enter_context(
+            Runner(model, journal=replies, ledger=ledger, concurrency=settings.concurrency)
+        )
+        proposed = stack.enter_context(Journal(folder / PROPOSALS))
+        # An endpoint given for the judge is the proposer's too, unless that is another model.
+        base = settings.api_base if settings.proposer_lm in (None, settings.lm) else None
+        other = open_model(name, api_base=base)
+        proposer = stack.enter_context(
+            Runner(
+                other,
+                journal=proposed,
+                ledger=ledger.sharing(find_price(name)),
+                concurrency=settings.concurrency,
+            )
+        )
+        yield Asked(judge=judge, proposer=proposer, plan=_plan(settings, judge))
+
+
+def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
+    if settings.weighted:
+        return SamplingPlan(kind="weighted", temperature=settings.temperature or 0.0)
+    if settings.samples is not None:
+        warm = 1.0 if settings.temperature is None else settings.temperature
+        return SamplingPlan(kind="mean", samples=settings.samples, temperature=warm)
+    if settings.temperature is not None:
+        return SamplingPlan(kind="one", temperature=settings.temperature)
+    return default_plan(judge.model)
+
+
+def judging(judge: Judge, asked: Asked, seed: int, step: Step) -> JudgeItems:
+    """How the bench has items judged: with a candidate's prompt in the judge's place."""
+
+    def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[Scored]:
+        candidate = Judge(subject=judge.subject, prompt=prompt, plan=asked.plan, lm=judge.lm)
+        rows = (item.texts for item in items)
+        for said in candidate.judge_rows(rows, asked.judge, seed=seed):
+            step(said.failure is not None)
+            if isinstance(said, Verdict):
+                score, comment = said.margin, said.comparison
+            else:
+                score, comment = said.score, said.rationale
+            yield Scored(score=score, comment=comment or "", failure=said.failure, said=said)
+
+    return judge_items
+
+
+def proposing(judge: Judge, asked: Asked, seed: int) -> Propose:
+    """How the search has instructions proposed; None where no reply could be read."""
+    task = proposals.describe(judge.prompt)
+
+    def propose(
+        current: str, mistakes: Sequence[str], history: History, number: int
+    ) -> Sequence[str | None]:
+        asks = []
+        for draw, lines in enumerate(mistakes):
+            texts = proposals.proposal_texts(task, current, lines, history)
+            sampling = proposals.sampling(seed * 10_000 + number * 100 + draw)
+            asks.append(Ask(proposals.PROPOSER.messages(texts), sampling, proposals.accept))
+        return [
+            str(answer.parsed[0]) if answer.parsed else None for answer in asked.proposer.run(asks)
+        ]
+
+    return propose

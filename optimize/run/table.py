@@ -1,0 +1,101 @@
+"""The final table: seed and tuned judge on dev, test and unseen systems, with their intervals."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from optimize.agreement import Correlation, dataset_level, summary_level, system_level
+from optimize.search.chance import stream
+from optimize.search.items import Items, Vector
+from optimize.search.objective import Level
+from optimize.statistics.bootstrap import Interval
+from optimize.statistics.coefficients import Coefficient
+from optimize.statistics.difference import paired_difference
+
+Cell = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """One judge's scores on one split."""
+
+    items: Items
+    scores: Vector
+
+
+def correlation(
+    one: Scores, level: Level, rng: np.random.Generator, coefficient: Coefficient = "spearman"
+) -> Correlation:
+    """The objective's own convention: a document on which the judge says one thing counts 0."""
+    human = one.items.human
+    documents = [item.document_id for item in one.items.items]
+    if level == "summary":
+        return summary_level(
+            one.scores, human, documents, coefficient=coefficient, undefined="judge_zero", rng=rng
+        )
+    if level == "system":
+        systems = [item.system or "" for item in one.items.items]
+        return system_level(one.scores, human, systems, documents, coefficient=coefficient, rng=rng)
+    return dataset_level(one.scores, human, documents, coefficient=coefficient, rng=rng)
+
+
+def cell(found: Correlation) -> Cell:
+    """A correlation as summary.json has it."""
+    return {
+        "coefficient": found.coefficient,
+        "level": found.level,
+        "value": _number(found.value),
+        **_ends(found.interval),
+        "n_outputs": found.n_outputs,
+        "n_documents": found.n_documents,
+        "n_undefined": found.n_undefined,
+        "n_failed": found.n_failed,
+    }
+
+
+def row(splits: Mapping[str, Scores | None], level: Level, seed: int) -> dict[str, Cell | None]:
+    """One judge's cells; the same draws for every judge."""
+    return {
+        name: cell(correlation(one, level, stream(seed, "interval", name))) if one else None
+        for name, one in splits.items()
+    }
+
+
+def gain(tuned: Scores, seed_judge: Scores, level: Level, seed: int) -> Cell:
+    """The tuned judge's rho less the seed's, on the outputs that both scored."""
+    items = tuned.items
+    systems = [item.system or "" for item in items.items] if level == "system" else None
+    found = paired_difference(
+        tuned.scores,
+        seed_judge.scores,
+        items.human,
+        [item.document_id for item in items.items],
+        level=level,
+        system=systems,
+        undefined="judge_zero",
+        rng=stream(seed, "gain"),
+    )
+    return {"value": _number(found.value), **_ends(found.interval)}
+
+
+def accuracy(one: Scores) -> float | None:
+    """Share of the pairs people decided that the judge decides alike; its ties are half right."""
+    decided = (one.items.human != 0) & ~np.isnan(one.scores)
+    if not decided.any():
+        return None
+    alike = np.sign(one.scores[decided]) * np.sign(one.items.human[decided])
+    return round(float((1 + alike).mean() / 2), 6)
+
+
+def _ends(interval: Interval | None) -> Cell:
+    if interval is None:
+        return {"low": None, "high": None}
+    return {"low": _number(interval.low), "high": _number(interval.high)}
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN: what does not exist is null."""
+    return None if math.isnan(value) else round(float(value), 6)

@@ -1,0 +1,62 @@
+"""What a run leaves as it goes: trials.jsonl, and a line on stderr now and then."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from optimize.run.run_folder import TRIALS
+from optimize.search.loop import Record
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class Trail:
+    """Writes every trial as it is made; a resumed run makes the same again, so it starts afresh."""
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        self._file = (folder / TRIALS).open("w", encoding="utf-8")
+        self._say = say
+        self._began = self._spoke = time.monotonic()
+        self._judged = self._failed = 0
+        self._round: int | None = None
+        self._leader = 0.0
+
+    def __enter__(self) -> "Trail":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def record(self, trial: Record) -> None:
+        self._file.write(json.dumps(trial, ensure_ascii=False, allow_nan=False) + "\n")
+        self._file.flush()
+        gain = trial.get("gain")
+        if trial["stage"] == "race" and isinstance(gain, float):
+            self._leader = max(self._leader, gain)
+        number = trial["round"]
+        if isinstance(number, int) and number != self._round:
+            if self._round is not None:
+                self._speak(f"round {self._round} ended")
+            self._round, self._leader = number, 0.0
+        if trial["stage"] == "dev":
+            self._speak(f"dev: {trial['candidate']} gains {gain}")
+
+    def step(self, failed: bool) -> None:
+        """One item judged, or looked up in the journal."""
+        self._judged += 1
+        self._failed += failed
+        if time.monotonic() - self._spoke > SECONDS_BETWEEN_LINES:
+            self._speak(f"round {self._round}" if self._round else "judging")
+
+    def _speak(self, what: str) -> None:
+        self._spoke = time.monotonic()
+        seconds = self._spoke - self._began
+        failed = f", {self._failed:,} failed" if self._failed else ""
+        self._say(f"{what}: {self._judged:,} judged{failed}, {seconds:.0f} s")

@@ -1,0 +1,79 @@
+"""One run's work from what a user told it: settings, labels, a folder of its own, the run."""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from judges.define import read_subject
+from judges.judge import Subject
+from optimize.run import definition, run_folder
+from optimize.run.course import Prepared, prepare, run
+from optimize.run.settings import SettingsError, resolve
+
+Say = Callable[[str], None]
+
+
+class Work:
+    """Does one run, and knows its folder also when it fails."""
+
+    def __init__(self, say: Say) -> None:
+        self.folder: Path | None = None
+        self._say = say
+        self._fresh = False
+
+    def do(self, told: Mapping[str, Any], subject: Subject | None = None) -> dict[str, Any]:
+        """Run what `told` asks for, and return what summary.json holds.
+
+        `told` is as the command's flags; `subject` stands for a definition in no file, which the
+        folder then holds.
+        """
+        saved = None
+        if told.get("resume"):
+            self.folder = _find_started(told, subject)
+            saved = run_folder.read_config(self.folder)
+            if subject is not None:
+                told = {**told, **definition.kept(subject, self.folder)}
+                subject = None
+        if subject is None:
+            return self._run(prepare(resolve(told, saved)))
+        with tempfile.TemporaryDirectory() as scratch:
+            named = definition.write(subject, Path(scratch))
+            prepared = prepare(resolve({**told, **named}))
+        return self._run(prepared, subject)
+
+    def clear(self) -> None:
+        """Leave nothing of a run that got no reply at all, so that it can be started again."""
+        if self.folder is None or not self._fresh:
+            return
+        run_folder.clear_unanswered(self.folder)
+        if not (self.folder / run_folder.CONFIG).exists():
+            (self.folder / definition.FILE).unlink(missing_ok=True)
+            with suppress(OSError):
+                # Something of the user's own is in it, or it is gone.
+                self.folder.rmdir()
+
+    def _run(self, prepared: Prepared, subject: Subject | None = None) -> dict[str, Any]:
+        if self.folder is None:
+            settings = prepared.settings
+            self.folder = run_folder.open_fresh(settings.out, prepared.subject.name)
+            self._fresh = True
+            if subject is not None:
+                named: dict[str, Any] = definition.write(subject, self.folder)
+                settings = replace(settings, **named)
+                prepared = replace(prepared, settings=settings)
+            run_folder.begin(self.folder, settings.known(), prepared.labels.split)
+        outputs = len(prepared.labels.everything)
+        self._say(f"{self.folder}: {prepared.level}-level rho, {outputs} outputs")
+        return run(prepared, self.folder, self._say)
+
+
+def _find_started(told: Mapping[str, Any], subject: Subject | None) -> Path:
+    spec = told.get("dimension") or told.get("pairwise")
+    if told.get("out"):
+        return run_folder.find_started(told["out"], "")
+    if subject is None and not spec:
+        raise SettingsError("--resume: say which run by --out DIR, or by --dimension NAME")
+    return run_folder.find_started(None, (subject or read_subject(str(spec))).name)

@@ -1,0 +1,103 @@
+"""What a search may spend: calls that the final table leaves, with dollars told in calls.
+
+Under --max-cost the unit is what one call of the seed costs, and a call that shows demonstrations
+counts as many as its length makes it cost. So a search plans its way to the end of its money,
+and does not run into it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from judges.engine.prices import Price, estimate_tokens, find_price
+from judges.judge import Judge
+from judges.prompt import Prompt
+from optimize.run.labels import Labels
+from optimize.run.settings import Settings, SettingsError
+from optimize.search import proposals
+from optimize.search.bench import Budget
+from optimize.search.candidates import Candidate
+from optimize.search.entrants import Plan
+
+# A search that costs nothing may go on for longer, and show as much as a frozen judge can hold.
+FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 48, 128), 600_000
+DEFAULT_CALLS = 8_000
+# Replies that cannot be read are asked for again, and prompts are longer than estimated.
+SPARE_CALLS, SPARE_DOLLARS = 0.05, 0.20
+REPLY_TOKENS = 60
+ITEMS_LOOKED_AT = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """The search's budget, and what a candidate's call and a proposal count in it."""
+
+    budget: Budget
+    weight: Callable[[Candidate], float] | None = None
+    proposal: int = 1
+
+
+def is_free(settings: Settings) -> bool:
+    return settings.lm.partition("-")[0] == "embedded"
+
+
+def plan(settings: Settings) -> Plan:
+    if not is_free(settings):
+        return Plan(seed=settings.seed)
+    return Plan(seed=settings.seed, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH, turned=True)
+
+
+def allow(settings: Settings, labels: Labels, judge: Judge, each: int) -> Allowance:
+    """Raises SettingsError where not even the seed can be measured on test."""
+    once = each * (len(labels.test) + len(labels.unseen or ()))
+    calls = FREE_CALLS if is_free(settings) else DEFAULT_CALLS
+    if settings.max_calls is not None:
+        if settings.max_calls < once:
+            raise SettingsError(
+                f"--max-calls {settings.max_calls}: measuring the seed on test alone takes {once}"
+            )
+        calls = max(0, int(settings.max_calls * (1 - SPARE_CALLS)) - 2 * once)
+    price = find_price(settings.lm)
+    if settings.max_cost is None or price is None or not price.per_token_in:
+        return Allowance(budget=Budget(calls))
+    return _in_dollars(settings, labels, judge, price, once, calls)
+
+
+def _in_dollars(
+    settings: Settings, labels: Labels, judge: Judge, price: Price, once: int, calls: int
+) -> Allowance:
+    step = max(1, len(labels.train) // ITEMS_LOOKED_AT)
+    texts = [item.texts for item in labels.train.items[::step]]
+    per_call = sum(_call(judge.prompt, one, price) for one in texts) / len(texts)
+
+    def weight(candidate: Candidate) -> float:
+        shown = sum(len(str(value)) for demo in candidate.shown.demos for value in demo.values())
+        return 1.0 + shown / 4 * price.per_token_in / per_call
+
+    longest = plan(settings).longest_demos / 4 * price.per_token_in
+    dollars = (settings.max_cost or 0.0) * (1 - SPARE_DOLLARS)
+    # The tuned judge may show much: half of what it may show at most is set aside.
+    table = once * (2 * per_call + longest / 2)
+    if dollars < once * per_call:
+        raise SettingsError(
+            f"--max-cost {settings.max_cost:g}: measuring the seed on test alone may take "
+            f"${once * per_call / (1 - SPARE_DOLLARS):.2f}"
+        )
+    affordable = int(max(0.0, dollars - min(table, dollars / 2)) / per_call)
+    dearer = find_price(settings.proposer_lm or settings.lm) or price
+    lengths = proposals.MISTAKES_SHOWN * proposals.TEXT_SHOWN / 4
+    proposal = lengths * dearer.per_token_in + proposals.PROPOSAL_TOKENS * dearer.per_token_out
+    return Allowance(
+        budget=Budget(min(calls, affordable)),
+        weight=weight,
+        proposal=max(1, round(proposal / per_call)),
+    )
+
+
+def _call(prompt: Prompt, texts: Mapping[str, str], price: Price) -> float:
+    return price.cost(estimate_tokens(prompt.messages(texts)), REPLY_TOKENS)
+
+
+def left_for_probes(settings: Settings, spent: int) -> int | None:
+    if settings.max_calls is None:
+        return None
+    return int(settings.max_calls * (1 - SPARE_CALLS)) - spent

@@ -1,0 +1,235 @@
+"""Demonstration sets that tell of rank: levels covered, disagreements, contrasts."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import rankdata
+
+from judges.prompt import Prompt, Value
+from optimize.search.candidates import Demo, DemoSet
+from optimize.search.items import Indices, Items, Vector
+
+Order = Callable[[np.random.Generator], list[int]]
+# Demonstrations may come from so much of train; the race needs the rest to judge them on.
+LARGEST_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lessons:
+    """Train items with the scores the judge gave them, and how a demonstration answers."""
+
+    items: Items
+    scores: Vector
+    prompt: Prompt
+    # What the judge wrote beside its choice, by item id; demonstrations keep it where it was right.
+    comments: Mapping[str, str]
+
+
+def demo_sets(
+    lessons: Lessons,
+    sizes: Sequence[int],
+    longest: int,
+    rng: np.random.Generator,
+    *,
+    best: Sequence[str] = (),
+    start: int = 0,
+) -> Iterator[DemoSet]:
+    """One set after another without end, in a fixed cycle over ways of choosing and sizes.
+
+    A set is smaller than its size where it would pass `longest` characters of texts. The kinds in
+    `best` ("levels 16") are drawn first; `start` says where in the cycle to go on.
+    """
+    ways: dict[str, Order] = {
+        "levels": lambda draw: _by_level(lessons, draw),
+        "contrasts": lambda draw: _by_contrast(lessons, draw),
+        "disagreements": lambda draw: _by_disagreement(lessons, draw),
+    }
+    kinds = itertools.chain(best, itertools.islice(_cycle(list(ways), sizes), start, None))
+    for kind in kinds:
+        way, _, size = kind.rpartition(" ")
+        yield _take(lessons, kind, ways[way](rng), int(size), longest, rng)
+
+
+def _cycle(ways: Sequence[str], sizes: Sequence[int]) -> Iterator[str]:
+    """Every way at every size, neighbours differing in both."""
+    turns = [
+        f"{way} {sizes[(place + shift) % len(sizes)]}"
+        for shift in range(len(sizes))
+        for place, way in enumerate(ways)
+    ]
+    return itertools.cycle(turns)
+
+
+def _take(
+    lessons: Lessons,
+    how: str,
+    order: Sequence[int],
+    size: int,
+    longest: int,
+    rng: np.random.Generator,
+) -> DemoSet:
+    items = lessons.items
+    most_documents = max(1, int(len(items.documents) * LARGEST_SHARE))
+    chosen: list[int] = []
+    documents: set[str] = set()
+    seen: set[tuple[str, ...]] = set()
+    room = longest
+    for index in order:
+        item = items.items[index]
+        texts = tuple(item.texts.values())
+        length = sum(map(len, texts))
+        full = item.document_id not in documents and len(documents) >= most_documents
+        if full or texts in seen or length > room:
+            continue
+        chosen.append(index)
+        documents.add(item.document_id)
+        seen.add(texts)
+        room -= length
+        if len(chosen) == size:
+            break
+    rng.shuffle(chosen)
+    return DemoSet(
+        demos=tuple(demonstration(lessons, index) for index in chosen),
+        ids=tuple(items.items[index].id for index in chosen),
+        how=how,
+        documents=frozenset(documents),
+    )
+
+
+def demonstration(lessons: Lessons, index: int) -> Demo:
+    """One item with people's answer, and the judge's own comment where it agreed with them."""
+    item = lessons.items.items[index]
+    answer = lessons.prompt.outputs[-1]
+    values: dict[str, Value] = {name: item.texts[name] for name in item.texts}
+    values[answer.name] = _answer(answer.choices or (), item.human)
+    for field in lessons.prompt.outputs[:-1]:
+        told = float(lessons.scores[index])
+        right = told * item.human > 0 or (answer.choices or ())[:1] != ("A",)
+        own = lessons.comments.get(item.id, "") if right else ""
+        values[field.name] = own or f"The better one is {values[answer.name]}."
+    return values
+
+
+def _answer(choices: tuple[Value, ...], human: float) -> Value:
+    """The rating nearest to people's mean, or the letter most of them chose."""
+    if choices == ("A", "B"):
+        return "A" if human > 0 else "B"
+    return min((rating for rating in choices if isinstance(rating, int)), key=_far(human))
+
+
+def _far(human: float) -> Callable[[int], tuple[float, int]]:
+    return lambda rating: (abs(rating - human), rating)
+
+
+def usable(items: Items, prompt: Prompt) -> Items:
+    """What can be shown: a pair that people left undecided teaches neither letter."""
+    if prompt.outputs[-1].choices == ("A", "B"):
+        return Items(tuple(item for item in items.items if item.human != 0))
+    return items
+
+
+def _by_level(lessons: Lessons, rng: np.random.Generator) -> list[int]:
+    """Every level in turn, people's clearest cases first, documents spread."""
+    human = lessons.items.human
+    choices = lessons.prompt.outputs[-1].choices or ()
+    levels: dict[Value, list[int]] = {}
+    for index in rng.permutation(len(human)):
+        levels.setdefault(_answer(choices, float(human[index])), []).append(int(index))
+    for level, members in levels.items():
+        exact = level if isinstance(level, int) else math.copysign(1, 1 if level == "A" else -1)
+        # To the half, so that chance still decides among cases about as clear.
+        members.sort(key=lambda index: round(2 * abs(float(human[index]) - exact)))
+    queues = [levels[level] for level in sorted(levels, key=str)]
+    return _in_turn(queues)
+
+
+def _by_contrast(lessons: Lessons, rng: np.random.Generator) -> list[int]:
+    """The documents on which people differ most, and of each the best and the worst output."""
+    human = lessons.items.human
+    return _extremes(lessons, lambda rows: float(np.ptp(human[rows])), rng)
+
+
+def _by_disagreement(lessons: Lessons, rng: np.random.Generator) -> list[int]:
+    """The documents whose best and worst outputs the judge confuses most, and those two of each.
+
+    Not the outputs with the largest gaps themselves: those are picked for what chance did to
+    their ratings, and teach that.
+    """
+    human, scores = lessons.items.human, lessons.scores
+    told = float(np.nanstd(scores)) or 1.0
+
+    def confused(rows: Indices) -> float:
+        best, worst = rows[human[rows].argmax()], rows[human[rows].argmin()]
+        gap = float(scores[worst] - scores[best]) / told
+        return 0.0 if np.isnan(gap) or best == worst else gap
+
+    return _extremes(lessons, confused, rng)
+
+
+def _extremes(
+    lessons: Lessons, worth: Callable[[Indices], float], rng: np.random.Generator
+) -> list[int]:
+    """Documents by their worth, each with its best and worst output, then what lies between."""
+    human = lessons.items.human
+    groups = list(lessons.items.places.values())
+    if max(map(len, groups), default=0) < 3:
+        # Single outputs have no extremes: the set's own stand for them.
+        groups = [np.arange(len(human))]
+    values = np.array([worth(rows) for rows in groups])
+    # A little noise, so that another draw shows other documents.
+    values = values + rng.normal(0, 0.5 * float(values.std()), len(values))
+    queues = []
+    for index in np.argsort(-values, kind="stable"):
+        rows = groups[index]
+        shuffled = rows[rng.permutation(len(rows))]
+        queues.append(_outside_in(shuffled[np.argsort(human[shuffled], kind="stable")]))
+    return _in_turn(queues, step=2)
+
+
+def _outside_in(ranked: Indices) -> list[int]:
+    """The last, the first, the middle, then the middles of what is left between them."""
+    order = [len(ranked) - 1, 0]
+    gaps = [(0, len(ranked) - 1)]
+    while gaps:
+        low, high = gaps.pop(0)
+        middle = (low + high) // 2
+        if middle not in (low, high):
+            order.append(middle)
+            gaps += [(low, middle), (middle, high)]
+    return [int(ranked[place]) for place in dict.fromkeys(order)]
+
+
+def rank_gaps(scores: Vector, items: Items) -> Vector:
+    """Standardised rank by the judge minus that by people, within documents if they have several.
+
+    0 where the judge gave no score; where documents have one output each, ranks are over all.
+    """
+    gaps = np.zeros(len(items))
+    rows_of = list(items.places.values())
+    if max(map(len, rows_of), default=0) < 3:
+        rows_of = [np.arange(len(items))]
+    for rows in rows_of:
+        told = rows[~np.isnan(scores[rows])]
+        if len(told) > 1:
+            gaps[told] = _standard(scores[told]) - _standard(items.human[told])
+    return gaps
+
+
+def _standard(values: Vector) -> Vector:
+    ranks = rankdata(values)
+    spread = ranks.std()
+    return (ranks - ranks.mean()) / spread if spread > 0 else np.zeros(len(ranks))
+
+
+def _in_turn(queues: Sequence[Sequence[int]], step: int = 1) -> list[int]:
+    """The first `step` of every queue, then the next of every queue, and so on."""
+    longest = max(map(len, queues), default=0)
+    return [
+        index
+        for start in range(0, longest, step)
+        for queue in queues
+        for index in queue[start : start + step]
+    ]

@@ -1,0 +1,146 @@
+"""Instructions proposed from ranked mistakes: what stands too high or too low for people."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.stats import rankdata
+
+from judges.models.protocol import Reply, Sampling
+from judges.prompt import Field, Prompt
+from optimize.search.candidates import LONGEST_INSTRUCTION
+from optimize.search.demos import rank_gaps
+from optimize.search.items import Items, Vector
+
+MISTAKES_SHOWN = 8
+TEXT_SHOWN = 2400
+PROPOSAL_TOKENS = 1024
+
+PROPOSER = Prompt(
+    instruction=(
+        "You improve the instruction of a judge so that it ranks texts as people do. Study where "
+        "the judge's order and people's order part: say to yourself what people seem to value or "
+        "mind in these texts that the judge passed over or overrated. Then write a better "
+        "instruction in general terms, for texts never seen before. Keep what works. Name "
+        "qualities, never the subject of a text: quote nothing from the texts, and do not mention "
+        f"this exercise. At most {LONGEST_INSTRUCTION} characters."
+    ),
+    fields=(
+        Field(name="task", description="what the judge reads and writes", role="input"),
+        Field(name="current_instruction", description="the instruction to improve", role="input"),
+        Field(
+            name="mistakes",
+            description="what the judge misplaced, most telling first, one JSON object a line",
+            role="input",
+        ),
+        Field(
+            name="history",
+            description="instructions tried before and the rho each reached, best first",
+            role="input",
+        ),
+        Field(name="instruction", description="the better instruction", role="output"),
+    ),
+)
+
+
+def describe(prompt: Prompt) -> str:
+    """What a judge reads and writes, for a proposer that has not seen it at work."""
+    lines = ["The judge reads:"]
+    lines += [f"- {field.name}: {field.description}" for field in prompt.inputs]
+    lines += ["It writes:"]
+    lines += [f"- {field.name}{_choices(field)}: {field.description}" for field in prompt.outputs]
+    return "\n".join(lines)
+
+
+def _choices(field: Field) -> str:
+    return f" ({', '.join(map(str, field.choices))})" if field.choices else ""
+
+
+def proposal_texts(
+    task: str, current: str, mistakes: str, history: Sequence[tuple[str, float]]
+) -> dict[str, str]:
+    lines = [json.dumps({"instruction": text, "rho": round(rho, 3)}) for text, rho in history]
+    return {
+        "task": task,
+        "current_instruction": current,
+        "mistakes": mistakes or "none",
+        "history": "\n".join(lines) or "none",
+    }
+
+
+def sampling(seed: int) -> Sampling:
+    return Sampling(temperature=1.0, max_tokens=PROPOSAL_TOKENS, seed=seed)
+
+
+def accept(reply: Reply) -> str:
+    """The instruction in a proposer's reply, with or without our headers around it."""
+    from judges.replies.parse import parse_fields
+
+    return str(parse_fields(reply.text, PROPOSER.outputs)["instruction"]).strip()
+
+
+def mistakes(scores: Vector, items: Items, prompt: Prompt) -> str:
+    """JSON lines, most telling first, both directions in turn."""
+    if prompt.outputs[-1].choices == ("A", "B"):
+        return "\n".join(_pair_mistakes(scores, items))
+    return "\n".join(_rating_mistakes(scores, items))
+
+
+def _rating_mistakes(scores: Vector, items: Items) -> list[str]:
+    gaps = rank_gaps(scores, items)
+    groups = list(items.places.values())
+    if max(map(len, groups), default=0) < 3:
+        groups = [np.arange(len(items))]
+    place: dict[int, tuple[float, float, int]] = {}
+    for rows in groups:
+        told = rows[~np.isnan(scores[rows])]
+        ours, theirs = rankdata(-scores[told]), rankdata(-items.human[told])
+        for index, mine, yours in zip(told, ours, theirs, strict=True):
+            place[int(index)] = (float(mine), float(yours), len(told))
+    lines = []
+    for index in _telling(gaps):
+        judge, people, of = place[index]
+        texts = _shown(items.items[index].texts)
+        line = {"texts": texts, "judge_place": judge, "people_place": people, "of": of}
+        lines.append(json.dumps(line, ensure_ascii=False))
+    return lines
+
+
+def _pair_mistakes(scores: Vector, items: Items) -> list[str]:
+    gaps = np.nan_to_num(scores) - items.human
+    gaps[np.isnan(scores)] = 0
+    lines = []
+    for index in _telling(gaps):
+        line = {
+            "texts": _shown(items.items[index].texts),
+            "judge_margin": round(float(scores[index]), 3),
+            "people_margin": round(float(items.human[index]), 3),
+        }
+        lines.append(json.dumps(line, ensure_ascii=False))
+    return lines
+
+
+def _telling(gaps: Vector) -> list[int]:
+    """The largest gaps, those too high and those too low in turn."""
+    order = [int(index) for index in np.argsort(-np.abs(gaps), kind="stable") if gaps[index] != 0]
+    high = [index for index in order if gaps[index] > 0]
+    low = [index for index in order if gaps[index] < 0]
+    turns = [
+        queue[place]
+        for place in range(max(len(high), len(low)))
+        for queue in (high, low)
+        if place < len(queue)
+    ]
+    return turns[:MISTAKES_SHOWN]
+
+
+def _shown(texts: Mapping[str, str]) -> dict[str, str]:
+    """Long texts lose their middle: a proposer need not read a whole report eight times."""
+    return {name: _shortened(text) for name, text in texts.items()}
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= TEXT_SHOWN:
+        return text
+    half = TEXT_SHOWN // 2
+    return f"{text[:half]} [...] {text[-half:]}"

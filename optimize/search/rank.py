@@ -1,0 +1,139 @@
+"""RankOptimizer: the rank search as a DSPy teleprompter."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dspy
+from dspy.teleprompt import Teleprompter
+
+from judges.adapter import demos_of
+from judges.dimension import Comparison
+from judges.judge import Judge, Subject
+from optimize.run.models_asked import judging, open_models, proposing
+from optimize.run.settings import Settings
+from optimize.search.bench import Bench, Budget
+from optimize.search.entrants import Plan
+from optimize.search.items import Item, Items
+from optimize.search.loop import Found, Record, rank_search
+from optimize.search.objective import Level, choose_level
+
+DEFAULT_CALLS = 8_000
+
+
+class RankOptimizer(Teleprompter):  # type: ignore[misc]
+    """Tunes a RatingJudge or PairwiseJudge so that it ranks as people do.
+
+    `lm` and `proposer_lm` are model names as on the command line; without `lm`, DSPy's configured
+    model, or the embedded one. `folder` keeps every reply, so that compiling again costs nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        lm: str | None = None,
+        proposer_lm: str | None = None,
+        level: Level | None = None,
+        max_calls: int = DEFAULT_CALLS,
+        max_cost: float | None = None,
+        seed: int = 0,
+        folder: Path | str | None = None,
+    ) -> None:
+        super().__init__()
+        self.lm, self.proposer_lm, self.level = lm, proposer_lm, level
+        self.max_calls, self.max_cost, self.seed = max_calls, max_cost, seed
+        self.folder = folder
+
+    def compile(
+        self,
+        student: dspy.Module,
+        *,
+        trainset: Sequence[Any],
+        valset: Sequence[Any],
+        teacher: dspy.Module | None = None,
+    ) -> dspy.Module:
+        """Return a tuned copy, or an unchanged one where the gate keeps the seed.
+
+        Examples hold the texts the judge reads, `human` (a mean rating, or a vote margin in
+        [-1, 1]), and `document_id`; `system` and `id` help. The copy's `found` says what was
+        tried and why it was chosen, its `trials` are the record.
+        """
+        if teacher is not None:
+            raise ValueError("RankOptimizer learns from people's labels and takes no teacher")
+        subject: Subject = getattr(student, "dimension", None) or student.comparison
+        judge = Judge.from_program(student, subject, lm=self._model())
+        train = read_examples(trainset, judge, "train")
+        dev = read_examples(valset, judge, "val")
+        level: Level = self.level or choose_level(train)
+        if isinstance(subject, Comparison):
+            level = "dataset"
+        trials: list[Record] = []
+        with tempfile.TemporaryDirectory() as scratch:
+            found = self._search(judge, train, dev, level, trials, Path(self.folder or scratch))
+        compiled = student.deepcopy()
+        if found.choice.ship:
+            tuned = found.tuned.prompt(judge.prompt)
+            predictor = compiled.predictors()[0]
+            predictor.signature = predictor.signature.with_instructions(tuned.instruction)
+            predictor.demos = demos_of(tuned)
+        compiled.found, compiled.trials = found, trials
+        return compiled
+
+    def _model(self) -> str:
+        configured = dspy.settings.lm
+        return self.lm or (str(configured.model) if configured else "embedded")
+
+    def _search(
+        self,
+        judge: Judge,
+        train: Items,
+        dev: Items,
+        level: Level,
+        trials: list[Record],
+        folder: Path,
+    ) -> Found:
+        settings = Settings(
+            dimension=judge.name,
+            lm=judge.lm,
+            proposer_lm=self.proposer_lm,
+            max_cost=self.max_cost,
+            seed=self.seed,
+        )
+        with open_models(settings, folder) as asked:
+            bench = Bench(
+                seed=judge.prompt,
+                judge=judging(judge, asked, self.seed, lambda failed: None),
+                calls_per_item=asked.calls_per_item(judge),
+                budget=Budget(self.max_calls),
+            )
+            return rank_search(
+                bench=bench,
+                propose=proposing(judge, asked, self.seed),
+                train=train,
+                dev=dev,
+                level=level,
+                plan=Plan(seed=self.seed),
+                record=trials.append,
+            )
+
+
+def read_examples(examples: Sequence[Any], judge: Judge, split: str) -> Items:
+    """DSPy examples as items; ValueError names the first that lacks something."""
+    items = []
+    for number, example in enumerate(examples):
+        missing = [name for name in (*judge.texts, "human") if example.get(name) is None]
+        if missing:
+            raise ValueError(f"{split} example {number} has no {missing[0]!r}")
+        name = example.get("id")
+        document = example.get("document_id")
+        items.append(
+            Item(
+                id=f"{split}-{number}" if name is None else str(name),
+                document_id=f"{split}-{number}" if document is None else str(document),
+                system=example.get("system"),
+                texts={text: str(example[text]) for text in judge.texts},
+                human=float(example["human"]),
+            )
+        )
+    return Items(tuple(items))

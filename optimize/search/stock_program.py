@@ -1,0 +1,149 @@
+"""A judge as DSPy's optimizers see it: an example is a document's outputs, its score their rho.
+
+The mean over such examples is the summary-level objective, which makes every stock optimizer
+maximise the real thing. Where documents have one output each, an example is a block of rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+import numpy as np
+
+from judges.adapter import signature_of
+from judges.prompt import Prompt, Value
+from optimize.search.bench import Bench, OutOfCallsError
+from optimize.search.candidates import Candidate, DemoSet, Instruction
+from optimize.search.chance import stream
+from optimize.search.demos import Lessons, demonstration
+from optimize.search.items import Items, Vector
+from optimize.search.objective import Level, rho
+
+BLOCK = 12
+# What an evaluation is worth that could not be paid: less than any rho, so that it never wins.
+UNPAID = -1.0
+
+
+@dataclass(slots=True)
+class Shared:
+    """What every copy of the program asks through; copied by reference, as DSPy copies programs."""
+
+    bench: Bench
+    spent: bool = False
+    tried: dict[str, Candidate] = field(default_factory=dict)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Shared":
+        return self
+
+
+class GroupJudge(dspy.Module):  # type: ignore[misc]
+    """Judges all items of an example; what is optimized is the predictor `judge` inside."""
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__()
+        self.judge = dspy.Predict(signature_of(shared.bench.seed))
+        self.shared = shared
+
+    def forward(self, items: Items) -> dspy.Prediction:
+        shared = self.shared
+        candidate = candidate_of(self.judge, shared.bench.seed)
+        try:
+            scores = shared.bench.scores(candidate, items)
+        except OutOfCallsError:
+            shared.spent = True
+            return dspy.Prediction(scores=None)
+        shared.tried[candidate.id] = candidate
+        self._trace(items, scores)
+        return dspy.Prediction(scores=scores)
+
+    def _trace(self, items: Items, scores: Vector) -> None:
+        """What DSPy's own predictor would have left for bootstrapping and reflection."""
+        if dspy.settings.trace is None:
+            return
+        for item, score in zip(items.items, scores, strict=True):
+            if not np.isnan(score):
+                answer = _answered(self.shared.bench.seed, float(score))
+                dspy.settings.trace.append((self.judge, dict(item.texts), answer))
+
+
+def _answered(prompt: Prompt, score: float) -> dspy.Prediction:
+    answer = prompt.outputs[-1]
+    choices = answer.choices or ()
+    value: Value
+    if choices == ("A", "B"):
+        value = "A" if score > 0 else "B"
+    else:
+        value = min(
+            (rating for rating in choices if isinstance(rating, int)),
+            key=lambda rating: (abs(rating - score), rating),
+        )
+    free = {one.name: f"The better one is {value}." for one in prompt.outputs[:-1]}
+    return dspy.Prediction(**free, **{answer.name: value})
+
+
+def candidate_of(predictor: Any, seed: Prompt) -> Candidate:
+    """The candidate that a predictor's instructions and demos make."""
+    demos, ids, documents = [], [], set()
+    for demo in predictor.demos:
+        values, name, document = _demo(demo, seed)
+        demos.append(values)
+        ids.append(name)
+        documents.add(document)
+    shown = DemoSet(
+        demos=tuple(demos),
+        ids=tuple(ids),
+        how=f"stock {len(demos)}",
+        documents=frozenset(documents),
+    )
+    return Candidate(
+        instruction=Instruction(text=predictor.signature.instructions),
+        shown=shown if demos else DemoSet(),
+    )
+
+
+def _demo(demo: Any, seed: Prompt) -> tuple[Mapping[str, Value], str, str]:
+    """A bootstrapped demo is one already; a labelled one is an example, which lends one item."""
+    if "items" not in demo:
+        return {one.name: demo[one.name] for one in seed.fields}, "bootstrapped", ""
+    items: Items = demo["items"]
+    # Always the same of the example's items, but not the first of each.
+    index = int(stream(0, items.items[0].id).integers(len(items)))
+    lessons = Lessons(items=items, scores=np.zeros(len(items)), prompt=seed, comments={})
+    item = items.items[index]
+    return demonstration(lessons, index), item.id, item.document_id
+
+
+def examples(items: Items, level: Level) -> list[Any]:
+    """One example a document, or a block of documents where the level is not within documents."""
+    documents = items.documents
+    size = 1
+    if level != "summary":
+        size = max(1, round(BLOCK * len(documents) / max(1, len(items))))
+    made = []
+    for start in range(0, len(documents), size):
+        part = items.of_documents(documents[start : start + size])
+        if np.ptp(part.human) > 0:
+            made.append(dspy.Example(items=part).with_inputs("items"))
+    return made
+
+
+def score(example: Any, prediction: Any) -> float:
+    """Rho within the example."""
+    if prediction.scores is None:
+        return UNPAID
+    return rho(prediction.scores, example["items"].human)
+
+
+def metric(example: Any, prediction: Any, trace: object = None) -> float:
+    """The same as DSPy's optimizers call it."""
+    return score(example, prediction)
+
+
+def in_order(scored: Sequence[tuple[float, Candidate]]) -> list[tuple[float, Candidate]]:
+    """Best first, each candidate once."""
+    best: dict[str, tuple[float, Candidate]] = {}
+    for value, candidate in scored:
+        if candidate.id not in best or value > best[candidate.id][0]:
+            best[candidate.id] = (value, candidate)
+    return sorted(best.values(), key=lambda pair: (-pair[0], pair[1].id))

@@ -1,0 +1,1 @@
+"""Agreement statistics over parallel vectors: coefficients, levels, intervals, differences."""

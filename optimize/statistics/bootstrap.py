@@ -1,0 +1,85 @@
+"""Cluster bootstrap: intervals for any statistic of documents drawn with replacement.
+
+The interval is value ± Student's t (documents - 1) x the bootstrap standard error, on Fisher's z
+for a correlation of many outputs. Percentile and BCa intervals were tried first: with 20 to 60
+documents they cover 91-94 % and 88-94 %, as they know neither that few documents make the
+standard error itself uncertain nor, where a judge agrees well with people, how skewed rho is
+(benchmarks/coverage.py prints what this one covers).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from optimize.statistics.coefficients import BLOCK, Matrix, Vector
+
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+# From here on Fisher's z says more about rounding than about agreement.
+PERFECT = 1 - 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """From `low` to `high`, at the stated confidence."""
+
+    low: float
+    high: float
+    confidence: float = CONFIDENCE
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+def draw(n: int, resamples: int, rng: np.random.Generator) -> Matrix:
+    """How often each of `n` clusters is in each resample of `n` drawn with replacement."""
+    drawn: Matrix = rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(float)
+    return drawn
+
+
+def bootstrap(
+    statistic: Callable[[Matrix], Vector],
+    value: float,
+    n: int,
+    rng: np.random.Generator,
+    *,
+    fewest: int | None = None,
+    bound: float = 1.0,
+    fisher: bool = False,
+    resamples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+) -> Interval | None:
+    """An interval around `value`, the statistic of all `n` clusters drawn once.
+
+    It is cut to [-bound, bound]. `fisher` works on arctanh, for correlations, unless a draw reaches
+    ±1. `fewest` is the number of other clusters that `statistic` draws, where it does. None where
+    it cannot be known: fewer than two clusters, a value or most draws undefined, or all perfect.
+    """
+    clusters = n if fewest is None else min(n, fewest)
+    if clusters < 2 or np.isnan(value):
+        return None
+    step = max(1, BLOCK // n)
+    sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
+    draws = np.concatenate([statistic(draw(n, size, rng)) for size in sizes])
+    draws = draws[~np.isnan(draws)]
+    if draws.size < max(2, resamples // 2):
+        return None
+    on_z = fisher and max(abs(value), float(np.abs(draws).max())) < PERFECT
+    centre = np.arctanh(value) if on_z else value
+    spread = float(np.std(np.arctanh(draws) if on_z else draws, ddof=1))
+    if abs(value) >= PERFECT * bound and spread < 1 - PERFECT:
+        return None
+    # The square root undoes what drawing n of n takes from a variance.
+    error = spread * np.sqrt(clusters / (clusters - 1))
+    reach = student_quantile(clusters - 1, confidence) * error
+    ends = np.array([centre - reach, centre + reach])
+    low, high = np.clip(np.tanh(ends) if on_z else ends, -bound, bound)
+    return Interval(float(low), float(high), confidence)
+
+
+def student_quantile(freedom: float, confidence: float) -> float:
+    """The t beyond which lies half of what `confidence` leaves."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + confidence) / 2))

@@ -1,0 +1,1 @@
+"""Verification of any judge: where scores come from, and every correlation of them."""

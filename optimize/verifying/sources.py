@@ -1,0 +1,199 @@
+"""Where scores to verify come from: a judge that is asked, recorded replies, or plain numbers."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from data.types import LabelError, LabelledPairs, LabelledSet
+from judges.engine.runner import Runner
+from judges.judge import Judge
+from judges.judgement import Judgement, Verdict
+from judges.replies.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
+from optimize.audits.probes import Probes, probe
+from optimize.run.evidence import Evidence, Said
+from optimize.search.items import Item, Items, Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """Items that have a judgement, the scores (NaN: failed), and for pairs the verdicts."""
+
+    items: Items
+    scores: Vector
+    said: tuple[Said, ...] = ()
+    # Of the judge that was asked: its attacked scores, and the model that answered.
+    probes: Probes | None = None
+    lm: str = ""
+    # Labelled outputs that the recording does not speak of, and records of no labelled output.
+    n_unjudged: int = 0
+    n_unknown: int = 0
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(one for one in self.said if isinstance(one, Verdict))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """How a model is asked."""
+
+    lm: str | None = None
+    api_base: str | None = None
+    max_calls: int | None = None
+    max_cost: float | None = None
+    concurrency: int = 64
+    seed: int = 0
+    journal: Path | None = None
+    probe: bool = False
+
+
+def bare_items(labelled: LabelledSet | LabelledPairs, dimension: str) -> Items:
+    """The labelled outputs without texts: enough to compare recorded scores with people's."""
+    if isinstance(labelled, LabelledPairs):
+        return Items(
+            tuple(
+                Item(
+                    id=pair.id,
+                    document_id=pair.document_id,
+                    system=None,
+                    texts={},
+                    human=pair.margin,
+                )
+                for pair in labelled.pairs
+            )
+        )
+    return Items(
+        tuple(
+            Item(
+                id=output.id,
+                document_id=output.document_id,
+                system=output.system,
+                texts={},
+                human=output.rating(dimension),
+            )
+            for output in labelled.outputs
+            if output.ratings.get(dimension)
+        )
+    )
+
+
+def asked(judge: Judge, items: Items, asking: Asking) -> Verified:
+    """Ask the judge's model, or the one named instead."""
+    with _runner(judge, asking) as runner:
+        rows = (item.texts for item in items.items)
+        said = list(judge.judge_rows(rows, runner, seed=asking.seed))
+        by_id = {item.id: one for item, one in zip(items.items, said, strict=True)}
+        verified = replace(_verified(items, by_id), lm=asking.lm or judge.lm)
+        if not asking.probe:
+            return verified
+        evidence = Evidence(
+            dimension=judge.name, split="", level="dataset", items=items, said=verified.said
+        )
+        return replace(verified, probes=probe(judge, runner, evidence, seed=asking.seed))
+
+
+@contextmanager
+def _runner(judge: Judge, asking: Asking) -> Iterator[Runner]:
+    from judges.engine.session import open_runner
+
+    with open_runner(
+        asking.lm or judge.lm,
+        api_base=asking.api_base,
+        max_calls=asking.max_calls,
+        max_cost=asking.max_cost,
+        concurrency=asking.concurrency,
+        journal=asking.journal,
+    ) as runner:
+        yield runner
+
+
+def from_replies(
+    path: Path,
+    items: Items,
+    dimension: str,
+    scale: tuple[int, ...],
+    *,
+    prompt: str | None = None,
+    letters: Mapping[str, int] | None = None,
+    reading: Reading = "strict",
+) -> Verified:
+    """Parse any judge's raw replies; several in a record are averaged."""
+    records = _of_prompt(path, dimension, prompt, read_replies(path))
+    said = {
+        one.id: judgement(one.replies, scale, letters=letters, reading=reading) for one in records
+    }
+    return _verified(items, said)
+
+
+def from_pair_replies(
+    path: Path, items: Items, dimension: str, prompt: str | None, tie: str | None = None
+) -> Verified:
+    """The same for pairs, each asked in both orders; a reply of `tie` prefers neither."""
+    records = _of_prompt(path, dimension, prompt, read_pair_replies(path))
+    return _verified(items, {one.id: verdict(one, tie=tie) for one in records})
+
+
+def from_scores(path: Path, items: Items, dimension: str) -> Verified:
+    """Read `{"id", "dimension", "score"}`; a null score is a failed judgement."""
+    said: dict[str, Judgement] = {}
+    with path.open(encoding="utf-8-sig") as lines:
+        for number, line in enumerate(lines, start=1):
+            where = f"{path.name}, line {number}"
+            name, score = _score(where, line, dimension)
+            if name is None:
+                continue
+            if name in said:
+                raise LabelError(f"{where}: {name!r} has a score on {dimension} already")
+            said[name] = Judgement(score=score) if score == score else Judgement.failed("no score")
+    if not said:
+        raise LabelError(f"{path.name}: no score on {dimension!r}")
+    return _verified(items, said)
+
+
+def _score(where: str, line: str, dimension: str) -> tuple[str | None, float]:
+    if not line.strip():
+        return None, math.nan
+    try:
+        row = json.loads(line)
+        if row.get("dimension", dimension) != dimension:
+            return None, math.nan
+        score = row["score"]
+        return str(row["id"]), math.nan if score is None else float(score)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LabelError(
+            f'{where}: expected {{"id", "dimension", "score"}} with a number ({error!r})'
+        ) from error
+
+
+def _of_prompt(path: Path, dimension: str, prompt: str | None, records: Iterable[Any]) -> list[Any]:
+    """Those on the dimension, of one prompt; a file that mixes several has to be told which."""
+    mine = [one for one in records if one.dimension in (None, dimension)]
+    prompts = sorted({one.prompt for one in mine if one.prompt is not None})
+    if prompt is None and len(prompts) > 1:
+        raise LabelError(f"{path.name}: replies to {', '.join(prompts)}: pick one with --prompt")
+    if prompt is not None:
+        mine = [one for one in mine if one.prompt == prompt]
+    if not mine:
+        of = f" to prompt {prompt!r}" if prompt else ""
+        raise LabelError(f"{path.name}: no replies on {dimension!r}{of}")
+    return mine
+
+
+def _verified(items: Items, said: Mapping[str, Judgement | Verdict]) -> Verified:
+    judged = Items(tuple(item for item in items.items if item.id in said))
+    if not len(judged):
+        raise LabelError("no record's id is the id of a labelled output")
+    mine = [said[item.id] for item in judged.items]
+    return Verified(
+        items=judged,
+        scores=np.array([one.margin if isinstance(one, Verdict) else one.score for one in mine]),
+        said=tuple(mine),
+        n_unjudged=len(items) - len(judged),
+        n_unknown=len(said) - len(judged),
+    )
