@@ -47,6 +47,8 @@ FACETS: tuple[Facet, ...] = (
     Facet("order", flow.order, 0.6, 0.65, halo=0.4, needs="document"),
     Facet("connection", flow.connection, 0.2, 0.45, halo=0.3, talk=0.1),
     Facet("continuity", flow.continuity, 0.2, 0.65, halo=0.1, needs="ground"),
+    Facet("unity", flow.unity, 0, 1, halo=0.2, needs="document"),
+    Facet("rewording", flow.rewording, 0, 1, halo=0.6, needs="document"),
     Facet("repetition", flow.repetition, 0.7, 0.6, halo=0.8, talk=0.4),
     Facet("grammar", grammar.grammar, 0.6, 0.5, halo=0.4, talk=0.4),
     Facet("style", grammar.style, 0.5, 0.6, halo=1, talk=0.2),
@@ -71,7 +73,10 @@ IS_CHECKED = np.isin(NAMES, ("support", "truth"))
 BOUND = 4.0
 # What being better than usual earns, beside what being worse costs: all where it is asked for in
 # degrees, hardly anything where readers take it for granted, a little more elsewhere.
-_DEGREES = ("support", "truth", "knowledge", "answer", "engagement", "detail")
+_DEGREES = (
+    *("support", "truth", "knowledge", "answer", "engagement", "detail"),
+    *("focus", "unity", "rewording"),
+)
 _GRANTED = ("grammar", "form", "completeness")
 EXCELLENCE: Vector = np.select(
     [np.isin(NAMES, _DEGREES), np.isin(NAMES, _GRANTED)], [1.0, 0.2], default=0.3

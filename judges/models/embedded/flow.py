@@ -9,6 +9,8 @@ from judges.models.embedded.words import FUNCTION, LINKING, POINTING
 
 # Comparing every two sentences is quadratic.
 COMPARED = 60
+# The share of word pairs of a text's own from which on more tells nothing.
+OWN_WORDING = 0.3
 
 
 def order(seen: Evidence) -> float:
@@ -48,6 +50,27 @@ def continuity(seen: Evidence) -> float:
         + 0.3 * scaled(min(kept), 0.65, 0.2)
         + 0.4 * scaled(seen.met, 0.75, 0.2)
     )
+
+
+def unity(seen: Evidence) -> float:
+    """Whether a text is told as one piece: every joint between sentences may fail."""
+    if not seen.text.sentences:
+        return 0.0
+    return scaled(math.log(len(seen.text.sentences)), 1.05, -0.4)
+
+
+def rewording(seen: Evidence) -> float:
+    """Whether a text is told anew rather than pasted.
+
+    Sentences taken over whole bring along what pointed elsewhere in the source and take no heed of
+    each other. Beyond some wording of its own, more of it tells nothing.
+    """
+    source = seen.ground
+    pairs = [pair for sentence in seen.text.sentences for pair in sentence.pairs]
+    if source is None or not source.pairs or not pairs:
+        return 0.0
+    own = sum(pair not in source.pairs for pair in pairs) / len(pairs)
+    return scaled(min(own, OWN_WORDING), 0.14, 0.1)
 
 
 def connection(seen: Evidence) -> float:

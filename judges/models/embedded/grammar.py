@@ -27,6 +27,8 @@ from judges.models.embedded.words import (
 
 # Below this share of English small words a text is not judged by English grammar.
 ENGLISH = 0.1
+# From how many words on a sentence runs on, and the fault that each more is.
+LONG, RUN_ON = 25, 0.04
 _DOUBLED = word_set("that had very so no really her is bye ha many much far long")
 _SINGULAR = word_set("he she it")
 _PLURAL = word_set("we they you")
@@ -91,7 +93,8 @@ def faults_of(sentence: Sentence) -> float:
     faults += _verbless(words) + _ends_open(sentence) + _starts_headless(sentence)
     faults += sum(_third_person(words, place) for place in range(len(words) - 1))
     faults += _sparse(words) + _echoes(sentence) + _clauses(sentence)
-    return faults + 0.5 * max(0, len(words) - 50) / 25
+    # A sentence that runs on is hard to follow to its end.
+    return faults + RUN_ON * max(0, min(30, len(words) - LONG))
 
 
 def _clash(one: str, other: str) -> float:

@@ -10,15 +10,15 @@ from judges.models.embedded.words import word_set
 
 # One line an entry: beginnings of words, then facet=share.
 _ENTRIES = """
-coher incoher | order=.7 connection=.7 repetition=.7 grammar=.4 style=.4
+coher incoher | order=.7 connection=.7 unity=.7 rewording=.7 repetition=.7 grammar=.4 style=.4
 organi disorgani structur | order=.6 connection=.3 structure=.1
 ordered order orderly sequen chronolog | order=1
 logic illogic | order=.7 connection=.3
 jumps jumpy jump | order=.6 connection=.4
 connect unconnect disconnect cohes link transition | connection=.85 order=.15
 flow smooth seamless | connection=.7 order=.3
-stitch patchwork | continuity=.6 connection=.4
-together whole unified heap discourse | connection=.4 order=.35 repetition=.25
+stitch patchwork paste pasted | unity=.3 rewording=.3 continuity=.4
+together whole unified unity heap discourse | connection=.3 unity=.3 order=.25 repetition=.15
 well-built well-structured well-organi leads | order=.4 connection=.4 repetition=.2
 loose dangling | connection=.7 repetition=.3
 repeat repetit redundan duplica twice restat | repetition=1
@@ -72,6 +72,7 @@ polite impolite rude harm harmless harmful toxic offensive kindness | courtesy=1
 respect safe unsafe tone insult | courtesy=1
 bullet list layout paragraph heading section | structure=1
 verbatim copied copies wording-close quote literal | closeness=1
+reword rewrit paraphras retell retold anew abstractive | rewording=1
 """
 # Phrases that mean something else than their words, taken out before words are read.
 _PHRASES = """
@@ -95,7 +96,8 @@ from sentence to sentence | connection=.8 order=.2
 sentence by sentence | grammar=1
 one thing in each sentence | continuity=1
 last turn | answer=1
-own words | closeness=-1
+one piece | unity=1
+own words | rewording=1
 original wording | closeness=1
 long enough | detail=1
 well[- ](?:written|formed) | grammar=.4 style=.4 form=.2

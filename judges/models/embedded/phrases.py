@@ -41,6 +41,10 @@ _BY_NAME = {
         "keeps each sentence to one thing",
         "is stitched together",
     ),
+    "unity": Phrases("is told as one piece", "is told as one piece", "is pasted together"),
+    "rewording": Phrases(
+        "tells it in its own words", "tells it in its own words", "is pasted from its source"
+    ),
     "repetition": Phrases("avoids repetition", "says nothing twice", "repeats itself"),
     "grammar": Phrases("is grammatical", "has better grammar", "has broken grammar"),
     "style": Phrases(
