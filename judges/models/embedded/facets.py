@@ -33,12 +33,12 @@ class Facet:
     content: bool = False
 
 
-# An overall impression owes most to repetition, which strikes every reader, and to content where
-# there is a source to hold it against, then to order and clean sentences; a turn of talk owes it to
-# what it takes up and what it gives to go on with. Length, tone and style of layout enter only
+# An overall impression owes most to full sentences, and where there is a source, to what is told of
+# it and that it is told anew, then to order, clean sentences and nothing said twice; a turn of talk
+# owes it to what it takes up and what it gives to go on with. Length, tone and style of layout enter only
 # where an instruction names them.
 FACETS: tuple[Facet, ...] = (
-    Facet("coverage", content.coverage, 0.5, 0.85, halo=0.6, needs="document", content=True),
+    Facet("coverage", content.coverage, 0.5, 0.85, halo=0.8, needs="document", content=True),
     Facet("focus", content.focus, 0, 1.2, halo=0.3, needs="document", content=True),
     Facet("support", content.support, 0.3, 0.75, halo=0.2, talk=0.2, needs="ground", content=True),
     Facet("truth", content.truth, 0.7, 0.65, halo=0.1, talk=0.1, needs="ground", content=True),
@@ -47,9 +47,9 @@ FACETS: tuple[Facet, ...] = (
     Facet("order", flow.order, 0.6, 0.65, halo=0.4, needs="document"),
     Facet("connection", flow.connection, 0.2, 0.45, halo=0.3, talk=0.1),
     Facet("continuity", flow.continuity, 0.2, 0.65, halo=0.1, needs="ground"),
-    Facet("unity", flow.unity, 0, 1, halo=0.2, needs="document"),
-    Facet("rewording", flow.rewording, 0, 1, halo=0.6, needs="document"),
-    Facet("repetition", flow.repetition, 0.7, 0.6, halo=0.8, talk=0.4),
+    Facet("unity", flow.unity, 0, 1, halo=0.3, needs="document"),
+    Facet("rewording", flow.rewording, 0, 1, halo=0.8, needs="document"),
+    Facet("repetition", flow.repetition, 0.7, 0.6, halo=0.5, talk=0.4),
     Facet("grammar", grammar.grammar, 0.6, 0.5, halo=0.4, talk=0.4),
     Facet("style", grammar.style, 0.5, 0.6, halo=1, talk=0.2),
     Facet("form", form.form, 0.6, 0.5, halo=0.2, talk=0.2),
