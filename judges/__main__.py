@@ -3,8 +3,8 @@
 import argparse
 import os
 import sys
-import traceback
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from judges.commands import compare, exporting, journal, listing, score
 from judges.commands.config import read_config
@@ -27,7 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if getattr(args, "config", None):
             args = read_config(parser, args, argv)
-        code: int = args.run(args)
+        with _telling(args):
+            code: int = args.run(args)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -54,6 +55,14 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _telling(args: argparse.Namespace) -> AbstractContextManager[None]:
+    if not getattr(args, "verbose", False):
+        return nullcontext()
+    from judges.engine.telling import telling
+
+    return telling()
+
+
 def _expected() -> tuple[type[Exception], ...]:
     """What a user or a model can cause; anything else is our own mistake and shows its trace."""
     from judges.engine.ledger import BudgetSpentError
@@ -71,7 +80,9 @@ def _told(error: Exception) -> str:
 
 def _end(message: str, code: int, error: BaseException | None = None) -> int:
     if error is not None:
-        traceback.print_exception(error)
+        from judges.engine.telling import trace_of
+
+        print(trace_of(error), file=sys.stderr, end="")
     print(f"judges: {' '.join(message.split())}", file=sys.stderr)
     return code
 

@@ -18,9 +18,10 @@ from judges.models import (
     Sampling,
     open_model,
 )
-from judges.models.endpoint import EndpointModel, chat_url, without_secrets
+from judges.models.endpoint import EndpointModel, chat_url
 from judges.models.protocol import Message, ThrottledError, UnreachableError
-from judges.models.wire import Dialect, read_completion, redact, seconds
+from judges.models.secrets import Secrets, without_secrets
+from judges.models.wire import Dialect, read_completion, seconds
 
 ASKED: list[Message] = [{"role": "user", "content": "Rate it from 1 to 5."}]
 KEY = "sk-planted-0123456789abcdef"
@@ -243,7 +244,7 @@ def test_a_query_in_the_address_stays_behind_the_path() -> None:
 
 @pytest.mark.parametrize("said", [f"bad key {KEY}", "bad key sk-abc***6789", "Bearer abc.def"])
 def test_what_looks_like_a_key_is_blotted_out(said: str) -> None:
-    assert redact(said, KEY).endswith("[key]")
+    assert Secrets([KEY]).blot(said).endswith("[key]")
 
 
 def test_a_date_to_retry_after_is_read_and_nonsense_is_not() -> None:
@@ -253,7 +254,7 @@ def test_a_date_to_retry_after_is_read_and_nonsense_is_not() -> None:
     assert seconds("Thu, 01 Jan 2026 00:00:30 GMT", now) == 30
     assert seconds("1.5") == 1.5
     assert seconds("-3") == 0
-    assert seconds("soon") is None
+    assert seconds("soon") is seconds("inf") is seconds("nan") is None
     assert seconds(None) is None
 
 

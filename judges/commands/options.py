@@ -91,7 +91,12 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         help="the provider's batch files, at half price: submit now, collect within a day",
     )
     run.add_argument("--json", action="store_true", help="print the result as JSON")
-    run.add_argument("--verbose", action="store_true", help="show where an error arose")
+    run.add_argument(
+        "--verbose",
+        action="store_true",
+        help="say each retry, failed request and rate limit on stderr, and where an error arose; "
+        "never a key or a whole text",
+    )
     run.add_argument(
         "--config", type=Path, metavar="FILE.yaml", help="flags' values by name; flags beat it"
     )

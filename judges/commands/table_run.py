@@ -17,6 +17,7 @@ from judges.engine.ledger import BudgetSpentError, Ledger
 from judges.engine.progress import Progress
 from judges.engine.session import Session
 from judges.judge import Judge, Said
+from judges.models.secrets import holds_secret
 from judges.tables.rows import Row, RowsError, format_of, read_rows
 from judges.tables.writer import RowWriter, flat, partial_of
 
@@ -47,6 +48,8 @@ class Run:
 
 def prepare(judges: Sequence[Judge], args: argparse.Namespace, new_columns: Sequence[str]) -> Run:
     """Check the files, read the table once, and say on stderr what the run would take."""
+    if args.api_base and holds_secret(args.api_base):
+        raise UsageError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
     mapping = mapping_of(args.map)
     known = {name for judge in judges for name in judge.texts}
     if unknown := sorted(mapping.keys() - known):

@@ -1,6 +1,7 @@
 """Ask a model until it answers: journal, budget, retries, and fresh asks for unparsable replies."""
 
 import asyncio
+import logging
 import random
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
@@ -29,6 +30,8 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
 THROTTLES_PER_ATTEMPT = 4
 LOOK_AGAIN = 0.02
+
+_log = logging.getLogger(__name__)
 
 
 class Asker:
@@ -71,6 +74,13 @@ class Asker:
             await self._draw(tally, fresh)
             if not tally.missing or tally.errors:
                 break
+            _log.info(
+                "%d of %d replies cannot be read (%s); %s",
+                len(tally.missing),
+                ask.sampling.n,
+                tally.why,
+                "asked afresh" if fresh < self._fresh_asks else "given up",
+            )
         return tally.answer()
 
     async def _draw(self, tally: Tally, fresh: int) -> None:
@@ -100,6 +110,7 @@ class Asker:
         try:
             completion, cached = await self._request(tally.ask.messages, sampling)
         except (PassingError, RefusedError) as error:
+            _log.info("%s", error)
             tally.errors.append(str(error))
             return 0
         tally.count(completion, cached)
@@ -184,7 +195,9 @@ class Asker:
                 raise PassingError(
                     f"gave up after {faults + throttles} attempts: {error}"
                 ) from error
-            await asyncio.sleep(self._wait(faults + throttles, error.retry_after))
+            wait = self._wait(faults + throttles, error.retry_after)
+            _log.info("%s; attempt %d, the next in %.1f s", error, faults + throttles, wait)
+            await asyncio.sleep(wait)
 
     async def _attempt(
         self, limiter: Limiter, messages: Sequence[Message], sampling: Sampling, tries: int

@@ -15,7 +15,6 @@ queue it for another batch, do all of it again with the same journal.
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -27,7 +26,8 @@ from judges.engine.journal import Journal
 from judges.models.endpoint import EndpointModel
 from judges.models.protocol import LastingError, ModelError, Sampling, UnreachableError
 from judges.models.queue import URL, CollectedModel, QueueModel
-from judges.models.wire import read_completion, read_error, redact
+from judges.models.secrets import Secrets, read_key
+from judges.models.wire import read_completion, read_error
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -146,6 +146,7 @@ def collect(folder: Path, journal: Journal) -> Collected:
         raise LastingError(f"{folder}: not all batches are finished\n{state}".replace("\n", "; "))
     endpoint = _endpoint(state.lm, state.api_base)
     failures: dict[str, str] = {}
+    secrets = Secrets([_key()])
     n_answered = 0
     with _client(state) as client:
         for part in state.parts:
@@ -153,10 +154,10 @@ def collect(folder: Path, journal: Journal) -> Collected:
             batch = client.batches.retrieve(part.batch_id)
             for file in (batch.output_file_id, batch.error_file_id):
                 for line in _lines(client, file):
-                    why = _keep(line, journal, endpoint)
+                    why = _keep(line, journal, endpoint, secrets)
                     n_answered += why is None
                     if why is not None:
-                        failures[str(line.get("custom_id"))] = redact(why, _key())
+                        failures[str(line.get("custom_id"))] = secrets.blot(why)
             state = _with(state, replace(_progress(part, batch), collected=True))
     (folder / FAILURES).write_text(json.dumps(failures, indent=1), encoding="utf-8")
     _save(folder, state)
@@ -180,7 +181,7 @@ def _endpoint(lm: str, api_base: str | None) -> EndpointModel:
 
 
 def _key() -> str:
-    return os.environ.get("OPENAI_API_KEY", "")
+    return read_key("OPENAI_API_KEY")
 
 
 @contextmanager
@@ -199,7 +200,7 @@ def _client(state: State) -> Iterator["OpenAI"]:
             error.response.content,
             model=where.name,
             endpoint=where.endpoint,
-            redacted=lambda text: redact(text, _key()),
+            redacted=Secrets([_key()]).blot,
         ) from None
     except openai.APIConnectionError:
         raise UnreachableError(f"no connection to {where.endpoint}") from None
@@ -255,7 +256,9 @@ def _lines(client: "OpenAI", file: str | None) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def _keep(line: Mapping[str, Any], journal: Journal, endpoint: EndpointModel) -> str | None:
+def _keep(
+    line: Mapping[str, Any], journal: Journal, endpoint: EndpointModel, secrets: Secrets
+) -> str | None:
     """Put one answer into the journal; returns why it is none."""
     response = line.get("response") or {}
     body = response.get("body") or {}
@@ -264,7 +267,7 @@ def _keep(line: Mapping[str, Any], journal: Journal, endpoint: EndpointModel) ->
         said = error.get("message") if isinstance(error, dict) else error
         return f"the batch failed it: {said or response.get('status_code')}"
     try:
-        completion = read_completion(json.dumps(body).encode(), (), Sampling())
+        completion = secrets.clean(read_completion(json.dumps(body).encode(), (), Sampling()))
     except ModelError as error:
         return f"the batch's answer is unusable: {error}"
     key = str(line["custom_id"])

@@ -1,12 +1,15 @@
 """How many requests may be in flight: at most so many, and fewer while the endpoint says so."""
 
 import asyncio
+import logging
 from collections import deque
 from types import TracebackType
 
 CUT = 0.7
 GROWTH = 1.02
 TICK = 0.01
+
+_log = logging.getLogger(__name__)
 
 
 class Limiter:
@@ -69,6 +72,7 @@ class Limiter:
         if cuts == self._cuts:
             self._cuts += 1
             self._limit = max(self._limit * CUT, 1.0)
+            _log.info("rate limit: %d requests in flight at most", self.limit)
         if self._throttled and retry_after:
             loop = asyncio.get_running_loop()
             self._opens_at = max(self._opens_at, loop.time() + retry_after)

@@ -32,6 +32,11 @@ class Tally:
     def missing(self) -> list[int]:
         return [i for i in range(self.ask.sampling.n) if i not in self.parsed]
 
+    @property
+    def why(self) -> str:
+        """The last reason why a reply could not be read."""
+        return next(reversed([why for _, why in self.unparsed.values()]), "too few replies came")
+
     def count(self, completion: Completion, cached: bool) -> None:
         self.tokens_in += completion.tokens_in
         self.tokens_out += completion.tokens_out

@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from judges.models.endpoint import without_secrets
 from judges.models.protocol import (
     Completion,
     LastingError,
@@ -13,7 +12,8 @@ from judges.models.protocol import (
     Sampling,
     UnreachableError,
 )
-from judges.models.wire import Dialect, read_completion, read_error, redact
+from judges.models.secrets import Secrets, read_key, without_secrets
+from judges.models.wire import Dialect, read_completion, read_error
 
 if TYPE_CHECKING:
     from openai import AsyncAzureOpenAI
@@ -34,13 +34,14 @@ class AzureModel:
         self, deployment: str, *, api_base: str | None = None, timeout: float = 120.0
     ) -> None:
         base = api_base or os.environ.get("AZURE_OPENAI_ENDPOINT", "")
-        self._key = os.environ.get("AZURE_OPENAI_API_KEY", "")
+        self._key = read_key("AZURE_OPENAI_API_KEY")
         if not base or not self._key:
             missing = "AZURE_OPENAI_API_KEY" if base else "api_base or AZURE_OPENAI_ENDPOINT"
             raise LastingError(f"azure/{deployment}: {missing} is not set")
         self.name = deployment
         self.endpoint = without_secrets(base.rstrip("/"))
         self._base = base
+        self._secrets = Secrets([self._key], url=base)
         self._timeout = timeout
         self._dialect = Dialect.of(deployment)
         self._client: AsyncAzureOpenAI | None = None
@@ -56,7 +57,7 @@ class AzureModel:
         try:
             client = self._opened()
             answer = await client.chat.completions.with_raw_response.create(**body)
-            return read_completion(answer.content, messages, sampling)
+            return self._secrets.clean(read_completion(answer.content, messages, sampling))
         except openai.APIStatusError as error:
             status, content = error.status_code, error.response.content
             if status == 400:
@@ -67,7 +68,7 @@ class AzureModel:
                 content,
                 model=self.name,
                 endpoint=self.endpoint,
-                redacted=lambda text: redact(text, self._key),
+                redacted=self._secrets.blot,
                 key_name="AZURE_OPENAI_API_KEY",
             ) from None
         except openai.APITimeoutError:

@@ -18,7 +18,7 @@ from judges.models.protocol import (
     Token,
     UnreachableError,
 )
-from judges.models.wire import redact
+from judges.models.secrets import Secrets, without_secrets
 
 
 class DspyModel:
@@ -34,12 +34,14 @@ class DspyModel:
 
         settings = {"api_base": api_base} if api_base else {}
         self.name = name
-        self.endpoint = f"dspy.LM {api_base}" if api_base else "dspy.LM"
+        self.endpoint = f"dspy.LM {without_secrets(api_base)}" if api_base else "dspy.LM"
+        self._secrets = Secrets(url=api_base or "")
         self._seed = True
         try:
             self._lm = dspy.LM(name, cache=False, num_retries=0, timeout=timeout, **settings)
         except (ValueError, dspy.LMError) as error:
-            raise LastingError(f"{name}: DSPy cannot open this model: {error}") from error
+            why = self._secrets.blot(str(error))
+            raise LastingError(f"{name}: DSPy cannot open this model: {why}") from None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
@@ -49,14 +51,14 @@ class DspyModel:
         try:
             with dspy.context(disable_history=True):
                 response = await self._lm.acall(request)
-            return _completion(response, messages)
+            return self._secrets.clean(_completion(response, messages))
         except dspy.LMUnsupportedFeatureError as error:
             if request.config.seed is None or "seed" not in str(error):
-                raise LastingError(f"{self.name}: {redact(str(error), '')}") from None
+                raise LastingError(f"{self.name}: {self._secrets.blot(str(error))}") from None
             self._seed = False
             raise PassingError(f"{self.name} takes no seed", 0.0) from None
         except dspy.LMError as error:
-            raise _meaning(error, self.name) from None
+            raise _meaning(error, self.name, self._secrets) from None
 
     async def close(self) -> None:
         """Leave the connections to DSPy, which owns them."""
@@ -103,11 +105,13 @@ def _completion(response: Any, messages: Sequence[Message]) -> Completion:
     )
 
 
-def _meaning(error: Any, name: str) -> ModelError:
+def _meaning(error: Any, name: str, secrets: Secrets) -> ModelError:
     """File one of DSPy's errors under what the runner does about it."""
     import dspy
 
-    said = f"{name}: {redact(' '.join(str(error).split()), '')[:300]}"
+    # What follows is DSPy's advice to programmers.
+    told = str(error).partition("To fix:")[0]
+    said = f"{name}: {secrets.blot(' '.join(told.split()))[:300]}"
     if isinstance(error, dspy.LMRateLimitError):
         return ThrottledError(said, error.retry_after)
     if isinstance(error, dspy.LMTransportError):
@@ -118,4 +122,6 @@ def _meaning(error: Any, name: str) -> ModelError:
         return PassingError(said, error.retry_after)
     if isinstance(error, dspy.ContextWindowExceededError):
         return RefusedError(said)
+    if "is not JSON" in told:
+        return PassingError(said, billed=True)
     return LastingError(said)

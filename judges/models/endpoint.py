@@ -19,7 +19,8 @@ from judges.models.protocol import (
     Sampling,
     UnreachableError,
 )
-from judges.models.wire import Dialect, read_completion, read_error, redact
+from judges.models.secrets import Secrets, read_key, without_secrets
+from judges.models.wire import Dialect, read_completion, read_error
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -27,8 +28,9 @@ OPENAI = "https://api.openai.com/v1"
 class EndpointModel:
     """Chat completions at `api_base`, with the key in OPENAI_API_KEY unless given.
 
-    The key goes into the request's header and nowhere else. One pool of connections for each
-    event loop, opened at the first request and closed by `close` on that loop.
+    The key goes into the request's header and nowhere else; an answer that repeats it is cleaned.
+    One pool of connections for each event loop, opened at the first request and closed by `close`
+    on that loop.
     """
 
     native_n = True
@@ -45,7 +47,8 @@ class EndpointModel:
         base = (api_base or os.environ.get("OPENAI_BASE_URL") or OPENAI).rstrip("/")
         self.name = name
         self.endpoint = without_secrets(base)
-        self._key = api_key or os.environ.get("OPENAI_API_KEY") or ""
+        self._key = read_key("OPENAI_API_KEY", api_key)
+        self._secrets = Secrets([self._key], url=base)
         if not self._key and base == OPENAI:
             raise LastingError(
                 f"{name}: OPENAI_API_KEY is not set; set it, or name another endpoint by api_base"
@@ -66,7 +69,7 @@ class EndpointModel:
         body = self._dialect.body(self.name, messages, sampling)
         status, headers, answer = await self._post(body)
         if status == 200:
-            return read_completion(answer, messages, sampling)
+            return self._secrets.clean(read_completion(answer, messages, sampling))
         if status == 400:
             self._dialect.learn(body, answer)
         raise self._error(status, headers, answer)
@@ -90,7 +93,7 @@ class EndpointModel:
                 f"no answer from {self.endpoint} within {seconds:g} s", billed=True
             ) from None
         except aiohttp.ClientError as error:
-            what = self._redacted(f"{type(error).__name__}: {error}")
+            what = self._secrets.blot(f"{type(error).__name__}: {error}")
             raise PassingError(
                 f"connection to {self.endpoint} lost ({what})", billed=True
             ) from None
@@ -117,17 +120,8 @@ class EndpointModel:
             body,
             model=self.name,
             endpoint=self.endpoint,
-            redacted=self._redacted,
+            redacted=self._secrets.blot,
         )
-
-    def _redacted(self, text: str) -> str:
-        return redact(text, self._key)
-
-
-def without_secrets(url: str) -> str:
-    """Drop what may hold a password or a key: user, query and fragment."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def chat_url(base: str) -> str:

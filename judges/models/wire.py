@@ -1,6 +1,7 @@
 """The chat-completions format: a request's body, an answer's replies, an error's meaning."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ from judges.models.protocol import (
 )
 
 REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
-SECRET = re.compile(r"\b(?:sk|pk|rk|gsk|xai)-[\w*.-]{6,}|(?i:\bbearer\s+)\S+")
 LONGEST_EXCERPT = 300
+MOST_READ = 100_000  # of an error that is no JSON
 REFUSALS = ("context_length_exceeded", "content_filter", "content_policy_violation", "string_above")
 TOO_LONG = re.compile(r"context (?:length|window)|too many tokens|maximum.{0,20} tokens", re.I)
 
@@ -145,7 +146,8 @@ def read_error(
     error = _error_of(answer)
     code = str(error.get("code") or error.get("type") or "")
     said = redacted(
-        str(error.get("message") or answer[:LONGEST_EXCERPT].decode("utf-8", "replace"))
+        # Cut only afterwards: a key cut short would not be known for one.
+        str(error.get("message") or answer[:MOST_READ].decode("utf-8", "replace"))
     )
     said = " ".join(said.split())[:LONGEST_EXCERPT]
     where = f"{status} from {endpoint}"
@@ -169,7 +171,8 @@ def seconds(retry_after: str | None, now: datetime | None = None) -> float | Non
     if not retry_after:
         return None
     try:
-        return max(float(retry_after), 0.0)
+        number = float(retry_after)
+        return max(number, 0.0) if math.isfinite(number) else None
     except ValueError:
         pass
     try:
@@ -178,13 +181,6 @@ def seconds(retry_after: str | None, now: datetime | None = None) -> float | Non
         return None
     date = date if date.tzinfo else date.replace(tzinfo=UTC)
     return max((date - (now or datetime.now(UTC))).total_seconds(), 0.0)
-
-
-def redact(text: str, key: str) -> str:
-    """Blot out the key, and whatever looks like one."""
-    if key:
-        text = text.replace(key, "[key]")
-    return SECRET.sub("[key]", text)
 
 
 def _error_of(answer: bytes) -> Mapping[str, Any]:

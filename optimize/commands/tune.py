@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from data.types import LabelError
 from judges.dimension import DimensionError, UnknownDimensionError
 from judges.engine.ledger import BudgetSpentError
+from judges.engine.telling import trace_of
 from judges.frozen import FrozenJudgeError
 from judges.models.protocol import ModelError
 from optimize.run.run_folder import RunFolderError
@@ -50,6 +51,8 @@ def command(arguments: Sequence[str]) -> int:
         return USAGE
     except EXPECTED as error:
         work.clear()
+        if flags.get("verbose"):
+            say(trace_of(error).rstrip())
         say(f"python -m optimize: {one_line(error)}")
         return FAILED
     except KeyboardInterrupt:

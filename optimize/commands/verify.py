@@ -11,12 +11,13 @@ import data
 from data.types import LabelledPairs, LabelledSet
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
+from judges.engine.telling import telling
 from judges.judge import Judge
 from judges.loading import load
 from judges.replies.recorded import Reading, RecordingError
 from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say
 from optimize.run.scorecard import correlation_lines
-from optimize.run.settings import Parser, SettingsError, mapping
+from optimize.run.settings import Parser, SettingsError, mapping, refuse_secret
 from optimize.search.items import Items, compared_items, rated_items
 from optimize.search.objective import LEVELS, choose_level
 from optimize.verifying.correlations import correlations, pair_figures
@@ -73,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
     add("--markdown", metavar="FILE", help="write a short table for a README; - prints it instead")
     add("--probes", action="store_true", help="attack the judge, for --report (free: always)")
     add("--json", action="store_true", help="print everything as JSON")
+    add("--verbose", action="store_true", help="say each retry, failed request and rate limit")
     return made
 
 
@@ -80,7 +82,8 @@ def command(arguments: Sequence[str]) -> int:
     """Run `python -m optimize.verify` with these arguments."""
     flags = parser().parse_args(arguments)
     try:
-        result = verify(flags)
+        with telling(flags.verbose):
+            result = verify(flags)
     except (SettingsError, UnknownDimensionError) as error:
         say(f"python -m optimize.verify: {one_line(error)}")
         return USAGE
@@ -103,6 +106,7 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     sources = [name for name in (flags.judge, flags.replies, flags.scores) if name]
     if len(sources) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
+    refuse_secret(flags.api_base)
     readings: list[dict[str, Any]] = []
     if flags.judge:
         name, labelled, verified, scale = _judge(flags)

@@ -44,6 +44,7 @@ def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
     """Open both, and close them whatever happens."""
     from judges.engine.journal import Journal
     from judges.engine.prices import find_price
+    from judges.engine.telling import telling
     from judges.models import open_model
 
     name = settings.proposer_lm or settings.lm
@@ -51,6 +52,7 @@ def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
         if settings.max_cost is not None and find_price(lm) is None:
             raise SettingsError(f"--max-cost: the price of {lm} is not known; use --max-calls")
     with ExitStack() as stack:
+        stack.enter_context(telling(settings.verbose))
         ledger = Ledger(max_cost=settings.max_cost, price=find_price(settings.lm))
         replies = stack.enter_context(Journal(folder / REPLIES))
         model = open_model(settings.lm, api_base=settings.api_base)

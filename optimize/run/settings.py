@@ -6,13 +6,14 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
+from judges.models.secrets import holds_secret
 from optimize.search.objective import LEVELS, Level
 
 Optimizer = Literal["rank", "gepa", "miprov2", "bootstrap"]
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 SPLITS = ("document", "system", "both")
 # What may differ when a run is resumed: none of it changes a trial.
-FREE = frozenset({"out", "resume", "json", "concurrency", "max_cost"})
+FREE = frozenset({"out", "resume", "json", "concurrency", "max_cost", "verbose"})
 
 
 class SettingsError(ValueError):
@@ -44,6 +45,7 @@ class Settings:
     out: str | None = None
     resume: bool = False
     json: bool = False
+    verbose: bool = False
 
     def __post_init__(self) -> None:
         if (self.dimension is None) == (self.pairwise is None):
@@ -56,8 +58,7 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise SettingsError(f"{_flag(name)} {value}: must be above 0")
-        if self.api_base and "@" in self.api_base.partition("://")[2].partition("/")[0]:
-            raise SettingsError("--api-base holds a password: give the key by OPENAI_API_KEY")
+        refuse_secret(self.api_base)
         if self.weighted and self.samples is not None:
             raise SettingsError("--weighted reads one reply's probabilities; drop --samples")
 
@@ -67,6 +68,12 @@ class Settings:
 
     def known(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def refuse_secret(api_base: str | None) -> None:
+    """Raise SettingsError for an address that must not be written down."""
+    if api_base and holds_secret(api_base):
+        raise SettingsError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
 
 
 CHOICES: Mapping[str, Sequence[str]] = {
@@ -123,6 +130,11 @@ def parser() -> argparse.ArgumentParser:
     add("--out", metavar="DIR", help="run folder (runs/NAME-001, then -002)")
     add("--resume", action="store_true", help="go on where a run was stopped")
     add("--json", action="store_true", help="print summary.json")
+    add(
+        "--verbose",
+        action="store_true",
+        help="say each retry, failed request and rate limit, and where an error arose",
+    )
     return made
 
 
