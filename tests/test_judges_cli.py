@@ -76,6 +76,17 @@ def test_list_is_a_table_of_the_catalogue(capsys: pytest.CaptureFixture[str]) ->
     assert listed["tldr_concise"]["texts"] == ["post", "summary_a", "summary_b"]
 
 
+@pytest.mark.parametrize(("columns", "shown"), [(80, "SummEval, G-Eval"), (120, "2303.16634)")])
+def test_list_takes_the_terminals_width_and_no_more(
+    columns: int, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith(shown)
+    assert max(map(len, lines)) <= columns
+
+
 @pytest.mark.parametrize("name", names())
 def test_show_prints_the_messages(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", name]) == 0

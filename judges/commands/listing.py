@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import re
+import shutil
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -34,13 +36,16 @@ def run_list(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([_entry(subject) for subject in subjects], indent=1))
         return 0
-    print(f"{'name':<18}{'kind':<10}{'texts':<22}{'scale':<6}source")
-    for subject in subjects:
-        entry = _entry(subject)
-        print(
-            f"{subject.name:<18}{entry['kind']:<10}{_brief(subject):<22}"
-            f"{_scale(subject):<6}{_short_source(subject.source)}"
-        )
+    rows = [("name", "kind", "texts", "scale")]
+    rows += [
+        (subject.name, str(_entry(subject)["kind"]), _brief(subject), _scale(subject))
+        for subject in subjects
+    ]
+    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
+    room = shutil.get_terminal_size((80, 24)).columns - sum(widths)
+    for row, source in zip(rows, ("source", *(one.source for one in subjects)), strict=True):
+        told = "".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        print(told + _short_source(source, room))
     return 0
 
 
@@ -123,5 +128,9 @@ def _scale(subject: Dimension | Comparison) -> str:
     return f"{subject.scale[0]}-{subject.scale[-1]}"
 
 
-def _short_source(source: str) -> str:
-    return source if len(source) <= 60 else f"{source[:57]}..."
+def _short_source(source: str, room: int) -> str:
+    """As much as fits: all of it, else the names without the papers' numbers."""
+    if len(source) <= room:
+        return source
+    names = re.sub(r" \([^)]*\)", "", source)
+    return textwrap.shorten(names, max(room, 12), placeholder=" ...")
