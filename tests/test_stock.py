@@ -20,7 +20,14 @@ from optimize.search.loop import Found, Record
 from optimize.search.objective import objective
 from optimize.search.optimizers import search as search_with
 from optimize.search.rank import RankOptimizer, read_examples
-from optimize.search.stock_program import BLOCK, examples, metric
+from optimize.search.stock.program import (
+    BLOCK,
+    GroupJudge,
+    Shared,
+    candidate_of,
+    examples,
+    metric,
+)
 
 STOCK: tuple[Optimizer, ...] = ("gepa", "miprov2", "bootstrap")
 
@@ -143,3 +150,16 @@ def test_an_example_without_a_label_is_named() -> None:
     example = dspy.Example(document="a", summary="b")
     with pytest.raises(ValueError, match="val example 0 has no 'human'"):
         read_examples([example], Judge.of(find("coherence")), "val")
+
+
+def test_a_labelled_example_lends_as_many_items_as_fit() -> None:
+    bench = Bench(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(10))
+    made = examples(world(3), "summary")
+    length = len(made[0]["items"].items[0].texts["text"])
+    for lent, longest, shown in ((1, 10**6, 3), (4, 10**6, 12), (4, 5 * length + 9, 5)):
+        shared = Shared(bench, lent=lent, longest=longest)
+        program = GroupJudge(shared)
+        program.judge.demos = made
+        found = candidate_of(program.judge, shared)
+        assert len(set(found.shown.ids)) == len(found.shown.demos) == shown
+        assert found.documents == {name.split("s")[0] for name in found.shown.ids}

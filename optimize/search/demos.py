@@ -36,11 +36,13 @@ def demo_sets(
     *,
     best: Sequence[str] = (),
     start: int = 0,
+    share: float = LARGEST_SHARE,
 ) -> Iterator[DemoSet]:
     """One set after another without end, in a fixed cycle over ways of choosing and sizes.
 
-    A set is smaller than its size where it would pass `longest` characters of texts. The kinds in
-    `best` ("levels 16") are drawn first; `start` says where in the cycle to go on.
+    A set is smaller than its size where it would pass `longest` characters of texts, or take more
+    than `share` of the documents. The kinds in `best` ("levels 16") are drawn first; `start` says
+    where in the cycle to go on.
     """
     ways: dict[str, Order] = {
         "levels": lambda draw: _by_level(lessons, draw),
@@ -50,7 +52,7 @@ def demo_sets(
     kinds = itertools.chain(best, itertools.islice(_cycle(list(ways), sizes), start, None))
     for kind in kinds:
         way, _, size = kind.rpartition(" ")
-        yield _take(lessons, kind, ways[way](rng), int(size), longest, rng)
+        yield _take(lessons, kind, ways[way](rng), int(size), longest, share, rng)
 
 
 def _cycle(ways: Sequence[str], sizes: Sequence[int]) -> Iterator[str]:
@@ -69,10 +71,11 @@ def _take(
     order: Sequence[int],
     size: int,
     longest: int,
+    share: float,
     rng: np.random.Generator,
 ) -> DemoSet:
     items = lessons.items
-    most_documents = max(1, int(len(items.documents) * LARGEST_SHARE))
+    most_documents = max(1, int(len(items.documents) * share))
     chosen: list[int] = []
     documents: set[str] = set()
     seen: set[tuple[str, ...]] = set()

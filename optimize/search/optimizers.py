@@ -33,9 +33,9 @@ def search(
             record=record,
         )
     # Here, because DSPy takes half a second to import.
-    from optimize.search.stock import StockSearch
+    from optimize.search.stock.search import stock_search
 
-    return StockSearch(
+    return stock_search(
         optimizer,
         bench=bench,
         propose=propose,
@@ -44,4 +44,4 @@ def search(
         level=level,
         plan=plan,
         record=record,
-    ).run()
+    )

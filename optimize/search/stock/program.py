@@ -4,7 +4,7 @@ The mean over such examples is the summary-level objective, which makes every st
 maximise the real thing. Where documents have one output each, an example is a block of rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,9 +14,9 @@ import numpy as np
 from judges.adapter import signature_of
 from judges.prompt import Prompt, Value
 from optimize.search.bench import Bench, OutOfCallsError
-from optimize.search.candidates import Candidate, DemoSet, Instruction
+from optimize.search.candidates import Candidate, Demo, DemoSet, Instruction
 from optimize.search.chance import stream
-from optimize.search.demos import Lessons, demonstration
+from optimize.search.demos import Lessons, demonstration, usable
 from optimize.search.items import Items, Vector
 from optimize.search.objective import Level, rho
 
@@ -27,9 +27,15 @@ UNPAID = -1.0
 
 @dataclass(slots=True)
 class Shared:
-    """What every copy of the program asks through; copied by reference, as DSPy copies programs."""
+    """What every copy of the program asks through; copied by reference, as DSPy copies programs.
+
+    A labelled example lends `lent` of its items as demonstrations, of `longest` characters at most
+    in all.
+    """
 
     bench: Bench
+    lent: int = 1
+    longest: int = 40_000
     spent: bool = False
     tried: dict[str, Candidate] = field(default_factory=dict)
 
@@ -47,7 +53,7 @@ class GroupJudge(dspy.Module):  # type: ignore[misc]
 
     def forward(self, items: Items) -> dspy.Prediction:
         shared = self.shared
-        candidate = candidate_of(self.judge, shared.bench.seed)
+        candidate = candidate_of(self.judge, shared)
         try:
             scores = shared.bench.scores(candidate, items)
         except OutOfCallsError:
@@ -82,11 +88,17 @@ def _answered(prompt: Prompt, score: float) -> dspy.Prediction:
     return dspy.Prediction(**free, **{answer.name: value})
 
 
-def candidate_of(predictor: Any, seed: Prompt) -> Candidate:
+def candidate_of(predictor: Any, shared: Shared) -> Candidate:
     """The candidate that a predictor's instructions and demos make."""
-    demos, ids, documents = [], [], set()
-    for demo in predictor.demos:
-        values, name, document = _demo(demo, seed)
+    seed = shared.bench.seed
+    demos: list[Demo] = []
+    ids, documents, room = [], set(), shared.longest
+    for values, name, document in (
+        one for demo in predictor.demos for one in _demos(demo, seed, shared.lent)
+    ):
+        room -= sum(len(str(values[one.name])) for one in seed.inputs)
+        if room < 0:
+            break
         demos.append(values)
         ids.append(name)
         documents.add(document)
@@ -102,16 +114,18 @@ def candidate_of(predictor: Any, seed: Prompt) -> Candidate:
     )
 
 
-def _demo(demo: Any, seed: Prompt) -> tuple[Mapping[str, Value], str, str]:
-    """A bootstrapped demo is one already; a labelled one is an example, which lends one item."""
+def _demos(demo: Any, seed: Prompt, lent: int) -> Iterator[tuple[Demo, str, str]]:
+    """A bootstrapped demo is one already; a labelled one is an example, which lends some items."""
     if "items" not in demo:
-        return {one.name: demo[one.name] for one in seed.fields}, "bootstrapped", ""
-    items: Items = demo["items"]
-    # Always the same of the example's items, but not the first of each.
-    index = int(stream(0, items.items[0].id).integers(len(items)))
+        yield {one.name: demo[one.name] for one in seed.fields}, "bootstrapped", ""
+        return
+    items = usable(demo["items"], seed)
     lessons = Lessons(items=items, scores=np.zeros(len(items)), prompt=seed, comments={})
-    item = items.items[index]
-    return demonstration(lessons, index), item.id, item.document_id
+    # Always the same of the example's items, but not the first of each.
+    rng = stream(0, demo["items"].items[0].id)
+    for index in rng.permutation(len(items))[:lent]:
+        item = items.items[index]
+        yield demonstration(lessons, int(index)), item.id, item.document_id
 
 
 def examples(items: Items, level: Level) -> list[Any]:
