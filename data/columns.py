@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from data.numbers import is_blank, is_number
+from data.numbers import is_blank, is_rating
 from data.problems import Problems, listed, shown
 from data.tables import Row, Table
 
@@ -71,14 +71,14 @@ class Columns:
         return found
 
     def numeric(self, column: str) -> bool:
-        """Whether most of a column's cells are numbers; a known text's never are."""
+        """Whether most of a column's cells are ratings; a known text's never are."""
         if column in SOURCES or column in OUTPUTS:
             return False
         present = numbers = 0
         for value in self.cells(column):
             if not is_blank(value):
                 present += 1
-                numbers += is_number(value, typed=self.table.typed)
+                numbers += is_rating(value, typed=self.table.typed)
         return 2 * numbers >= present > 0
 
     def cells(self, column: str) -> Iterable[object]:

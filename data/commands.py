@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 
 from data import shipped, tell
 from data.describe import describe, describe_dimension, describe_votes
-from data.options import map_option, scale_option
+from data.options import joined, map_option, scale_option
 from data.problems import Problem
 from data.readers import check_labels, check_pairs, file_holds_pairs, refusal
 from data.selection import is_constant
@@ -20,7 +20,8 @@ Found = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 1 where a file has problems."""
-    options = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser().parse_args(joined(words))
     try:
         return int(options.run(options))
     except LabelError as error:
@@ -167,8 +168,8 @@ def _add_reading(command: argparse.ArgumentParser) -> None:
         type=scale_option,
         action="append",
         default=[],
-        metavar="[NAME=]LOW:HIGH",
-        help="the scale that people were given, as in 1:5",
+        metavar="[NAME=]LOW-HIGH",
+        help="the scale that people were given, as in 1-5 or relevance=0-100",
     )
     command.add_argument(
         "--annotations", metavar="FILE", help="a long file: id, dimension, annotator, rating"

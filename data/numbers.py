@@ -9,6 +9,8 @@ from typing import NamedTuple
 from data.problems import NOTHING
 
 Scale = tuple[float, float]
+# A longer list of numbers is no set of ratings but, say, an embedding.
+MOST_ANNOTATORS = 100
 
 # Not float(), which takes "nan", "1_000" and other alphabets' digits.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -43,6 +45,17 @@ def is_number(value: object, *, typed: bool) -> bool:
     if isinstance(value, str):
         return not typed and bool(_NUMBER.fullmatch(value.strip()))
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_rating(value: object, *, typed: bool) -> bool:
+    """Whether a cell looks like a rating: a number, or a short list with one per annotator."""
+    if not typed and isinstance(value, str) and value.lstrip()[:1] == "[":
+        value = read_json(value)
+        typed = True
+    if not isinstance(value, list | tuple):
+        return is_number(value, typed=typed)
+    given = [one for one in value if not is_blank(one)]
+    return len(value) <= MOST_ANNOTATORS and all(is_number(one, typed=typed) for one in given)
 
 
 def read_marks(value: object, scale: Scale | None) -> Marks | Fault:
@@ -81,7 +94,9 @@ def read_number(value: object, scale: Scale | None) -> float | Fault:
                 "not-a-number", "is not a number", "write a plain number, or leave it empty", value
             )
         value = float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool):
+        return Fault("not-a-number", "is not a number", "write 1 for true and 0 for false", value)
+    if not isinstance(value, int | float):
         return Fault("not-a-number", "is not a number", "write a plain number, or null", value)
     try:
         number = float(value)

@@ -1,8 +1,12 @@
 """The words of the command line that say how to read a file."""
 
 import argparse
+import re
 
 from data.numbers import Scale
+
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
+_BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
 
 
 def map_option(text: str) -> tuple[str, str]:
@@ -13,15 +17,30 @@ def map_option(text: str) -> tuple[str, str]:
     return name, column
 
 
+def read_bounds(text: str) -> Scale | None:
+    """Read `LOW-HIGH` or `LOW:HIGH`, as in 1-5, 0:1 or -1:1; None where it is neither."""
+    match = _BOUNDS.fullmatch(text.strip())
+    if match is None:
+        return None
+    low, high = float(match[1]), float(match[2])
+    return (low, high) if low < high else None
+
+
 def scale_option(text: str) -> tuple[str, Scale]:
-    """Read `LOW:HIGH`, for every dimension, or `DIMENSION=LOW:HIGH`; for argparse's `type`."""
+    """Read `LOW-HIGH`, for every dimension, or `DIMENSION=LOW-HIGH`; for argparse's `type`."""
     name, equals, bounds = text.rpartition("=")
-    low, colon, high = bounds.partition(":")
-    try:
-        scale = float(low), float(high)
-    except ValueError:
-        colon = ""
-        scale = (0.0, 0.0)
-    if not colon or not scale[0] < scale[1] or (equals and not name):
-        raise argparse.ArgumentTypeError(f"{text!r} is not LOW:HIGH, as in 1:5 or relevance=1:5")
+    scale = read_bounds(bounds)
+    if scale is None or (equals and not name):
+        raise argparse.ArgumentTypeError(f"{text!r} is not LOW-HIGH, as in 1-5 or relevance=1-5")
     return name or "*", scale
+
+
+def joined(arguments: list[str], flag: str = "--scale") -> list[str]:
+    """Join the flag to a value such as -1:1, which argparse takes for a flag."""
+    made: list[str] = []
+    for word in arguments:
+        if made and made[-1] == flag and _BOUNDS.fullmatch(word.rpartition("=")[2]):
+            made[-1] = f"{flag}={word}"
+        else:
+            made.append(word)
+    return made

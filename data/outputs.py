@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from data.columns import Columns, check_mapping, missing_column
+from data.columns import Columns, cell, check_mapping, missing_column
 from data.grouping import document_notes, how_grouped
 from data.long import Ratings, fold, is_long, read_long
 from data.numbers import Scale
-from data.problems import Problems, count
+from data.problems import Problems, count, listed
 from data.ratings import RatingReader, find_ratings
 from data.rows import RowReader
 from data.tables import Row
@@ -63,7 +63,7 @@ def read_outputs(
         if (output := _output(row, reader, ratings, system)) is not None
     )
     if not problems.found:
-        _check_rated(outputs, problems, wanted)
+        _check_rated(outputs, problems, wanted, columns)
     notes = [] if joined is None else _join_notes(outputs, joined, problems)
     if ratings.n_differing:
         notes.append(
@@ -94,19 +94,29 @@ def _output(
     )
 
 
-def _check_rated(outputs: tuple[LabelledOutput, ...], problems: Problems, wanted: Wanted) -> None:
+def _check_rated(
+    outputs: tuple[LabelledOutput, ...], problems: Problems, wanted: Wanted, columns: Columns
+) -> None:
     rated = sorted({dimension for output in outputs for dimension in output.ratings})
     for dimension in wanted.dimensions or ():
         if dimension not in rated:
             problems.add(
                 "no-rating",
-                "no output has a rating on it",
+                f"no output has a rating on it; there are ratings on {_rated_on(columns)}",
                 f"name the column that has it with --map {dimension}=COLUMN",
                 field=dimension,
             )
     if not rated and not wanted.dimensions:
         way_out = "add a column named as the dimension, or name yours with --map DIMENSION=COLUMN"
         problems.add("no-rating", "no output has a rating", way_out)
+
+
+def _rated_on(columns: Columns) -> str:
+    """The dimensions that a table seems to rate, for people."""
+    found = find_ratings(columns, None)
+    nested = (cell(row, column) for row in columns.table.rows for column in found.nested)
+    inside = {str(name) for one in nested if isinstance(one, Mapping) for name in one}
+    return listed(sorted({*found.flat, *inside})) if found.flat or inside else "nothing"
 
 
 def _notes(outputs: tuple[LabelledOutput, ...], wanted: Wanted, *, grouped: bool) -> list[str]:

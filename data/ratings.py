@@ -28,8 +28,8 @@ class RatingColumns:
 def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> RatingColumns:
     """Return a table's rating columns: those of the dimensions, or all that can be told apart.
 
-    A flat column is a rating where it is asked for by name, mapped, or mostly numbers; the last
-    only in a table without nested ratings.
+    A flat column is a rating where it is asked for by name, mapped, or mostly numbers (or lists of
+    them, one for each annotator); the last only in a table without nested ratings.
     """
     found = (columns.find(name) for name in _NESTED)
     nested = tuple(name for name in found if name is not None)

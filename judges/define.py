@@ -35,11 +35,10 @@ from types import ModuleType
 from typing import Any
 
 from judges import schema
-from judges.dimension import NAME, Comparison, Dimension, DimensionError
+from judges.dimension import MOST_RATINGS, NAME, Comparison, Dimension, DimensionError
 from judges.judge import Judge
 
 MOST_BYTES = 200_000
-MOST_RATINGS = 101
 
 _SPEC = re.compile(r"(?P<file>.+\.(?P<suffix>ya?ml|py))(?::(?P<name>\w+))?", re.IGNORECASE)
 _WORD = schema.text(64, pattern=NAME)

@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from judges.prompt import Field, Prompt
 
 REASONS = "one sentence of reasons"
 WEIGHED = "one sentence: which is preferred, and why"
+# As many as 0 to 100 has: more are no ratings.
+MOST_RATINGS = 101
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 
 
@@ -44,6 +47,28 @@ class Dimension:
     @property
     def scale(self) -> tuple[int, ...]:
         return tuple(self.anchors)
+
+    def on_scale(self, low: int, high: int) -> "Dimension":
+        """The same quality rated from `low` to `high`; anchors move with their places.
+
+        An anchor whose place falls between two ratings is left out. An instruction that names the
+        old scale's ends, as in "1 to 5" or "1 (lowest) to 5", names the new ones.
+        """
+        if (low, high) == (self.scale[0], self.scale[-1]):
+            return self
+        if not low < high or high - low >= MOST_RATINGS:
+            raise DimensionError(
+                f"{self.name}: a scale from {low} to {high}; it has 2 to {MOST_RATINGS} ratings"
+            )
+        first, last = self.scale[0], self.scale[-1]
+        moved = {
+            Fraction((rating - first) * (high - low), last - first) + low: said
+            for rating, said in self.anchors.items()
+        }
+        anchors = {rating: moved.get(Fraction(rating), "") for rating in range(low, high + 1)}
+        ends = rf"(?<![\w.-]){first}( \(\w+\))?(\s?(?:to|-|–|and)\s?){last}(?![\w.]\w|\w)"
+        told = re.sub(ends, rf"{low}\g<1>\g<2>{high}", self.instruction)
+        return replace(self, anchors=anchors, instruction=told)
 
     def prompt(self, *, rationale: bool = False) -> Prompt:
         """The seed prompt: the texts in, a rating out, after one sentence of reasons if wanted."""

@@ -62,11 +62,16 @@ def tune(
     `dimension` is a catalogue name, FILE.yaml, FILE.py:NAME, or a definition itself; a comparison
     is tuned on pairs. `data` is a file of labels; without it, the starter set. `settings` are the
     command's other flags: lm, api_base, proposer_lm, optimizer, level, split, map (a dict from our
-    names to columns), samples, temperature, weighted, probes, max_calls, max_cost, concurrency,
-    seed. Progress goes to stderr unless `quiet`.
+    names to columns), scale ("0-100", a pair of numbers, or "any"), samples, temperature, weighted,
+    probes, max_calls, max_cost, concurrency, seed, verbose. Progress goes to stderr unless `quiet`.
     Raises what the command tells in one line: SettingsError, LabelError, DimensionError ...
     """
     told = {"resume": resume, **_checked(settings)}
+    if not isinstance(dimension, str | Dimension | Comparison):
+        raise TypeError(
+            f"tune() takes a catalogue name, FILE.yaml, FILE.py:NAME, a Dimension or a Comparison, "
+            f"not {dimension!r}"
+        )
     for name, path in (("data", data), ("out", out)):
         if path is not None:
             told[name] = os.fspath(path)
@@ -92,10 +97,7 @@ def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
     for name in settings:
         if name not in allowed:
             raise TypeError(f"tune() knows no setting {name!r}; there are {', '.join(allowed)}")
-    told = dict(settings)
-    if "map" in told:
-        told["map"] = [f"{name}={column}" for name, column in dict(told["map"]).items()]
-    return told
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _table(summary: Mapping[str, Any]) -> str:

@@ -186,3 +186,13 @@ def test_reading_text_files_imports_no_heavy_library(tmp_path: Path) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("scale", ["1-5", "1:5", "relevance=1-5", "-1:5", "-1-5"])
+def test_a_scale_may_be_written_with_a_dash_or_a_colon(
+    tmp_path: Path, scale: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text('{"id": "a", "document": "A text.", "summary": "Short.", "relevance": 6}\n')
+    assert main(["check", str(path), "--scale", scale]) == 1
+    assert "6 is off the scale" in capsys.readouterr().out

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import data
@@ -225,3 +226,28 @@ def test_with_ratings_tells_how_many_it_left_out(tmp_path: Path) -> None:
     assert rated.n_left_out == 1
     with pytest.raises(data.LabelError, match="no output is rated on 'fluency', only on relevance"):
         data.with_ratings(labelled, "fluency")
+
+
+def test_a_flat_column_may_hold_a_list_with_one_rating_an_annotator(tmp_path: Path) -> None:
+    marks = [[4, 5, 3], [2, None, 3.5], [1]]
+    rows = [output(str(place), relevance=given) for place, given in enumerate(marks)]
+    path = write(tmp_path / "labels.jsonl", *rows)
+    frame = pd.DataFrame(rows)
+    frame.to_parquet(tmp_path / "labels.parquet")
+    frame.assign(relevance=[json.dumps(given) for given in marks]).to_csv(
+        tmp_path / "labels.csv", index=False
+    )
+    for file in (path, tmp_path / "labels.parquet", tmp_path / "labels.csv"):
+        for asked in (None, ["relevance"]):
+            labelled = data.read_labels(file, dimensions=asked)
+            assert labelled.dimensions == ("relevance",)
+            rated = [one.ratings["relevance"] for one in labelled.outputs]
+            assert rated == [(4, 5, 3), (2, 3.5), (1,)]
+            assert labelled.outputs[1].annotators["relevance"] == ("1", "3")
+    mapped = data.read_labels(path, mapping={"charm": "relevance"})
+    assert mapped.outputs[0].ratings == {"charm": (4, 5, 3)}
+
+
+def test_a_long_list_of_numbers_is_no_set_of_ratings(tmp_path: Path) -> None:
+    row = output(relevance=4, embedding=[0.1] * 384)
+    assert data.read_labels(write(tmp_path / "labels.jsonl", row)).dimensions == ("relevance",)

@@ -61,7 +61,7 @@ def test_summeval_splits_both_ways() -> None:
     new = splits.test_unseen_systems
     assert new is not None
     sizes = [len(part.outputs) for part in (splits.train, splits.dev, splits.test, new)]
-    assert sizes == [40 * 12, 30 * 12, 30 * 12, 30 * 4]
+    assert sizes == [35 * 12, 40 * 12, 25 * 12, 25 * 4]
 
 
 def test_topical_chat_has_its_six_dimensions_on_three_scales() -> None:

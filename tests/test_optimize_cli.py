@@ -181,3 +181,49 @@ def test_a_users_own_data_folder_is_no_trouble(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_what_is_left_out_of_a_file_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(here / "labels.jsonl", broken(lambda made: [row["ratings"].clear() for row in made[:8]]))
+    assert command([*OWN, "--max-calls", "300"]) == 0
+    assert "note: no rating on liveliness: 8 of 48 outputs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("max-calls: many", "--max-calls 'many': expected a whole number"),
+        ("max-calls: 1.5", "--max-calls 1.5: expected a whole number"),
+        ("max-cost: free", "--max-cost 'free': expected a number"),
+        ("max-cost: .nan", "--max-cost nan: expected a number"),
+        ("seed: true", "--seed True: expected a whole number"),
+        ("seed: -1", "--seed -1: must be 0 or more"),
+        ("weighted: maybe", "--weighted 'maybe': expected true or false"),
+        ("temperature: 11", "--temperature 11: must be within 0 and 10"),
+        ("lm: ''", "--lm '': expected a name"),
+        ("lm: [a, b]", "--lm ['a', 'b']: expected a name"),
+        ("map: liveliness", "--map 'liveliness': expected our names and their columns"),
+        ("map: {liveliness: 3}", "expected our names and their columns"),
+        ("map: [liveliness]", "--map liveliness: expected NAME=COLUMN"),
+        ("scale: 7", "--scale 7: expected a name"),
+        ("colour: red", "c.yaml: unknown setting 'colour'"),
+        ("- a", "c.yaml: expected settings"),
+        ("a: [", "c.yaml: cannot be read"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_one_line_that_names_it(
+    here: Path, capsys: pytest.CaptureFixture[str], line: str, says: str
+) -> None:
+    (here / "c.yaml").write_text(line, encoding="utf-8")
+    assert command([*OWN, "--config", "c.yaml"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert says in err
+    assert "None" not in err
+
+
+def test_a_file_may_map_columns_either_way_and_give_a_scale(here: Path) -> None:
+    for line in ("map: {a: b}", "map: [a=b]"):
+        (here / "c.yaml").write_text(f"{line}\nscale: [0, 100]\n", encoding="utf-8")
+        told = resolve({"dimension": "relevance", "config": "c.yaml"})
+        assert (told.map, told.scale) == ({"a": "b"}, "0:100")

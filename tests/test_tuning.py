@@ -181,7 +181,9 @@ def test_a_scale_with_a_gap_is_sent_to_a_python_file(labels: str) -> None:
 
 
 def test_an_unknown_setting_is_named_with_those_there_are() -> None:
-    with pytest.raises(TypeError, match=r"no setting 'max_call'; there are map, lm, .*max_calls"):
+    with pytest.raises(
+        TypeError, match=r"no setting 'max_call'; there are map, scale, lm, .*max_calls"
+    ):
         optimize.tune("fluency", max_call=3)
 
 
@@ -192,3 +194,16 @@ def test_every_public_name_can_be_imported_and_importing_none_loads_dspy() -> No
     heavy = "import optimize, sys; print({'dspy', 'scipy', 'pandas'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("wrong", [{"max_calls": "many"}, {"seed": "x"}, {"lm": 3}, {"map": "x"}])
+def test_a_setting_of_the_wrong_kind_is_named_and_nothing_else(wrong: dict[str, object]) -> None:
+    (name,) = wrong
+    with pytest.raises(optimize.SettingsError, match=f"^--{name.replace('_', '-')} .*: expected"):
+        optimize.tune("fluency", quiet=True, **wrong)
+
+
+@pytest.mark.parametrize("given", [None, 3, Path("fluency")])
+def test_what_is_no_dimension_is_refused_with_what_is_wanted(given: object) -> None:
+    with pytest.raises(TypeError, match=r"a catalogue name, FILE\.yaml, .*not "):
+        optimize.tune(given, quiet=True)  # type: ignore[arg-type]

@@ -10,8 +10,9 @@ from judges.engine.ledger import BudgetSpentError
 from judges.engine.telling import trace_of
 from judges.frozen import FrozenJudgeError
 from judges.models.protocol import ModelError
+from optimize.commands.flags import parser
 from optimize.run.run_folder import RunFolderError
-from optimize.run.settings import SettingsError, parser
+from optimize.run.settings import SettingsError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 

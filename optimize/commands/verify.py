@@ -16,8 +16,10 @@ from judges.judge import Judge
 from judges.loading import load
 from judges.replies.recorded import Reading, RecordingError
 from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say
+from optimize.run.labels import read_rated
 from optimize.run.scorecard import correlation_lines
-from optimize.run.settings import Parser, SettingsError, mapping, refuse_secret
+from optimize.run.settings import Parser, SettingsError, bounds_of, mapping, refuse_secret
+from optimize.run.subject import on_scale, whole_ratings
 from optimize.search.items import Items, compared_items, rated_items
 from optimize.search.objective import LEVELS, choose_level
 from optimize.verifying.correlations import correlations, pair_figures
@@ -51,7 +53,12 @@ def parser() -> argparse.ArgumentParser:
     add("--dimension", metavar="NAME", help="what recorded replies or scores are about")
     add("--pairwise", metavar="NAME", help="the same for recorded replies on pairs")
     add("--prompt", metavar="NAME", help="which prompt's replies, where a file holds several")
-    add("--scale", metavar="LOW-HIGH", help="of recorded replies (the dimension's, or 1-5)")
+    add(
+        "--scale",
+        metavar="LOW-HIGH",
+        help="of recorded replies, or of the labels of a JUDGE (the dimension's); 'any': labels on "
+        "any scale, since only their order counts",
+    )
     add("--letters", metavar="ABCDE", help="recorded replies are letters, lowest rating first")
     add("--tie", metavar="LETTER", help="the recorded letter that prefers neither of a pair")
     add("--reading", choices=get_args(Reading), default="strict", help="how replies are read")
@@ -117,6 +124,8 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
             f"{verified.n_unjudged} labelled outputs have no record, and {verified.n_unknown} "
             "records no labelled output: both are left out"
         )
+    for note in labelled.notes:
+        say(f"note: {note}")
     items = verified.items
     found = correlations(verified, flags.seed)
     level = choose_level(items) if flags.level == "auto" else flags.level
@@ -148,7 +157,7 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
 
 
 def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, Verified, Scale]:
-    judge: Judge = load(flags.judge)
+    judge = _on_scale(load(flags.judge), flags.scale)
     subject = judge.subject
     labelled = _labels(flags, subject.name, subject)
     items = (
@@ -169,6 +178,14 @@ def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, Verified, Scale]:
     )
     scale = subject.scale if isinstance(subject, Dimension) else ()
     return subject.name, labelled, asked(judge, items, asking), scale
+
+
+def _on_scale(judge: Judge, scale: str | None) -> Judge:
+    """The judge on the labels' scale; one that is frozen keeps the scale it was tuned on."""
+    bounds = bounds_of(scale) if scale else None
+    if bounds is None or not isinstance(judge.subject, Dimension) or judge.plan is not None:
+        return judge
+    return Judge.of(on_scale(judge.subject, bounds), lm=judge.lm)
 
 
 def _free(lm: str) -> bool:
@@ -225,10 +242,11 @@ def _labels(
         return data.read_pairs(flags.data, mapping=named) if flags.data else data.starter_pairs()
     if not flags.data:
         return data.starter()
-    scales = None
     if isinstance(subject, Dimension) and flags.judge:
-        scales = {name: (float(subject.scale[0]), float(subject.scale[-1]))}
-    return data.read_labels(flags.data, mapping=named, scales=scales, annotations=flags.annotations)
+        return read_rated(
+            flags.data, subject, flags.scale, mapping=named, annotations=flags.annotations
+        )
+    return data.read_labels(flags.data, mapping=named, annotations=flags.annotations)
 
 
 def _check_rated(number: int, data_name: str, name: str) -> None:
@@ -237,11 +255,9 @@ def _check_rated(number: int, data_name: str, name: str) -> None:
 
 
 def _scale(flags: argparse.Namespace, subject: object) -> tuple[int, ...]:
-    if flags.scale:
-        low, dash, high = flags.scale.partition("-")
-        if not (dash and low.isdecimal() and high.isdecimal() and int(low) < int(high)):
-            raise SettingsError(f"--scale {flags.scale}: expected LOW-HIGH, such as 1-5")
-        return tuple(range(int(low), int(high) + 1))
+    bounds = bounds_of(flags.scale) if flags.scale else None
+    if bounds is not None:
+        return whole_ratings(bounds)
     if isinstance(subject, Dimension):
         return subject.scale
     raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")

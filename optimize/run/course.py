@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judges.define import read_subject
 from judges.dimension import Comparison
 from judges.judge import Judge, Subject
 from optimize.run import outcome, run_folder
@@ -15,6 +14,7 @@ from optimize.run.labels import Labels
 from optimize.run.labels import read as read_split
 from optimize.run.models_asked import Asked, judging, open_models, proposing
 from optimize.run.settings import Settings, SettingsError
+from optimize.run.subject import read as read_subject
 from optimize.run.trail import Trail
 from optimize.search.allowance import allow, left_for_probes, plan
 from optimize.search.bench import Bench
@@ -35,11 +35,8 @@ class Prepared:
 
 def prepare(settings: Settings) -> Prepared:
     """Read what is judged and the labels; raises what the user has to mend."""
-    subject = read_subject(settings.subject)
+    subject = read_subject(settings)
     pairwise = isinstance(subject, Comparison)
-    if pairwise != (settings.pairwise is not None):
-        right = "--pairwise" if pairwise else "--dimension"
-        raise SettingsError(f"{subject.name}: say {right} {settings.subject}")
     labels = read_split(settings, subject)
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
     if pairwise and settings.level not in ("auto", "dataset"):

@@ -1,7 +1,7 @@
 """Human labels for one run: read, checked, and split into train, dev, test and unseen systems."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,11 @@ import data
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Dimension
 from optimize.run.settings import Settings
+from optimize.run.subject import label_bounds
 from optimize.search.items import Items, compared_items, rated_items
 
-# Dev gets most: the choice and the gate rest on it, and train only has to teach.
-FRACTIONS = (0.35, 0.40, 0.25)
-FEWEST_DOCUMENTS = 3
+# What people are commonly given, the narrowest first.
+USUAL_SCALES = ((0, 1), (1, 3), (-1, 1), (1, 4), (1, 5), (1, 7), (1, 10), (0, 10), (0, 100))
 
 Labelled = LabelledSet | LabelledPairs
 
@@ -48,28 +48,24 @@ def read(settings: Settings, subject: Dimension | Comparison) -> Labels:
     """Raises LabelError where the labels cannot carry a run."""
     labelled = load(settings, subject)
     everything = _items(labelled, subject)
-    _check(everything, labelled.name, subject.name)
+    if np.ptp(everything.human) == 0:
+        raise LabelError(
+            f"{labelled.name}: every rating on {subject.name} is {everything.human[0]:g}: there is "
+            "no order to learn"
+        )
     by: Any = settings.split or data.default_by(labelled)
     # Any, since mypy solves split's type variable for one kind of labels at a time.
     whole: Any = labelled
-    splits = data.split(whole, by=by, seed=settings.seed, fractions=FRACTIONS)
+    splits = data.split(whole, by=by, seed=settings.seed)
     unseen = splits.test_unseen_systems
-    parts = {
-        name: _items(part, subject)
-        for name, part in (("train", splits.train), ("dev", splits.dev), ("test", splits.test))
-    }
-    for name, part in parts.items():
-        if not len(part):
-            raise LabelError(
-                f"{labelled.name}: {len(everything.documents)} documents leave none for {name}; "
-                "more are needed"
-            )
     return Labels(
         name=labelled.name,
         sha256=labelled.sha256,
         labelled=labelled,
         everything=everything,
-        **parts,
+        train=_items(splits.train, subject),
+        dev=_items(splits.dev, subject),
+        test=_items(splits.test, subject),
         unseen=_items(unseen, subject) if unseen is not None else None,
         split={
             "by": by,
@@ -92,16 +88,51 @@ def load(settings: Settings, subject: Dimension | Comparison) -> Labelled:
     if settings.data is None:
         whole = data.starter()
     else:
-        scale = (float(subject.scale[0]), float(subject.scale[-1]))
-        whole = data.read_labels(settings.data, mapping=mapping, scales={subject.name: scale})
-    rated = tuple(output for output in whole.outputs if output.ratings.get(subject.name))
-    if not rated:
-        known = sorted({name for output in whole.outputs for name in output.ratings})
-        raise LabelError(
-            f"{whole.name}: no output has a rating on {subject.name!r}; there are ratings on "
-            f"{', '.join(known) or 'nothing'}: name the column with --map {subject.name}=COLUMN"
+        whole = read_rated(settings.data, subject, settings.scale, mapping=mapping)
+    return data.with_ratings(whole, subject.name).labelled
+
+
+def read_rated(
+    path: str,
+    subject: Dimension,
+    scale: str | None,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    annotations: str | None = None,
+) -> LabelledSet:
+    """Labelled outputs with ratings on one dimension; LabelError says how to state their scale."""
+    bounds = label_bounds(subject, scale)
+    name = subject.name
+
+    def labels(bounds: tuple[float, float] | None) -> LabelledSet:
+        return data.read_labels(
+            path,
+            mapping=mapping,
+            dimensions=[name],
+            scales=None if bounds is None else {name: bounds},
+            annotations=annotations,
         )
-    return replace(whole, outputs=rated)
+
+    try:
+        return labels(bounds)
+    except LabelError as error:
+        if not error.problems or any(one.kind != "off-scale" for one in error.problems):
+            raise
+        rated = [mark for one in labels(None).outputs for mark in one.ratings.get(name, ())]
+        raise LabelError(f"{error}; {_way_out(rated)}", error.problems) from error
+
+
+def _way_out(ratings: list[float]) -> str:
+    """Which scale to state, by what the file holds."""
+    low, high = min(ratings), max(ratings)
+    told = f"ratings run from {low:g} to {high:g}; if that is right, "
+    whole = all(rating.is_integer() for rating in ratings)
+    first, last = next((one for one in USUAL_SCALES if one[0] <= low and high <= one[1]), (0, 0))
+    # A judge that says 0 or 1 would tie what fractions tell apart.
+    if last - first > 2 or (whole and first < last):
+        ends = f"{first}{':' if first < 0 else '-'}{last}"
+        return f"{told}add --scale {ends} (or --scale any, and the judge keeps its own)"
+    return f"{told}add --scale any: the judge keeps its own, and only the labels' order counts"
 
 
 def _items(labelled: Labelled, subject: Dimension | Comparison) -> Items:
@@ -112,16 +143,3 @@ def _items(labelled: Labelled, subject: Dimension | Comparison) -> Items:
     if isinstance(subject, Comparison):
         raise LabelError(f"{labelled.name}: holds outputs, and {subject.name} compares two")
     return rated_items(labelled, subject)
-
-
-def _check(items: Items, name: str, subject: str) -> None:
-    documents = len(items.documents)
-    if documents < FEWEST_DOCUMENTS:
-        raise LabelError(
-            f"{name}: {documents} document{'s' * (documents != 1)}; train, dev and test need one "
-            f"each at the very least, and some tens to show a gain"
-        )
-    if np.ptp(items.human) == 0:
-        raise LabelError(
-            f"{name}: every rating on {subject} is {items.human[0]:g}: there is no order to learn"
-        )

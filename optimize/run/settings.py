@@ -1,17 +1,22 @@
 """What a run is told: flags over a YAML file over a resumed run's settings over defaults."""
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
-from judges.models.secrets import holds_secret
+from data.options import joined, read_bounds
+from judges.models.secrets import Secrets, holds_secret
 from optimize.search.objective import LEVELS, Level
 
 Optimizer = Literal["rank", "gepa", "miprov2", "bootstrap"]
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 SPLITS = ("document", "system", "both")
+HOTTEST = 10.0
+# Labels on any scale: only their order counts.
+ANY_SCALE = "any"
 # What may differ when a run is resumed: none of it changes a trial.
 FREE = frozenset({"out", "resume", "json", "concurrency", "max_cost", "verbose"})
 
@@ -22,12 +27,16 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One run. `split` None: by document and system where there are systems enough."""
+    """One run. `split` None: by document and system where there are systems enough.
+
+    `scale` is LOW-HIGH, for people and judge, or "any": the judge keeps its own.
+    """
 
     dimension: str | None = None
     pairwise: str | None = None
     data: str | None = None
     map: Mapping[str, str] = field(default_factory=dict)
+    scale: str | None = None
     lm: str = "embedded"
     api_base: str | None = None
     proposer_lm: str | None = None
@@ -50,6 +59,7 @@ class Settings:
     def __post_init__(self) -> None:
         if (self.dimension is None) == (self.pairwise is None):
             raise SettingsError("give --dimension NAME or --pairwise NAME, one of the two")
+        _check_kinds(self)
         for name, allowed in CHOICES.items():
             value = getattr(self, name)
             if value is not None and value not in allowed:
@@ -58,6 +68,12 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise SettingsError(f"{_flag(name)} {value}: must be above 0")
+        if self.seed < 0:
+            raise SettingsError(f"--seed {self.seed}: must be 0 or more")
+        if self.temperature is not None and not 0 <= self.temperature <= HOTTEST:
+            raise SettingsError(f"--temperature {self.temperature:g}: must be within 0 and 10")
+        if self.scale is not None:
+            bounds_of(self.scale)
         refuse_secret(self.api_base)
         if self.weighted and self.samples is not None:
             raise SettingsError("--weighted reads one reply's probabilities; drop --samples")
@@ -70,91 +86,95 @@ class Settings:
         return asdict(self)
 
 
+CHOICES: Mapping[str, Sequence[str]] = {
+    "optimizer": OPTIMIZERS,
+    "level": ("auto", *LEVELS),
+    "split": SPLITS,
+}
+_WHOLE = frozenset({"max_calls", "concurrency", "samples", "seed"})
+_NUMBERS = frozenset({"max_cost", "temperature"})
+_YES_OR_NO = frozenset({"weighted", "probes", "resume", "json", "verbose"})
+# What may be left out, and says nothing then.
+_OPEN = frozenset(one.name for one in fields(Settings) if one.default is None)
+
+
+def _check_kinds(settings: Settings) -> None:
+    """Values from YAML and from Python may be of any kind; those from flags are right."""
+    for name, value in settings.known().items():
+        if value is None and name in _OPEN:
+            continue
+        if name == "map":
+            words = [one for pair in value.items() for one in pair] if _is_map(value) else [None]
+            right = all(isinstance(one, str) and one for one in words)
+            wanted = "our names and their columns, as in {relevance: my_column}"
+        elif name in _YES_OR_NO:
+            right, wanted = isinstance(value, bool), "true or false"
+        elif name in _WHOLE | _NUMBERS:
+            kinds = (int,) if name in _WHOLE else (int, float)
+            right = isinstance(value, kinds) and not isinstance(value, bool)
+            right = right and math.isfinite(value)
+            wanted = "a whole number" if name in _WHOLE else "a number"
+        else:
+            right, wanted = isinstance(value, str) and value != "", "a name"
+        if not right:
+            raise SettingsError(f"{_flag(name)} {value!r}: expected {wanted}")
+
+
+def _is_map(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def bounds_of(scale: str) -> tuple[float, float] | None:
+    """The scale's ends; None for "any". Raises SettingsError."""
+    if scale == ANY_SCALE:
+        return None
+    bounds = read_bounds(scale)
+    if bounds is None:
+        raise SettingsError(f"--scale {scale}: expected LOW-HIGH, such as 1-5, 0-100 or -1:1")
+    return bounds
+
+
 def refuse_secret(api_base: str | None) -> None:
     """Raise SettingsError for an address that must not be written down."""
     if api_base and holds_secret(api_base):
         raise SettingsError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
 
 
-CHOICES: Mapping[str, Sequence[str]] = {
-    "optimizer": OPTIMIZERS,
-    "level": ("auto", *LEVELS),
-    "split": SPLITS,
-}
-
-
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """Says what is wrong in one line, and takes -1:1 for a scale."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words = None if args is None else joined([str(word) for word in args])
+        return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (--help lists the flags)\n")
-
-
-def parser() -> argparse.ArgumentParser:
-    """Every flag defaults to nothing, so that a file's value stands where no flag is given."""
-    made = Parser(
-        prog="python -m optimize",
-        description="Tune a judge against human labels, and measure it on labels it never saw.",
-        argument_default=argparse.SUPPRESS,
-        allow_abbrev=False,
-    )
-    add = made.add_argument
-    what = made.add_argument_group("what is judged")
-    what.add_argument(
-        "--dimension", metavar="NAME", help="catalogue name, FILE.yaml or FILE.py:NAME"
-    )
-    what.add_argument("--pairwise", metavar="NAME", help="the same for a comparison of two outputs")
-    what.add_argument("--data", metavar="FILE", help="human labels; without it, the starter set")
-    what.add_argument("--map", metavar="NAME=COLUMN", action="append", help="a column's own name")
-    model = made.add_argument_group("who judges")
-    model.add_argument(
-        "--lm", metavar="MODEL", help="embedded (default), openai/NAME, any of DSPy's"
-    )
-    model.add_argument("--api-base", metavar="URL", help="an OpenAI-compatible endpoint")
-    model.add_argument("--proposer-lm", metavar="MODEL", help="who writes instructions (the same)")
-    model.add_argument("--samples", type=int, metavar="N", help="average so many replies")
-    model.add_argument("--temperature", type=float, metavar="T", help="of those replies")
-    model.add_argument("--weighted", action="store_true", help="weigh ratings by probability")
-    model.add_argument(
-        "--probes", action="store_true", help="attack the judge, for the report (free: always)"
-    )
-    model.add_argument("--concurrency", type=int, metavar="N", help="requests in flight (64)")
-    search = made.add_argument_group("how it is tuned")
-    search.add_argument("--optimizer", metavar="NAME", help=f"{', '.join(OPTIMIZERS)} (rank)")
-    search.add_argument("--level", metavar="LEVEL", help=f"auto, {', '.join(LEVELS)} (auto)")
-    search.add_argument("--split", metavar="BY", help=f"{', '.join(SPLITS)}")
-    search.add_argument("--max-calls", type=int, metavar="N", help="most calls for the whole run")
-    search.add_argument("--max-cost", type=float, metavar="USD", help="most dollars")
-    search.add_argument("--seed", type=int, metavar="N", help="for every random draw (0)")
-    add("--config", metavar="FILE", help="YAML with any of these; flags beat it")
-    add("--out", metavar="DIR", help="run folder (runs/NAME-001, then -002)")
-    add("--resume", action="store_true", help="go on where a run was stopped")
-    add("--json", action="store_true", help="print summary.json")
-    add(
-        "--verbose",
-        action="store_true",
-        help="say each retry, failed request and rate limit, and where an error arose",
-    )
-    return made
+        told = Secrets().blot(" ".join(message.split()))
+        self.exit(2, f"{self.prog}: {told} (--help lists the flags)\n")
 
 
 def resolve(flags: Mapping[str, Any], saved: Mapping[str, Any] | None = None) -> Settings:
     """Flags beat the YAML file, which beats what a resumed run was told; raises SettingsError."""
-    given = dict(flags)
-    if "map" in given:
-        given["map"] = mapping(given["map"])
+    given = _plain(flags)
     file = given.pop("config", None)
     told = {**_read(file), **given} if file else given
     if saved is not None:
         _check_same(saved, told)
-    unknown = set(told) - {one.name for one in fields(Settings)}
-    if unknown:
-        raise SettingsError(f"{file}: unknown setting {sorted(unknown)[0]!r}")
     both = {**(saved or {}), **told}
-    try:
-        return Settings(**both)
-    except TypeError as error:
-        raise SettingsError(f"{file}: a setting has a value of the wrong kind ({error})") from error
+    if unknown := sorted(both.keys() - {one.name for one in fields(Settings)}):
+        where = f"{file}: " if file and unknown[0] not in given else ""
+        raise SettingsError(f"{where}unknown setting {unknown[0]!r}")
+    return Settings(**both)
+
+
+def _plain(told: Mapping[str, Any]) -> dict[str, Any]:
+    """NAME=COLUMN pairs as a mapping, and a pair of numbers as a scale."""
+    plain = dict(told)
+    if isinstance(plain.get("map"), list):
+        plain["map"] = mapping([str(pair) for pair in plain["map"]])
+    scale = plain.get("scale")
+    if isinstance(scale, list | tuple) and len(scale) == 2:
+        plain["scale"] = f"{scale[0]}:{scale[1]}"
+    return plain
 
 
 def _check_same(saved: Mapping[str, Any], told: Mapping[str, Any]) -> None:
@@ -170,12 +190,12 @@ def _read(file: str) -> dict[str, Any]:
     import yaml
 
     try:
-        read = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+        read = yaml.safe_load(Path(file).read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingsError(f"{file}: cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(read, dict) or not all(isinstance(name, str) for name in read):
         raise SettingsError(f"{file}: expected settings, one `name: value` a line")
-    return {name.replace("-", "_"): value for name, value in read.items()}
+    return _plain({name.replace("-", "_"): value for name, value in read.items()})
 
 
 def mapping(pairs: Sequence[str]) -> dict[str, str]:

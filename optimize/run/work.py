@@ -67,6 +67,8 @@ class Work:
             run_folder.begin(self.folder, settings.known(), prepared.labels.split)
         outputs = len(prepared.labels.everything)
         self._say(f"{self.folder}: {prepared.level}-level rho, {outputs} outputs")
+        for note in prepared.labels.labelled.notes:
+            self._say(f"note: {note}")
         return run(prepared, self.folder, self._say)
 
 

@@ -1,5 +1,6 @@
 """RankOptimizer: the rank search as a DSPy teleprompter."""
 
+import math
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ import dspy
 from dspy.teleprompt import Teleprompter
 
 from judges.adapter import demos_of
-from judges.dimension import Comparison
+from judges.dimension import Comparison, Dimension
 from judges.judge import Judge, Subject
 from optimize.run.models_asked import judging, open_models, proposing
 from optimize.run.settings import Settings
@@ -25,14 +26,16 @@ DEFAULT_CALLS = 8_000
 class RankOptimizer(Teleprompter):  # type: ignore[misc]
     """Tunes a RatingJudge or PairwiseJudge so that it ranks as people do.
 
-    `lm` and `proposer_lm` are model names as on the command line; without `lm`, DSPy's configured
-    model, or the embedded one. `folder` keeps every reply, so that compiling again costs nothing.
+    `lm`, `api_base` and `proposer_lm` are as on the command line; without `lm`, the name and the
+    address of DSPy's configured model, or the embedded one. `folder` keeps every reply, so that
+    compiling again costs nothing.
     """
 
     def __init__(
         self,
         *,
         lm: str | None = None,
+        api_base: str | None = None,
         proposer_lm: str | None = None,
         level: Level | None = None,
         max_calls: int = DEFAULT_CALLS,
@@ -41,7 +44,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         folder: Path | str | None = None,
     ) -> None:
         super().__init__()
-        self.lm, self.proposer_lm, self.level = lm, proposer_lm, level
+        self.lm, self.api_base = lm, api_base
+        self.proposer_lm, self.level = proposer_lm, level
         self.max_calls, self.max_cost, self.seed = max_calls, max_cost, seed
         self.folder = folder
 
@@ -58,11 +62,13 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         Examples hold the texts the judge reads, `human` (a mean rating, or a vote margin in
         [-1, 1]), and `document_id`; `system` and `id` help. The copy's `found` says what was
         tried and why it was chosen, its `trials` are the record.
+        Raises TypeError for another program than a judge, and ValueError for examples that lack
+        something or give nothing to rank.
         """
         if teacher is not None:
             raise ValueError("RankOptimizer learns from people's labels and takes no teacher")
-        subject: Subject = getattr(student, "dimension", None) or student.comparison
-        judge = Judge.from_program(student, subject, lm=self._model())
+        subject = judged_by(student)
+        judge = Judge.from_program(student, subject, lm=self._model()[0])
         train = read_examples(trainset, judge, "train")
         dev = read_examples(valset, judge, "val")
         level: Level = self.level or choose_level(train)
@@ -80,9 +86,12 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         compiled.found, compiled.trials = found, trials
         return compiled
 
-    def _model(self) -> str:
+    def _model(self) -> tuple[str, str | None]:
+        """Its name and address."""
         configured = dspy.settings.lm
-        return self.lm or (str(configured.model) if configured else "embedded")
+        if self.lm or configured is None:
+            return self.lm or "embedded", self.api_base
+        return str(configured.model), self.api_base or configured.kwargs.get("api_base")
 
     def _search(
         self,
@@ -96,6 +105,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         settings = Settings(
             dimension=judge.name,
             lm=judge.lm,
+            api_base=self._model()[1],
             proposer_lm=self.proposer_lm,
             max_cost=self.max_cost,
             seed=self.seed,
@@ -118,13 +128,35 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             )
 
 
+def judged_by(student: object) -> Subject:
+    """What a judge module judges; TypeError for any other program."""
+    subject = getattr(student, "dimension", None) or getattr(student, "comparison", None)
+    if not isinstance(subject, Dimension | Comparison):
+        raise TypeError(
+            "RankOptimizer tunes a judges.RatingJudge or judges.PairwiseJudge, such as "
+            f"judges.load('relevance').program(); not {type(student).__name__}"
+        )
+    return subject
+
+
 def read_examples(examples: Sequence[Any], judge: Judge, split: str) -> Items:
     """DSPy examples as items; ValueError names the first that lacks something."""
+    if not examples:
+        raise ValueError(
+            f"{split}set is empty: trainset teaches, valset chooses, and each needs examples of "
+            "documents of its own"
+        )
     items = []
     for number, example in enumerate(examples):
         missing = [name for name in (*judge.texts, "human") if example.get(name) is None]
         if missing:
-            raise ValueError(f"{split} example {number} has no {missing[0]!r}")
+            raise ValueError(
+                f"{split} example {number} has no {missing[0]!r}; an example has "
+                f"{', '.join(judge.texts)} and human (a rating, or a margin in [-1, 1])"
+            )
+        human = example["human"]
+        if isinstance(human, str) or not math.isfinite(human):
+            raise ValueError(f"{split} example {number} has human {human!r}, no finite number")
         name = example.get("id")
         document = example.get("document_id")
         items.append(
@@ -133,7 +165,11 @@ def read_examples(examples: Sequence[Any], judge: Judge, split: str) -> Items:
                 document_id=f"{split}-{number}" if document is None else str(document),
                 system=example.get("system"),
                 texts={text: str(example[text]) for text in judge.texts},
-                human=float(example["human"]),
+                human=float(human),
             )
+        )
+    if len({item.human for item in items}) == 1:
+        raise ValueError(
+            f"{split}set: human is {items[0].human:g} in every example, so nothing is ranked"
         )
     return Items(tuple(items))

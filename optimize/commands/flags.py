@@ -1,0 +1,139 @@
+"""The flags of python -m optimize; none has a default, so that a file's value may stand."""
+
+import argparse
+
+from optimize.run.settings import OPTIMIZERS, SPLITS, Parser
+from optimize.search.objective import LEVELS
+
+ABOUT = """\
+Tune a judge against human labels, and measure it on labels it never saw.
+
+Its instruction is rewritten and demonstrations are picked so that its scores
+rank outputs as people do (Spearman's rho). The run folder keeps the frozen
+judge, every reply, every figure and a report. Without --data and --lm a run
+takes the starter set and the embedded model: offline, and free."""
+
+EXAMPLES = """\
+examples:
+  python -m optimize --dimension relevance
+  python -m optimize --dimension relevance --data labels.jsonl \\
+      --lm openai/gpt-4.1-mini --proposer-lm openai/gpt-5 --max-cost 5
+  python -m optimize --dimension mine.yaml --data labels.csv --scale 0-100 \\
+      --map mine=my_column --out runs/mine
+  python -m optimize --pairwise tldr_concise --data pairs.jsonl
+  python -m optimize --resume --out runs/relevance-001
+
+`python -m judges list` names the catalogue's judges, `python -m data check
+FILE` tells every problem of a label file. A run ends with 0, or 1 where it
+failed, 2 for wrong usage, 130 where it was interrupted and can be resumed."""
+
+
+def parser() -> Parser:
+    """Every flag is left out of what is parsed unless it is given."""
+    made = Parser(
+        prog="python -m optimize",
+        usage="python -m optimize (--dimension NAME | --pairwise NAME) [options]",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+    )
+    _judged(made.add_argument_group("what is judged"))
+    _judging(made.add_argument_group("who judges"))
+    _tuning(made.add_argument_group("how it is tuned"))
+    _running(made.add_argument_group("the run"))
+    return made
+
+
+Group = argparse._ArgumentGroup
+
+
+def _judged(group: Group) -> None:
+    add = group.add_argument
+    add("--dimension", metavar="NAME", help="a catalogue name, FILE.yaml[:name] or FILE.py:NAME")
+    add("--pairwise", metavar="NAME", help="the same, for a comparison of two outputs")
+    add(
+        "--data",
+        metavar="FILE",
+        help="human labels: .jsonl, .csv, .tsv, .parquet, or hf:owner/name (the starter set, whose "
+        "labels are constructed)",
+    )
+    add(
+        "--map",
+        metavar="NAME=COLUMN",
+        action="append",
+        help="read NAME (a dimension, a text, id, group, system) from this column; repeatable",
+    )
+    add(
+        "--scale",
+        metavar="LOW-HIGH",
+        help="the scale people were given, as in 0-100; the judge then rates on it too. 'any': the "
+        "judge keeps its own, and only the order of the labels counts",
+    )
+
+
+def _judging(group: Group) -> None:
+    add = group.add_argument
+    add(
+        "--lm",
+        metavar="MODEL",
+        help="embedded (the default), openai/NAME, azure/NAME, any of DSPy's",
+    )
+    add("--api-base", metavar="URL", help="an OpenAI-compatible server (OPENAI_BASE_URL)")
+    add("--proposer-lm", metavar="MODEL", help="who writes new instructions (the judge's model)")
+    add("--samples", type=int, metavar="N", help="a score is the mean of N replies (1)")
+    add("--temperature", type=float, metavar="T", help="of a reply (0; with --samples 1)")
+    add(
+        "--weighted",
+        action="store_true",
+        help="a score is the ratings weighted by probability (the embedded model's default)",
+    )
+    add(
+        "--probes",
+        action="store_true",
+        help="attack the shipped judge, for the report; costs calls (the embedded model: always)",
+    )
+    add("--concurrency", type=int, metavar="N", help="requests in flight (64)")
+
+
+def _tuning(group: Group) -> None:
+    add = group.add_argument
+    add("--optimizer", metavar="NAME", help=f"{', '.join(OPTIMIZERS)} (rank)")
+    add(
+        "--level",
+        metavar="LEVEL",
+        help=f"of rho: {', '.join(LEVELS)} or auto: summary where documents have three outputs or "
+        "more (auto)",
+    )
+    add(
+        "--split",
+        metavar="BY",
+        help=f"{', '.join(SPLITS)} (both where there are 8 systems, else document)",
+    )
+    add(
+        "--max-calls",
+        type=int,
+        metavar="N",
+        help="most calls to the judge, search and measurement together (about 8,000; free models "
+        "20,000)",
+    )
+    add("--max-cost", type=float, metavar="USD", help="most dollars, both models together")
+    add("--seed", type=int, metavar="N", help="for every random draw (0)")
+
+
+def _running(group: Group) -> None:
+    add = group.add_argument
+    add("--out", metavar="DIR", help="the run's folder (runs/NAME-001, then -002)")
+    add(
+        "--resume",
+        action="store_true",
+        help="go on with a run that was stopped; pays nothing twice",
+    )
+    add("--config", metavar="FILE.yaml", help="any of these flags by name; those given beat it")
+    add("--json", action="store_true", help="print summary.json in place of the table")
+    add(
+        "--verbose",
+        action="store_true",
+        help="say each retry, failed request and rate limit on stderr, and where an error arose",
+    )

@@ -1,0 +1,174 @@
+"""Labels on another scale than the judge's: stated by a flag, or named with the way out."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import data
+import judges
+import optimize
+from data.options import read_bounds
+from judges.dimension import Dimension, DimensionError
+from optimize.commands.tune import command as tune
+from optimize.commands.verify import command as verify
+from optimize.run.course import prepare
+from optimize.run.settings import Settings
+
+STARTER = Path(data.__file__).with_name("starter") / "outputs.jsonl"
+ROWS = [json.loads(line) for line in STARTER.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def labels(change: Callable[[float], object]) -> str:
+    """The starter set with its fluency on another scale."""
+    rows = []
+    for row in ROWS:
+        mark = row["ratings"]["fluency"]
+        rows.append({**{k: v for k, v in row.items() if k != "ratings"}, "fluency": change(mark)})
+    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return "labels.jsonl"
+
+
+# A rating of 1 to 5 on other scales; the way out names the narrowest usual one that fits.
+SCALES: dict[str, tuple[Callable[[float], object], str]] = {
+    "percent": (lambda mark: round(25 * (mark - 1)), "--scale 0-100"),
+    "one to ten": (lambda mark: round(1 + 9 / 4 * (mark - 1)), "--scale 1-10"),
+    "nought to ten": (lambda mark: round(10 / 4 * (mark - 1)), "--scale 0-10"),
+    "one to seven": (lambda mark: round(1 + 6 / 4 * (mark - 1)), "--scale 1-7"),
+    "yes or no": (lambda mark: int(mark > 3), "--scale 0-1"),
+    "worse or better": (lambda mark: (mark > 3.5) - (mark < 2.5), "--scale -1:1"),
+    "shares": (lambda mark: (mark - 1) / 4, "--scale any"),
+    "a standard score": (lambda mark: (mark - 3.1) * 1.7, "--scale any"),
+}
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_labels_off_the_scale_are_told_which_scale_to_state(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change, flag = SCALES[name]
+    ask = ["--dimension", "fluency", "--data", labels(change), "--max-calls", "300"]
+    assert tune([*ask, "--out", "run"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "labels.jsonl, line " in err
+    assert "is off the scale 1 to 5" in err
+    assert flag in err
+    assert not Path("run").exists()
+    # Done as told, the labels are read and the judge's scale is theirs.
+    told = Settings(dimension="fluency", data="labels.jsonl", scale=flag.split(" ")[1])
+    subject = prepare(told).subject
+    assert isinstance(subject, Dimension)
+    assert (subject.scale[0], subject.scale[-1]) == (read_bounds(flag.split(" ")[1]) or (1, 5))
+
+
+def test_a_run_on_another_scale_freezes_a_judge_that_carries_it() -> None:
+    path = labels(lambda mark: 10 / 4 * (mark - 1))
+    run = optimize.tune("fluency", data=path, scale=(0, 10), quiet=True, max_calls=300)
+    assert isinstance(run.judge.subject, Dimension)
+    assert run.judge.subject.scale == tuple(range(11))
+    ratings = ", ".join(map(str, range(10))) + " or 10"
+    assert f"rating ({ratings}): " in run.judge.prompt.template()[0]["content"]
+    # The labels keep their order, so the finer scale ranks about as 1 to 5 does.
+    same = optimize.tune("fluency", quiet=True, max_calls=300)
+    ours, theirs = (one.summary["seed_judge"]["test"]["value"] for one in (run, same))
+    assert ours == pytest.approx(theirs, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("scale", "says"),
+    [
+        ("5-1", "expected LOW-HIGH, such as 1-5"),
+        ("high", "expected LOW-HIGH, such as 1-5"),
+        ("0-0.5", "whole numbers, 101 at most; say --scale any"),
+        ("0-1000", "whole numbers, 101 at most; say --scale any"),
+    ],
+)
+def test_a_scale_that_is_none_is_refused(
+    scale: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tune(["--dimension", "fluency", "--scale", scale]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_pairs_take_no_scale(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tune(["--pairwise", "tldr_concise", "--scale", "0-1"]) == 2
+    assert "pairs have votes, and no scale" in capsys.readouterr().err
+
+
+def test_a_resumed_run_keeps_its_scale(capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ["--dimension", "fluency", "--data", labels(lambda x: 10 / 4 * (x - 1))]
+    assert tune([*ask, "--max-calls", "300", "--scale", "0-10", "--out", "run", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert tune(["--resume", "--out", "run", "--json"]) == 0
+    assert {**json.loads(capsys.readouterr().out), "seconds": 0} == {**first, "seconds": 0}
+    assert tune(["--resume", "--out", "run", "--scale", "0-20"]) == 2
+    assert "the run to resume was made with 0-10;" in capsys.readouterr().err
+
+
+def test_verification_takes_the_labels_scale_and_a_frozen_judge_keeps_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    judges.load("fluency").with_plan(judges.SamplingPlan(kind="weighted")).save("fluency.json")
+    path = labels(lambda mark: 25 * (mark - 1))
+    for judge in ("fluency", "fluency.json"):
+        assert verify([judge, "--data", path]) == 1
+        assert "add --scale 0-100 (or --scale any" in capsys.readouterr().err
+    told = []
+    for judge, scale in (("fluency.json", "0-100"), ("fluency.json", "any"), ("fluency", "any")):
+        assert verify([judge, "--data", path, "--scale", scale, "--json"]) == 0
+        told.append(json.loads(capsys.readouterr().out)["correlations"])
+    assert told[0] == told[1] == told[2]
+    assert verify(["fluency", "--data", path, "--scale", "0-100"]) == 0
+
+
+def test_anchors_move_with_their_places_and_fall_out_between_two() -> None:
+    fluency = judges.load("fluency").subject
+    assert isinstance(fluency, Dimension)
+    worst, middle, best = (fluency.anchors[rating] for rating in (1, 3, 5))
+    # Of 1 to 5, 3 lies halfway: at 4 of 1 to 7, at 50 of 0 to 100, and between 2 and 3 of 1 to 4.
+    assert fluency.on_scale(1, 7).anchors == {
+        **dict.fromkeys(range(1, 8), ""),
+        **{1: worst, 4: middle, 7: best},
+    }
+    percent = fluency.on_scale(0, 100).anchors
+    assert {rating: said for rating, said in percent.items() if said} == {
+        0: worst,
+        50: middle,
+        100: best,
+    }
+    assert fluency.on_scale(1, 4).anchors == {1: worst, 2: "", 3: "", 4: best}
+    assert fluency.on_scale(1, 5) is fluency
+
+
+@pytest.mark.parametrize(
+    ("told", "becomes"),
+    [
+        ("Choose from 1 (lowest) to 5 (highest).", "Choose from 0 (lowest) to 10 (highest)."),
+        ("On a scale of 1-5, judge it.", "On a scale of 0-10, judge it."),
+        ("Between 1 and 5.", "Between 0 and 10."),
+        ("Version 1.1-5.2 of 11-50 and 1 to 5th.", "Version 1.1-5.2 of 11-50 and 1 to 5th."),
+    ],
+)
+def test_an_instruction_that_names_the_old_ends_names_the_new(told: str, becomes: str) -> None:
+    anchors = dict.fromkeys(range(1, 6), "")
+    own = Dimension(
+        name="own", definition="d", inputs={"text": "t"}, anchors=anchors, instruction=told
+    )
+    assert own.on_scale(0, 10).instruction == becomes
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 101), (5, 5), (5, 1)])
+def test_a_scale_of_too_many_ratings_or_of_one_is_refused(low: int, high: int) -> None:
+    fluency = judges.load("fluency").subject
+    assert isinstance(fluency, Dimension)
+    with pytest.raises(DimensionError, match="it has 2 to 101 ratings"):
+        fluency.on_scale(low, high)
