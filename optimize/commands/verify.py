@@ -124,8 +124,6 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
             f"{verified.n_unjudged} labelled outputs have no record, and {verified.n_unknown} "
             "records no labelled output: both are left out"
         )
-    for note in labelled.notes:
-        say(f"note: {note}")
     items = verified.items
     found = correlations(verified, flags.seed)
     level = choose_level(items) if flags.level == "auto" else flags.level
@@ -176,6 +174,8 @@ def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, Verified, Scale]:
         journal=Path(flags.resume) if flags.resume else None,
         probe=flags.probes or (bool(flags.report) and _free(flags.lm or judge.lm)),
     )
+    for note in labelled.notes:
+        say(f"note: {note}")
     scale = subject.scale if isinstance(subject, Dimension) else ()
     return subject.name, labelled, asked(judge, items, asking), scale
 
