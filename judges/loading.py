@@ -16,6 +16,11 @@ def load(judge: str | os.PathLike[str]) -> Judge:
     """
     from judges.define import is_definition, read_subject
 
+    if not isinstance(judge, str | os.PathLike):
+        raise TypeError(
+            f"load() takes a catalogue name, a frozen judge's file, a run folder, FILE.yaml or "
+            f"FILE.py:NAME, not {judge!r}"
+        )
     wanted = os.fspath(judge)
     path = Path(wanted)
     if is_definition(wanted):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from optimize.alternative import AlternativeTest, alternative_test
     from optimize.annotations import annotation_matrix
     from optimize.human import Ceiling, human_ceiling, krippendorff_alpha
+    from optimize.measuring import Measured, measure
     from optimize.run.run_folder import RunFolderError
     from optimize.run.settings import SettingsError
     from optimize.search.rank import RankOptimizer
@@ -27,6 +28,7 @@ __all__ = [
     "Ceiling",
     "Correlation",
     "Interval",
+    "Measured",
     "RankOptimizer",
     "Run",
     "RunFolderError",
@@ -36,6 +38,7 @@ __all__ = [
     "dataset_level",
     "human_ceiling",
     "krippendorff_alpha",
+    "measure",
     "paired_difference",
     "rank_gaps",
     "rank_terms",
@@ -50,6 +53,7 @@ _HOMES = {
     "Ceiling": "optimize.human",
     "Correlation": "optimize.agreement",
     "Interval": "optimize.statistics.bootstrap",
+    "Measured": "optimize.measuring",
     "RankOptimizer": "optimize.search.rank",
     "Run": "optimize.tuning",
     "RunFolderError": "optimize.run.run_folder",
@@ -59,6 +63,7 @@ _HOMES = {
     "dataset_level": "optimize.agreement",
     "human_ceiling": "optimize.human",
     "krippendorff_alpha": "optimize.human",
+    "measure": "optimize.measuring",
     "paired_difference": "optimize.statistics.difference",
     "rank_gaps": "optimize.agreement",
     "rank_terms": "optimize.agreement",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
+from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypedDict
@@ -51,6 +52,7 @@ class Session:
     ) -> None:
         from judges.engine.ledger import Purse
 
+        check_limits(max_calls=max_calls, max_cost=max_cost, concurrency=concurrency)
         self.ledgers: dict[str, Ledger] = {}
         self._api_base = api_base
         self._concurrency = concurrency
@@ -95,6 +97,30 @@ class Session:
         )
         self.ledgers[lm] = ledger
         return self._open.enter_context(runner)
+
+
+def check_limits(**limits: object) -> None:
+    """Raise ValueError for a limit that is no number above 0; all but `max_cost` are whole."""
+    for name, value in limits.items():
+        if value is None and name != "concurrency":
+            continue
+        kind = Real if name == "max_cost" else Integral
+        if isinstance(value, bool) or not isinstance(value, kind) or not float(value) > 0:
+            what = "number" if name == "max_cost" else "whole number"
+            raise ValueError(f"{name} {value!r}: expected a {what} above 0")
+
+
+def check_options(options: Mapping[str, object]) -> None:
+    """Raise TypeError for an option that there is none of, and ValueError for a wrong value."""
+    for name in options:
+        if name not in Options.__annotations__:
+            known = ", ".join(Options.__annotations__)
+            raise TypeError(f"no option {name!r}; there are {known}")
+    if options.get("order", "both") not in ("both", "random"):
+        raise ValueError(f"order {options['order']!r}: choose from both, random")
+    seed = options.get("seed", 0)
+    if not isinstance(seed, Integral) or seed < 0:
+        raise ValueError(f"seed {seed!r}: expected a whole number, 0 or more")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from judges.engine.judging_rows import failed
-from judges.engine.session import Options, open_runner
+from judges.engine.session import Options, check_options, open_runner
 from judges.judgement import Verdict
 from judges.tables.columns import MissingColumnError, find_columns
 
@@ -35,6 +35,7 @@ def judge_all(
     from judges.engine.ledger import BudgetSpentError
 
     given: Mapping[str, Any] = options
+    check_options(given)
     if mapping := given.get("mapping"):
         columns = {name: mapping.get(name, name) for name in judge.texts}
         rows = ({name: row.get(column) for name, column in columns.items()} for row in rows)
@@ -67,6 +68,11 @@ def score_frame(
     """One score a row, on the frame's index; see Judge.score."""
     import pandas as pd
 
+    check_options(options)
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(
+            f"score() takes a DataFrame, not {type(frame).__name__}; judge_all() takes rows"
+        )
     mapping = options.pop("mapping", None)
     progress = options.pop("progress", False)
     columns = find_columns(judge, [str(name) for name in frame.columns], mapping)
@@ -94,6 +100,7 @@ def mapper(
     judge: "Judge", **options: Unpack[Options]
 ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """A function from rows to new columns; see Judge.mapper."""
+    check_options(options)
     mapping = options.pop("mapping", None)
     options.pop("progress", None)
 

@@ -12,17 +12,16 @@ from data.types import LabelledPairs, LabelledSet
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
 from judges.engine.telling import telling
-from judges.judge import Judge
 from judges.loading import load
 from judges.replies.recorded import Reading, RecordingError
 from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say
+from optimize.measuring import measured, on_labels_scale
 from optimize.run.labels import read_rated
 from optimize.run.scorecard import correlation_lines
 from optimize.run.settings import Parser, SettingsError, bounds_of, mapping, refuse_secret
-from optimize.run.subject import on_scale, whole_ratings
+from optimize.run.subject import whole_ratings
 from optimize.search.items import Items, compared_items, rated_items
-from optimize.search.objective import LEVELS, choose_level
-from optimize.verifying.correlations import correlations, pair_figures
+from optimize.search.objective import LEVELS
 from optimize.verifying.readings import other_readings, reading_lines
 from optimize.verifying.sources import (
     Asking,
@@ -124,26 +123,11 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
             f"{verified.n_unjudged} labelled outputs have no record, and {verified.n_unknown} "
             "records no labelled output: both are left out"
         )
-    items = verified.items
-    found = correlations(verified, flags.seed)
-    level = choose_level(items) if flags.level == "auto" else flags.level
-    result: dict[str, Any] = {
-        "judge": sources[0],
-        "dimension": name,
-        "data": {
-            "name": labelled.name,
-            "sha256": labelled.sha256,
-            "n_documents": len(items.documents),
-            "n_systems": len(items.systems),
-            "n_outputs": len(items),
-        },
-        "level": level,
-        "correlations": found,
-        **(pair_figures(verified) if verified.verdicts else {}),
-        **({"readings": readings} if readings else {}),
-    }
-    wanted = {"coefficient": "spearman", "level": level, "undefined": "zero"}
-    reached = next((c["value"] for c in found if wanted.items() <= c.items()), None)
+    found = measured(sources[0], name, labelled, verified, level=flags.level, seed=flags.seed)
+    result = {**found.summary(), **({"readings": readings} if readings else {})}
+    wanted = {"coefficient": "spearman", "level": found.level, "undefined": "zero"}
+    cells = (cell for cell in result["correlations"] if wanted.items() <= cell.items())
+    reached = next((cell["value"] for cell in cells), None)
     least = flags.min_spearman
     result["passed"] = least is None or (reached is not None and reached >= least)
     if flags.report or flags.markdown:
@@ -155,7 +139,7 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
 
 
 def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, Verified, Scale]:
-    judge = _on_scale(load(flags.judge), flags.scale)
+    judge = on_labels_scale(load(flags.judge), flags.scale)
     subject = judge.subject
     labelled = _labels(flags, subject.name, subject)
     items = (
@@ -178,14 +162,6 @@ def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, Verified, Scale]:
         say(f"note: {note}")
     scale = subject.scale if isinstance(subject, Dimension) else ()
     return subject.name, labelled, asked(judge, items, asking), scale
-
-
-def _on_scale(judge: Judge, scale: str | None) -> Judge:
-    """The judge on the labels' scale; one that is frozen keeps the scale it was tuned on."""
-    bounds = bounds_of(scale) if scale else None
-    if bounds is None or not isinstance(judge.subject, Dimension) or judge.plan is not None:
-        return judge
-    return Judge.of(on_scale(judge.subject, bounds), lm=judge.lm)
 
 
 def _free(lm: str) -> bool:

@@ -1,7 +1,7 @@
 """All correlations of one verification, and for pairs the accuracy in both orders."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -20,18 +20,29 @@ Undefined = Literal["left_out", "zero"]
 CONVENTIONS: tuple[Undefined, ...] = ("left_out", "zero")
 
 
-def correlations(verified: Verified, seed: int) -> list[Cell]:
+def all_correlations(verified: Verified, seed: int) -> list[tuple[Correlation, Undefined]]:
     """Every level that the data has, every coefficient, undefined left out and counted as 0."""
-    found = []
-    for level in _levels(verified.items):
-        for coefficient in COEFFICIENTS:
-            for undefined in CONVENTIONS:
-                one = _correlate(verified, level, coefficient, undefined, seed)
-                made = {**cell(one), "undefined": undefined}
-                if undefined == "zero" and made["value"] is None:
-                    made["value"] = 0.0
-                found.append(made)
-    return found
+    return [
+        (_correlate(verified, level, coefficient, undefined, seed), undefined)
+        for level in _levels(verified.items)
+        for coefficient in COEFFICIENTS
+        for undefined in CONVENTIONS
+    ]
+
+
+def correlations(verified: Verified, seed: int) -> list[Cell]:
+    """All of them, for JSON."""
+    return cells(all_correlations(verified, seed))
+
+
+def cells(found: Iterable[tuple[Correlation, Undefined]]) -> list[Cell]:
+    """What is there, for JSON."""
+    made = []
+    for one, undefined in found:
+        made.append({**cell(one), "undefined": undefined})
+        if undefined == "zero" and made[-1]["value"] is None:
+            made[-1]["value"] = 0.0
+    return made
 
 
 def _levels(items: Items) -> tuple[Level, ...]:

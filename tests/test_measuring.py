@@ -1,0 +1,208 @@
+"""Measuring from Python: any judge's scores against labels, as objects with their counts."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import data
+import judges
+import optimize
+from judges.judgement import Judgement
+from optimize.commands.verify import command
+
+# Two documents, three outputs each. Within the first the judge reverses people's order (rho -1), in
+# the second it agrees (rho 1), so the summary-level mean is 0. Over all six, ranks by people are
+# 1 2 3 4 5 6 and by the judge 3 2 1 4 5 6: squared differences 4 + 0 + 4, rho = 1 - 6 * 8 / 210.
+HUMAN = [[1, 2, 3], [4, 5, 6]]
+JUDGE = [[3, 2, 1], [4, 5, 6]]
+DATASET_RHO = 1 - 6 * 8 / 210
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {
+            "id": f"d{d}s{s}",
+            "group": f"d{d}",
+            "document": f"Text {d}.",
+            "summary": f"Summary {s} of text {d}.",
+            "charm": rating,
+        }
+        for d, ratings in enumerate(HUMAN)
+        for s, rating in enumerate(ratings)
+    ]
+    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def by_id(rows: list[list[Any]]) -> dict[str, Any]:
+    return {f"d{d}s{s}": score for d, row in enumerate(rows) for s, score in enumerate(row)}
+
+
+def test_scores_by_id_are_measured_at_every_level_the_data_has() -> None:
+    found = optimize.measure(by_id(JUDGE), "labels.jsonl", dimension="charm")
+    assert found.level == "summary"
+    assert found.rho.value == pytest.approx(0)
+    assert found.at("dataset").value == pytest.approx(DATASET_RHO)
+    assert (found.rho.n_outputs, found.rho.n_documents, found.rho.n_failed) == (6, 2, 0)
+    # Two levels, as no system is named, times three coefficients.
+    assert len(found.correlations) == 6
+    assert found.scores == by_id(JUDGE)
+    with pytest.raises(LookupError, match=r"no system-level spearman: .* summary, dataset"):
+        found.at("system")
+
+
+def test_a_failed_score_is_missing_and_counted() -> None:
+    scores = {**by_id(JUDGE), "d0s0": math.nan, "d0s1": None}
+    found = optimize.measure(scores, "labels.jsonl", dimension="charm")
+    assert (found.rho.n_failed, found.rho.n_undefined, found.rho.n_documents) == (2, 1, 1)
+    assert found.rho.value == pytest.approx(1)
+    assert found.failures == dict.fromkeys(["d0s0", "d0s1"], "no score")
+
+
+def test_a_document_of_which_the_judge_says_one_thing_counts_either_way() -> None:
+    found = optimize.measure(by_id([[2, 2, 2], [4, 5, 6]]), "labels.jsonl", dimension="charm")
+    assert found.rho.value == pytest.approx(1)
+    assert found.at("summary", undefined="zero").value == pytest.approx((0 + 1) / 2)
+
+
+def test_a_series_by_id_and_a_set_that_was_read_will_do() -> None:
+    labelled = data.read_labels("labels.jsonl")
+    plain = optimize.measure(by_id(JUDGE), labelled, dimension="charm")
+    series = optimize.measure(pd.Series(by_id(JUDGE)), labelled, dimension="charm")
+    assert series.summary() == plain.summary()
+    numbers = {name: np.float32(score) for name, score in by_id(JUDGE).items()}
+    assert optimize.measure(numbers, labelled, dimension="charm").rho == plain.rho
+
+
+def test_a_judge_is_measured_as_the_command_measures_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = optimize.measure("fluency", seed=3)
+    assert command(["fluency", "--seed", "3", "--json"]) == 0
+    assert {**found.summary(), "passed": True} == json.loads(capsys.readouterr().out)
+    assert command(["fluency", "--seed", "3"]) == 0
+    assert capsys.readouterr().out == f"{found}\n"
+    frozen = judges.load("fluency").save("fluency.json")
+    assert optimize.measure(frozen, seed=3).found == found.found
+    assert optimize.measure(judges.load("fluency"), seed=3).found == found.found
+
+
+def test_a_pairwise_judge_is_measured_on_pairs() -> None:
+    found = optimize.measure("tldr_concise")
+    assert found.summary()["n_pairs"] == len(found.scores)
+    assert {-1.0, 1.0} >= {round(score) for score in found.scores.values()} - {0.0}
+
+
+WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
+    "no judge": (lambda: optimize.measure(3), TypeError, "its name or file, or scores by id"),
+    "scores of nothing": (lambda: optimize.measure({}), TypeError, "needs dimension=NAME"),
+    "an unknown name": (
+        lambda: optimize.measure("flueny"),
+        judges.UnknownDimensionError,
+        "near it: fluency",
+    ),
+    "no such file": (lambda: optimize.measure("fluency", "n.jsonl"), data.LabelError, "n.jsonl"),
+    "another dimension": (
+        lambda: optimize.measure("fluency", dimension="charm"),
+        TypeError,
+        r"map=\{'fluency': COLUMN\}",
+    ),
+    "labels of no kind": (lambda: optimize.measure("fluency", 3), TypeError, "a file's path"),
+    "no label on it": (
+        lambda: optimize.measure(by_id(JUDGE), "labels.jsonl", dimension="wit"),
+        data.LabelError,
+        "there are ratings on charm",
+    ),
+    "ids of others": (
+        lambda: optimize.measure({"x": 1.0}, "labels.jsonl", dimension="charm"),
+        data.LabelError,
+        "no score's id is that of a labelled output",
+    ),
+    "a score that is a text": (
+        lambda: optimize.measure({"d0s0": "4"}, "labels.jsonl", dimension="charm"),
+        TypeError,
+        "the score of 'd0s0' is '4'; a number is wanted",
+    ),
+    "a doubled id": (
+        lambda: optimize.measure(
+            pd.Series([1, 2], ["d0s0", "d0s0"]), "labels.jsonl", dimension="charm"
+        ),
+        data.LabelError,
+        "an id has two scores",
+    ),
+    "no such level": (
+        lambda: optimize.measure("fluency", level="word"),  # type: ignore[arg-type]
+        optimize.SettingsError,
+        "choose from auto, summary, dataset, system",
+    ),
+    "a scale that is none": (lambda: optimize.measure("fluency", scale=5), TypeError, "'0-100'"),
+    "labels off the scale": (
+        lambda: optimize.measure("fluency", "labels.jsonl", map={"fluency": "charm"}),
+        data.LabelError,
+        "add --scale 1-7",
+    ),
+    "outputs for a comparison": (
+        lambda: optimize.measure("tldr_concise", data.starter()),
+        data.LabelError,
+        "holds outputs, and tldr_concise compares two",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_measured_says_what_is_wanted(name: str) -> None:
+    call, kind, says = WRONG[name]
+    with pytest.raises(kind, match=says):
+        call()
+
+
+FRAME = pd.DataFrame({"summary": ["A short text.", "Another one."]})
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "says"),
+    [
+        ({"lms": "x"}, TypeError, "no option 'lms'; there are lm, api_base"),
+        ({"max_calls": 0}, ValueError, "max_calls 0: expected a whole number above 0"),
+        ({"max_calls": "ten"}, ValueError, "max_calls 'ten': expected a whole number above 0"),
+        ({"max_cost": -1.5}, ValueError, "max_cost -1.5: expected a number above 0"),
+        ({"concurrency": 0}, ValueError, "concurrency 0: expected a whole number above 0"),
+        ({"seed": -1}, ValueError, "seed -1: expected a whole number, 0 or more"),
+        ({"order": "ab"}, ValueError, "order 'ab': choose from both, random"),
+    ],
+)
+def test_an_option_of_scoring_that_is_wrong_is_named(
+    options: dict[str, Any], kind: type[Exception], says: str
+) -> None:
+    judge = judges.load("fluency")
+    with pytest.raises(kind, match=says):
+        judge.score(FRAME, **options)
+    with pytest.raises(kind, match=says):
+        list(judge.judge_all(FRAME.to_dict("records"), **options))
+
+
+def test_options_may_be_numbers_of_numpy() -> None:
+    judge = judges.load("fluency")
+    options: dict[str, Any] = {"max_calls": np.int64(9), "seed": np.int32(1)}
+    said = list(judge.judge_all(FRAME.to_dict("records"), **options))
+    assert all(isinstance(one, Judgement) and one.failure is None for one in said)
+
+
+@pytest.mark.parametrize("given", [[{"summary": "A text."}], FRAME["summary"], "in.csv"])
+def test_scoring_takes_a_frame_and_says_so(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"score\(\) takes a DataFrame, not .*; judge_all"):
+        judges.load("fluency").score(given)
+
+
+@pytest.mark.parametrize("given", [None, 3, judges.load("fluency")])
+def test_loading_takes_a_name_or_a_path_and_says_so(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"load\(\) takes a catalogue name, .* not "):
+        judges.load(given)
