@@ -171,10 +171,21 @@ def test_a_record_damaged_within_is_asked_again_and_counted(tmp_path: Path) -> N
 
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
-    path.write_text('{"id": "1"}\n{"id": "2"}\n')
-    with pytest.raises(ValueError, match="no reply journal"):
-        Journal(path)
-    assert path.read_text() == '{"id": "1"}\n{"id": "2"}\n'
+    # The last has no line end, and its last line is no JSON, as a torn record's would be.
+    for text in ('{"id": "1"}\n{"id": "2"}\n', "id,relevance\na,4"):
+        path.write_text(text)
+        with pytest.raises(ValueError, match="no reply journal"):
+            Journal(path)
+        assert path.read_text() == text
+
+
+def test_a_journal_torn_in_its_first_record_is_one_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    for torn in ('{"ke', '{"key":"0a1b'):
+        path.write_text(torn)
+        with Journal(path) as journal:
+            assert len(journal) == 0
+        assert path.read_text() == ""
 
 
 def test_the_summary_counts_requests_replies_models_and_tokens(tmp_path: Path) -> None:

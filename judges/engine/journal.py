@@ -16,6 +16,7 @@ from judges.engine.contents import Contents, describe
 from judges.engine.records import (
     BLOCK,
     completion_of,
+    is_journal,
     key_of,
     line_of,
     read_at,
@@ -60,11 +61,15 @@ class Journal:
         self._lock = threading.Lock()
         self._offsets: dict[bytes, int] = {}
         with self._locked():
-            repair(self._file)
-            for offset, line in records(self.path):
-                self._offsets[key_of(line)] = offset
-            if not self._offsets and os.fstat(self._file).st_size:
-                raise ValueError(f"{self.path} is no reply journal; name another file")
+            # Asked before anything is mended: in another kind of file nothing is ours to mend.
+            ours = is_journal(self._file)
+            if ours:
+                repair(self._file)
+                for offset, line in records(self.path):
+                    self._offsets[key_of(line)] = offset
+        if not ours:
+            self.close()
+            raise ValueError(f"{self.path} is no reply journal; name another file")
 
     def __len__(self) -> int:
         return len(self._offsets)

@@ -26,6 +26,12 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
             offset += len(line)
 
 
+def is_journal(file: int) -> bool:
+    """Whether a file begins as a journal does, or is empty, or was torn right at its beginning."""
+    head = read_at(file, len(START), 0)
+    return START.startswith(head)
+
+
 def repair(file: int) -> None:
     """Cut a torn last line off; one that lacks its newline alone is ended."""
     size = os.fstat(file).st_size
