@@ -2,9 +2,8 @@
 
 Five prompts of a real language model, its replies recorded on 1,200 SummEval outputs. Each run
 deals the 100 documents by its seed into one half to race on and one to hold out, takes one prompt
-for the incumbent and races the other four against it (optimize/search/race.py, summary-level) with
-at most half the calls of judging all five on the race's half. Prints a section of
-benchmarks/README.md.
+for the incumbent and races the other four against it (optimize/search/race.py) with a share of the
+calls that judging all five on the race's half takes. Prints a section of benchmarks/README.md.
 """
 
 import argparse
@@ -25,31 +24,46 @@ from optimize.search.bench import Bench, Budget, Scored
 from optimize.search.candidates import Candidate, Instruction
 from optimize.search.chance import stream
 from optimize.search.items import Item, Items
-from optimize.search.objective import objective
-from optimize.search.race import Track, race, rungs
+from optimize.search.objective import Level, objective
+from optimize.search.race import Track, race
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 LABELS = SHARED / "summeval" / "summeval.jsonl"
 REPLIES = SHARED / "summeval_judges" / "replies_gpt-3.5-turbo-0301.jsonl"
 PROMPTS = ("rts", "mcq", "stareval", "altrts", "altmcq")
 DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
+ROWS: Mapping[Level, Mapping[str, Sequence[str]]] = {
+    # At summary level, one prompt may be chosen for all dimensions: rho is within documents.
+    "summary": {**{one: (one,) for one in DIMENSIONS}, "all four": DIMENSIONS},
+    "dataset": {one: (one,) for one in DIMENSIONS},
+}
 LETTERS = {"A": 1, "B": 2, "C": 3, "D": 4, "E": 5}
 NEAR = 0.01
-MOST_CALLS = 0.5
+# Of the calls that all five prompts on the race's half take; the first is the one that matters.
+SHARES = (0.5, 0.7, 0.85)
 
 Scores = Mapping[str, Mapping[str, float]]  # prompt -> item -> score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Raced:
+    """What one race chose: its rho on the held-out half, and its share of the calls."""
+
+    rho: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One run: each way of choosing, with rho of its choice on the held-out half."""
+    """One run: the best prompt's rho on the held-out half, and what each way of choosing reaches.
+
+    `everything` judged all five prompts on the race's half, `whole` on the held-out half as well.
+    """
 
     best: float
-    raced: float
     everything: float
     whole: float
-    same: bool
-    share: float
+    races: tuple[Raced, ...]
 
 
 def recorded() -> tuple[Items, Scores]:
@@ -75,17 +89,25 @@ def recorded() -> tuple[Items, Scores]:
     return Items(tuple(items[name] for name in sorted(items))), scores
 
 
-def bench_of(scores: Scores, incumbent: Candidate) -> Bench:
+def bench_of(scores: Scores, incumbent: Candidate, calls: int = sys.maxsize) -> Bench:
     """A bench whose judge is the recording: a candidate's instruction names the prompt."""
 
     def judge(prompt: Prompt, items: Sequence[Item]) -> Iterable[Scored]:
         return [Scored(score=scores[prompt.instruction][item.id]) for item in items]
 
     seed = replace(Judge.of(find("coherence")).prompt, instruction=incumbent.instruction.text)
-    return Bench(seed=seed, judge=judge, calls_per_item=1, budget=Budget(sys.maxsize))
+    return Bench(seed=seed, judge=judge, calls_per_item=1, budget=Budget(calls))
 
 
-def run(everything: Items, scores: Scores, dimensions: Sequence[str], seed: int) -> Outcome:
+def run(
+    everything: Items,
+    scores: Scores,
+    dimensions: Sequence[str],
+    seed: int,
+    *,
+    level: Level = "summary",
+    shares: Sequence[float] = SHARES,
+) -> Outcome:
     """Deal the documents, race, and look at the held-out half."""
     documents = sorted({name.rpartition(" ")[0] for name in everything.documents})
     stream(seed, "race").shuffle(documents)
@@ -95,72 +117,84 @@ def run(everything: Items, scores: Scores, dimensions: Sequence[str], seed: int)
         for part in (documents[:half], documents[half:])
     )
     learn, test = everything.of_documents(order), everything.of_documents(held)
-    candidates = [Candidate(instruction=Instruction(text=name)) for name in PROMPTS]
+    candidates = [Candidate(instruction=Instruction(text=name)) for name in scores]
     incumbent = candidates.pop(seed % len(candidates))
-    bench = bench_of(scores, incumbent)
-    track = Track(
-        items=learn, order=order, rungs=rungs(len(order)), level="summary", seed=incumbent
-    )
-    whole = len(PROMPTS) * len(learn)
-    bench.budget = Budget(int(MOST_CALLS * whole))
-    standings = race(bench, track, candidates, lambda: bench.budget.left, lambda *_: None)
-    share = bench.budget.spent / whole
-    first = standings[0]
-    picked = first.candidate if first.gain > 0 else incumbent
-    bench.budget = Budget(sys.maxsize)
+    track = Track(items=learn, order=order, level=level, seed=incumbent)
+    everyone = (incumbent, *candidates)
+    judged = bench_of(scores, incumbent)
     both = everything.of_documents({*order, *held})
     told = {
-        one: [objective(bench.scores(one, part), part, "summary") for part in (learn, test, both)]
-        for one in (incumbent, *candidates)
+        one: [objective(judged.scores(one, part), part, level) for part in (learn, test, both)]
+        for one in everyone
     }
-    chosen = max(told, key=lambda one: told[one][0])
+    chosen, whole = (max(told, key=lambda one: told[one][place]) for place in (0, 2))
+    races = []
+    for share in shares:
+        bench = bench_of(scores, incumbent, int(share * len(everyone) * len(learn)))
+        standings = race(bench, track, candidates, bench.budget.left, lambda *_: None)
+        first = standings[0]
+        picked = first.candidate if first.gain > 0 else incumbent
+        spent = bench.budget.spent / (len(everyone) * len(learn))
+        races.append(Raced(rho=told[picked][1], share=spent))
     return Outcome(
         best=max(values[1] for values in told.values()),
-        raced=told[picked][1],
         everything=told[chosen][1],
-        whole=told[max(told, key=lambda one: told[one][2])][1],
-        same=picked == chosen,
-        share=share,
+        whole=told[whole][1],
+        races=tuple(races),
     )
 
 
 def page(found: Mapping[str, Sequence[Outcome]], seconds: float) -> str:
     """The section of the README."""
     number = len(next(iter(found.values())))
+    shares = [f"{share:.0%}" for share in SHARES]
+    heads = [
+        "prompts for",
+        *(f"near the best: race, {share}" for share in shares[:2]),
+        "judged all",
+        "both halves",
+        *(f"near judging everything: race, {share}" for share in shares),
+        f"lost: race, {shares[0]}",
+        "judged all",
+        "calls at most",
+    ]
     lines = [
         "## Racing recorded prompts\n",
         f"`python benchmarks/race.py`: {seconds:.0f} s.\n",
         (__doc__ or "").partition("\n\n")[2].strip() + "\n",
-        f"Runs of {number} whose choice is within {NEAR} rho of the best prompt on the held-out "
-        "half, chosen by the race, by judging everything on the race's half, or by judging both "
-        "halves (which nobody can: what is left is the noise of 50 held-out documents). Then: "
-        f"runs in which the race's choice is within {NEAR} on the held-out half of what judging "
-        "everything chooses, or better; mean rho lost to the best; the race's share of the calls "
-        "of judging everything on its half, on average and at most.\n",
-        "| prompts for | race | judged all | both halves | race vs judged all | same choice "
-        "| lost: race | judged all | calls | at most |",
-        "|---" * 10 + "|",
+        f"*Near the best*: in how many of {number} runs the choice is within {NEAR} rho of the "
+        "best of the five on the held-out half, where the choice was made by the race with that "
+        "share of the calls, by judging everything on the race's half, or by judging both halves, "
+        "held-out documents included. Nobody can do the last: what it misses is noise of the "
+        f"held-out half. *Near judging everything*: runs in which the race's choice is within "
+        f"{NEAR} on the held-out half of what judging everything on the race's half chooses, or "
+        "better. *Lost*: mean rho of the best on the held-out half less the choice's. Calls are a "
+        "share of judging all five prompts on the race's half; of judging them on all 100 "
+        "documents, held-out half included, they are half as large a share.\n",
+        f"| {' | '.join(heads)} |",
+        "|---" * len(heads) + "|",
     ]
     for name, runs in found.items():
+        best, everything = [one.best for one in runs], [one.everything for one in runs]
+        raced = [[one.races[place].rho for one in runs] for place in range(len(SHARES))]
         cells = [
             name,
-            *(_near([getattr(one, way) for one in runs], runs, "best") for way in WAYS),
-            _near([one.raced for one in runs], runs, "everything"),
-            str(sum(one.same for one in runs)),
-            *(f"{np.mean([one.best - getattr(one, way) for one in runs]):.3f}" for way in WAYS[:2]),
-            f"{np.mean([one.share for one in runs]):.0%}",
-            f"{max(one.share for one in runs):.0%}",
+            *(_near(values, best) for values in raced[:2]),
+            _near(everything, best),
+            _near([one.whole for one in runs], best),
+            *(_near(values, everything) for values in raced),
+            f"{np.mean(best) - np.mean(raced[0]):.3f}",
+            f"{np.mean(best) - np.mean(everything):.3f}",
+            ", ".join(
+                f"{max(one.races[place].share for one in runs):.0%}" for place in range(len(SHARES))
+            ),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-WAYS = ("raced", "everything", "whole")
-
-
-def _near(values: Sequence[float], runs: Sequence[Outcome], what: str) -> str:
-    near = sum(value >= getattr(one, what) - NEAR for value, one in zip(values, runs, strict=True))
-    return str(near)
+def _near(values: Sequence[float], targets: Sequence[float]) -> str:
+    return str(sum(value >= target - NEAR for value, target in zip(values, targets, strict=True)))
 
 
 def main() -> None:
@@ -171,9 +205,13 @@ def main() -> None:
         sys.exit(f"the recordings are not at {SHARED}")
     began = time.perf_counter()
     items, scores = recorded()
-    found = {}
-    for name, dimensions in {**{one: (one,) for one in DIMENSIONS}, "all four": DIMENSIONS}.items():
-        found[name] = [run(items, scores, dimensions, seed) for seed in range(runs)]
+    found = {
+        f"{name}, {level}-level": [
+            run(items, scores, dimensions, seed, level=level) for seed in range(runs)
+        ]
+        for level, rows in ROWS.items()
+        for name, dimensions in rows.items()
+    }
     print(page(found, time.perf_counter() - began))
 
 

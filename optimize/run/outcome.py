@@ -44,7 +44,8 @@ def measure(bench: Bench, found: Found, labels: Labels, level: Level, seed: int)
     dev = bench.known(found.tuned, bench.known(base, labels.dev))
     if not len(dev):
         dev = labels.dev
-        dev = affordable(bench, list({one.id: one for one in (base, found.tuned)}.values()), dev)
+        both = list({one.id: one for one in (base, found.tuned)}.values())
+        dev = affordable(bench, both, dev, level)
     splits = {"dev": dev, "test": labels.test, "test_unseen_systems": labels.unseen}
     bench.budget = Budget(
         sum(

@@ -19,7 +19,7 @@ from optimize.search.candidates import Candidate
 from optimize.search.entrants import Plan
 
 # A search that costs nothing may go on for longer, and show as much as a frozen judge can hold.
-FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 48, 128), 600_000
+FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 64, 512), 1_500_000
 DEFAULT_CALLS = 8_000
 # Replies that cannot be read are asked for again, and prompts are longer than estimated.
 SPARE_CALLS, SPARE_DOLLARS = 0.05, 0.20

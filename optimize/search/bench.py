@@ -98,6 +98,12 @@ class Bench:
                 known[item.id] = scored
         return np.array([known[item.id].score for item in items.items], float)
 
+    def told(self, candidate: Candidate, items: Items) -> Vector:
+        """The scores given so far, NaN where none has been; asks nothing."""
+        known = self._scored.get(candidate.id, {})
+        nothing = Scored(score=math.nan)
+        return np.array([known.get(item.id, nothing).score for item in items.items], float)
+
     def comments(self, candidate: Candidate) -> dict[str, str]:
         known = self._scored.get(candidate.id, {})
         return {name: scored.comment for name, scored in known.items() if scored.comment}

@@ -9,14 +9,18 @@ from optimize.search.bench import Bench
 from optimize.search.candidates import Candidate
 from optimize.search.gate import Choice, Matrix, choose
 from optimize.search.items import Items
-from optimize.search.objective import Level, document_terms, placement_terms
+from optimize.search.objective import Level, document_terms, placement_terms, tells
 
 
-def affordable(bench: Bench, judges: Sequence[Candidate], dev: Items) -> Items:
-    """The first dev documents that all these judges can be scored on within the budget."""
+def affordable(bench: Bench, judges: Sequence[Candidate], dev: Items, level: Level) -> Items:
+    """The dev documents that all these judges can be scored on within the budget.
+
+    Those that can tell judges apart come first.
+    """
     left = bench.budget.left
     kept: list[str] = []
-    for document in dev.documents:
+    telling = tells(dev, level)
+    for document in (*telling, *(name for name in dev.documents if name not in set(telling))):
         part = dev.of_documents([document])
         left -= sum(bench.cost(one, part) for one in judges)
         if left < 0:
@@ -53,7 +57,7 @@ def compare(
     """
     if not candidates:
         return Compared(differences=np.empty((0, 0)), unseen=None)
-    part = affordable(bench, [seed, *candidates], dev)
+    part = affordable(bench, [seed, *candidates], dev, level)
     own = bench.scores(seed, part)
     base = document_terms(own, part, level)
     placed = placement_terms(own, part, unshown, level)

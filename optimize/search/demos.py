@@ -56,9 +56,9 @@ def demo_sets(
 
 
 def _cycle(ways: Sequence[str], sizes: Sequence[int]) -> Iterator[str]:
-    """Every way at every size, neighbours differing in both."""
+    """Every way at every size, neighbours differing in both; large sets before small ones."""
     turns = [
-        f"{way} {sizes[(place + shift) % len(sizes)]}"
+        f"{way} {sizes[-1 - (place + shift) % len(sizes)]}"
         for shift in range(len(sizes))
         for place, way in enumerate(ways)
     ]
@@ -162,7 +162,8 @@ def _by_disagreement(lessons: Lessons, rng: np.random.Generator) -> list[int]:
     their ratings, and teach that.
     """
     human, scores = lessons.items.human, lessons.scores
-    told = float(np.nanstd(scores)) or 1.0
+    known = scores[~np.isnan(scores)]
+    told = float(known.std()) or 1.0 if known.size else 1.0
 
     def confused(rows: Indices) -> float:
         best, worst = rows[human[rows].argmax()], rows[human[rows].argmin()]

@@ -1,7 +1,7 @@
 """Who enters the next race: new instructions, new demonstration sets, crosses of the best."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from optimize.search.bench import Bench
 from optimize.search.candidates import Candidate, DemoSet, Instruction, TextGuard, fault
@@ -155,17 +155,10 @@ class Workshop:
         return asked
 
     def demo_sets(self, number: int, parent: Candidate, pool: Pool) -> list[DemoSet]:
-        """New demonstration sets; where the parent disagrees with people, they may say so."""
-        known = self.bench.known(parent, self.lessons)
-        fit = usable(known, self.bench.seed)
-        if not len(fit):
+        """New demonstration sets; where the parent is known to disagree, people may say so."""
+        lessons = self._lessons(parent)
+        if not len(lessons.items):
             return []
-        lessons = Lessons(
-            items=fit,
-            scores=self.bench.scores(parent, fit),
-            prompt=self.bench.seed,
-            comments=self.bench.comments(parent),
-        )
         plan = self.plan
         best = pool.best_kinds(plan.demo_sets // 2)
         sets = demo_sets(
@@ -178,10 +171,39 @@ class Workshop:
         )
         pool.n_cycled += plan.demo_sets - len(best)
         drawn = [next(sets) for _ in range(plan.demo_sets)]
-        before = {one.ids for one in pool.shown}
-        fresh = [one for one in drawn if one.demos and one.ids not in before]
+        known = {frozenset(one.ids) for one in pool.shown}
+        fresh: list[DemoSet] = []
+        for one in drawn:
+            if one.demos and frozenset(one.ids) not in known:
+                known.add(frozenset(one.ids))
+                fresh.append(one)
         pool.shown += fresh
         return fresh
+
+    def taught_by_all(self, one: Candidate) -> Candidate:
+        """The same with demonstrations of its kind from all documents, if those are more.
+
+        In the race some documents have to be left to judge it on; on dev all may have taught it.
+        """
+        way, _, size = one.shown.how.rpartition(" ")
+        if not one.shown.demos or len(one.shown.demos) == int(size):
+            return one
+        lessons = self._lessons(one)
+        longest, rng = self.plan.longest_demos, stream(self.plan.seed, "all")
+        kind = f"{way} {max(self.plan.demo_sizes)}"
+        shown = next(demo_sets(lessons, (), longest, rng, best=[kind], share=1.0))
+        more = len(shown.demos) > len(one.shown.demos)
+        return replace(one, shown=shown) if more else one
+
+    def _lessons(self, judge: Candidate) -> Lessons:
+        """All that may be shown; the judge's scores where it has given any."""
+        items = usable(self.lessons, self.bench.seed)
+        return Lessons(
+            items=items,
+            scores=self.bench.told(judge, items),
+            prompt=self.bench.seed,
+            comments=self.bench.comments(judge),
+        )
 
 
 def entrants(

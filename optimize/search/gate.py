@@ -102,10 +102,11 @@ def choose(
         why = f"none of {n_tried} candidates did better than the seed on train, so the seed is kept"
         return Choice(best=None, ship=False, why=why)
     found = gains(differences, rng)
-    best = max(range(len(found)), key=lambda index: (found[index].low, -index))
-    gain = found[best]
-    beyond = gains(unseen[best : best + 1], rng)[0] if unseen is not None else None
-    own = _mean_and_error(differences[:, :n_own])[0][best]
+    first = max(range(len(found)), key=lambda index: (found[index].low, -index))
+    best: int | None = first
+    gain = found[first]
+    beyond = gains(unseen[first : first + 1], rng)[0] if unseen is not None else None
+    own = _mean_and_error(differences[:, :n_own])[0][first]
     where = "dev documents"
     if n_own is not None and n_own < differences.shape[1]:
         where = f"dev and, turned round, train documents ({own:+.3f} on dev)"
@@ -113,13 +114,16 @@ def choose(
         f"{gain.value:+.3f} rho [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.n_documents} {where}"
         f", widened for the {len(found)} compared there, of {n_tried} tried"
     )
-    if gain.n_documents < FEWEST_DOCUMENTS:
-        ship, why = False, f"{said}: too few documents to tell, so the seed is kept"
-    elif gain.low <= 0 or own <= 0:
-        ship, why = False, f"{said}: no clear gain, so the seed is kept"
+    ship = False
+    if own <= 0:
+        best, why = None, f"{said}: it does no better than the seed on dev, so the seed is kept"
+    elif gain.n_documents < FEWEST_DOCUMENTS:
+        why = f"{said}: too few documents to tell, so the seed is kept"
+    elif gain.low <= 0:
+        why = f"{said}: no clear gain, so the seed is kept"
     elif beyond is not None and beyond.value + beyond.error < 0:
         lost = f"{beyond.value:+.3f} on systems no demonstration showed"
-        ship, why = False, f"{said}, but {lost}: the gain does not carry over, so the seed is kept"
+        why = f"{said}, but {lost}: the gain does not carry over, so the seed is kept"
     else:
         there = f", {beyond.value:+.3f} on systems no demonstration showed" if beyond else ""
         ship, why = True, f"{said}{there}: the tuned judge is shipped"

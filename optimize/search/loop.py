@@ -3,8 +3,7 @@
 The same seed, items and replies make the same trials, whatever was journalled before.
 """
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,15 +15,19 @@ from optimize.search.decision import Compared, compare, decide
 from optimize.search.entrants import Plan, Pool, Propose, Workshop, entrants
 from optimize.search.gate import Choice
 from optimize.search.items import Items
-from optimize.search.objective import Level
-from optimize.search.race import Standing, Track, cost, race, rungs, stand
+from optimize.search.objective import Level, tells
+from optimize.search.race import FEWEST_DOCUMENTS, Prices, Track, race, stand
+from optimize.search.trials import Record as Record
+from optimize.search.trials import Trials
 
-Told = str | int | float | None | list[str]
-Record = Mapping[str, Told]
-
-SYSTEMS_FOR_HOLDING_OUT = 6
+# With fewer systems, those never shown would cost more than it is worth to know of them.
+SYSTEMS_FOR_HOLDING_OUT = 7
 # Rounds that share what is left of the budget: later ones build on better parents.
 ROUNDS_SAVED_FOR = 3
+# A race worth having: so many run on half of train.
+DECENT_FIELD = 6
+# The seed runs first, since its mistakes are the first lessons, on so much of a round's calls.
+SEEDS_SHARE = 0.25
 # Calls for each labelled item from which on a search is turned round too.
 CALLS_TO_TURN = 10
 
@@ -38,41 +41,6 @@ class Found:
     n_tried: int
     n_proposed: int
     calls: int
-
-
-class Trials:
-    """Every trial, numbered, as it happens."""
-
-    def __init__(self, bench: Bench, record: Callable[[Record], None]) -> None:
-        self._bench, self._record, self._number = bench, record, 0
-        self.turned = False
-
-    def write(self, stage: str, round_number: int | None, **told: Told) -> None:
-        self._number += 1
-        head: dict[str, Told] = {"trial": self._number, "stage": stage, "round": round_number}
-        if self.turned:
-            # Learned from dev and raced there, compared on train.
-            head["turned"] = True
-        self._record({**head, **told, "calls": self._bench.budget.spent})
-
-    def raced(self, round_number: int, rung: int, one: Standing) -> None:
-        self.write(
-            "race",
-            round_number,
-            rung=rung,
-            **_identity(one.candidate),
-            value=_rounded(one.value),
-            gain=_rounded(one.gain),
-            error=_rounded(one.error),
-            n_documents=one.n_documents,
-        )
-
-    def stock(self, one: Candidate, value: float) -> None:
-        self.write("stock", None, **_identity(one), value=_rounded(value))
-
-    def met_dev(self, one: Candidate, value: float, gain: float, n_documents: int) -> None:
-        told = {"value": _rounded(value), "gain": _rounded(gain), "n_documents": n_documents}
-        self.write("dev", None, **_identity(one), **told)
 
 
 class RankSearch:
@@ -101,8 +69,10 @@ class RankSearch:
             bench=bench, propose=propose, lessons=lessons, guard=TextGuard(texts), plan=plan
         )
         # Dev gets its share first: a race without a final tells nothing.
-        everyone = bench.cost(self.seed, dev) + plan.finalists * bench.price(dev)
-        self._for_dev = min(everyone, bench.budget.left // 2)
+        once, half = max(1, bench.price(dev)), bench.budget.left // 2
+        self._n_finalists = max(1, min(plan.finalists, half // once - 1))
+        self._for_dev = min((1 + self._n_finalists) * once, half)
+        self._finalists: list[Candidate] | None = None
 
     def explore(self) -> None:
         """Propose and race, round after round, until nothing better comes or the budget ends."""
@@ -121,18 +91,21 @@ class RankSearch:
     def _parent(self) -> Candidate:
         return next(iter(self.pool.gaining()), self.seed)
 
+    def _share(self, number: int) -> int:
+        """Calls for this round: the rounds to come keep theirs, if they can do much with them."""
+        decent = DECENT_FIELD * self.bench.price(self.track.items) // 2
+        rounds = min(ROUNDS_SAVED_FOR, self.plan.rounds - number + 1, self._left() // decent)
+        return self._left() // max(1, rounds)
+
     def _round(self, number: int) -> bool:
         """Propose, show, race; False where the budget does not allow it."""
         bench, pool, track = self.bench, self.pool, self.track
         again = pool.gaining()[:2]
         parent = self._parent()
-        # The seed runs first and furthest: every gain is measured against it, and its mistakes
-        # are the first lessons.
-        far = [rung for rung in range(len(track.rungs)) if self._can_seed(rung)]
-        if not far:
+        end = bench.budget.spent + self._share(number)
+        if not self._run_seed(int(SEEDS_SHARE * self._share(number))):
             return False
-        stand(bench, track, self.seed, far[-1])
-        if self._left() < bench.proposal * self.plan.proposals:
+        if end - bench.budget.spent < bench.proposal * self.plan.proposals:
             return False
         instructions = self.workshop.instructions(
             number,
@@ -142,44 +115,39 @@ class RankSearch:
         )
         shown = self.workshop.demo_sets(number, parent, pool)
         fresh = entrants(parent, instructions, shown, pool)
-        fresh = fresh[: self._affordable(fresh, number)]
         if not fresh:
             return False
-        pool.tried.update({one.id: one for one in fresh})
-        for standing in race(
+        stood = race(
             bench,
             track,
             [*again, *fresh],
-            self._left,
+            end - bench.budget.spent,
             lambda rung, one: self.trials.raced(number, rung, one),
-        ):
+        )
+        for standing in stood:
             pool.standings[standing.candidate.id] = standing
+            pool.tried[standing.candidate.id] = standing.candidate
+        return bool(stood)
+
+    def _run_seed(self, calls: int) -> bool:
+        """Run the seed as far as these calls reach; False where that is not far enough to race."""
+        longest = len(self.track.order)
+        prices = Prices(self.bench, self.track, [])
+        size = max((n for n in range(longest + 1) if prices.seed(n) <= calls), default=0)
+        if size < min(FEWEST_DOCUMENTS, longest):
+            return False
+        stand(self.bench, self.track, self.seed, size)
         return True
-
-    def _can_seed(self, rung: int) -> bool:
-        """A third of the race's calls at most may go to the seed."""
-        price = cost(self.bench, self.track, self.seed, rung)
-        return price == 0 or (price <= self._left() // 3)
-
-    def _affordable(self, fresh: Sequence[Candidate], number: int) -> int:
-        """How many may enter so that the rounds to come keep their share of the calls."""
-        share = self._left() / min(ROUNDS_SAVED_FOR, self.plan.rounds - number + 1)
-        spent = 0.0
-        for count, candidate in enumerate(fresh):
-            prices = [
-                cost(self.bench, self.track, candidate, rung)
-                for rung in range(len(self.track.rungs))
-            ]
-            # Half the field goes on at every rung.
-            steps = itertools.pairwise([0, *prices])
-            spent += sum((after - before) / 2**rung for rung, (before, after) in enumerate(steps))
-            if spent > share:
-                return count
-        return len(fresh)
 
     @property
     def finalists(self) -> list[Candidate]:
-        return self.pool.gaining()[: self.plan.finalists]
+        """The leaders taught by all of train, which the race held back, then as they raced."""
+        if self._finalists is None:
+            leaders = self.pool.gaining()[: self._n_finalists]
+            whole = [self.workshop.taught_by_all(one) for one in leaders]
+            found = {one.id: one for one in [*whole, *leaders]}
+            self._finalists = list(found.values())[: self._n_finalists]
+        return self._finalists
 
     def evidence(self) -> Compared:
         """What the best finalist adds to the seed; nothing at all where there is none."""
@@ -259,25 +227,6 @@ def unshown_systems(train: Items, seed: int) -> frozenset[str]:
 
 
 def _track(train: Items, level: Level, seed: Candidate, chance: int) -> Track:
-    documents = train.documents
-    order = stream(chance, "order").permutation(len(documents))
-    return Track(
-        items=train,
-        order=tuple(documents[index] for index in order),
-        rungs=rungs(len(documents)),
-        level=level,
-        seed=seed,
-    )
-
-
-def _identity(one: Candidate) -> dict[str, Told]:
-    return {
-        "candidate": one.id,
-        "instruction": one.instruction.text,
-        "demos": list(one.shown.ids),
-        "how": one.shown.how,
-    }
-
-
-def _rounded(value: float) -> float | None:
-    return round(value, 6) if np.isfinite(value) else None
+    told = tells(train, level)
+    order = stream(chance, "order").permutation(len(told))
+    return Track(items=train, order=tuple(told[index] for index in order), level=level, seed=seed)

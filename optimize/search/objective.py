@@ -26,6 +26,17 @@ def choose_level(items: Items) -> Level:
     return "summary" if per_document >= OUTPUTS_FOR_SUMMARY_LEVEL else "dataset"
 
 
+def tells(items: Items, level: Level) -> tuple[str, ...]:
+    """The documents that can tell judges apart: at summary level, those people do not rate alike.
+
+    All of them where there is none, so that a search ends for another reason.
+    """
+    if level != "summary":
+        return items.documents
+    told = [name for name, rows in items.places.items() if np.ptp(items.human[rows]) > 0]
+    return tuple(told) or items.documents
+
+
 def rho(scores: Vector, human: Vector) -> float:
     """Spearman's rho for the objective; NaN where people say the same of all.
 

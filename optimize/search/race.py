@@ -1,8 +1,15 @@
-"""Race candidates on growing sets of train documents, so that poor ones cost little."""
+"""Race candidates on growing sets of train documents, so that poor ones cost little.
 
+A field is halved again and again, and what is left meets about twice as many documents each time
+(successive halving, arXiv:1502.07943). The first set is as large as the calls allow: where they
+suffice for everybody on all documents, everybody is judged on all of them.
+"""
+
+import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -13,6 +20,8 @@ from optimize.search.objective import Level, document_terms
 
 # A candidate that stands this many standard errors below the leader, or the seed, is out.
 OUT = 1.5
+# On fewer documents than these, chance decides.
+FEWEST_DOCUMENTS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,34 +40,35 @@ class Standing:
         return self.gain - self.error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Track:
-    """The train items, the order in which documents are met, and how many at each rung."""
+    """The train items, and the order in which documents are met."""
 
     items: Items
     order: tuple[str, ...]
-    rungs: tuple[int, ...]
     level: Level
     seed: Candidate
+    _fresh: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict, repr=False)
 
-    def documents(self, candidate: Candidate, rung: int) -> tuple[str, ...]:
+    @cached_property
+    def alone(self) -> dict[str, Items]:
+        """The items of each document."""
+        return {name: self.items.of_documents([name]) for name in self.order}
+
+    def documents(self, candidate: Candidate, size: int) -> tuple[str, ...]:
         """The first documents of the order that the candidate did not learn from."""
-        fresh = [name for name in self.order if name not in candidate.documents]
-        return tuple(fresh[: self.rungs[rung]])
+        known = candidate.documents
+        if known not in self._fresh:
+            self._fresh[known] = tuple(name for name in self.order if name not in known)
+        return self._fresh[known][:size]
 
-    def part(self, candidate: Candidate, rung: int) -> Items:
-        return self.items.of_documents(self.documents(candidate, rung))
-
-
-def rungs(n_documents: int) -> tuple[int, ...]:
-    """Documents at each rung: about a fifth, a half, all; never fewer than there are to rank on."""
-    sizes = {max(min(6, n_documents), math.ceil(n_documents * share)) for share in (0.2, 0.5, 1.0)}
-    return tuple(sorted(sizes))
+    def part(self, candidate: Candidate, size: int) -> Items:
+        return self.items.of_documents(self.documents(candidate, size))
 
 
-def stand(bench: Bench, track: Track, candidate: Candidate, rung: int) -> Standing:
-    """Score a candidate and the seed on the candidate's documents of this rung."""
-    items = track.part(candidate, rung)
+def stand(bench: Bench, track: Track, candidate: Candidate, size: int) -> Standing:
+    """Score a candidate and the seed on the candidate's first documents."""
+    items = track.part(candidate, size)
     own = document_terms(bench.scores(candidate, items), items, track.level)
     base = document_terms(bench.scores(track.seed, items), items, track.level)
     differences = (own - base)[np.isfinite(own - base)]
@@ -69,43 +79,93 @@ def stand(bench: Bench, track: Track, candidate: Candidate, rung: int) -> Standi
         value=float(np.nanmean(own)) if np.isfinite(own).any() else math.nan,
         gain=float(differences.mean()) if number else 0.0,
         error=spread / math.sqrt(number) if number else math.inf,
-        n_documents=len(track.documents(candidate, rung)),
+        n_documents=len(items.documents),
     )
 
 
-def cost(bench: Bench, track: Track, candidate: Candidate, rung: int) -> int:
-    items = track.part(candidate, rung)
-    own = bench.cost(candidate, items)
-    return own + (bench.cost(track.seed, items) if candidate.id != track.seed.id else 0)
+class Prices:
+    """What it would cost to score each of some candidates, and the seed beside them."""
+
+    def __init__(self, bench: Bench, track: Track, candidates: Sequence[Candidate]) -> None:
+        self._seed = {name: bench.cost(track.seed, track.alone[name]) for name in track.order}
+        self._met = [track.documents(one, len(track.order)) for one in candidates]
+        self._own = [
+            [0, *itertools.accumulate(bench.cost(one, track.alone[name]) for name in met)]
+            for one, met in zip(candidates, self._met, strict=True)
+        ]
+
+    def seed(self, size: int) -> int:
+        """Calls for the seed alone on the first `size` documents."""
+        return sum(itertools.islice(self._seed.values(), size))
+
+    def first(self, number: int, size: int) -> int:
+        """Calls for the first so many candidates on their first `size` documents."""
+        calls = sum(own[min(size, len(own) - 1)] for own in self._own[:number])
+        shared = {name for met in self._met[:number] for name in met[:size]}
+        return calls + sum(self._seed[name] for name in shared)
+
+    def race(self, number: int, size: int) -> int:
+        """Calls for all of a race of the first so many whose next set has `size` documents.
+
+        Which half goes on is not known yet; the first stand for it.
+        """
+        calls, paid, longest = 0, 0, len(self._seed)
+        while True:
+            calls += self.first(number, size) - paid
+            if number == 1 or size == longest:
+                return calls
+            number = math.ceil(number / 2)
+            paid = self.first(number, size)
+            size = min(2 * size, longest)
 
 
 def race(
     bench: Bench,
     track: Track,
     entrants: Sequence[Candidate],
-    left: Callable[[], int],
+    calls: int,
     seen: Callable[[int, Standing], None],
 ) -> list[Standing]:
-    """Halve the field rung by rung; best first, those that reached the last rung before all others.
+    """Spend at most so many calls; best first, those that went furthest before all others.
 
-    `left` says how many calls may still be spent; a rung that not all can afford takes the best.
+    Where not even the fewest documents can be paid for all, the first entrants run.
     """
-    field = list(entrants)
-    stood: list[Standing] = []
+    end = bench.budget.spent + calls
+    left = list(entrants)
     last: dict[str, tuple[int, Standing]] = {}
-    for rung in range(len(track.rungs)):
-        stood = []
-        for candidate in field:
-            if cost(bench, track, candidate, rung) > left():
-                continue
-            standing = stand(bench, track, candidate, rung)
-            seen(rung, standing)
-            stood.append(standing)
-            last[candidate.id] = (rung, standing)
+    rung, met = 0, 0
+    while left:
+        prices, calls = Prices(bench, track, left), end - bench.budget.spent
+        size = _size(prices, len(left), len(track.order), calls)
+        while len(left) > 1 and rung == 0 and size < min(FEWEST_DOCUMENTS, len(track.order)):
+            left.pop()
+            size = _size(prices, len(left), len(track.order), calls)
+        if size <= met:
+            break
+        stood = [stand(bench, track, one, size) for one in left]
+        for one in stood:
+            seen(rung, one)
+            last[one.candidate.id] = (rung, one)
         stood.sort(key=lambda one: (-one.gain, one.candidate.id))
-        field = [one.candidate for one in _kept(stood)]
+        left = [one.candidate for one in _kept(stood)]
+        rung, met = rung + 1, size
     ranked = sorted(last.values(), key=lambda pair: (-pair[0], -pair[1].cautious))
     return [standing for _, standing in ranked]
+
+
+def _size(prices: Prices, number: int, longest: int, calls: int) -> int:
+    """The most documents the field can meet so that its better half can meet twice as many, ...
+
+    0 where a single document is too dear.
+    """
+    low, high = 0, longest
+    while low < high:
+        middle = (low + high + 1) // 2
+        if prices.race(number, middle) <= calls:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _kept(stood: Sequence[Standing]) -> list[Standing]:

@@ -10,11 +10,12 @@ from optimize.search.chance import stream
 from optimize.search.decision import compare, decide
 from optimize.search.entrants import Plan, Propose
 from optimize.search.items import Items
-from optimize.search.loop import Found, Record, Trials
+from optimize.search.loop import Found
 from optimize.search.objective import Level
 from optimize.search.stock import bootstrap, gepa, mipro
 from optimize.search.stock.program import in_order
 from optimize.search.stock.supplies import Scored, Supplies
+from optimize.search.trials import Record, Trials
 
 SEARCHES: Mapping[str, Callable[[Supplies], Scored]] = {
     "gepa": gepa.search,

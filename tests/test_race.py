@@ -1,0 +1,124 @@
+"""The race: what it spends, what it spares, and whom it lets go on."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from judges.catalog import find
+from judges.judge import Judge
+from judges.prompt import Prompt
+from optimize.search.bench import Bench, Budget, Scored
+from optimize.search.candidates import Candidate, DemoSet, Instruction
+from optimize.search.items import Item, Items
+from optimize.search.objective import tells
+from optimize.search.race import Standing, Track, race
+
+SYSTEMS = 8
+
+
+def world(documents: int) -> Items:
+    rng = np.random.default_rng(0)
+    return Items(
+        tuple(
+            Item(
+                id=f"d{document}s{system}",
+                document_id=f"d{document}",
+                system=f"s{system}",
+                texts={},
+                human=float(rng.normal()),
+            )
+            for document in range(documents)
+            for system in range(SYSTEMS)
+        )
+    )
+
+
+def candidate(skill: float) -> Candidate:
+    return Candidate(instruction=Instruction(text=f"{skill}"))
+
+
+def raced(
+    skills: Sequence[float], documents: int, calls: int, seed: float = 0.3
+) -> tuple[list[Standing], Bench, list[tuple[int, Standing]]]:
+    """A candidate's instruction is its skill: the share of people's rating in its score."""
+    items = world(documents)
+
+    def judge(prompt: Prompt, asked: Sequence[Item]) -> list[Scored]:
+        skill = float(prompt.instruction)
+        rng = np.random.default_rng([int(100 * skill), *asked[0].id.encode()])
+        return [Scored(score=skill * one.human + (1 - skill) * rng.normal()) for one in asked]
+
+    bench = Bench(
+        seed=Judge.of(find("coherence")).prompt,
+        judge=judge,
+        calls_per_item=1,
+        budget=Budget(calls),
+    )
+    track = Track(items=items, order=items.documents, level="summary", seed=candidate(seed))
+    met: list[tuple[int, Standing]] = []
+    stood = race(
+        bench,
+        track,
+        [candidate(skill) for skill in skills],
+        calls,
+        lambda rung, one: met.append((rung, one)),
+    )
+    return stood, bench, met
+
+
+def test_calls_that_suffice_for_everything_judge_everybody_on_all_documents() -> None:
+    everything = 5 * 20 * SYSTEMS
+    stood, bench, _ = raced((0.2, 0.4, 0.6, 0.8), 20, everything)
+    assert bench.budget.spent == everything
+    assert [one.n_documents for one in stood] == [20] * 4
+    assert stood[0].candidate == candidate(0.8)
+
+
+def test_half_the_calls_find_the_best_and_are_all_but_spent() -> None:
+    # The seed and four on s documents, the better two and the seed on as many more, the best and
+    # the seed on 2s more: 5s + 3s + 4s = 12s of 100 sets of 8 outputs, so s = 8.
+    half = 5 * 40 * SYSTEMS // 2
+    stood, bench, met = raced((0.2, 0.4, 0.6, 0.8), 40, half)
+    assert stood[0].candidate == candidate(0.8)
+    assert 0.95 * half <= bench.budget.spent <= half
+    assert [one.n_documents for rung, one in met if rung == 0] == [8] * 4
+    assert sum(rung == 1 for rung, _ in met) <= 2
+    assert stood[0].n_documents > 16
+
+
+@pytest.mark.parametrize("calls", [0, 7, 40, 100, 399, 1601])
+def test_a_race_never_spends_more_than_it_may(calls: int) -> None:
+    _, bench, _ = raced((0.2, 0.4, 0.6, 0.8), 40, calls)
+    assert bench.budget.spent <= calls
+
+
+def test_what_all_cannot_afford_the_first_entrants_run() -> None:
+    # Six documents for the seed and one entrant: 2 * 6 * 8 = 96 calls.
+    stood, _, _ = raced((0.9, 0.2, 0.2, 0.2), 40, 100)
+    assert [one.candidate for one in stood] == [candidate(0.9)]
+
+
+def test_documents_that_a_candidate_shows_are_passed_over() -> None:
+    items = world(10)
+    shown = DemoSet(documents=frozenset({"d0", "d3"}))
+    one = Candidate(instruction=Instruction(text="0.5"), shown=shown)
+    track = Track(items=items, order=items.documents, level="summary", seed=candidate(0.3))
+    assert track.documents(one, 3) == ("d1", "d2", "d4")
+    assert len(track.documents(one, 10)) == 8
+
+
+def test_documents_that_people_rate_alike_tell_no_judges_apart() -> None:
+    items = world(3)
+    alike = tuple(
+        Item(
+            id=one.id,
+            document_id=one.document_id,
+            system=one.system,
+            texts=one.texts,
+            human=1.0 if one.document_id == "d1" else one.human,
+        )
+        for one in items.items
+    )
+    assert tells(Items(alike), "summary") == ("d0", "d2")
+    assert tells(Items(alike), "dataset") == ("d0", "d1", "d2")
