@@ -20,7 +20,7 @@ from judges.prompt import Field, Prompt
 from judges.sampling import SamplingPlan
 from judges.tables.landing import write_whole
 
-MOST_BYTES = 5_000_000
+MOST_BYTES = 20_000_000
 
 # What must never be written down, wherever it came from.
 _SECRET = re.compile(r"\b(?:sk|pk|rk|hf|gsk|xai|ghp)[-_][A-Za-z0-9_-]{16,}|\bBearer\s+\S{8,}")

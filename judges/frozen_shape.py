@@ -56,6 +56,8 @@ _PROVENANCE = schema.keys(
     },
     others=_FREE,
 )
+# As many as a prompt of a long-context model holds; each is a request and its answer.
+MOST_DEMOS = 1000
 DOCUMENT = schema.keys(
     {
         "format": schema.one_of(FORMAT),
@@ -70,12 +72,12 @@ DOCUMENT = schema.keys(
                 {"role": schema.one_of("system", "user", "assistant"), "content": _LONG},
             ),
             least=2,
-            most=402,
+            most=2 + 2 * MOST_DEMOS,
         ),
         "program": schema.keys(
             {
                 "instructions": schema.text(200_000),
-                "demos": schema.list_of(schema.named(_VALUE, name=_WORD, most=40), most=200),
+                "demos": schema.list_of(schema.named(_VALUE, name=_WORD, most=40), most=MOST_DEMOS),
                 "fields": schema.list_of(_FIELD, least=2, most=40),
             }
         ),
