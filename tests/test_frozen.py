@@ -319,7 +319,7 @@ def test_a_file_of_100_megabytes_is_refused_without_being_read(tmp_path: Path) -
     path = tmp_path / "judge.json"
     with path.open("wb") as file:
         file.truncate(100_000_000)
-    with pytest.raises(FrozenJudgeError, match="more than 5,000,000 bytes"):
+    with pytest.raises(FrozenJudgeError, match="more than 20,000,000 bytes"):
         frozen.load(path)
 
 
