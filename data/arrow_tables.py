@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,7 +76,8 @@ def _load(path: str, problems: Problems) -> "datasets.Dataset | None":
     name, split = _at(path)
     try:
         if path.startswith(HUB):
-            found = datasets.load_dataset(name)
+            with _quiet():
+                found = datasets.load_dataset(name)
         else:
             found = datasets.load_from_disk(name)
     except (
@@ -89,6 +92,18 @@ def _load(path: str, problems: Problems) -> "datasets.Dataset | None":
         problems.add("bad-dataset", what, way_out)
         return None
     return _split(found, split, problems)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's word on each of its own retries."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _split(

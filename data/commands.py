@@ -2,13 +2,14 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from data import shipped, tell
 from data.describe import describe, describe_dimension, describe_votes
-from data.options import joined, map_option, scale_option
+from data.options import Parser, joined, map_option, scale_option
 from data.problems import Problem
 from data.readers import check_labels, check_pairs, file_holds_pairs, refusal
 from data.selection import is_constant
@@ -23,7 +24,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     options = _parser().parse_args(joined(words))
     try:
-        return int(options.run(options))
+        code = int(options.run(options))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except LabelError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -131,37 +138,72 @@ def _json(value: object) -> str:
     return json.dumps(value, indent=2)
 
 
+ABOUT = """\
+Look at label files: what the ones that ship hold, what one of yours holds,
+and every problem that it has. Files are .jsonl, .json, .csv, .tsv, .parquet,
+a folder made by Dataset.save_to_disk, or hf:owner/name (hf:owner/name:split).
+
+A row is one output: id, group (its document's id), system, the texts that a
+judge reads (document, summary, ...), and ratings: {dimension: number} or
+annotations: {dimension: [one per annotator]}, or a column a dimension. Pairs
+have response_a, response_b and votes or preferred."""
+EXAMPLES = """\
+examples:
+  python -m data list
+  python -m data show starter
+  python -m data check labels.csv --map relevance=my_column --scale 1-5
+  python -m data check labels.jsonl --annotations marks.csv --json"""
+TELLS = {
+    "list": (
+        "the data sets that ship with the project",
+        "List the data sets that ship with the project, one a line.",
+    ),
+    "show": (
+        "what a file or data set holds",
+        "Tell how many outputs, documents and systems a file holds, and how every\n"
+        "dimension is rated. A file with problems is refused: see check.",
+    ),
+    "check": (
+        "every problem of a file, at once",
+        "Tell every problem of a file with its line, field, value and the way out.\n"
+        "Ends with 1 where there is one, with 0 otherwise.",
+    ),
+}
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m data", description=__doc__)
+    parser = Parser(prog="python -m data", description=ABOUT, epilog=EXAMPLES)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for run, name, what in (
-        (_list, "list", "the data sets that ship with the project"),
-        (_show, "show", "what a file or data set holds"),
-        (_check, "check", "every problem of a file, at once"),
-    ):
-        command = commands.add_parser(name, help=what, description=what)
+    for run, name in ((_list, "list"), (_show, "show"), (_check, "check")):
+        what, about = TELLS[name]
+        command = commands.add_parser(name, help=what, description=about)
         command.set_defaults(run=run)
-        command.add_argument("--json", action="store_true", help="print for machines")
+        command.add_argument("--json", action="store_true", help="print as JSON, for machines")
         if run is not _list:
             _add_reading(command)
         if run is _check:
-            command.add_argument("--all", action="store_true", help="print each problem of a kind")
+            command.add_argument(
+                "--all", action="store_true", help="print every problem (20 of a kind and field)"
+            )
     return parser
 
 
 def _add_reading(command: argparse.ArgumentParser) -> None:
-    known = ", ".join(shipped.NAMES)
-    command.add_argument("file", metavar="FILE", help=f"a file, hf:owner/name, or {known}")
+    known = " or ".join(shipped.NAMES)
+    command.add_argument("file", metavar="FILE", help=f"a file, hf:owner/name, {known}")
     command.add_argument(
         "--map",
         type=map_option,
         action="append",
         default=[],
         metavar="NAME=COLUMN",
-        help="what a column holds, as in document=article or relevance=my_column",
+        help="what a column holds, as in document=article or relevance=my_column; repeatable",
     )
     command.add_argument(
-        "--dimension", action="append", metavar="NAME", help="a dimension that must be rated"
+        "--dimension",
+        action="append",
+        metavar="NAME",
+        help="read this one alone; it must be rated; repeatable",
     )
     command.add_argument(
         "--scale",
@@ -169,9 +211,14 @@ def _add_reading(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[NAME=]LOW-HIGH",
-        help="the scale that people were given, as in 1-5 or relevance=0-100",
+        help="the scale that people were given, as in 1-5 or relevance=0-100; what is off it is a "
+        "problem (any number will do)",
     )
     command.add_argument(
-        "--annotations", metavar="FILE", help="a long file: id, dimension, annotator, rating"
+        "--annotations",
+        metavar="FILE",
+        help="a long file (id, dimension, annotator, rating) whose ratings replace the file's own",
     )
-    command.add_argument("--pairs", action="store_true", help="read the file as pairs")
+    command.add_argument(
+        "--pairs", action="store_true", help="read the file as pairs (told by its columns)"
+    )

@@ -8,6 +8,7 @@ from data.lines import LONGEST_LINE, LineFile
 from data.problems import Problems
 from data.tables import Row, Table, gather, source_name
 
+_LINE_ENDS = "save the file with line feeds at the ends of lines, and quote fields that hold any"
 _QUOTES = "quote fields that hold separators or line breaks, and double the quotes inside"
 
 
@@ -63,7 +64,10 @@ def _rows(lines: LineFile, problems: Problems, delimiter: str | None) -> Iterato
             else:
                 _ragged(cells, header, start, problems)
     except csv.Error as error:
-        problems.add("bad-csv", f"cannot be read: {error}", _QUOTES, line=line)
+        if "new-line character" in str(error):
+            problems.add("bad-csv", "has a line end of its own kind", _LINE_ENDS, line=line)
+        else:
+            problems.add("bad-csv", f"cannot be read: {error}", _QUOTES, line=line)
 
 
 def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:

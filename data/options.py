@@ -2,11 +2,24 @@
 
 import argparse
 import re
+from typing import Any, NoReturn
 
 from data.numbers import Scale
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
+
+
+class Parser(argparse.ArgumentParser):
+    """Ends with 2 and one line; a flag's name is written out."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())} (--help lists the flags)\n")
 
 
 def map_option(text: str) -> tuple[str, str]:

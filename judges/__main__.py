@@ -3,12 +3,13 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from judges.commands import compare, exporting, journal, listing, score
-from judges.commands.config import read_config
+from judges.commands.config import with_config
 from judges.commands.options import UsageError
+from judges.commands.parsing import Parser
 from judges.commands.table_run import UnfinishedError
 from judges.dimension import UnknownDimensionError
 
@@ -17,16 +18,28 @@ Judge texts with rating judges and pairwise judges: from the catalogue, frozen
 after tuning (python -m optimize), or defined in a file of your own. The
 embedded model answers offline and for free unless --lm names another."""
 
+EXAMPLES = """\
+examples:
+  python -m judges list
+  python -m judges show relevance
+  python -m judges score relevance --data rows.csv --out scored.csv
+  python -m judges compare tldr_concise --data pairs.jsonl --out verdicts.jsonl
+
+`python -m judges COMMAND --help` tells each command's flags. Keys are read
+from the environment (OPENAI_API_KEY and its like) and written nowhere. A
+command ends with 0, or 1 where it failed, 2 for wrong usage, 130 where it was
+interrupted (--resume goes on)."""
+
 INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    parser = build_parser()
-    args = parser.parse_args(argv)
+    parser, commands = build_parser()
+    given = sys.argv[1:] if argv is None else argv
+    args = argparse.Namespace()
     try:
-        if getattr(args, "config", None):
-            args = read_config(parser, args, argv)
+        args = parser.parse_args(with_config(commands, given))
         with _telling(args):
             code: int = args.run(args)
         sys.stdout.flush()
@@ -43,16 +56,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _end(_told(error), 1, error if getattr(args, "verbose", False) else None)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def build_parser() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
+    """The parser, and its commands' own by their names."""
+    parser = Parser(
         prog="python -m judges",
         description=ABOUT,
+        epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in (listing, score, compare, exporting, journal):
         command.add(commands)
-    return parser
+    return parser, commands.choices
 
 
 def _telling(args: argparse.Namespace) -> AbstractContextManager[None]:

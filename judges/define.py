@@ -113,6 +113,8 @@ def _from_yaml(path: Path) -> dict[str, Dimension | Comparison]:
         read = read_yaml(path, most_bytes=MOST_BYTES)
     except YamlTextError as error:
         raise DimensionError(f"{path}: {error}") from error
+    if read is None:
+        raise DimensionError(f"{path}: empty; it needs name, definition, inputs and scale")
     entries = _entries(read)
     subjects: dict[str, Dimension | Comparison] = {}
     for number, entry in enumerate(entries, start=1):

@@ -22,6 +22,8 @@ def load(judge: str | os.PathLike[str]) -> Judge:
             f"FILE.py:NAME, not {judge!r}"
         )
     wanted = os.fspath(judge)
+    if not wanted:
+        raise UnknownDimensionError("no judge's name is empty (python -m judges list shows them)")
     path = Path(wanted)
     if is_definition(wanted):
         return Judge.of(read_subject(wanted))

@@ -43,26 +43,32 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
 def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
     """Read `{"id", "dimension", "score"}` lines on a dimension; NaN for a null score.
 
+    Rows as `judges score` writes them, with their scores under `judgements`, will do as well.
     Raises LabelError for any other line, a second score of an id, or none at all.
     """
     scores: dict[str, float] = {}
-    with path.open(encoding="utf-8-sig") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
+            where = f"{path.name}, line {number}"
             try:
-                row = json.loads(line)
+                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
                 if row.get("dimension", dimension) != dimension:
                     continue
-                name, score = str(row["id"]), row["score"]
+                told = row["judgements"].get(dimension) if "judgements" in row else row
+                if told is None:
+                    continue
+                name, score = str(row["id"]), told["score"]
                 value = math.nan if score is None else float(score)
+            except UnicodeDecodeError as error:
+                raise LabelError(f"{where}: not UTF-8 text; save the file as UTF-8") from error
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise LabelError(
-                    f"{path.name}, line {number}: expected "
-                    f'{{"id", "dimension", "score"}} with a number ({error!r})'
+                    f'{where}: expected {{"id", "dimension", "score"}} with a number ({error!r})'
                 ) from error
             if name in scores:
-                raise LabelError(f"{path.name}, line {number}: {name!r} has a score already")
+                raise LabelError(f"{where}: {name!r} has a score already")
             scores[name] = value
     if not scores:
         raise LabelError(f"{path.name}: no score on {dimension!r}")

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 import data as label_files
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
 from judges.judge import Judge, Subject
-from judges.judgement import Judgement
 from judges.loading import load
 from optimize.agreement import Correlation
 from optimize.run.labels import Labelled, read_rated
@@ -25,7 +22,7 @@ from optimize.search.items import Items, compared_items, rated_items
 from optimize.search.objective import LEVELS, Level, choose_level
 from optimize.statistics.coefficients import Coefficient
 from optimize.verifying.correlations import Undefined, all_correlations, cells, pair_figures
-from optimize.verifying.sources import Asking, Verified, asked, bare_items
+from optimize.verifying.sources import Asking, Verified, asked, bare_items, from_numbers
 
 AnyPath = str | os.PathLike[str]
 AnyLevel = Level | Literal["auto"]
@@ -143,7 +140,7 @@ def measure(
         if dimension is None:
             raise TypeError("measure() needs dimension=NAME, to know what the scores are about")
         labelled, items = told.labels(_comparison(dimension), dimension)
-        verified = from_numbers(judge, items, labelled.name)
+        verified = from_numbers(_checked(judge), items)
         return measured("scores", dimension, labelled, verified, level=level, seed=seed)
     one = on_labels_scale(judge if isinstance(judge, Judge) else load(judge), told.scale)
     if dimension not in (None, one.name):
@@ -193,24 +190,11 @@ def measured(
     )
 
 
-def from_numbers(scores: Mapping[str, float], items: Items, name: str) -> Verified:
-    """Scores by output id, against those of the items that have one."""
+def _checked(scores: Any) -> dict[str, float]:
     said = {str(item): _number(item, score) for item, score in scores.items()}
     if len(said) != len(list(scores.items())):
         raise LabelError("an id has two scores; give every output an id of its own")
-    judged = Items(tuple(item for item in items.items if item.id in said))
-    if not len(judged):
-        raise LabelError(f"{name}: no score's id is that of a labelled output")
-    numbers = [said[item.id] for item in judged.items]
-    return Verified(
-        items=judged,
-        scores=np.array(numbers),
-        said=tuple(
-            Judgement(score=one) if one == one else Judgement.failed("no score") for one in numbers
-        ),
-        n_unjudged=len(items) - len(judged),
-        n_unknown=len(said) - len(judged),
-    )
+    return said
 
 
 def _number(item: object, score: object) -> float:

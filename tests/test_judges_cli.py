@@ -376,11 +376,16 @@ def test_a_bad_row_stops_before_anything_is_sent(
 
 
 @pytest.mark.parametrize("ask", [["score", "fluency"], ["nope"], [], ["score", "--lm"]])
-def test_wrong_usage_ends_with_two(ask: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_ends_with_two_and_one_line(
+    ask: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         main(ask)
     assert ended.value.code == 2
-    assert "usage: python -m judges" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("python -m judges")
+    assert said.endswith("(--help lists the flags)\n")
 
 
 def test_a_spent_budget_ends_resumably_and_pays_nothing_twice(

@@ -124,7 +124,7 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "ids of others": (
         lambda: optimize.measure({"x": 1.0}, "labels.jsonl", dimension="charm"),
         data.LabelError,
-        "no score's id is that of a labelled output",
+        "no record's id is the id of a labelled output",
     ),
     "a score that is a text": (
         lambda: optimize.measure({"d0s0": "4"}, "labels.jsonl", dimension="charm"),

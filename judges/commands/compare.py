@@ -2,12 +2,14 @@
 
 import argparse
 import json
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from judges.commands import batching, estimate
 from judges.commands.options import (
+    JUDGE,
     UsageError,
     add_model_flags,
     add_plan_flags,
@@ -51,11 +53,19 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("judge", metavar="JUDGE", help="a pairwise judge")
+    parser.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE)
     add_table_flags(parser, what="the pairs to judge")
-    parser.add_argument("--prefix", default="", help="put before the names of new columns")
     parser.add_argument(
-        "--order", choices=("both", "random"), default="both", help="how to show A and B (both)"
+        "--prefix",
+        default="",
+        metavar="TEXT",
+        help="put before the names of new columns, as in judge_ (nothing)",
+    )
+    parser.add_argument(
+        "--order",
+        choices=("both", "random"),
+        default="both",
+        help="ask every pair in both orders, or in one drawn at random (both)",
     )
     add_model_flags(parser)
     add_plan_flags(parser)
@@ -114,14 +124,19 @@ def _tell(
         print(json.dumps({**rate.summary(), "out": str(args.out), **taken}, indent=1))
         return
     print(
-        f"{judge.name} win rate of A {rate.win_rate_a:.3f} [{rate.low:.3f}, {rate.high:.3f}] "
+        f"{judge.name} win rate of A {_shown(rate.win_rate_a)} "
+        f"[{_shown(rate.low)}, {_shown(rate.high)}] "
         f"n={rate.n:,} pairs ({rate.n_ties:,} ties, {rate.n_failed:,} failed)"
     )
     if args.order == "both":
-        print(f"  choices that flip with the order   {rate.flip_rate:.3f}")
+        print(f"  choices that flip with the order   {_shown(rate.flip_rate)}")
     print(
-        f"  preference for the first place     {rate.position_bias:+.3f} "
-        f"[{rate.position_bias_low:+.3f}, {rate.position_bias_high:+.3f}]\n"
-        f"  preference for the longer output   {rate.length_bias:+.3f}\n"
-        f"  win rate of A at equal length      {rate.length_controlled_win_rate_a:.3f}"
+        f"  preference for the first place     {_shown(rate.position_bias, '+')} "
+        f"[{_shown(rate.position_bias_low, '+')}, {_shown(rate.position_bias_high, '+')}]\n"
+        f"  preference for the longer output   {_shown(rate.length_bias, '+')}\n"
+        f"  win rate of A at equal length      {_shown(rate.length_controlled_win_rate_a)}"
     )
+
+
+def _shown(value: float, sign: str = "") -> str:
+    return "undefined" if math.isnan(value) else f"{value:{sign}.3f}"

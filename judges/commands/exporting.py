@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from judges.commands.options import JUDGE
 from judges.loading import load
 from judges.tables.landing import write_whole
 
@@ -12,7 +13,11 @@ Write a judge in another ecosystem's format, as far as that can hold it.
 {formats}
 
 What a format cannot hold is refused, or named on stderr: a judge that asks
-otherwise than it was measured is another judge."""
+otherwise than it was measured is another judge.
+
+examples:
+  python -m judges export runs/relevance-001 --to messages
+  python -m judges export judge.json --to mlflow --out relevance_judge.py"""
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -25,9 +30,11 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         description=ABOUT.format(formats=lines),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("judge", metavar="JUDGE", help="as for score")
-    parser.add_argument("--to", required=True, choices=tuple(FORMATS), metavar="FORMAT")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="instead of stdout")
+    parser.add_argument("judge", metavar="JUDGE", help=JUDGE)
+    parser.add_argument(
+        "--to", required=True, choices=tuple(FORMATS), metavar="FORMAT", help="one of those above"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write to this file (stdout)")
     parser.add_argument("--force", action="store_true", help="write over an existing --out")
     parser.set_defaults(run=run)
 

@@ -8,24 +8,44 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from judges.commands.options import with_rationale
+from judges.commands.options import JUDGE, with_rationale
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load
 
-ABOUT = "Print what a judge is and the very messages that a model gets."
+ABOUT_LIST = """\
+List the judges that come with this package: the texts each reads, its scale,
+and the paper that it follows. All can be scored, compared and tuned by name."""
+ABOUT_SHOW = """\
+Print what a judge is, where it comes from, and the very messages that a model
+gets; {{name}} is where a row's text goes. Nothing is asked.
+
+examples:
+  python -m judges show relevance
+  python -m judges show runs/relevance-001
+  python -m judges show mine.yaml --json"""
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     listing = commands.add_parser(
-        "list", help="the judges that come with this package", description="List the catalogue."
+        "list",
+        help="the judges that come with this package",
+        description=ABOUT_LIST,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    listing.add_argument("--json", action="store_true", help="print as JSON")
+    listing.add_argument("--json", action="store_true", help="print as JSON, definitions too")
     listing.set_defaults(run=run_list)
-    show = commands.add_parser("show", help="a judge's prompt", description=ABOUT)
-    show.add_argument("judge", metavar="JUDGE", help="as for score")
-    show.add_argument("--rationale", action="store_true", help="as for score")
-    show.add_argument("--json", action="store_true", help="print the messages as JSON")
+    show = commands.add_parser(
+        "show",
+        help="what a judge is, and its prompt",
+        description=ABOUT_SHOW,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    show.add_argument("judge", metavar="JUDGE", help=JUDGE)
+    show.add_argument(
+        "--rationale", action="store_true", help="as it would ask for a sentence of reasons first"
+    )
+    show.add_argument("--json", action="store_true", help="print the same as JSON")
     show.set_defaults(run=run_show)
 
 

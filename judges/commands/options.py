@@ -6,10 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from judges.commands.parsing import count, positive, seed, temperature
 from judges.judge import Judge
 from judges.sampling import SamplingPlan
 
 MEAN_TEMPERATURE = 1.0
+
+
+JUDGE = (
+    "a name of the catalogue, a frozen judge's file, a run folder, FILE.yaml[:name], FILE.py:NAME"
+)
 
 
 class UsageError(ValueError):
@@ -19,25 +25,28 @@ class UsageError(ValueError):
 def add_table_flags(parser: argparse.ArgumentParser, *, what: str) -> None:
     files = parser.add_argument_group("files (.jsonl, .csv, .tsv or .parquet)")
     files.add_argument("--data", required=True, type=Path, metavar="FILE", help=what)
-    files.add_argument("--out", type=Path, metavar="FILE", help="file to write (not for --dry-run)")
+    files.add_argument(
+        "--out", type=Path, metavar="FILE", help="the file to write; it appears when it is whole"
+    )
     files.add_argument(
         "--map",
         action="append",
         default=[],
         metavar="TEXT=COLUMN",
-        help="read a judge's text from another column; may be repeated",
+        help="read a judge's text from this column, as in summary=output; repeatable",
     )
     files.add_argument("--force", action="store_true", help="write over an existing --out")
     files.add_argument(
         "--resume",
         action="store_true",
-        help="go on with a run that was cut short; pays nothing twice",
+        help="go on with a run that was cut short: the same command again; pays nothing twice",
     )
     files.add_argument(
         "--journal",
         type=Path,
         metavar="FILE",
-        help="where every paid reply is kept (OUT.replies.jsonl; none for the embedded model)",
+        help="where every reply is kept as it comes (OUT.replies.jsonl; none for the embedded "
+        "model)",
     )
 
 
@@ -46,18 +55,29 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--lm",
         metavar="NAME",
-        help="embedded (offline, free), openai/NAME, azure/NAME, any name that DSPy takes, or "
-        "replay:JOURNAL; a frozen judge's own unless given",
+        help="embedded (offline, free), openai/NAME, azure/NAME, PROVIDER/NAME as DSPy takes it, "
+        "or replay:JOURNAL (the frozen judge's own, else embedded)",
     )
     model.add_argument(
-        "--api-base", metavar="URL", help="an OpenAI-compatible server; else OPENAI_BASE_URL"
+        "--api-base",
+        metavar="URL",
+        help="an OpenAI-compatible server, as in http://localhost:8000/v1 (OPENAI_BASE_URL)",
     )
-    model.add_argument("--max-calls", type=_count, metavar="N", help="send N requests at most")
-    model.add_argument("--max-cost", type=_positive, metavar="USD", help="spend this at most")
     model.add_argument(
-        "--concurrency", type=_count, default=64, metavar="N", help="requests in flight (64)"
+        "--max-calls", type=count, metavar="N", help="send N requests at most (no limit)"
     )
-    model.add_argument("--seed", type=int, default=0, metavar="N", help="for all chance (0)")
+    model.add_argument(
+        "--max-cost",
+        type=positive,
+        metavar="USD",
+        help="spend this at most, in US dollars (no limit)",
+    )
+    model.add_argument(
+        "--concurrency", type=count, default=64, metavar="N", help="requests under way at once (64)"
+    )
+    model.add_argument(
+        "--seed", type=seed, default=0, metavar="N", help="for every random draw (0)"
+    )
 
 
 def add_plan_flags(parser: argparse.ArgumentParser) -> None:
@@ -68,22 +88,32 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
         help="one reply; the mean of --samples replies; or ratings weighted by their "
         "probabilities (the embedded model's default; one for every other)",
     )
-    plan.add_argument("--samples", type=_count, metavar="N", help="the same as --plan mean, of N")
-    plan.add_argument("--temperature", type=_temperature, metavar="T", help="0; for mean 1")
-    plan.add_argument("--weighted", action="store_true", help="the same as --plan weighted")
+    plan.add_argument(
+        "--samples", type=count, metavar="N", help="the mean of N replies; the same as --plan mean"
+    )
+    plan.add_argument(
+        "--temperature", type=temperature, metavar="T", help="of the replies (0; with --samples 1)"
+    )
+    plan.add_argument(
+        "--weighted",
+        action="store_true",
+        help="the same as --plan weighted; needs log-probabilities",
+    )
 
 
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("the run")
-    run.add_argument("--dry-run", action="store_true", help="estimate tokens and price, then stop")
+    run.add_argument(
+        "--dry-run", action="store_true", help="estimate requests, tokens and price, then stop"
+    )
     run.add_argument(
         "--engine",
         choices=("local", "ray"),
         default="local",
-        help="ray: over many processes or a cluster (RAY_ADDRESS); needs ray[data]",
+        help="ray: over many processes or a cluster (RAY_ADDRESS); needs ray[data] (local)",
     )
     run.add_argument(
-        "--workers", type=_count, default=2, metavar="N", help="of Ray, for each judge (2)"
+        "--workers", type=count, default=2, metavar="N", help="Ray's processes for each judge (2)"
     )
     run.add_argument(
         "--batch-api",
@@ -98,7 +128,10 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "never a key or a whole text",
     )
     run.add_argument(
-        "--config", type=Path, metavar="FILE.yaml", help="flags' values by name; flags beat it"
+        "--config",
+        type=Path,
+        metavar="FILE.yaml",
+        help="any of these flags by name, as in 'lm: openai/NAME'; those given beat it",
     )
 
 
@@ -149,27 +182,6 @@ def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, column = pair.partition("=")
         if not (equals and name and column):
-            raise UsageError(f"--map {pair}: write TEXT=COLUMN")
+            raise UsageError(f"--map {pair}: write TEXT=COLUMN, as in summary=my_column")
         mapping[name] = column
     return mapping
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return number
-
-
-def _positive(text: str) -> float:
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError("must be more than 0")
-    return number
-
-
-def _temperature(text: str) -> float:
-    number = float(text)
-    if not 0 <= number <= 10:
-        raise argparse.ArgumentTypeError("must be within 0 and 10")
-    return number

@@ -29,7 +29,7 @@ ABOUT = """\
 Judge every row of a table with one or more rating judges.
 
 JUDGE is a name from the catalogue (python -m judges list), a frozen judge's
-file, a run folder, or your own definition: FILE.yaml:name or FILE.py:NAME.
+file, a run folder, or your own definition: FILE.yaml[:name] or FILE.py:NAME.
 JSONL rows get "judgements"; CSV, TSV and Parquet rows get the columns NAME
 and NAME_failure. A row that cannot be judged has no score and says why."""
 
@@ -92,7 +92,12 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     )
     parser.add_argument("judges", nargs="+", metavar="JUDGE", help="one or more; see above")
     add_table_flags(parser, what="the rows to judge")
-    parser.add_argument("--prefix", default="", help="put before the names of new columns")
+    parser.add_argument(
+        "--prefix",
+        default="",
+        metavar="TEXT",
+        help="put before the names of new columns, as in judge_ (nothing)",
+    )
     add_model_flags(parser)
     add_plan_flags(parser)
     parser.add_argument(

@@ -168,6 +168,9 @@ def _check_out(args: argparse.Namespace) -> None:
         raise RowsError(f"{out}: the folder {out.parent} does not exist")
     if out.resolve() == args.data.resolve():
         raise UsageError("--out is --data itself; write to another file")
+    journal = args.journal
+    if journal is not None and journal.resolve() in {out.resolve(), args.data.resolve()}:
+        raise UsageError("--journal is --out or --data itself; name another file")
     if args.force or args.resume:
         return
     if out.exists():

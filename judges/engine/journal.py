@@ -31,7 +31,7 @@ try:
 except ImportError:  # pragma: no cover - Windows has no advisory locks; O_APPEND must do.
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Contents", "Journal", "describe", "request_key"]
+__all__ = ["Contents", "Journal", "JournalError", "describe", "request_key"]
 
 
 def request_key(endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling) -> str:
@@ -44,6 +44,10 @@ def request_key(endpoint: str, model: str, messages: Sequence[Message], sampling
     # Each part behind its length, so that no two requests make the same whole.
     whole = "".join([f"{len(part)}:{part}" for part in parts])
     return sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class JournalError(ValueError):
+    """A file that holds something else than replies; it is left as it is."""
 
 
 class Journal:
@@ -69,7 +73,7 @@ class Journal:
                     self._offsets[key_of(line)] = offset
         if not ours:
             self.close()
-            raise ValueError(f"{self.path} is no reply journal; name another file")
+            raise JournalError(f"{self.path} is no reply journal; name another file")
 
     def __len__(self) -> int:
         return len(self._offsets)

@@ -47,6 +47,10 @@ class EndpointModel:
         base = (api_base or os.environ.get("OPENAI_BASE_URL") or OPENAI).rstrip("/")
         self.name = name
         self.endpoint = without_secrets(base)
+        if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
+            raise LastingError(
+                f"{name}: {self.endpoint!r} is no address; write http://HOST:PORT/v1 or https://..."
+            )
         self._key = read_key("OPENAI_API_KEY", api_key)
         self._secrets = Secrets([self._key], url=base)
         if not self._key and base == OPENAI:

@@ -2,7 +2,7 @@
 
 import os
 
-from judges.models.protocol import Model
+from judges.models.protocol import LastingError, Model
 
 TIMEOUT = 120.0
 
@@ -30,6 +30,10 @@ def open_model(lm: str, *, api_base: str | None = None, timeout: float = TIMEOUT
         from judges.models.endpoint import EndpointModel
 
         return EndpointModel(name, api_base=api_base, timeout=timeout)
+    if not (provider and name):
+        raise LastingError(
+            f"no model {lm!r}: say embedded, replay:FILE or PROVIDER/NAME, as in openai/gpt-4.1-mini"
+        )
     from judges.models.dspy_lm import DspyModel
 
     return DspyModel(lm, api_base=api_base, timeout=timeout)

@@ -136,13 +136,15 @@ def _side(choice: str) -> Choice | None:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    with path.open(encoding="utf-8-sig") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             where = f"{path.name}, line {number}"
             try:
-                row = json.loads(line)
+                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            except UnicodeDecodeError as error:
+                raise RecordingError(f"{where}: not UTF-8 text; save the file as UTF-8") from error
             except ValueError as error:
                 raise RecordingError(f"{where}: no JSON ({error})") from error
             if not isinstance(row, dict):

@@ -33,7 +33,7 @@ def find_columns(
         if column is None:
             raise MissingColumnError(
                 f"no column {wanted[0]!r}, which the judge {judge.name!r} reads; columns: "
-                f"{', '.join(sorted(available)) or 'none'}. Map one to it: {name}=COLUMN"
+                f"{', '.join(sorted(available)) or 'none'}. Name yours, as in --map {name}=COLUMN"
             )
         found[name] = column
     return found

@@ -8,7 +8,11 @@ from pathlib import Path
 
 def write_whole(path: Path, content: bytes, *, overwrite: bool = False) -> None:
     """Write beside `path`, then move there; FileExistsError names a file that is in the way."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        # It names the file beside, which nobody asked for.
+        raise OSError(error.errno, error.strerror, str(path)) from None
     partial = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:

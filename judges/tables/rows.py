@@ -14,8 +14,10 @@ FORMATS: Mapping[str, str] = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
+    ".pq": "parquet",
 }
 DELIMITERS = {"csv": ",", "tsv": "\t"}
+UTF8 = "save the file as UTF-8"
 
 
 class RowsError(ValueError):
@@ -41,7 +43,7 @@ def read_rows(path: Path) -> Iterator[Row]:
         return _read_jsonl(path)
     if form == "parquet":
         return _read_parquet(path)
-    return _read_separated(path, DELIMITERS[form])
+    return _read_separated(path, None if form == "csv" else DELIMITERS[form])
 
 
 def _read_jsonl(path: Path) -> Iterator[Row]:
@@ -63,15 +65,22 @@ def _decoded(path: Path, number: int, raw: bytes) -> str:
     try:
         return raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
-        raise RowsError(f"{path}, line {number}: not UTF-8 text (byte {error.start})") from error
+        raise RowsError(
+            f"{path}, line {number}: not UTF-8 text (byte {error.start}); {UTF8}"
+        ) from error
 
 
-def _read_separated(path: Path, delimiter: str) -> Iterator[Row]:
+def _read_separated(path: Path, delimiter: str | None) -> Iterator[Row]:
+    """Without a delimiter, the one that the header has most of: a comma, semicolon or tab."""
     # The limit is the process's own, and far below the length of a document.
     csv.field_size_limit(sys.maxsize)
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        reader = csv.reader(file, delimiter=delimiter or ",", strict=True)
         try:
+            if delimiter is None:
+                found = max(",;\t", key=file.readline().count)
+                file.seek(0)
+                reader = csv.reader(file, delimiter=found, strict=True)
             names = next(reader, None)
             if not names:
                 raise RowsError(f"{path}: empty; the first line names the columns")
@@ -89,7 +98,7 @@ def _read_separated(path: Path, delimiter: str) -> Iterator[Row]:
         except csv.Error as error:
             raise RowsError(f"{path}, line {reader.line_num}: {error}") from error
         except UnicodeDecodeError as error:
-            raise RowsError(f"{path}: not UTF-8 text (byte {error.start})") from error
+            raise RowsError(f"{path}: not UTF-8 text (byte {error.start}); {UTF8}") from error
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:

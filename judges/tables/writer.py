@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -78,14 +79,33 @@ class _Jsonl:
 
     def write(self, row: Row) -> None:
         # Lone surrogates, which JSON can escape and UTF-8 cannot hold, stay escaped.
-        line = json.dumps(row, ensure_ascii=False, allow_nan=False, default=str)
         try:
-            self._file.write(line + "\n")
+            self._file.write(_line(row, ensure_ascii=False))
         except UnicodeEncodeError:
-            self._file.write(json.dumps(row, allow_nan=False, default=str) + "\n")
+            self._file.write(_line(row, ensure_ascii=True))
 
     def close(self) -> None:
         self._file.close()
+
+
+def _line(row: Row, *, ensure_ascii: bool) -> str:
+    """One row as JSON, which has no NaN: a number that is none is null."""
+    try:
+        return _dumped(row, ensure_ascii) + "\n"
+    except ValueError:
+        return _dumped(_finite(row), ensure_ascii) + "\n"
+
+
+def _dumped(row: object, ensure_ascii: bool) -> str:
+    return json.dumps(row, ensure_ascii=ensure_ascii, allow_nan=False, default=str)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class _Separated:
@@ -143,7 +163,7 @@ class _Parquet:
                 table = pa.table(data)
                 self._writer = pq.ParquetWriter(self._partial, _without_null(table.schema))
             self._writer.write_table(pa.table(data, schema=self._writer.schema))
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
             raise RowsError(
                 f"{self._partial}: a column changes its type ({str(error).splitlines()[0]}); "
                 "write JSONL instead"

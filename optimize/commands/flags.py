@@ -2,6 +2,7 @@
 
 import argparse
 
+from judges.commands.parsing import number_of, whole
 from optimize.run.settings import OPTIMIZERS, SPLITS, Parser
 from optimize.search.objective import LEVELS
 
@@ -82,8 +83,8 @@ def _judging(group: Group) -> None:
     )
     add("--api-base", metavar="URL", help="an OpenAI-compatible server (OPENAI_BASE_URL)")
     add("--proposer-lm", metavar="MODEL", help="who writes new instructions (the judge's model)")
-    add("--samples", type=int, metavar="N", help="a score is the mean of N replies (1)")
-    add("--temperature", type=float, metavar="T", help="of a reply (0; with --samples 1)")
+    add("--samples", type=whole, metavar="N", help="a score is the mean of N replies (1)")
+    add("--temperature", type=number_of, metavar="T", help="of a reply (0; with --samples 1)")
     add(
         "--weighted",
         action="store_true",
@@ -94,7 +95,7 @@ def _judging(group: Group) -> None:
         action="store_true",
         help="attack the shipped judge, for the report; costs calls (the embedded model: always)",
     )
-    add("--concurrency", type=int, metavar="N", help="requests in flight (64)")
+    add("--concurrency", type=whole, metavar="N", help="requests in flight (64)")
 
 
 def _tuning(group: Group) -> None:
@@ -113,13 +114,13 @@ def _tuning(group: Group) -> None:
     )
     add(
         "--max-calls",
-        type=int,
+        type=whole,
         metavar="N",
         help="most calls to the judge, search and measurement together (about 8,000; free models "
         "20,000)",
     )
-    add("--max-cost", type=float, metavar="USD", help="most dollars, both models together")
-    add("--seed", type=int, metavar="N", help="for every random draw (0)")
+    add("--max-cost", type=number_of, metavar="USD", help="most dollars, both models together")
+    add("--seed", type=whole, metavar="N", help="for every random draw (0)")
 
 
 def _running(group: Group) -> None:

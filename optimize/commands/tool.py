@@ -3,10 +3,9 @@
 import argparse
 import json
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say
+from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say, show
 from optimize.run.settings import SettingsError
 from optimize.statistics.bootstrap import Interval
 
@@ -32,9 +31,9 @@ def run(
         say("interrupted")
         return INTERRUPTED
     if flags.json:
-        sys.stdout.write(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        show(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
     else:
-        sys.stdout.write("\n".join(lines(result)) + "\n")
+        show("\n".join(lines(result)))
     return DONE
 
 

@@ -1,11 +1,13 @@
 """The command's outside: flags in, a scorecard out, one line and a code for whatever fails."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 
 from data.types import LabelError
 from judges.dimension import DimensionError, UnknownDimensionError
+from judges.engine.journal import JournalError
 from judges.engine.ledger import BudgetSpentError
 from judges.engine.telling import trace_of
 from judges.frozen import FrozenJudgeError
@@ -21,6 +23,7 @@ EXPECTED = (
     LabelError,
     DimensionError,
     FrozenJudgeError,
+    JournalError,
     RunFolderError,
     ModelError,
     BudgetSpentError,
@@ -29,7 +32,18 @@ EXPECTED = (
 
 
 def one_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def show(text: str) -> None:
+    """Print a result; a reader that leaves early (head, less) has seen enough."""
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say(text: str) -> None:
@@ -61,9 +75,9 @@ def command(arguments: Sequence[str]) -> int:
         say(f"interrupted: python -m optimize --resume{where} goes on from here")
         return INTERRUPTED
     if flags.get("json"):
-        sys.stdout.write(json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+        show(json.dumps(summary, indent=1, ensure_ascii=False))
     else:
         from optimize.run.scorecard import scorecard
 
-        sys.stdout.write(scorecard(summary, str(work.folder)) + "\n")
+        show(scorecard(summary, str(work.folder)))
     return DONE

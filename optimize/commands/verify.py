@@ -2,19 +2,19 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import data
 from data.types import LabelledPairs, LabelledSet
+from judges.commands.parsing import count, positive, seed
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
 from judges.engine.telling import telling
 from judges.loading import load
 from judges.replies.recorded import Reading, RecordingError
-from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say
+from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say, show
 from optimize.measuring import measured, on_labels_scale
 from optimize.run.labels import read_rated
 from optimize.run.scorecard import correlation_lines
@@ -70,10 +70,10 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--lm", metavar="MODEL", help="who answers (the judge's own model)")
     add("--api-base", metavar="URL", help="an OpenAI-compatible endpoint")
-    add("--max-calls", type=int, metavar="N")
-    add("--max-cost", type=float, metavar="USD")
-    add("--concurrency", type=int, default=64, metavar="N")
-    add("--seed", type=int, default=0, metavar="N")
+    add("--max-calls", type=count, metavar="N", help="send N requests at most (no limit)")
+    add("--max-cost", type=positive, metavar="USD", help="most dollars (no limit)")
+    add("--concurrency", type=count, default=64, metavar="N", help="requests in flight (64)")
+    add("--seed", type=seed, default=0, metavar="N", help="for every random draw (0)")
     add("--resume", metavar="JOURNAL", help="keep replies in this file and reuse those it has")
     add("--annotations", metavar="FILE", help="a long file: id, dimension, annotator, rating")
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
@@ -100,10 +100,9 @@ def command(arguments: Sequence[str]) -> int:
         say("interrupted")
         return INTERRUPTED
     if flags.json:
-        sys.stdout.write(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        show(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
     elif flags.markdown != "-":
-        lines = [*correlation_lines(result), *reading_lines(result.get("readings", ()))]
-        sys.stdout.write("\n".join(lines) + "\n")
+        show("\n".join([*correlation_lines(result), *reading_lines(result.get("readings", ()))]))
     return DONE if result["passed"] else FAILED
 
 
@@ -113,6 +112,12 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     if len(sources) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
     refuse_secret(flags.api_base)
+    if flags.min_spearman is not None and not -1 <= flags.min_spearman <= 1:
+        raise SettingsError(f"--min-spearman {flags.min_spearman:g}: rho is between -1 and 1")
+    for file in (flags.report, flags.markdown):
+        # Before anything is asked and paid for.
+        if file and not Path(file).parent.is_dir():
+            raise SettingsError(f"{file}: the folder {Path(file).parent} does not exist")
     readings: list[dict[str, Any]] = []
     if flags.judge:
         name, labelled, verified, scale = _judge(flags)

@@ -1,14 +1,14 @@
 """What a run is told: flags over a YAML file over a resumed run's settings over defaults."""
 
-import argparse
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, get_args
 
 from data.options import joined, read_bounds
-from judges.models.secrets import Secrets, holds_secret
+from judges.commands.parsing import Parser as OneLineParser
+from judges.models.secrets import holds_secret
 from optimize.search.objective import LEVELS, Level
 
 Optimizer = Literal["rank", "gepa", "miprov2", "bootstrap"]
@@ -140,16 +140,12 @@ def refuse_secret(api_base: str | None) -> None:
         raise SettingsError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(OneLineParser):
     """Says what is wrong in one line, and takes -1:1 for a scale."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         words = None if args is None else joined([str(word) for word in args])
         return super().parse_known_args(words, namespace)
-
-    def error(self, message: str) -> NoReturn:
-        told = Secrets().blot(" ".join(message.split()))
-        self.exit(2, f"{self.prog}: {told} (--help lists the flags)\n")
 
 
 def resolve(flags: Mapping[str, Any], saved: Mapping[str, Any] | None = None) -> Settings:

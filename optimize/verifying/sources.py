@@ -1,7 +1,5 @@
 """Where scores to verify come from: a judge that is asked, recorded replies, or plain numbers."""
 
-import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +13,7 @@ from judges.engine.runner import Runner
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.replies.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
+from optimize.annotations import read_scores
 from optimize.audits.probes import Probes, probe
 from optimize.run.evidence import Evidence, Said
 from optimize.search.items import Item, Items, Vector
@@ -141,34 +140,16 @@ def from_pair_replies(
 
 def from_scores(path: Path, items: Items, dimension: str) -> Verified:
     """Read `{"id", "dimension", "score"}`; a null score is a failed judgement."""
-    said: dict[str, Judgement] = {}
-    with path.open(encoding="utf-8-sig") as lines:
-        for number, line in enumerate(lines, start=1):
-            where = f"{path.name}, line {number}"
-            name, score = _score(where, line, dimension)
-            if name is None:
-                continue
-            if name in said:
-                raise LabelError(f"{where}: {name!r} has a score on {dimension} already")
-            said[name] = Judgement(score=score) if score == score else Judgement.failed("no score")
-    if not said:
-        raise LabelError(f"{path.name}: no score on {dimension!r}")
+    return from_numbers(read_scores(path, dimension), items)
+
+
+def from_numbers(scores: Mapping[str, float], items: Items) -> Verified:
+    """Any judge's numbers by output id; NaN is a failed judgement."""
+    said = {
+        name: Judgement(score=score) if score == score else Judgement.failed("no score")
+        for name, score in scores.items()
+    }
     return _verified(items, said)
-
-
-def _score(where: str, line: str, dimension: str) -> tuple[str | None, float]:
-    if not line.strip():
-        return None, math.nan
-    try:
-        row = json.loads(line)
-        if row.get("dimension", dimension) != dimension:
-            return None, math.nan
-        score = row["score"]
-        return str(row["id"]), math.nan if score is None else float(score)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LabelError(
-            f'{where}: expected {{"id", "dimension", "score"}} with a number ({error!r})'
-        ) from error
 
 
 def _of_prompt(path: Path, dimension: str, prompt: str | None, records: Iterable[Any]) -> list[Any]:
