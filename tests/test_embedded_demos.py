@@ -30,16 +30,16 @@ def score(prompt: Prompt, texts: dict[str, str]) -> float:
 
 def test_no_demos_leave_the_emphases_alone():
     prior = np.linspace(0, 1, len(NAMES))
-    weights, level = update(prior, np.zeros((0, len(NAMES))), np.zeros(0), level=0.0)
-    assert weights is prior
-    assert level == 0.0
+    lesson = update(prior, np.zeros((0, len(NAMES))), np.zeros(0), level=0.0)
+    assert lesson.weights is prior
+    assert lesson.level == 0.0
 
 
 def test_a_facet_that_demos_reward_gains_and_one_they_do_not_show_stays():
     prior = np.full(len(NAMES), 0.2)
     facets = np.zeros((20, len(NAMES)))
     facets[:, 3] = np.tile([1.0, -1.0], 10)
-    weights, _ = update(prior, facets, np.tile([2.0, -2.0], 10), level=0.0)
+    weights = update(prior, facets, np.tile([2.0, -2.0], 10), level=0.0).weights
     assert weights[3] > prior[3]
     assert np.delete(weights, 3) == pytest.approx(np.delete(prior, 3))
 
@@ -48,9 +48,9 @@ def test_ratings_that_are_all_high_move_the_level_and_hardly_the_weights():
     prior = np.full(len(NAMES), 0.2)
     rng = np.random.default_rng(0)
     facets = rng.normal(size=(30, len(NAMES)))
-    weights, level = update(prior, facets, facets @ prior + 1.0, level=0.0)
-    assert level > 0.5
-    assert np.abs(weights - prior).max() < 0.1
+    lesson = update(prior, facets, facets @ prior + 1.0, level=0.0)
+    assert lesson.level > 0.5
+    assert np.abs(lesson.weights - prior).max() < 0.1
 
 
 def test_more_demos_move_the_weights_further():
@@ -59,10 +59,8 @@ def test_more_demos_move_the_weights_further():
     facets = rng.normal(size=(64, len(NAMES)))
     truth = np.zeros(len(NAMES))
     truth[5] = 1.0
-    near = [
-        float(np.corrcoef(update(prior, facets[:n], facets[:n] @ truth, level=0.0)[0], truth)[0, 1])
-        for n in (4, 16, 64)
-    ]
+    learned = [update(prior, facets[:n], facets[:n] @ truth, level=0.0) for n in (4, 16, 64)]
+    near = [float(np.corrcoef(lesson.weights, truth)[0, 1]) for lesson in learned]
     assert near == sorted(near)
 
 

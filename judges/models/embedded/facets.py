@@ -35,8 +35,8 @@ class Facet:
 
 # An overall impression owes most to full sentences, and where there is a source, to what is told of
 # it and that it is told anew, then to order, clean sentences and nothing said twice; a turn of talk
-# owes it to what it takes up and what it gives to go on with. Length, tone and style of layout enter only
-# where an instruction names them.
+# owes it to what it takes up and what it gives to go on with. Length, tone and style of layout
+# enter only where an instruction names them.
 FACETS: tuple[Facet, ...] = (
     Facet("coverage", content.coverage, 0.5, 0.85, halo=0.8, needs="document", content=True),
     Facet("focus", content.focus, 0, 1.2, halo=0.3, needs="document", content=True),

@@ -7,16 +7,21 @@ import numpy as np
 
 from judges.models.embedded import scale
 from judges.models.embedded.emphasis import emphases
-from judges.models.embedded.facets import Vector
-from judges.models.embedded.reading import facet_scores
-from judges.models.embedded.regression import update
+from judges.models.embedded.facets import NAMES, Vector
+from judges.models.embedded.likeness import Likeness, read_likeness
+from judges.models.embedded.reading import facet_scores, facets_and_traits
+from judges.models.embedded.regression import Lesson, update
 from judges.models.embedded.request import Demo, Task
 from judges.models.embedded.roles import Roles, read_roles
+from judges.models.embedded.traits import KINDS
 
 # How sure a difference of one latent unit makes a choice between two.
 SURENESS = 2.2
 # A demo's choice between two says that the better is about this much better.
 CHOSEN_BY = 0.8
+# Learning takes the cube of their number.
+MOST_DEMOS = 1000
+_SIGNS = np.array([1.0, -1.0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +41,22 @@ class Judge:
     task: Task
     roles: Roles
     compares: bool
-    weights: Vector
-    level: float
+    lesson: Lesson
+    # The texts of the demos; None where there are none.
+    likeness: Likeness | None
+
+    @property
+    def weights(self) -> Vector:
+        """The weight of each facet."""
+        return self.lesson.weights
 
     def opinion(self, texts: Mapping[str, str]) -> Opinion:
         """Judge one text, or two against each other."""
-        facets = _facets(self.roles, texts, compares=self.compares)
-        parts = self.weights * facets
-        latent = float(parts.sum()) + self.level
+        facets, traits = _measured(self.roles, texts, finely=self.likeness is not None)
+        parts = self.weights * _apart(facets)
+        latent = float(parts.sum()) + self.lesson.level
+        if self.likeness is not None:
+            latent += float(_apart(self._tells(self.likeness, traits)))
         if not self.compares:
             field = self.task.choice
             assert field is not None
@@ -53,44 +66,86 @@ class Judge:
         first = float(1 / (1 + np.exp(-SURENESS * latent)))
         return Opinion((first, 1 - first), latent, parts, True)
 
+    def _tells(self, likeness: Likeness, traits: Vector) -> Vector:
+        """What their likeness to the demos adds to each of the texts."""
+        signs = _SIGNS[: len(likeness.taught) // len(self.lesson.told)]
+        return np.asarray(likeness.to(traits) @ np.outer(self.lesson.told, signs).ravel())
+
 
 def make_judge(task: Task, demos: Sequence[Demo]) -> Judge:
     """Read roles and emphases off the task, and update them by its demos."""
     field = task.choice
     assert field is not None
     assert field.choices is not None
-    compares = task.compares
-    roles = read_roles(task.reads, compares=compares)
+    roles = read_roles(task.reads, compares=task.compares)
     prior = emphases(task)
-    rows, ratings, sources = [], [], []
-    for demo in demos:
-        told = str(demo.get(field.name, "")).strip()
-        chosen = [place for place, choice in enumerate(field.choices) if str(choice) == told]
-        if not chosen:
-            continue
-        rows.append(_facets(roles, demo, compares=compares))
-        ratings.append(_latent(field.choices, chosen[0], compares=compares))
-        shared = [one.name for one in task.reads if one.name not in roles.candidates]
-        sources.append(tuple(demo.get(name, "") for name in shared) if shared else len(rows))
-    facets = np.array(rows).reshape(len(rows), len(prior))
-    weights, level = update(
+    choices = [str(choice) for choice in field.choices]
+    told = [(demo, str(demo.get(field.name, "")).strip()) for demo in demos]
+    valid = [(demo, choices.index(answer)) for demo, answer in told if answer in choices]
+    if not valid or not roles.candidates:
+        level = None if task.compares else 0.0
+        lesson = update(prior, np.zeros((0, len(prior))), np.zeros(0), level=level)
+        return Judge(task, roles, task.compares, lesson, None)
+    return _taught(task, roles, prior, _spread(valid))
+
+
+def _taught(task: Task, roles: Roles, prior: Vector, demos: Sequence[tuple[Demo, int]]) -> Judge:
+    field, compares = task.choice, task.compares
+    assert field is not None
+    assert field.choices is not None
+    measured = [_measured(roles, demo, finely=True) for demo, _ in demos]
+    sides = len(measured[0][0])
+    likeness = read_likeness(np.concatenate([traits for _, traits in measured]), KINDS)
+    n_choices = len(field.choices)
+    shared = [one.name for one in task.reads if one.name not in roles.candidates]
+    lesson = update(
         prior,
-        facets,
-        np.array(ratings),
+        np.array([_apart(facets) for facets, _ in measured]),
+        np.array([_latent(n_choices, chosen, compares=compares) for _, chosen in demos]),
         level=None if compares else 0.0,
-        sources=() if compares else sources,
+        sources=[
+            tuple(demo.get(name, "") for name in shared) if shared else place
+            for place, (demo, _) in enumerate(demos)
+        ]
+        if not compares
+        else (),
+        alike=_between(likeness, sides),
     )
-    return Judge(task, roles, compares, weights, level)
+    return Judge(task, roles, compares, lesson, likeness)
 
 
-def _latent(choices: Sequence[object], chosen: int, *, compares: bool) -> float:
+def _between(likeness: Likeness, sides: int) -> Vector:
+    """The demos' likeness to each other; of pairs, their differences' likeness."""
+    n = len(likeness.taught) // sides
+    alike = likeness.among().reshape(n, sides, n, sides)
+    return np.asarray(np.einsum("isjt,s,t->ij", alike, _SIGNS[:sides], _SIGNS[:sides]))
+
+
+def _spread(demos: Sequence[tuple[Demo, int]]) -> Sequence[tuple[Demo, int]]:
+    """All demos, or as many as can be learned from in time, taken evenly."""
+    if len(demos) <= MOST_DEMOS:
+        return demos
+    return [demos[place * len(demos) // MOST_DEMOS] for place in range(MOST_DEMOS)]
+
+
+def _latent(n_choices: int, chosen: int, *, compares: bool) -> float:
     if compares:
         return CHOSEN_BY if chosen == 0 else -CHOSEN_BY
-    return scale.latent_of(chosen, range(len(choices)))
+    return scale.latent_of(chosen, range(n_choices))
 
 
-def _facets(roles: Roles, texts: Mapping[str, str], *, compares: bool) -> Vector:
+def _measured(roles: Roles, texts: Mapping[str, str], *, finely: bool) -> tuple[Vector, Vector]:
+    """Facets and traits of the judged texts, a row for each; traits only if asked for."""
     if not roles.candidates:
-        return np.zeros_like(facet_scores(roles, texts, ""))
-    scores = [facet_scores(roles, texts, name) for name in roles.candidates]
-    return np.asarray(scores[0] - scores[1]) if compares and len(scores) > 1 else scores[0]
+        return np.zeros((1, len(NAMES))), np.zeros((0, 0))
+    if not finely:
+        return np.array([facet_scores(roles, texts, name) for name in roles.candidates]), np.zeros(
+            (0, 0)
+        )
+    both = [facets_and_traits(roles, texts, name) for name in roles.candidates]
+    return np.array([one for one, _ in both]), np.array([one for _, one in both])
+
+
+def _apart(rows: Vector) -> Vector:
+    """The one text's row, or the first text's less the second's."""
+    return np.asarray(rows[0] - rows[1] if len(rows) > 1 else rows[0])
