@@ -2,7 +2,8 @@
 
 All functions take parallel vectors, one entry an output: the judge's scores (NaN: a failed
 judgement, left out and counted), people's mean ratings (no NaN), and document or system labels of
-any kind. With `rng` they add an interval, bootstrapped over documents.
+any kind. With `rng` they add an interval for documents like these, at system level for systems like
+these as well.
 """
 
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap, draw
-from optimize.statistics.coefficients import Coefficient, Matrix, Vector, correlate, midranks
+from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
+from optimize.statistics.coefficients import Coefficient, Vector, correlate, midranks
 from optimize.statistics.levels import (
     Level,
     Rows,
@@ -22,6 +23,7 @@ from optimize.statistics.levels import (
     read_rows,
     system_statistic,
 )
+from optimize.statistics.systems import system_interval
 
 __all__ = [
     "Correlation",
@@ -135,34 +137,34 @@ def system_level(
     document: ArrayLike | None = None,
     *,
     coefficient: Coefficient = "spearman",
-    draw_systems: bool = False,
+    draw_systems: bool = True,
     rng: np.random.Generator | None = None,
     resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
 ) -> Correlation:
     """One correlation over per-system means, both sides' over the outputs that the judge scored.
 
-    The interval is over documents, for these very systems; with `draw_systems` over documents and
-    systems together, for systems like these (arXiv:2104.00054). Few documents blur the means and
-    pull the value towards 0: where all of eight systems are ranked alike in truth, 95 % intervals
-    held that in 96-99 % of simulations for Spearman and Pearson, in 80-94 % for Kendall.
+    The interval is for systems and documents like these together; without `draw_systems`, for
+    these very systems on other documents. It is for means over documents without end: few blur the
+    means and pull the value towards 0, so that the interval may lie higher than the value. Fewer
+    than five systems, where they are drawn, have none: it would say nothing.
+
+    Of 1,000 simulated 95 % intervals 94-98 % held the truth for 8 to 32 systems, over 97 % where
+    20 documents blurred the means. Where documents hardly tell the systems apart (a reliability
+    of the means below a half) 78-90 % did. For these very systems 87-99 % did: ranks move by
+    steps, and a truth of 1 can be missed on one side only.
     """
     rows = read_rows(judge, human, document, system)
     statistic = system_statistic(rows, coefficient)
     value = float(statistic(np.ones((1, rows.n_documents)))[0]) if rows.n_systems > 1 else np.nan
     interval = None
-    if rng is not None and not np.isnan(value):
-
-        def drawn(weights: Matrix) -> Vector:
-            systems = draw(rows.n_systems, len(weights), rng) if draw_systems else None
-            return statistic(weights, systems)
-
-        interval = bootstrap(
-            drawn,
+    if rng is not None:
+        interval = system_interval(
+            rows,
             value,
-            rows.n_documents,
+            coefficient,
             rng,
-            fewest=rows.n_systems if draw_systems else None,
+            draw_systems=draw_systems,
             resamples=resamples,
             confidence=confidence,
         )

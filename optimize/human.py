@@ -81,7 +81,8 @@ def human_ceiling(
     """Leave one annotator out; `annotations` is (outputs, annotators), NaN where unrated.
 
     Both sides use the outputs that the annotator, somebody else and the judge all scored. Raises
-    ValueError with fewer than two annotators or where no output has two ratings.
+    ValueError with fewer than two annotators or where no output has two ratings. At system level
+    the intervals are for these very systems.
     """
     marks, scores = np.asarray(annotations, dtype=float), np.asarray(judge, dtype=float)
     if marks.ndim != 2 or marks.shape[1] < 2 or marks.shape[0] != scores.size:

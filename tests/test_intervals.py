@@ -123,24 +123,6 @@ def test_a_perfect_judge_has_no_interval_but_a_value() -> None:
     assert perfect.interval is None
 
 
-def test_more_systems_to_come_make_the_interval_wider() -> None:
-    rows = outputs(np.random.default_rng(4), 40)
-    system = np.tile(np.arange(8), 40)
-    widths = []
-    for draw_systems in (False, True):
-        interval = system_level(
-            rows["b"],
-            rows["human"],
-            system,
-            rows["document"],
-            draw_systems=draw_systems,
-            rng=np.random.default_rng(0),
-        ).interval
-        assert interval is not None
-        widths.append(interval.high - interval.low)
-    assert widths[1] > widths[0]
-
-
 @pytest.mark.parametrize("level", ["dataset", "summary", "system"])
 def test_swapping_the_judges_turns_the_difference(level: Level) -> None:
     rows = outputs(np.random.default_rng(6), 30)

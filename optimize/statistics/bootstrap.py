@@ -38,13 +38,21 @@ def draw(n: int, resamples: int, rng: np.random.Generator) -> Matrix:
     return drawn
 
 
+def drawn(
+    statistic: Callable[[Matrix], Vector], n: int, resamples: int, rng: np.random.Generator
+) -> Vector:
+    """The statistic of every resample, in blocks that bound memory; NaN where it is undefined."""
+    step = max(1, BLOCK // n)
+    sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
+    return np.concatenate([statistic(draw(n, size, rng)) for size in sizes])
+
+
 def bootstrap(
     statistic: Callable[[Matrix], Vector],
     value: float,
     n: int,
     rng: np.random.Generator,
     *,
-    fewest: int | None = None,
     bound: float = 1.0,
     fisher: bool = False,
     resamples: int = RESAMPLES,
@@ -53,15 +61,12 @@ def bootstrap(
     """An interval around `value`, the statistic of all `n` clusters drawn once.
 
     It is cut to [-bound, bound]. `fisher` works on arctanh, for correlations, unless a draw reaches
-    ±1. `fewest` is the number of other clusters that `statistic` draws, where it does. None where
-    it cannot be known: fewer than two clusters, a value or most draws undefined, or all perfect.
+    ±1. None where it cannot be known: fewer than two clusters, a value or most draws undefined, or
+    all perfect.
     """
-    clusters = n if fewest is None else min(n, fewest)
-    if clusters < 2 or np.isnan(value):
+    if n < 2 or np.isnan(value):
         return None
-    step = max(1, BLOCK // n)
-    sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
-    draws = np.concatenate([statistic(draw(n, size, rng)) for size in sizes])
+    draws = drawn(statistic, n, resamples, rng)
     draws = draws[~np.isnan(draws)]
     if draws.size < max(2, resamples // 2):
         return None
@@ -71,8 +76,8 @@ def bootstrap(
     if abs(value) >= PERFECT * bound and spread < 1 - PERFECT:
         return None
     # The square root undoes what drawing n of n takes from a variance.
-    error = spread * np.sqrt(clusters / (clusters - 1))
-    reach = student_quantile(clusters - 1, confidence) * error
+    error = spread * np.sqrt(n / (n - 1))
+    reach = student_quantile(n - 1, confidence) * error
     ends = np.array([centre - reach, centre + reach])
     low, high = np.clip(np.tanh(ends) if on_z else ends, -bound, bound)
     return Interval(float(low), float(high), confidence)

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
 from optimize.statistics.coefficients import Coefficient, Matrix, Vector
 from optimize.statistics.levels import Level, Undefined, level_statistic, read_rows
+from optimize.statistics.systems import difference_interval, system_ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,7 @@ def paired_difference(
 ) -> Difference:
     """Judge A's correlation minus judge B's; both judges see the same drawn documents.
 
+    At system level the interval is for systems like these, too, and wants five of them.
     At summary level each mean is over that judge's own defined documents, so that the value is the
     difference of the two reported figures (with "zero" and "judge_zero" the documents are the
     same). Raises ValueError as the three levels do, and without `system` at system level.
@@ -58,30 +60,43 @@ def paired_difference(
         read_rows(np.where(both, scores, np.nan), human, document, system)
         for scores in (a_scores, b_scores)
     ]
-    a, b = (level_statistic(rows, level, coefficient, undefined) for rows in sides)
-
-    def difference(weights: Matrix) -> Vector:
-        gap: Vector = a(weights) - b(weights)
-        return gap
-
     rows = sides[0]
     once = np.ones((1, rows.n_documents))
+    a, b = (level_statistic(side, level, coefficient, undefined) for side in sides)
     values = [float(side(once)[0]) if rows.n_documents else np.nan for side in (a, b)]
-    return Difference(
-        value=values[0] - values[1],
-        a=values[0],
-        b=values[1],
-        coefficient=coefficient,
-        level=level,
-        interval=bootstrap(
+    gap = values[0] - values[1]
+
+    def difference(weights: Matrix) -> Vector:
+        gaps: Vector = a(weights) - b(weights)
+        return gaps
+
+    if level == "system":
+        # Both sides get the same chances.
+        chance = int(rng.integers(2**63))
+        ends_a, ends_b = (
+            system_ends(
+                side, value, coefficient, np.random.default_rng(chance), resamples, confidence
+            )
+            for side, value in zip(sides, values, strict=True)
+        )
+        interval = difference_interval(gap, ends_a, ends_b, confidence)
+    else:
+        interval = bootstrap(
             difference,
-            values[0] - values[1],
+            gap,
             rows.n_documents,
             rng,
             bound=2.0,
             resamples=resamples,
             confidence=confidence,
-        ),
+        )
+    return Difference(
+        value=gap,
+        a=values[0],
+        b=values[1],
+        coefficient=coefficient,
+        level=level,
+        interval=interval,
         n_outputs=rows.judge.size,
         n_documents=rows.n_documents,
         n_failed=rows.n_failed,

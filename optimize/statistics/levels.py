@@ -203,24 +203,20 @@ def counted_values(
     return np.where(known, values, 0.0), counted.astype(float)
 
 
-def system_statistic(rows: Rows, coefficient: Coefficient) -> Callable[..., Vector]:
-    """The coefficient over per-system means of the drawn documents.
-
-    Takes a second matrix of weights (draws, systems) where systems are drawn as well.
-    """
+def system_statistic(rows: Rows, coefficient: Coefficient) -> Statistic:
+    """The coefficient over per-system means of the drawn documents."""
     shape = (rows.n_documents, rows.n_systems)
     counts, judge, human = np.zeros((3, *shape))
     np.add.at(counts, (rows.document, rows.system), 1)
     np.add.at(judge, (rows.document, rows.system), rows.judge)
     np.add.at(human, (rows.document, rows.system), rows.human)
 
-    def statistic(weights: Matrix, systems: Matrix | None = None) -> Vector:
+    def statistic(weights: Matrix) -> Vector:
         n = weights @ counts
         x, y = (weights @ side / np.maximum(n, 1) for side in (judge, human))
         if coefficient != "pearson":
             x, y = _rounded(x), _rounded(y)
-        drawn = (n > 0) * (np.ones_like(n) if systems is None else systems)
-        return correlate(x, y, coefficient, drawn)
+        return correlate(x, y, coefficient, (n > 0).astype(float))
 
     return statistic
 
