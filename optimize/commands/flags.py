@@ -83,6 +83,12 @@ def _judging(group: Group) -> None:
     )
     add("--api-base", metavar="URL", help="an OpenAI-compatible server (OPENAI_BASE_URL)")
     add("--proposer-lm", metavar="MODEL", help="who writes new instructions (the judge's model)")
+    add(
+        "--plan",
+        metavar="PLAN",
+        help="one, mean (of --samples) or weighted; auto tries them on dev and takes the cheapest "
+        "that is within a standard error of the best",
+    )
     add("--samples", type=whole, metavar="N", help="a score is the mean of N replies (1)")
     add("--temperature", type=number_of, metavar="T", help="of a reply (0; with --samples 1)")
     add(

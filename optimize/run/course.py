@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from judges.dimension import Comparison
 from judges.judge import Judge, Subject
-from optimize.run import outcome, run_folder
+from judges.sampling import SamplingPlan
+from optimize.run import outcome, plans, run_folder
 from optimize.run.gathering import gather
 from optimize.run.labels import Labels
 from optimize.run.labels import read as read_split
@@ -16,8 +17,9 @@ from optimize.run.models_asked import Asked, judging, open_models, proposing
 from optimize.run.settings import Settings, SettingsError
 from optimize.run.subject import read as read_subject
 from optimize.run.trail import Trail
-from optimize.search.allowance import allow, left_for_probes, plan
-from optimize.search.bench import Bench
+from optimize.search.allowance import Allowance, Toll, allow, left_for_probes, plan
+from optimize.search.bench import Bench, Budget
+from optimize.search.candidates import Candidate, Instruction
 from optimize.search.loop import Found
 from optimize.search.objective import Level, choose_level
 from optimize.search.optimizers import search
@@ -55,27 +57,84 @@ def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[st
     settings, labels = prepared.settings, prepared.labels
     judge = Judge.of(prepared.subject, lm=settings.lm)
     with open_models(settings, folder) as asked, Trail(folder, say) as trail:
-        each = asked.calls_per_item(judge)
-        allowance = allow(settings, labels, judge, each)
-        bench = Bench(
-            seed=judge.prompt,
-            judge=judging(judge, asked, settings.seed, trail.step),
-            calls_per_item=each,
-            budget=allowance.budget,
-            weight=allowance.weight,
-            proposal=allowance.proposal,
-        )
+        tolls = _tolls(prepared, judge, asked)
+        allowance = allow(settings, labels, judge, asked.calls_per_item(judge), tolls)
+        bench = _bench(prepared, judge, asked, allowance, trail)
         found = _search(prepared, bench, judge, asked, trail)
         say(found.choice.why)
-        measured = outcome.measure(bench, found, labels, prepared.level, settings.seed)
-        most = left_for_probes(settings, found.calls + bench.budget.spent)
-        gather(prepared, folder, bench, found, judge, asked, most)
+        choice = None
+        if tolls:
+            choice = _choose_plan(prepared, bench, found, judge, asked, allowance, tolls, trail)
+            say(plans.line(choice.told))
+            asked, bench = replace(asked, plan=choice.plan), choice.bench
+        dev = choice.dev if choice else None
+        measured = outcome.measure(bench, found, labels, prepared.level, settings.seed, dev)
+        spent = found.calls + bench.budget.spent + (choice.calls if choice else 0)
+        gather(prepared, folder, bench, found, judge, asked, left_for_probes(settings, spent))
     summary = outcome.summary(prepared, folder, asked, found, measured, time.monotonic() - began)
+    if choice:
+        summary["plans"] = choice.told
     shipped = outcome.shipped(prepared, judge, asked, found, summary, folder)
     shipped.save(folder / run_folder.JUDGE, overwrite=True)
     run_folder.write_json(folder / run_folder.SUMMARY, summary)
     outcome.write_report(folder)
     return summary
+
+
+def _tolls(prepared: Prepared, judge: Judge, asked: Asked) -> list[Toll]:
+    """What the sampling plans to try take; none where the plan is told."""
+    if prepared.settings.plan != plans.AUTO:
+        return []
+    return plans.tolls(prepared.settings, judge, asked, prepared.labels.train.items[0].texts)
+
+
+def _bench(
+    prepared: Prepared, judge: Judge, asked: Asked, allowance: Allowance, trail: Trail
+) -> Bench:
+    return Bench(
+        seed=judge.prompt,
+        judge=judging(judge, asked, prepared.settings.seed, trail.step),
+        calls_per_item=asked.calls_per_item(judge),
+        budget=allowance.budget,
+        weight=allowance.weight,
+        proposal=allowance.proposal,
+    )
+
+
+def _choose_plan(
+    prepared: Prepared,
+    bench: Bench,
+    found: Found,
+    judge: Judge,
+    asked: Asked,
+    allowance: Allowance,
+    tolls: list[Toll],
+    trail: Trail,
+) -> plans.PlanChoice:
+    """Try the plans on the judge that ships, and write every one down as a trial."""
+    seed = Candidate(instruction=Instruction(text=judge.prompt.instruction))
+    ships = found.tuned if found.choice.ship else seed
+
+    def bench_of(plan: SamplingPlan) -> Bench:
+        if plan == asked.plan:
+            return bench
+        return _bench(prepared, judge, replace(asked, plan=plan), allowance, trail)
+
+    choice = plans.choose(
+        tolls,
+        allowance.tolls,
+        judge=ships,
+        other=seed if found.choice.ship else found.tuned,
+        dev=prepared.labels.dev,
+        level=prepared.level,
+        seed=prepared.settings.seed,
+        own=asked.plan,
+        budget=Budget(allowance.plans + bench.budget.left),
+        bench_of=bench_of,
+    )
+    for one in choice.told:
+        trail.tried_plan(ships.id, one)
+    return choice
 
 
 def _search(prepared: Prepared, bench: Bench, judge: Judge, asked: Asked, trail: Trail) -> Found:

@@ -75,13 +75,15 @@ def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
 
 
 def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
-    if settings.weighted:
+    """The plan of the search; where it is to be chosen, the model's default until then."""
+    told = settings.plan or ("weighted" if settings.weighted else None)
+    if told == "weighted":
         return SamplingPlan(kind="weighted", temperature=settings.temperature or 0.0)
-    if settings.samples is not None:
+    if settings.samples is not None and told != "auto":
         warm = 1.0 if settings.temperature is None else settings.temperature
         return SamplingPlan(kind="mean", samples=settings.samples, temperature=warm)
-    if settings.temperature is not None:
-        return SamplingPlan(kind="one", temperature=settings.temperature)
+    if told == "one" or (settings.temperature is not None and told != "auto"):
+        return SamplingPlan(kind="one", temperature=settings.temperature or 0.0)
     return default_plan(judge.model)
 
 

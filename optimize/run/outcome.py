@@ -38,10 +38,20 @@ class Measured:
     gain: Cell
 
 
-def measure(bench: Bench, found: Found, labels: Labels, level: Level, seed: int) -> Measured:
-    """Score both judges on test, once, after the choice; on dev, where the choice was made."""
+def measure(
+    bench: Bench,
+    found: Found,
+    labels: Labels,
+    level: Level,
+    seed: int,
+    dev: Items | None = None,
+) -> Measured:
+    """Score both judges on test, once, after the choice; on dev, where the choice was made.
+
+    `dev` says on which part of it, where not on what both have been scored on.
+    """
     base = Candidate(instruction=Instruction(text=bench.seed.instruction))
-    dev = bench.known(found.tuned, bench.known(base, labels.dev))
+    dev = bench.known(found.tuned, bench.known(base, labels.dev)) if dev is None else dev
     if not len(dev):
         dev = labels.dev
         both = list({one.id: one for one in (base, found.tuned)}.values())

@@ -1,7 +1,7 @@
 """A run's result on one screen: eighty columns, every figure with its interval and counts."""
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from optimize.figures import one_line
@@ -24,6 +24,7 @@ def scorecard(summary: Mapping[str, Any], folder: str) -> str:
     lines += [line for name, said in SPLITS if (line := _row(summary, name, said))]
     lines += ["", *_gain(summary)]
     lines += textwrap.wrap(summary["why"], WIDTH)
+    lines += _plans(summary.get("plans", []))
     cost = summary["cost_usd"]
     price = "cost unknown" if cost is None else "free" if cost == 0 else f"${cost:.4f}"
     lines += [
@@ -71,6 +72,24 @@ def _gain(summary: Mapping[str, Any]) -> list[str]:
         if share is not None:
             told.append(f"{name} accuracy on test {share:.3f}")
     return ["; ".join(told) + f"; shipped: {summary['shipped']}"]
+
+
+def _plans(tried: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each sampling plan tried on dev and its cost in single replies; a star marks the chosen."""
+    if not tried:
+        return []
+    lines = ["", f"{'plan (on dev)':<14}{'rho':<23}{'cost':>5}{'gain/cost':>11}  less than best"]
+    for one in tried:
+        name = one["plan"] + (" *" if one["chosen"] else "")
+        if one["rho"] is None:
+            lines += textwrap.wrap(f"{name:<14}left out: {one['left_out']}", WIDTH)
+            continue
+        less, per_cost = one["less_than_best"], one["gain_per_cost"]
+        far = "" if not less["value"] else f"{less['value']:+.3f} {_between(less)}"
+        gained = "" if per_cost is None else f"{per_cost:+.4f}"
+        row = f"{name:<14}{_figure(one['rho']):<23}{one['cost']:>5.1f}{gained:>11}  {far}"
+        lines.append(row.rstrip())
+    return lines
 
 
 def correlation_lines(result: Mapping[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ from optimize.search.objective import LEVELS, Level
 Optimizer = Literal["rank", "gepa", "miprov2", "bootstrap"]
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 SPLITS = ("document", "system", "both")
+PLANS = ("auto", "one", "mean", "weighted")
 HOTTEST = 10.0
 # Labels on any scale: only their order counts.
 ANY_SCALE = "any"
@@ -48,6 +49,7 @@ class Settings:
     samples: int | None = None
     temperature: float | None = None
     weighted: bool = False
+    plan: str | None = None
     probes: bool = False
     seed: int = 0
     split: str | None = None
@@ -77,6 +79,12 @@ class Settings:
         refuse_secret(self.api_base)
         if self.weighted and self.samples is not None:
             raise SettingsError("--weighted reads one reply's probabilities; drop --samples")
+        if self.weighted and self.plan not in (None, "weighted"):
+            raise SettingsError(f"--plan {self.plan} and --weighted are two plans; give one")
+        if self.plan == "mean" and self.samples is None:
+            raise SettingsError("--plan mean needs --samples N")
+        if self.plan in ("one", "weighted") and self.samples is not None:
+            raise SettingsError(f"--plan {self.plan} reads one reply; drop --samples")
 
     @property
     def subject(self) -> str:
@@ -90,6 +98,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "optimizer": OPTIMIZERS,
     "level": ("auto", *LEVELS),
     "split": SPLITS,
+    "plan": PLANS,
 }
 _WHOLE = frozenset({"max_calls", "concurrency", "samples", "seed"})
 _NUMBERS = frozenset({"max_cost", "temperature"})

@@ -2,9 +2,10 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from optimize.run.run_folder import TRIALS
 from optimize.search.loop import Record
@@ -19,7 +20,7 @@ class Trail:
         self._file = (folder / TRIALS).open("w", encoding="utf-8")
         self._say = say
         self._began = self._spoke = time.monotonic()
-        self._judged = self._failed = 0
+        self._judged = self._failed = self._number = 0
         self._round: int | None = None
         self._leader = 0.0
 
@@ -35,8 +36,8 @@ class Trail:
         self._file.close()
 
     def record(self, trial: Record) -> None:
-        self._file.write(json.dumps(trial, ensure_ascii=False, allow_nan=False) + "\n")
-        self._file.flush()
+        self._write(trial)
+        self._number += 1
         gain = trial.get("gain")
         if trial["stage"] == "race" and isinstance(gain, float):
             self._leader = max(self._leader, gain)
@@ -48,12 +49,22 @@ class Trail:
         if trial["stage"] == "dev":
             self._speak(f"dev: {trial['candidate']} gains {gain}")
 
+    def tried_plan(self, candidate: str, told: Mapping[str, Any]) -> None:
+        """A sampling plan tried on the judge that ships, or left out."""
+        self._number += 1
+        head = {"trial": self._number, "stage": "plan", "round": None, "candidate": candidate}
+        self._write({**head, **told})
+
     def step(self, failed: bool) -> None:
         """One item judged, or looked up in the journal."""
         self._judged += 1
         self._failed += failed
         if time.monotonic() - self._spoke > SECONDS_BETWEEN_LINES:
             self._speak(f"round {self._round}" if self._round else "judging")
+
+    def _write(self, trial: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(trial, ensure_ascii=False, allow_nan=False) + "\n")
+        self._file.flush()
 
     def _speak(self, what: str) -> None:
         self._spoke = time.monotonic()

@@ -5,12 +5,13 @@ counts as many as its length makes it cost. So a search plans its way to the end
 and does not run into it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from judges.engine.prices import Price, estimate_tokens, find_price
 from judges.judge import Judge
 from judges.prompt import Prompt
+from judges.sampling import SamplingPlan
 from optimize.run.labels import Labels
 from optimize.run.settings import Settings, SettingsError
 from optimize.search import proposals
@@ -25,15 +26,33 @@ DEFAULT_CALLS = 8_000
 SPARE_CALLS, SPARE_DOLLARS = 0.05, 0.20
 REPLY_TOKENS = 60
 ITEMS_LOOKED_AT = 20
+# Of the search's calls, where sampling plans are to be tried; and of all, for the final table.
+PLANS_SHARE, MOST_FOR_TABLE = 0.2, 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toll:
+    """What one judgement takes under a sampling plan; `cost` in those of a single reply."""
+
+    plan: SamplingPlan
+    calls: int
+    replies: int
+    cost: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """The search's budget, and what a candidate's call and a proposal count in it."""
+    """The search's budget, and what a candidate's call and a proposal count in it.
+
+    `plans` more calls may go to trying sampling plans, of which `tolls` names those that the final
+    table could be paid under.
+    """
 
     budget: Budget
     weight: Callable[[Candidate], float] | None = None
     proposal: int = 1
+    plans: int = 0
+    tolls: tuple[Toll, ...] = ()
 
 
 def is_free(settings: Settings) -> bool:
@@ -46,24 +65,55 @@ def plan(settings: Settings) -> Plan:
     return Plan(seed=settings.seed, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH, turned=True)
 
 
-def allow(settings: Settings, labels: Labels, judge: Judge, each: int) -> Allowance:
-    """Raises SettingsError where not even the seed can be measured on test."""
-    once = each * (len(labels.test) + len(labels.unseen or ()))
+def allow(
+    settings: Settings, labels: Labels, judge: Judge, each: int, tolls: Sequence[Toll] = ()
+) -> Allowance:
+    """Raises SettingsError where not even the seed can be measured on test.
+
+    `each` are the calls of a judgement under the search's plan; `tolls` those of the plans to try.
+    """
+    items = len(labels.test) + len(labels.unseen or ())
+    once = each * items
     calls = FREE_CALLS if is_free(settings) else DEFAULT_CALLS
     if settings.max_calls is not None:
         if settings.max_calls < once:
             raise SettingsError(
                 f"--max-calls {settings.max_calls}: measuring the seed on test alone takes {once}"
             )
-        calls = max(0, int(settings.max_calls * (1 - SPARE_CALLS)) - 2 * once)
+        most = MOST_FOR_TABLE * settings.max_calls
+        tolls = [one for one in tolls if 2 * one.calls * items <= most]
+        dearest = max((one.calls for one in tolls), default=each)
+        calls = max(0, int(settings.max_calls * (1 - SPARE_CALLS)) - 2 * dearest * items)
     price = find_price(settings.lm)
     if settings.max_cost is None or price is None or not price.per_token_in:
-        return Allowance(budget=Budget(calls))
-    return _in_dollars(settings, labels, judge, price, once, calls)
+        return _setting_aside(calls, tolls)
+    return _in_dollars(settings, labels, judge, price, once, calls, tolls)
+
+
+def _setting_aside(
+    calls: int,
+    tolls: Sequence[Toll],
+    weight: Callable[[Candidate], float] | None = None,
+    proposal: int = 1,
+) -> Allowance:
+    plans = int(PLANS_SHARE * calls) if tolls else 0
+    return Allowance(
+        budget=Budget(calls - plans),
+        weight=weight,
+        proposal=proposal,
+        plans=plans,
+        tolls=tuple(tolls),
+    )
 
 
 def _in_dollars(
-    settings: Settings, labels: Labels, judge: Judge, price: Price, once: int, calls: int
+    settings: Settings,
+    labels: Labels,
+    judge: Judge,
+    price: Price,
+    once: int,
+    calls: int,
+    tolls: Sequence[Toll],
 ) -> Allowance:
     step = max(1, len(labels.train) // ITEMS_LOOKED_AT)
     texts = [item.texts for item in labels.train.items[::step]]
@@ -75,8 +125,10 @@ def _in_dollars(
 
     longest = plan(settings).longest_demos / 4 * price.per_token_in
     dollars = (settings.max_cost or 0.0) * (1 - SPARE_DOLLARS)
+    items = len(labels.test) + len(labels.unseen or ())
+    tolls = [one for one in tolls if 2 * one.cost * items * per_call <= MOST_FOR_TABLE * dollars]
     # The tuned judge may show much: half of what it may show at most is set aside.
-    table = once * (2 * per_call + longest / 2)
+    table = max([once, *(one.cost * items for one in tolls)]) * (2 * per_call + longest / 2)
     if dollars < once * per_call:
         raise SettingsError(
             f"--max-cost {settings.max_cost:g}: measuring the seed on test alone may take "
@@ -86,11 +138,7 @@ def _in_dollars(
     dearer = find_price(settings.proposer_lm or settings.lm) or price
     lengths = proposals.MISTAKES_SHOWN * proposals.TEXT_SHOWN / 4
     proposal = lengths * dearer.per_token_in + proposals.PROPOSAL_TOKENS * dearer.per_token_out
-    return Allowance(
-        budget=Budget(min(calls, affordable)),
-        weight=weight,
-        proposal=max(1, round(proposal / per_call)),
-    )
+    return _setting_aside(min(calls, affordable), tolls, weight, max(1, round(proposal / per_call)))
 
 
 def _call(prompt: Prompt, texts: Mapping[str, str], price: Price) -> float:
