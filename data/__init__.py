@@ -1,17 +1,21 @@
 """Human labels: types, readers, splits and the starter set."""
 
-from data.readers import check_labels, check_pairs, read_labels, read_pairs
-from data.selection import Rated, refuse_constant, with_ratings
-from data.shipped import starter, starter_pairs
-from data.splits import By, Splits, default_by, split
-from data.types import (
-    LabelError,
-    LabelledOutput,
-    LabelledPair,
-    LabelledPairs,
-    LabelledSet,
-    Vote,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from data.readers import check_labels, check_pairs, read_labels, read_pairs
+    from data.selection import Rated, refuse_constant, with_ratings
+    from data.shipped import starter, starter_pairs
+    from data.splits import By, Splits, default_by, split
+    from data.types import (
+        LabelError,
+        LabelledOutput,
+        LabelledPair,
+        LabelledPairs,
+        LabelledSet,
+        Vote,
+    )
 
 __all__ = [
     "By",
@@ -34,3 +38,38 @@ __all__ = [
     "starter_pairs",
     "with_ratings",
 ]
+
+# Where each public name lives: it is imported when first used, so that a command starts at once.
+_HOMES = {
+    "By": "data.splits",
+    "LabelError": "data.types",
+    "LabelledOutput": "data.types",
+    "LabelledPair": "data.types",
+    "LabelledPairs": "data.types",
+    "LabelledSet": "data.types",
+    "Rated": "data.selection",
+    "Splits": "data.splits",
+    "Vote": "data.types",
+    "check_labels": "data.readers",
+    "check_pairs": "data.readers",
+    "default_by": "data.splits",
+    "read_labels": "data.readers",
+    "read_pairs": "data.readers",
+    "refuse_constant": "data.selection",
+    "split": "data.splits",
+    "starter": "data.shipped",
+    "starter_pairs": "data.shipped",
+    "with_ratings": "data.selection",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'data' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

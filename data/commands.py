@@ -34,8 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LabelError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
 
 
 def _list(options: argparse.Namespace) -> int:

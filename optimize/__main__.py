@@ -1,6 +1,7 @@
 """python -m optimize: tune a judge against human labels."""
 
 import sys
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,14 +20,27 @@ def hidden(packages: tuple[str, ...] = ("judges", "data")) -> str | None:
     return None
 
 
+def begin(name: str, load: Callable[[], Callable[[Sequence[str]], int]]) -> int:
+    """Load a command and run it."""
+    if wrong := hidden():
+        sys.stderr.write(f"{name}: {wrong}\n")
+        return 1
+    from judges.loading_time import loading_time
+
+    with loading_time():
+        command = load()
+    return command(sys.argv[1:])
+
+
 def main() -> int:
     """Exit code: 0 done, 1 failed with one line, 2 wrong usage, 130 interrupted."""
-    if wrong := hidden():
-        sys.stderr.write(f"python -m optimize: {wrong}\n")
-        return 1
-    from optimize.commands.tune import command
 
-    return command(sys.argv[1:])
+    def load() -> Callable[[Sequence[str]], int]:
+        from optimize.commands.tune import command
+
+        return command
+
+    return begin("python -m optimize", load)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from judges.engine.journal import JournalError
 from judges.engine.ledger import BudgetSpentError
 from judges.engine.telling import trace_of
 from judges.frozen import FrozenJudgeError
+from judges.loading_time import loading_time
 from judges.models.protocol import ModelError
 from optimize.commands.flags import parser
 from optimize.run.run_folder import RunFolderError
@@ -54,8 +55,9 @@ def say(text: str) -> None:
 def command(arguments: Sequence[str]) -> int:
     """Run `python -m optimize` with these arguments."""
     flags = vars(parser().parse_args(arguments))
-    # Only now, since flags are refused without loading all this.
-    from optimize.run.work import Work
+    with loading_time():
+        # Only now, since flags are refused without loading all this.
+        from optimize.run.work import Work
 
     work = Work(say)
     try:

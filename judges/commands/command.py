@@ -1,0 +1,101 @@
+"""One command from its arguments to its exit code, and one line for whatever fails."""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from judges.commands import compare, exporting, journal, listing, score
+from judges.commands.config import with_config
+from judges.commands.options import UsageError
+from judges.commands.parsing import Parser
+from judges.commands.table_run import UnfinishedError
+from judges.dimension import UnknownDimensionError
+
+ABOUT = """\
+Judge texts with rating judges and pairwise judges: from the catalogue, frozen
+after tuning (python -m optimize), or defined in a file of your own. The
+embedded model answers offline and for free unless --lm names another."""
+
+EXAMPLES = """\
+examples:
+  python -m judges list
+  python -m judges show relevance
+  python -m judges score relevance --data rows.csv --out scored.csv
+  python -m judges compare tldr_concise --data pairs.jsonl --out verdicts.jsonl
+
+`python -m judges COMMAND --help` tells each command's flags. Keys are read
+from the environment (OPENAI_API_KEY and its like) and written nowhere. A
+command ends with 0, or 1 where it failed, 2 for wrong usage, 130 where it was
+interrupted (--resume goes on)."""
+
+INTERRUPTED = 130
+
+
+def command(given: Sequence[str]) -> int:
+    """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    parser, commands = build_parser()
+    args = argparse.Namespace()
+    try:
+        args = parser.parse_args(with_config(commands, given))
+        with _telling(args):
+            code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; nothing more can be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt as error:
+        return _end(str(error) or "interrupted", INTERRUPTED)
+    except (UsageError, UnknownDimensionError) as error:
+        return _end(str(error), 2)
+    except _expected() as error:
+        return _end(_told(error), 1, error if getattr(args, "verbose", False) else None)
+
+
+def build_parser() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
+    """The parser, and its commands' own by their names."""
+    parser = Parser(
+        prog="python -m judges",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for one in (listing, score, compare, exporting, journal):
+        one.add(commands)
+    return parser, commands.choices
+
+
+def _telling(args: argparse.Namespace) -> AbstractContextManager[None]:
+    if not getattr(args, "verbose", False):
+        return nullcontext()
+    from judges.engine.telling import telling
+
+    return telling()
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """What a user or a model can cause; anything else is our own mistake and shows its trace."""
+    from judges.engine.ledger import BudgetSpentError
+    from judges.models import ModelError
+
+    # ValueError: RowsError, DimensionError, FrozenJudgeError and others whose message is for users.
+    return (UnfinishedError, ValueError, OSError, ModelError, BudgetSpentError, ImportError)
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__
+
+
+def _end(message: str, code: int, error: BaseException | None = None) -> int:
+    if error is not None:
+        from judges.engine.telling import trace_of
+
+        print(trace_of(error), file=sys.stderr, end="")
+    print(f"judges: {' '.join(message.split())}", file=sys.stderr)
+    return code

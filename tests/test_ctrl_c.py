@@ -1,0 +1,118 @@
+"""Ctrl-C at any moment ends a command with 130, one line and no traceback; --resume goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from openai_server import OpenAIServer, Serving
+
+from judges.loading_time import loading_time
+
+ROWS = [{"id": str(i), "document": f"Text {i}.", "summary": f"Summary {i}."} for i in range(40)]
+
+
+@pytest.fixture
+def slow() -> Iterator[OpenAIServer]:
+    with Serving(OpenAIServer(latency=0.1)) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return tmp_path
+
+
+def start(server: OpenAIServer | None, *arguments: str) -> subprocess.Popen[str]:
+    base = {} if server is None else {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-none"}
+    return subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        env={**os.environ, **base},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def interrupt(running: subprocess.Popen[str]) -> tuple[int, str]:
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    return running.returncode, err
+
+
+def wait_for(server: OpenAIServer, requests: int) -> None:
+    end = time.monotonic() + 60
+    while len(server.log) < requests:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+SCORE = ["judges", "score", "relevance", "--data", "in.jsonl", "--out", "o.jsonl"]
+
+
+def test_scoring_stops_with_what_came_and_goes_on_from_there(slow: OpenAIServer) -> None:
+    ask = [*SCORE, "--lm", "openai/judge-1", "--concurrency", "2"]
+    running = start(slow, *ask)
+    wait_for(slow, 9)
+    code, err = interrupt(running)
+    assert code == 130
+    assert "Traceback" not in err
+    last = err.splitlines()[-1]
+    assert last.startswith("judges: interrupted: ")
+    assert last.endswith("run the same with --resume to go on")
+    assert not Path("o.jsonl").exists()
+    kept = len(Path("o.jsonl.replies.jsonl").read_text().splitlines())
+    assert kept >= 5
+    # Without --resume nothing is touched.
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    again = start(slow, *ask)
+    assert "--resume goes on with it" in again.communicate(timeout=60)[1]
+    assert again.returncode == 1
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+    asked = len(slow.log)
+    resumed = start(slow, *ask, "--resume")
+    resumed.communicate(timeout=60)
+    assert resumed.returncode == 0
+    assert len(slow.log) - asked == len(ROWS) - kept
+    rows = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == [row["id"] for row in ROWS]
+    assert all(row["judgements"]["relevance"]["failure"] is None for row in rows)
+
+
+def test_while_a_command_is_loaded_it_ends_at_once_and_afterwards_as_ever() -> None:
+    loading = (
+        "import os, signal, time\n"
+        "from judges.loading_time import loading_time\n"
+        "with loading_time():\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(60)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", loading], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    before = signal.getsignal(signal.SIGINT)
+    with loading_time():
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_thread_may_load_a_command_too() -> None:
+    loaded: list[bool] = []
+
+    def load() -> None:
+        with loading_time():
+            loaded.append(True)
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    thread.join()
+    assert loaded
