@@ -17,17 +17,21 @@ from optimize.verifying.sources import Verified
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
 Undefined = Literal["left_out", "zero"]
-CONVENTIONS: tuple[Undefined, ...] = ("left_out", "zero")
 
 
 def all_correlations(verified: Verified, seed: int) -> list[tuple[Correlation, Undefined]]:
     """Every level that the data has, every coefficient, undefined left out and counted as 0."""
-    return [
-        (_correlate(verified, level, coefficient, undefined, seed), undefined)
-        for level in _levels(verified.items)
-        for coefficient in COEFFICIENTS
-        for undefined in CONVENTIONS
-    ]
+    found: list[tuple[Correlation, Undefined]] = []
+    for level in _levels(verified.items):
+        for coefficient in COEFFICIENTS:
+            one = _correlate(verified, level, coefficient, "left_out", seed)
+            # Only documents can be undefined one by one: else both conventions find the same.
+            if level == "summary":
+                zero = _correlate(verified, level, coefficient, "zero", seed)
+            else:
+                zero = one
+            found += [(one, "left_out"), (zero, "zero")]
+    return found
 
 
 def correlations(verified: Verified, seed: int) -> list[Cell]:
