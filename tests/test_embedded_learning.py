@@ -1,0 +1,212 @@
+"""What demos teach the embedded model beyond its facets, and how little it can be misled."""
+
+import dataclasses
+import math
+import random
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+import data
+from data.types import LabelledOutput
+from judges.catalog import find
+from judges.models.embedded import EmbeddedModel
+from judges.models.embedded.facets import Vector
+from judges.models.embedded.judge import Judge, make_judge
+from judges.models.embedded.likeness import read_likeness
+from judges.models.embedded.request import Demo, read_task
+from judges.models.embedded.taken import _in_order
+from judges.models.embedded.traits import KINDS
+from judges.models.protocol import Sampling
+from judges.prompt import Prompt, Value, fill
+
+SEED = find("relevance").prompt()
+TASK = read_task(SEED.template()[0]["content"])
+OUTPUTS = data.starter().outputs
+DOCUMENTS = sorted({one.document_id for one in OUTPUTS})
+TAUGHT = set(DOCUMENTS[::2])
+TEACHING = [one for one in OUTPUTS if one.document_id in TAUGHT]
+TESTED = [one for one in OUTPUTS if one.document_id not in TAUGHT]
+
+
+def hidden(output: LabelledOutput) -> int:
+    """A rule that no facet knows: 5 where the shortest sentence comes last, else 1."""
+    lengths = [len(part.split()) for part in output.texts["summary"].split(".") if part.strip()]
+    return 1 + 4 * (lengths[-1] == min(lengths))
+
+
+def demo(output: LabelledOutput, rating: int) -> Demo:
+    return {**output.texts, "rating": str(rating)}
+
+
+def latents(judge: Judge, outputs: Sequence[LabelledOutput]) -> Vector:
+    return np.array([judge.opinion(one.texts).latent for one in outputs])
+
+
+def within(judge: Judge, outputs: Sequence[LabelledOutput], wanted: Sequence[float]) -> float:
+    """Mean rho within documents, those left out where all is wanted alike."""
+    scores, groups = latents(judge, outputs), [one.document_id for one in outputs]
+    values = []
+    for group in sorted(set(groups)):
+        rows = [row for row, other in enumerate(groups) if other == group]
+        if len({wanted[row] for row in rows}) > 1:
+            rho = spearmanr(scores[rows], [wanted[row] for row in rows]).statistic
+            values.append(float(rho))
+    return float(np.mean(values))
+
+
+def test_a_rule_that_no_facet_knows_is_learned_for_other_documents():
+    wanted = [hidden(one) for one in TESTED]
+    before = within(make_judge(TASK, []), TESTED, wanted)
+    taught = make_judge(TASK, [demo(one, hidden(one)) for one in TEACHING])
+    assert abs(before) < 0.2
+    assert within(taught, TESTED, wanted) > before + 0.3
+
+
+def test_eight_demos_hardly_move_the_order():
+    untuned, moved = latents(make_judge(TASK, []), TESTED), []
+    for seed in range(5):
+        rng = random.Random(seed)
+        few = [demo(one, round(one.rating("relevance"))) for one in rng.sample(TEACHING, 8)]
+        moved.append(spearmanr(untuned, latents(make_judge(TASK, few), TESTED)).statistic)
+    assert min(moved) > 0.9
+
+
+def test_demos_at_random_hardly_move_the_order():
+    # Sixty-four ratings that hang on nothing: no document's foretell another's.
+    untuned, moved = latents(make_judge(TASK, []), TESTED), []
+    for seed in range(5):
+        rng = random.Random(seed)
+        noise = [demo(one, rng.randint(1, 5)) for one in rng.sample(TEACHING, 64)]
+        moved.append(spearmanr(untuned, latents(make_judge(TASK, noise), TESTED)).statistic)
+    assert np.mean(moved) > 0.9
+
+
+def test_demos_that_contradict_each_other_hardly_move_the_order():
+    # Every text is shown as the best and as the worst.
+    untuned = latents(make_judge(TASK, []), TESTED)
+    both = [demo(one, rating) for one in TEACHING[:40] for rating in (1, 5)]
+    moved = latents(make_judge(TASK, both), TESTED)
+    assert spearmanr(untuned, moved).statistic > 0.9
+
+
+def test_learning_is_the_same_each_time_and_in_any_order():
+    demos = [demo(one, hidden(one)) for one in TEACHING[:60]]
+    first = latents(make_judge(TASK, demos), TESTED[:20])
+    assert np.array_equal(first, latents(make_judge(TASK, demos), TESTED[:20]))
+    assert latents(make_judge(TASK, demos[::-1]), TESTED[:20]) == pytest.approx(first)
+
+
+@pytest.mark.parametrize(
+    "demos",
+    [
+        [{"document": "", "summary": "", "rating": "1"}],
+        [{"document": "D.", "summary": "A short one.", "rating": "5"}],
+        [{"document": "D.", "summary": "A short one.", "rating": "5"}] * 30,
+        [demo(one, 3) for one in TEACHING[:30]],
+        [demo(TEACHING[0], 1), demo(TEACHING[1], 5)],
+        [demo(one, hidden(one)) for one in TEACHING[:9]],
+        [{"document": "word " * 200_000, "summary": "w " * 300_000, "rating": "2"}] * 2,
+        [{"document": "\0\ud800 \u202e", "summary": "....\n\n?!", "rating": "4"}] * 2,
+        [{"document": "D.", "summary": "S.", "rating": told} for told in ("nan", "6", "", "-inf")],
+    ],
+    ids=["empty", "one", "alike", "constant", "two", "one source", "huge", "odd", "no ratings"],
+)
+def test_any_demos_leave_a_judge_that_judges(demos: list[Demo]):
+    judge = make_judge(TASK, demos)
+    for one in TESTED[:3]:
+        opinion = judge.opinion(one.texts)
+        assert math.isfinite(opinion.latent)
+        assert math.fsum(opinion.probabilities) == pytest.approx(1.0)
+    assert make_judge(TASK, demos).opinion({}).latent == judge.opinion({}).latent
+
+
+def test_more_demos_than_can_be_learned_from_are_taken_evenly(monkeypatch):
+    monkeypatch.setattr("judges.models.embedded.judge.MOST_DEMOS", 40)
+    demos = [demo(one, hidden(one)) for one in TEACHING[:80]]
+    judge, every_other = make_judge(TASK, demos), make_judge(TASK, demos[::2])
+    assert len(judge.lesson.told) == 40
+    assert np.array_equal(judge.lesson.told, every_other.lesson.told)
+
+
+def test_a_text_like_none_that_taught_is_judged_by_facets_alone():
+    # Each of the kinds is so far away that its part of the likeness is exp(-9 / 2) or less.
+    rng = np.random.default_rng(0)
+    likeness = read_likeness(rng.normal(size=(50, sum(KINDS.values()))), KINDS)
+    far = likeness.to(np.full((1, sum(KINDS.values())), 1e6))
+    near = likeness.to(np.zeros((1, sum(KINDS.values()))))
+    assert far.max() < math.exp(-1.5)
+    assert near.min() > far.max()
+
+
+def test_a_text_is_most_like_itself_and_likeness_is_mutual():
+    rng = np.random.default_rng(1)
+    traits = rng.normal(size=(20, sum(KINDS.values())))
+    likeness = read_likeness(traits, KINDS)
+    among = likeness.among()
+    assert np.diag(among) == pytest.approx(np.ones(20))
+    assert among == pytest.approx(among.T)
+    assert likeness.to(traits) == pytest.approx(among)
+
+
+def test_traits_in_which_all_demos_agree_have_no_part():
+    likeness = read_likeness(np.ones((7, sum(KINDS.values()))), KINDS)
+    assert likeness.to(np.zeros((2, sum(KINDS.values())))).tolist() == [[0.0] * 7] * 2
+
+
+def test_a_pair_learned_from_is_judged_alike_from_both_sides():
+    seed = find("tldr_concise").prompt()
+    task, rng = read_task(seed.template()[0]["content"]), random.Random(0)
+    demos = []
+    for document in DOCUMENTS[::2]:
+        one, other = rng.sample([o for o in TEACHING if o.document_id == document], 2)
+        demos.append(
+            {
+                "post": one.texts["document"],
+                "summary_a": one.texts["summary"],
+                "summary_b": other.texts["summary"],
+                "preferred": "A" if hidden(one) >= hidden(other) else "B",
+            }
+        )
+    judge = make_judge(task, demos)
+    assert np.abs(judge.lesson.told).max() > 0
+    first, second = TESTED[0], TESTED[1]
+    texts = {"post": first.texts["document"], "summary_a": first.texts["summary"]}
+    texts["summary_b"] = second.texts["summary"]
+    turned = {**texts, "summary_a": texts["summary_b"], "summary_b": texts["summary_a"]}
+    assert judge.opinion(turned).latent == pytest.approx(-judge.opinion(texts).latent)
+
+
+def test_the_longest_common_subsequence_by_bits_is_that_by_a_table():
+    rng = random.Random(5)
+    for _ in range(50):
+        one, other = (rng.choices("abcde", k=rng.randint(1, 12)) for _ in range(2))
+        table = np.zeros((len(one) + 1, len(other) + 1), int)
+        for i, x in enumerate(one):
+            for j, y in enumerate(other):
+                longer = max(table[i, j + 1], table[i + 1, j])
+                table[i + 1, j + 1] = table[i, j] + 1 if x == y else longer
+        assert _in_order(one, other) == table[-1, -1]
+
+
+def test_judging_by_a_prompt_with_many_demos_stays_within_three_times_the_time():
+    demos: list[Mapping[str, Value]] = [
+        {**one.texts, "rating": hidden(one)} for one in [*TEACHING, *TEACHING][:256]
+    ]
+    taught = dataclasses.replace(SEED, demos=tuple(demos))
+    untuned = min(_seconds(SEED, f"{turn}") for turn in range(3))
+    assert min(_seconds(taught, f"taught {turn}") for turn in range(3)) < 3 * untuned
+
+
+def _seconds(prompt: Prompt, mark: str) -> float:
+    """The time that judging texts never seen takes, once the prompt was read."""
+    model, template, sampling = EmbeddedModel(), prompt.template(), Sampling(top_logprobs=5)
+    model.reply(fill(template, TESTED[0].texts), sampling)
+    fresh = [{**one.texts, "summary": f"{one.texts['summary']} {mark}"} for one in TESTED]
+    start = time.perf_counter()
+    for texts in fresh:
+        model.reply(fill(template, texts), sampling)
+    return time.perf_counter() - start
