@@ -71,12 +71,13 @@ def test_labels_off_the_scale_are_told_which_scale_to_state(
 
 
 def test_a_run_on_another_scale_freezes_a_judge_that_carries_it() -> None:
-    path = labels(lambda mark: 10 / 4 * (mark - 1))
-    run = optimize.tune("fluency", data=path, scale=(0, 10), quiet=True, max_calls=300)
+    path = labels(lambda mark: 25 * (mark - 1))
+    run = optimize.tune("fluency", data=path, scale=(0, 100), quiet=True, max_calls=300)
     assert isinstance(run.judge.subject, Dimension)
-    assert run.judge.subject.scale == tuple(range(11))
-    ratings = ", ".join(map(str, range(10))) + " or 10"
+    assert run.judge.subject.scale == tuple(range(101))
+    ratings = ", ".join(map(str, range(100))) + " or 100"
     assert f"rating ({ratings}): " in run.judge.prompt.template()[0]["content"]
+    assert "91–100" in run.report.read_text(encoding="utf-8")  # drawn in ten bands
     # The labels keep their order, so the finer scale ranks about as 1 to 5 does.
     same = optimize.tune("fluency", quiet=True, max_calls=300)
     ours, theirs = (one.summary["seed_judge"]["test"]["value"] for one in (run, same))

@@ -10,6 +10,8 @@ from optimize.statistics.errors import on_scale
 from optimize.statistics.levels import document_values, read_rows
 
 SIDES = ("B", "tie", "A")
+# A longer scale is drawn in bands.
+MOST_RATINGS_DRAWN, BANDS = 12, 10
 
 
 def pictures(evidence: Evidence, seed: int) -> list[str]:
@@ -50,14 +52,18 @@ def pictures(evidence: Evidence, seed: int) -> list[str]:
 
 
 def _ratings(evidence: Evidence) -> str:
+    """Judge against people, rating by rating; a longer scale, such as 0 to 100, in ten bands."""
     seen = ~np.isnan(evidence.scores)
     scale = list(evidence.scale)
-    counts = np.zeros((len(scale), len(scale)), dtype=int)
+    bands = np.array_split(scale, len(scale) if len(scale) <= MOST_RATINGS_DRAWN else BANDS)
+    band_of = {int(rating): place for place, band in enumerate(bands) for rating in band}
+    counts = np.zeros((len(bands), len(bands)), dtype=int)
     for judge, human in zip(
         on_scale(evidence.scores[seen], scale), on_scale(evidence.human[seen], scale), strict=True
     ):
-        counts[scale.index(int(judge)), scale.index(int(human))] += 1
-    return charts.confusion(counts, [str(rating) for rating in scale], evidence.dimension)
+        counts[band_of[int(judge)], band_of[int(human)]] += 1
+    labels = [str(band[0]) if len(band) == 1 else f"{band[0]}–{band[-1]}" for band in bands]
+    return charts.confusion(counts, labels, evidence.dimension)
 
 
 def _choices(evidence: Evidence) -> str:
