@@ -37,18 +37,58 @@ Labelled = LabelledSet | LabelledPairs
 Scale = tuple[int, ...]
 
 
+ABOUT = """\
+Measure a judge, or any judge's recorded replies or scores, against people:
+Spearman's rho, Kendall's tau-b and Pearson's r at every level that the labels
+have, with intervals over documents; for pairs, the accuracy in both orders.
+
+Recorded replies are JSONL, {"id", "dimension", "replies": [...]}; scores are
+{"id", "dimension", "score"}, or rows as `python -m judges score` writes them."""
+
+EXAMPLES = """\
+examples:
+  python -m optimize.verify runs/relevance-001 --data new_labels.jsonl \\
+      --min-spearman 0.4
+  python -m optimize.verify --scores scores.jsonl --data labels.jsonl \\
+      --dimension coherence
+  python -m optimize.verify --replies replies.jsonl --data labels.jsonl \\
+      --dimension coherence --report coherence.html
+
+It ends with 0, with 1 where it failed or rho fell short of --min-spearman,
+with 2 for wrong usage."""
+
+
 def parser() -> argparse.ArgumentParser:
     made = Parser(
         prog="python -m optimize.verify",
-        description="Measure a judge, or any judge's recorded replies or scores, against people.",
+        usage="python -m optimize.verify JUDGE [options], or --replies or --scores FILE",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = made.add_argument
-    add("judge", nargs="?", metavar="JUDGE", help="catalogue name, frozen file or run folder")
+    add(
+        "judge",
+        nargs="?",
+        metavar="JUDGE",
+        help="a catalogue name, a frozen judge's file, a run folder, FILE.yaml[:name] or "
+        "FILE.py:NAME",
+    )
     add("--replies", metavar="FILE", help="raw replies of any judge instead, JSONL")
     add("--scores", metavar="FILE", help="numbers of any judge instead, JSONL")
-    add("--data", metavar="FILE", help="human labels; without it, the starter set")
-    add("--map", metavar="NAME=COLUMN", action="append", default=[], help="a column's own name")
+    add(
+        "--data",
+        metavar="FILE",
+        help="human labels: .jsonl, .csv, .tsv, .parquet, or hf:owner/name (the starter set)",
+    )
+    add(
+        "--map",
+        metavar="NAME=COLUMN",
+        action="append",
+        default=[],
+        help="read NAME (a dimension, a text, id, group, system) from this column; repeatable",
+    )
     add("--dimension", metavar="NAME", help="what recorded replies or scores are about")
     add("--pairwise", metavar="NAME", help="the same for recorded replies on pairs")
     add("--prompt", metavar="NAME", help="which prompt's replies, where a file holds several")
@@ -60,8 +100,13 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--letters", metavar="ABCDE", help="recorded replies are letters, lowest rating first")
     add("--tie", metavar="LETTER", help="the recorded letter that prefers neither of a pair")
-    add("--reading", choices=get_args(Reading), default="strict", help="how replies are read")
-    add("--level", choices=("auto", *LEVELS), default="auto", help="for --min-spearman")
+    add(
+        "--reading",
+        choices=get_args(Reading),
+        default="strict",
+        help="how replies are read (strict)",
+    )
+    add("--level", choices=("auto", *LEVELS), default="auto", help="for --min-spearman (auto)")
     add(
         "--min-spearman",
         type=float,
@@ -80,7 +125,11 @@ def parser() -> argparse.ArgumentParser:
     add("--markdown", metavar="FILE", help="write a short table for a README; - prints it instead")
     add("--probes", action="store_true", help="attack the judge, for --report (free: always)")
     add("--json", action="store_true", help="print everything as JSON")
-    add("--verbose", action="store_true", help="say each retry, failed request and rate limit")
+    add(
+        "--verbose",
+        action="store_true",
+        help="say each retry, failed request and rate limit on stderr",
+    )
     return made
 
 
