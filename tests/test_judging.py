@@ -11,6 +11,8 @@ from judges.catalog import find
 from judges.dimension import Comparison, Dimension
 from judges.engine.asks import Answer, Ask
 from judges.engine.judging import judge_outputs, judge_pairs
+from judges.engine.judging_rows import unusable
+from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.models.protocol import Reply, Token
 from judges.sampling import NoProbabilitiesError, SamplingPlan
@@ -136,3 +138,25 @@ def test_a_random_order_is_drawn_per_pair_from_the_seed_and_recorded() -> None:
     assert 8 < sum(one.order_ab is not None for one in said) < 32
     assert said == judge(1)
     assert said != judge(2)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "why"),
+    [
+        ("", "short", None),
+        ("long one", " \n", None),
+        ("", "", "summary_a is empty"),
+        (None, "short", "no summary_a"),
+        (True, "short", "summary_a is bool, no text"),
+    ],
+)
+def test_a_pair_is_judged_where_one_side_said_nothing(
+    a: object, b: object, why: str | None
+) -> None:
+    assert unusable(Judge.of(CONCISE), {"post": "P", "summary_a": a, "summary_b": b}) == why
+
+
+def test_an_empty_post_or_output_cannot_be_judged() -> None:
+    judged = {**PAIR, "post": " "}
+    assert unusable(Judge.of(CONCISE), judged) == "post is empty"
+    assert unusable(Judge.of(FLUENCY), {"summary": ""}) == "summary is empty"

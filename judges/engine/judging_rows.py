@@ -41,14 +41,24 @@ def judge_rows(
 
 
 def unusable(judge: "Judge", row: Mapping[str, object]) -> str | None:
-    """Why a row cannot be judged: a text that is missing or blank; None if it can."""
+    """Why a row cannot be judged: a text that is missing or blank; None if it can.
+
+    One of two outputs may be blank: some systems say nothing, and would gain if that went unseen.
+    """
+    blank: list[str] = []
     for name in judge.texts:
         text = row.get(name)
         if not isinstance(text, str):
             return f"no {name}" if _missing(text) else f"{name} is {type(text).__name__}, no text"
         if not text.strip():
-            return f"{name} is empty"
-    return None
+            blank.append(name)
+    if (
+        len(blank) == 1
+        and isinstance(judge.subject, Comparison)
+        and blank[0] in judge.subject.fields
+    ):
+        return None
+    return f"{blank[0]} is empty" if blank else None
 
 
 def _missing(value: object) -> bool:
