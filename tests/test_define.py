@@ -152,7 +152,7 @@ BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "a mapping belongs there"),
+        ("", "empty; it needs name, definition, inputs and scale"),
         ("- 1\n- 2", r"definition 1 is 1; a mapping"),
         (BASE + "colour: red", "unknown key 'colour'; known: name"),
         (BASE.replace("name: a", "name: A b"), "name is 'A b', which is not of its form"),

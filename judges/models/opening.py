@@ -32,7 +32,8 @@ def open_model(lm: str, *, api_base: str | None = None, timeout: float = TIMEOUT
         return EndpointModel(name, api_base=api_base, timeout=timeout)
     if not (provider and name):
         raise LastingError(
-            f"no model {lm!r}: say embedded, replay:FILE or PROVIDER/NAME, as in openai/gpt-4.1-mini"
+            f"no model {lm!r}: say embedded, replay:FILE or PROVIDER/NAME, as in "
+            "openai/gpt-4.1-mini"
         )
     from judges.models.dspy_lm import DspyModel
 
