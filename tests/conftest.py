@@ -5,4 +5,4 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-pytest_plugins = ["openai_server"]
+pytest_plugins = ["openai_server", "table_folder"]

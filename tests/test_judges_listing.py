@@ -1,0 +1,134 @@
+"""python -m judges list, show, export and --help: what is printed, and that it fits."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import judges
+from judges.__main__ import main
+from judges.catalog import names
+from judges.catalog.summeval import FLUENCY
+from judges.judge import Judge
+from judges.sampling import SamplingPlan
+
+GOLDEN = Path(__file__).parent / "golden"
+ONE = SamplingPlan(kind="one")
+pytestmark = pytest.mark.usefixtures("table_folder")
+
+
+def test_list_is_a_table_of_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["name", "kind", "texts", "scale", "source"]
+    assert [line.split()[0] for line in lines[1:]] == list(names())
+    assert main(["list", "--json"]) == 0
+    listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert listed["fluency"]["texts"] == ["summary"]
+    assert listed["tldr_concise"]["texts"] == ["post", "summary_a", "summary_b"]
+
+
+@pytest.mark.parametrize(("columns", "shown"), [(80, "SummEval, G-Eval"), (120, "2303.16634)")])
+def test_list_takes_the_terminals_width_and_no_more(
+    columns: int, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith(shown)
+    assert max(map(len, lines)) <= columns
+
+
+@pytest.mark.parametrize("name", names())
+def test_show_prints_the_messages(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", name]) == 0
+    shown = capsys.readouterr().out
+    for message in judges.load(name).prompt.template():
+        assert message["content"] in shown
+
+
+PROVENANCE = {
+    "data": {"name": "labels.jsonl", "sha256": "0123456789ab" + "0" * 52},
+    "optimizer": "rank",
+    "seed": 7,
+    "shipped": "tuned",
+    "tuned_judge": {
+        "test": {
+            "coefficient": "spearman",
+            "level": "summary",
+            "value": 0.41,
+            "low": 0.3,
+            "high": 0.5,
+            "n_documents": 20,
+        },
+        "test_unseen_systems": None,
+    },
+}
+
+
+def test_show_tells_where_a_frozen_judge_comes_from(capsys: pytest.CaptureFixture[str]) -> None:
+    Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, provenance=PROVENANCE).save("j.json")
+    assert main(["show", "j.json"]) == 0
+    shown = capsys.readouterr().out
+    assert "frozen for embedded, plan one" in shown
+    assert "tuned judge of optimizer rank, seed 7, on labels.jsonl" in shown
+    assert (
+        "tuned judge on test: summary-level spearman 0.410 [0.300, 0.500] n=20 documents" in shown
+    )
+
+
+def test_export_prints_writes_and_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, lm="openai/x").save("judge.json")
+    assert main(["export", "judge.json", "--to", "messages"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["messages"] == FLUENCY.prompt().template()
+    assert err.startswith("note: ")
+    assert main(["export", "judge.json", "--to", "mlflow", "--out", "fluency.py"]) == 0
+    assert main(["export", "judge.json", "--to", "mlflow", "--out", "fluency.py"]) == 1
+    assert "fluency.py exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["", "list", "show", "score", "compare", "export", "journal"])
+def test_help_is_readable_at_80_columns(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--help"])
+    assert ended.value.code == 0
+    assert max(len(line) for line in capsys.readouterr().out.splitlines()) <= 80
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="argparse lays help out otherwise there")
+@pytest.mark.parametrize("command", ["score", "compare"])
+def test_help_is_what_was_reviewed(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    golden = (GOLDEN / f"judges_{command}_help.txt").read_text(encoding="utf-8")
+    assert capsys.readouterr().out == golden
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = f"{sys.executable} -m judges list | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.splitlines()[1:] == ["0"]
+    assert done.stderr == ""
+
+
+def test_listing_starts_without_what_it_does_not_need() -> None:
+    script = (
+        "import sys\nfrom judges.__main__ import main\nmain(['list'])\n"
+        "heavy = {'dspy', 'pandas', 'scipy', 'litellm', 'openai', 'datasets', 'aiohttp'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,171 @@
+"""What a new user tells a command wrong: one line, exit 1 or 2, and nothing written over."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from data.commands import main as data_command
+from judges.__main__ import main as judges_command
+from optimize.commands.tune import command as tune
+from optimize.commands.verify import command as verify
+
+ROWS = [
+    {
+        "id": f"d{d}s{s}",
+        "group": f"d{d}",
+        "document": f"Talk {d} on the weather.",
+        "summary": "It rained, and then it cleared up. " * (1 + s),
+        "relevance": 1 + (d + s) % 5,
+    }
+    for d in range(6)
+    for s in range(3)
+]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with labels, an empty definition, notes without a line end, and UTF-16."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    labels = "".join(json.dumps(row) + "\n" for row in ROWS)
+    Path("in.jsonl").write_text(labels)
+    Path("u16.jsonl").write_bytes(labels.encode("utf-16"))
+    Path("in.csv").write_text("id,document,summary,relevance\na,Text.,Short.,3\n")
+    Path("e.yaml").write_text("")
+    Path("notes.txt").write_text("a last line without an end")
+    return tmp_path
+
+
+SCORE = ["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]
+WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
+    "no call at all": (judges_command, [*SCORE, "--max-calls", "0"], 2, "must be 1 or more"),
+    "calls below nothing": (judges_command, [*SCORE, "--max-calls", "-1"], 2, "must be 1 or more"),
+    "a seed that is none": (judges_command, [*SCORE, "--seed", "x"], 2, "'x' is no whole number"),
+    "a seed below nothing": (judges_command, [*SCORE, "--seed", "-1"], 2, "must be 0 or more"),
+    "a cost that is none": (judges_command, [*SCORE, "--max-cost", "nan"], 2, "above 0"),
+    "none in flight": (judges_command, [*SCORE, "--concurrency", "0"], 2, "must be 1 or more"),
+    "half a flag": (judges_command, [*SCORE, "--conc", "3"], 2, "unrecognized arguments: --conc"),
+    "a key as a flag": (
+        judges_command,
+        [*SCORE, "--api-key", "sk-planted-0123456789"],
+        2,
+        "unrecognized arguments: --api-key [key]",
+    ),
+    "no name": (judges_command, ["score", "", *SCORE[2:]], 2, "no judge's name is empty"),
+    "an empty definition": (judges_command, ["score", "e.yaml", *SCORE[2:]], 1, "e.yaml: empty"),
+    "no such model": (judges_command, [*SCORE, "--lm", "gpt"], 1, "as in openai/gpt-4.1-mini"),
+    "no key": (judges_command, [*SCORE, "--lm", "openai/x"], 1, "OPENAI_API_KEY is not set"),
+    "no address": (
+        judges_command,
+        [*SCORE, "--lm", "openai/x", "--api-base", "local"],
+        1,
+        "'local' is no address; write http://HOST:PORT/v1",
+    ),
+    "replies over the output": (
+        judges_command,
+        [*SCORE, "--journal", "o.jsonl"],
+        2,
+        "--journal is --out or --data itself",
+    ),
+    "replies over something else": (
+        judges_command,
+        [*SCORE, "--journal", "notes.txt"],
+        1,
+        "notes.txt is no reply journal",
+    ),
+    "no folder": (judges_command, [*SCORE[:-1], "no/o.jsonl"], 1, "the folder no does not exist"),
+    "a folder that cannot be": (judges_command, [*SCORE[:-1], "/proc/o.jsonl"], 1, "/proc/o.jsonl"),
+    "no such config": (judges_command, [*SCORE, "--config", "no.yaml"], 1, "no.yaml: No such file"),
+    "something else as a journal": (judges_command, ["journal", "in.csv"], 1, "is it a journal?"),
+    "an export to no folder": (
+        judges_command,
+        ["export", "fluency", "--to", "messages", "--out", "no/x.json"],
+        1,
+        "no/x.json: No such file or directory",
+    ),
+    "a map of one word": (data_command, ["check", "in.csv", "--map", "x"], 2, "is not NAME=COLUMN"),
+    "a report to no folder": (
+        verify,
+        ["relevance", "--report", "no/x.html"],
+        2,
+        "no/x.html: the folder no does not exist",
+    ),
+    "a journal that is none": (
+        verify,
+        ["relevance", "--resume", "in.csv"],
+        1,
+        "in.csv is no reply journal",
+    ),
+    "more than perfect": (verify, ["relevance", "--min-spearman", "2"], 2, "between -1 and 1"),
+    "no calls to verify": (verify, ["relevance", "--max-calls", "0"], 2, "must be 1 or more"),
+    "no such scores": (
+        verify,
+        ["--scores", "no.jsonl", "--dimension", "relevance"],
+        1,
+        "no.jsonl: No such file or directory",
+    ),
+    "scores in UTF-16": (
+        verify,
+        ["--scores", "u16.jsonl", "--dimension", "relevance"],
+        1,
+        "u16.jsonl, line 1: not UTF-8 text; save the file as UTF-8",
+    ),
+    "replies in UTF-16": (
+        verify,
+        ["--replies", "u16.jsonl", "--dimension", "relevance"],
+        1,
+        "u16.jsonl, line 1: not UTF-8 text; save the file as UTF-8",
+    ),
+    "a map to no column": (
+        tune,
+        ["--dimension", "relevance", "--data", "in.csv", "--map", "relevance=relevanse"],
+        1,
+        "did you mean 'relevance'? name yours with --map relevance=COLUMN",
+    ),
+    "an unwritable folder": (
+        tune,
+        ["--dimension", "relevance", "--out", "/proc/no/run"],
+        1,
+        "/proc/no/run: cannot be written to",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_usage_is_one_line_and_writes_over_nothing(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, arguments, code, says = WRONG[name]
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    try:
+        ended = command(arguments)
+    except SystemExit as stopped:
+        ended = int(stopped.code or 0)
+    out, err = capsys.readouterr()
+    assert ended == code, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert says in err.splitlines()[-1]
+    after = {path.name: path.read_bytes() for path in Path().iterdir()}
+    assert {file: after[file] for file in before} == before
+
+
+def test_a_config_may_give_what_the_command_requires(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("c.yaml").write_text("data: in.jsonl\nout: o.jsonl\nmap: {summary: document}\n")
+    assert judges_command(["score", "fluency", "--config", "c.yaml"]) == 0
+    assert judges_command(["score", "fluency", "--config=c.yaml", "--out", "p.jsonl"]) == 0
+    assert Path("o.jsonl").read_text() == Path("p.jsonl").read_text()
+
+
+def test_what_score_writes_can_be_verified_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ["score", "relevance", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]
+    assert judges_command(ask) == 0
+    capsys.readouterr()
+    recorded = ["--scores", "o.jsonl", "--data", "in.jsonl", "--dimension", "relevance", "--json"]
+    assert verify(recorded) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert verify(["relevance", "--data", "in.jsonl", "--json"]) == 0
+    assert told["correlations"] == json.loads(capsys.readouterr().out)["correlations"]
