@@ -5,8 +5,8 @@ from pathlib import Path
 
 import dspy
 import pytest
+from behaving_model import Model, echo
 from openai_server import OpenAIServer
-from test_runner import Model, echo
 
 from judges.catalog import find
 from judges.dimension import Dimension

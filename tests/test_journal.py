@@ -243,7 +243,7 @@ def test_a_recording_answers_as_its_model_did_and_refuses_the_rest(tmp_path: Pat
 
 
 def test_a_recording_of_single_samples_answers_for_n(tmp_path: Path) -> None:
-    from test_runner import Model
+    from behaving_model import Model
 
     sampling = Sampling(n=3)
     with (

@@ -1,0 +1,74 @@
+"""A model for tests of the runner that behaves as told, and asks for numbers."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from judges.engine.runner import Answer, Ask
+from judges.judgement import NoScoreError
+from judges.models.protocol import Completion, Message, Reply, Sampling
+
+Behave = Callable[[str, Sampling, int], str | Sequence[str]]
+
+
+class Model:
+    """Behaves by a function of (prompt, sampling, how often this prompt was asked before)."""
+
+    has_logprobs = None
+
+    def __init__(
+        self, behave: Behave, *, wait: float = 0.0, native_n: bool = True, endpoint: str = "test"
+    ) -> None:
+        self.name = "m"
+        self.endpoint = endpoint
+        self.native_n = native_n
+        self.seen: Counter[str] = Counter()
+        self.samplings: list[Sampling] = []
+        self.busy = self.most_busy = 0
+        self._behave = behave
+        self._wait = wait
+
+    @property
+    def calls(self) -> int:
+        return self.seen.total()
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        prompt = messages[-1]["content"]
+        before, self.seen[prompt] = self.seen[prompt], self.seen[prompt] + 1
+        self.samplings.append(sampling)
+        self.busy += 1
+        self.most_busy = max(self.busy, self.most_busy)
+        try:
+            if self._wait:
+                await asyncio.sleep(self._wait)
+            said = self._behave(prompt, sampling, before)
+        finally:
+            self.busy -= 1
+        texts = [said] * sampling.n if isinstance(said, str) else said
+        return Completion(
+            replies=tuple(Reply(text=text) for text in texts),
+            tokens_in=10,
+            tokens_out=len(texts),
+            model="m",
+        )
+
+    async def close(self) -> None: ...
+
+
+def number(reply: Reply) -> int:
+    if not reply.text.isdigit():
+        raise NoScoreError(f"no number in {reply.text!r}")
+    return int(reply.text)
+
+
+def asks(count: int, sampling: Sampling | None = None) -> Iterator[Ask]:
+    for i in range(count):
+        yield Ask([{"role": "user", "content": str(i)}], sampling or Sampling(), number)
+
+
+def echo(prompt: str, sampling: Sampling, before: int) -> str:
+    return prompt
+
+
+def parsed(answers: Sequence[Answer]) -> list[object]:
+    return [answer.parsed[0] if answer.parsed else None for answer in answers]
