@@ -7,6 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from data.columns import Columns
+from data.long import Ratings, is_long, read_long
+from data.numbers import Marks
+from data.open_table import open_table
+from data.problems import Problems
+from data.readers import refusal
 from data.types import LabelError, LabelledSet
 from optimize.statistics.coefficients import Matrix
 
@@ -14,11 +20,15 @@ from optimize.statistics.coefficients import Matrix
 def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tuple[str, ...]]:
     """(outputs, annotators) ratings, NaN where unrated, and the annotators' names.
 
-    Ratings without names are taken by their place, if every rated output has as many. Raises
-    LabelError where only means are known, or who gave a rating is not.
+    Ratings without names are taken by their place, if every output with several has as many. A
+    single rating by nobody named may be a mean: NaN. Raises LabelError where only such are known,
+    or who gave a rating is not.
     """
     known = [one.annotators.get(dimension, ()) for one in labelled.outputs]
     marks = [one.ratings.get(dimension, ()) for one in labelled.outputs]
+    marks = [
+        given if some or len(given) > 1 else () for some, given in zip(known, marks, strict=True)
+    ]
     sizes = {len(given) for given in marks if given}
     if max(sizes, default=0) < 2:
         raise LabelError(
@@ -38,6 +48,30 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
         for name, mark in zip(some, given, strict=True):
             matrix[row, names.index(name)] = mark
     return matrix, names
+
+
+def read_annotations(path: Path, dimension: str) -> Mapping[str, Marks]:
+    """Who gave what on a dimension, by output id, from a long file.
+
+    Its columns are id, dimension, annotator, rating. Raises LabelError for what `data.read_labels`
+    refuses, and where it holds no rating on the dimension.
+    """
+    problems = Problems(str(path))
+    table = open_table(path, problems)
+    rated: Ratings = {}
+    if table is not None:
+        columns = Columns(table, {})
+        if is_long(columns) and columns.find("id") is not None:
+            rated = read_long(columns, problems, {})
+        else:
+            way_out = "give a file with the columns id, dimension, annotator, rating"
+            problems.add("no-column", "is no long file of ratings", way_out)
+    if problems.found:
+        raise refusal(problems.found)
+    found = {item: marks[dimension] for item, marks in rated.items() if dimension in marks}
+    if not found:
+        raise LabelError(f"{path}: no rating on {dimension!r}")
+    return found
 
 
 def read_scores(path: Path, dimension: str) -> Mapping[str, float]:

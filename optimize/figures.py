@@ -27,11 +27,17 @@ def with_interval(value: float, interval: Interval | None, *, signed: bool = Fal
     return f"{value:{sign}.3f}{around}"
 
 
-def one_line(name: str, c: Mapping[str, Any]) -> str:
-    """A quotable line: `relevance summary-level rho 0.333 [0.250, 0.410] n=97 documents (...)`."""
+def one_line(
+    name: str, c: Mapping[str, Any], *, unit: str = "outputs", n_systems: int | None = None
+) -> str:
+    """A quotable line: `relevance summary-level rho 0.333 [0.250, 0.410] n=97 documents (...)`.
+
+    What was judged are `unit`; at system level `n_systems` is the n of the coefficient.
+    """
+    systems = f"{n_systems} systems, " if n_systems and c["level"] == "system" else ""
     symbol = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}[c["coefficient"]]
     return (
         f"{name} {c['level']}-level {symbol} {shown(c['value'])} {interval_of(c['low'], c['high'])}"
-        f" n={c['n_documents']} documents, {c['n_outputs']} outputs"
+        f" n={systems}{c['n_documents']} documents, {c['n_outputs']} {unit}"
         f" ({c['n_undefined']} undefined, {c['n_failed']} failed)"
     )

@@ -174,6 +174,11 @@ def measured(
 ) -> Measured:
     """Every figure of scores that are there already."""
     items = verified.items
+    pairs = isinstance(labelled, LabelledPairs)
+    if pairs and level not in ("auto", "dataset"):
+        raise SettingsError(f"level {level}: pairs have one margin each; only dataset fits them")
+    if level == "auto":
+        level = "dataset" if pairs else choose_level(items)
     return Measured(
         judge=judge,
         dimension=dimension,
@@ -184,9 +189,9 @@ def measured(
             "n_systems": len(items.systems),
             "n_outputs": len(items),
         },
-        level=choose_level(items) if level == "auto" else level,
+        level=level,
         verified=verified,
-        found=tuple(all_correlations(verified, seed)),
+        found=tuple(all_correlations(verified, seed, pairs=pairs)),
     )
 
 

@@ -20,8 +20,8 @@ def test_a_judge_of_something_else_shows_a_halo() -> None:
         "coherence": people["coherence"] + 0.3 * rng.normal(size=480),
         "relevance": people["coherence"] + 0.3 * rng.normal(size=480),
     }
-    for document in (DOCUMENT, None):
-        found = discriminant(judges, people, document)
+    for level in ("summary", "dataset"):
+        found = discriminant(judges, people, DOCUMENT, rng=rng, level=level)
         assert found.halo == ("relevance",)
         assert found.values[0, 0] > 0.9
         assert found.values[1, 0] > 0.9 > 0.2 > abs(found.values[1, 1])
@@ -30,8 +30,19 @@ def test_a_judge_of_something_else_shows_a_halo() -> None:
 
 
 def test_constant_judges_have_no_place_in_the_matrix() -> None:
-    found = discriminant({"a": [1, 1, 1]}, {"a": [1, 2, 3], "b": [3, 1, 2]}, [1, 1, 1])
+    people = {"a": [1, 2, 3], "b": [3, 1, 2]}
+    found = discriminant({"a": [1, 1, 1]}, people, [1, 1, 1], rng=np.random.default_rng(0))
     assert np.isnan(found.values).all()
+    assert found.halo == ()
+
+
+def test_more_agreement_with_another_dimension_by_chance_is_no_halo() -> None:
+    # The judge follows both alike, and by chance the other one more on these 20 documents.
+    rng = np.random.default_rng(5)
+    people = {"coherence": rng.normal(size=160), "relevance": rng.normal(size=160)}
+    judges = {"relevance": people["coherence"] + people["relevance"] + rng.normal(size=160)}
+    found = discriminant(judges, people, DOCUMENT[:160], rng=rng)
+    assert found.values[0, 0] > found.values[0, 1]
     assert found.halo == ()
 
 

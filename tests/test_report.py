@@ -181,17 +181,48 @@ def test_pairs_report_accuracy_flips_and_position() -> None:
         [("A", "A"), ("A", "B"), ("B", "B"), (None, None)], [("A",), ("B",), ("A",), ("B",)]
     )
     text = re.sub(r"\s+", " ", text_of(page_of(evidence)))
+    assert "Judge and people prefer the same side of 50% of the pairs" in text
+    assert "n=3 decided pairs of 4, 2 documents (1 ties by the judge, 1 failed)" in text
     assert re.search(r"accuracy 0\.500 \[[^]]*\] 3", text)
     assert "order flips 0.333 3" in text
     assert "position bias 0.333" in text
     assert "above 0: it favours what is shown first" in text
 
 
+def test_pairs_have_no_level_but_the_dataset_s() -> None:
+    # Two margins of one document have a rho of 1 or -1, which says nothing.
+    evidence = pairs([("A", "A"), ("B", "B"), ("B", "B"), ("A", "B")], [("A",), ("B",)] * 2)
+    assert {cell["level"] for cell in result(evidence)["correlations"]} == {"dataset"}
+    text = text_of(page_of(evidence))
+    assert "summary level" not in text
+    assert "All coefficients" in text
+    assert "outputs" not in re.sub(r"attacked outputs", "", text)
+
+
+def test_a_run_on_pairs_leads_with_both_judges_accuracy(tmp_path: Path) -> None:
+    evidence = pairs([("A", "A"), ("B", "B"), ("B", "B")], [("A",), ("B",), ("A",)])
+    run = read_run(folder(tmp_path / "run", evidence))
+    text = re.sub(r"\s+", " ", text_of(render(run)))
+    # Right on two of three, by either judge: the folder's judges say the same.
+    assert re.search(r"accuracy on test 0\.667 .* dataset-level rho of margins on test", text)
+    assert len(re.findall(r"test (?:seed|tuned) 0\.667", text)) == 2
+    assert "| test, accuracy | 0.667 [" in run_table(run)
+
+
+def test_systems_are_the_n_of_the_system_level() -> None:
+    evidence = replace(plain(), level="system")
+    text = re.sub(r"\s+", " ", text_of(page_of(evidence)))
+    assert re.search(r"relevance system-level rho \S+ \S+ \S+ n=5 systems, 8 documents", text)
+    assert "over the systems' means (n=5), and for other systems like these" in text
+    few = DEGENERATE["two systems"]
+    assert "an interval takes 5 systems" in text_of(page_of(few))
+
+
 def test_the_worst_disagreement_comes_first_and_its_side_is_right() -> None:
     evidence = outputs([1, 2, 3, 4], [[1], [4], [3], [2]], ["d"] * 4)
     # Places differ by 0, -2, 0 and +2 of 3.
     assert disagreements(evidence) == [(1, pytest.approx(-2 / 3)), (3, pytest.approx(2 / 3))]
-    assert "too low by 67% of the places: judge 2.00, people 4.00" in text_of(page_of(evidence))
+    assert "too low by 2 of 3 places: judge 2.00, people 4.00" in text_of(page_of(evidence))
 
 
 def test_samples_give_self_consistency() -> None:

@@ -66,6 +66,33 @@ def test_an_interval_that_reaches_zero_is_no_judge_to_rely_on() -> None:
     assert "cannot be told from one that ranks at random" in " ".join(told)
 
 
+def test_pairs_are_held_against_a_coin() -> None:
+    told = " ".join(said(pairs([("A", "A"), ("B", "B")] * 4, [("A",)] * 8)))
+    assert "cannot be told from a coin" in told
+    assert "ranks at random" not in told
+    undecided = said(pairs([("A", "A")] * 3, [("tie",)] * 3))
+    assert undecided[0].startswith("People decided none of these pairs")
+
+
+def test_a_gain_that_test_does_not_confirm_is_said_with_what_it_takes() -> None:
+    # .02 known to ±.1: telling it takes 5 * 5 times the 20 documents.
+    told = " ".join(said(plain(), summary=run_summary()))
+    assert "test alone does not: +0.02 on the seed, known to ±0.10 with 20 documents" in told
+    assert "takes about 500" in told
+    sure = {"test": {"value": 0.2, "low": 0.1, "high": 0.3}}
+    assert "test alone" not in " ".join(said(plain(), summary=run_summary(gain=sure)))
+
+
+def test_a_tuned_judge_below_the_seed_on_unseen_systems_is_named() -> None:
+    unseen = {"value": 0.2, "n_documents": 8}
+    rows = {
+        "seed_judge": {"test": CELL, "test_unseen_systems": {**unseen, "value": 0.4}},
+        "tuned_judge": {"test": CELL, "test_unseen_systems": unseen},
+    }
+    told = " ".join(said(plain(), summary=run_summary(**rows)))
+    assert "agrees less than the seed did (rho 0.20 against 0.40, n=8 documents)" in told
+
+
 def test_ties_are_named_with_the_flag_that_breaks_them() -> None:
     tied = outputs([3, 3, 3, 4] * 3, [[1], [2], [3], [4]] * 3, sorted("abc" * 4))
     # Three of six pairs in each document.

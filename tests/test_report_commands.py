@@ -17,7 +17,7 @@ def test_an_asked_judge_gets_a_page_with_probes_and_a_table(
     page, table = tmp_path / "report.html", tmp_path / "table.md"
     assert command(["relevance", "--report", str(page), "--markdown", str(table)]) == 0
     html = page.read_text(encoding="utf-8")
-    assert "relevance: relevance against people" in html
+    assert "relevance: the catalogue judge against people" in html
     assert "computed from known faults" in html
     assert "not a language model" in html
     assert "claimed rating" in html
@@ -50,7 +50,13 @@ def test_pairs_get_accuracy_flips_and_position(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     assert command(["tldr_concise", "--report", str(page)]) == 0
     html = page.read_text(encoding="utf-8")
-    for figure in ("accuracy, A shown first", "order flips", "position bias", "win rate of A"):
+    for figure in (
+        "accuracy, A first",
+        "decided pairs of 68",
+        "order flips",
+        "position bias",
+        "win rate of A",
+    ):
         assert figure in html
 
 

@@ -234,3 +234,28 @@ def test_help_fits_eighty_columns() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_pairs_have_no_summary_level(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["tldr_concise", "--level", "summary"]) == 2
+    assert "only dataset fits them" in capsys.readouterr().err
+
+
+def test_both_conventions_are_one_where_no_document_is_undefined_by_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    human = [[1, 2, 3, 1, 4, 2]] * 4
+    judge: list[list[float | None]] = [[1, 3, 2, 1, 4, 2]] * 3 + [[2, 1, 3, 1, 4, 4]]
+    result = verified(
+        capsys,
+        "--scores",
+        scores(tmp_path / "s.jsonl", judge),
+        "--data",
+        labels(tmp_path / "l.jsonl", human),
+        "--dimension",
+        "charm",
+    )
+    for level in ("dataset", "system"):
+        left_out, zero = (figure(result, level, "kendall", how) for how in ("left_out", "zero"))
+        assert left_out["low"] is not None
+        assert {**left_out, "undefined": "zero"} == zero

@@ -21,8 +21,9 @@ from optimize.statistics.levels import Level, read_rows
 class Discriminant:
     """Judges' dimensions (rows) against people's (columns), and people's among themselves.
 
-    `halo` lists the judges that agree more with people on another dimension than on their own:
-    such a judge measures something else, or overall quality. NaN where undefined.
+    `halo` lists the judges that agree more with people on another dimension than on their own, by
+    an interval wholly above 0 (each of the others tried): such a judge measures something else, or
+    overall quality. NaN where undefined.
     """
 
     judges: tuple[str, ...]
@@ -32,6 +33,8 @@ class Discriminant:
     halo: tuple[str, ...]
     coefficient: Coefficient
     level: Level
+    n_outputs: int
+    n_documents: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,9 @@ class Preference:
     judge: float
     human: float
     interval: Interval | None
+    level: Level
     n_outputs: int
+    n_documents: int
     n_failed: int
 
 
@@ -73,17 +78,37 @@ class Shift:
 def discriminant(
     judges: Mapping[str, ArrayLike],
     people: Mapping[str, ArrayLike],
-    document: ArrayLike | None = None,
+    document: ArrayLike,
     *,
+    rng: np.random.Generator,
+    level: Level = "summary",
     coefficient: Coefficient = "spearman",
+    resamples: int = RESAMPLES,
 ) -> Discriminant:
-    """Every judge against every human dimension; within documents where those are given."""
-    level: Level = "dataset" if document is None else "summary"
+    """Every judge against every human dimension, within documents or over all outputs."""
 
     def value(scores: ArrayLike, ratings: ArrayLike) -> float:
-        if document is None:
+        if level == "dataset":
             return dataset_level(scores, ratings, coefficient=coefficient).value
         return summary_level(scores, ratings, document, coefficient=coefficient).value
+
+    def measures_another(own: str, rival: str) -> bool:
+        # The judge stands where people do elsewhere, and two of people's dimensions for judges.
+        scores = np.asarray(judges[own], dtype=float)
+        kept = ~np.isnan(scores)
+        found = paired_difference(
+            np.asarray(people[rival], dtype=float)[kept],
+            np.asarray(people[own], dtype=float)[kept],
+            scores[kept],
+            np.asarray(document)[kept],
+            level=level,
+            coefficient=coefficient,
+            rng=rng,
+            resamples=resamples,
+            # Every other dimension is tried, one-sided: Bonferroni.
+            confidence=1 - 2 * 0.05 / (len(people) - 1),
+        )
+        return found.interval is not None and found.interval.low > 0
 
     values = np.array(
         [[value(scores, human) for human in people.values()] for scores in judges.values()]
@@ -93,7 +118,11 @@ def discriminant(
     halo = tuple(
         name
         for row, name in zip(values, judges, strict=True)
-        if name in columns and np.nanmax(np.append(row, -np.inf)) > row[columns.index(name)]
+        if name in columns
+        and any(
+            row[place] > row[columns.index(name)] and measures_another(name, rival)
+            for place, rival in enumerate(columns)
+        )
     )
     return Discriminant(
         judges=tuple(judges),
@@ -103,6 +132,8 @@ def discriminant(
         halo=halo,
         coefficient=coefficient,
         level=level,
+        n_outputs=np.asarray(document).size,
+        n_documents=np.unique(np.asarray(document)).size,
     )
 
 
@@ -137,7 +168,9 @@ def preference(
         judge=found.a,
         human=found.b,
         interval=found.interval,
+        level=found.level,
         n_outputs=found.n_outputs,
+        n_documents=found.n_documents,
         n_failed=found.n_failed,
     )
 

@@ -21,6 +21,11 @@ def main() -> int:
     )
     made.add_argument("folder", metavar="RUN_FOLDER", help="such as runs/relevance-001")
     made.add_argument(
+        "--annotations",
+        metavar="FILE",
+        help="every annotator's ratings, a long file: id, dimension, annotator, rating",
+    )
+    made.add_argument(
         "--markdown", action="store_true", help="print a short table for a README instead"
     )
     flags = made.parse_args()
@@ -29,8 +34,12 @@ def main() -> int:
     from optimize.report.writing import write
 
     folder = Path(flags.folder)
+    annotations = Path(flags.annotations) if flags.annotations else None
     try:
-        told = run_table(read_run(folder)) if flags.markdown else f"{write(folder)}\n"
+        if flags.markdown:
+            told = run_table(read_run(folder, annotations))
+        else:
+            told = f"{write(folder, annotations)}\n"
     except EXPECTED as error:
         say(f"python -m optimize.report: {one_line(error)}")
         return FAILED

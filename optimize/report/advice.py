@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from optimize.report import pairs
 from optimize.report.findings import Findings
 from optimize.run.evidence import Evidence
 
@@ -22,18 +23,20 @@ Cell = Mapping[str, Any]
 def advice(
     evidence: Evidence, found: Findings, cell: Cell, summary: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """The most pressing first; `cell` is this judge's figure here, `summary` a run's."""
+    """The most pressing first; `cell` is this judge's rho here, `summary` a run's."""
     if all(math.isnan(score) for score in evidence.scores):
         return [
             "Mend the failures first: the judge gave no score at all, so nothing here can be "
             "measured; the reasons are listed below."
         ]
+    lead = cell if found.pairs is None else pairs.cell(found.pairs)
     said = [
         _failures(evidence),
-        _chance(cell),
+        _coin(lead) if found.pairs else _chance(lead),
         _gate(summary),
-        _precision(cell) if summary is None or summary["shipped"] == "tuned" else None,
+        _unconfirmed(summary),
         _unseen(summary),
+        _precision(lead, found) if summary is None or summary["shipped"] == "tuned" else None,
         _ties(found),
         _injections(evidence, found),
         _length(found),
@@ -42,7 +45,7 @@ def advice(
         _halo(evidence, found),
     ]
     kept = [one for one in said if one][: MOST - 1]
-    return [*kept, _check(summary)] if len(kept) < MOST - 1 else kept
+    return [*kept, _check(summary, found)] if len(kept) < MOST - 1 else kept
 
 
 def documents_needed(cell: Cell, target: float = TARGET) -> int | None:
@@ -68,19 +71,34 @@ def _chance(cell: Cell) -> str | None:
     )
 
 
-def _precision(cell: Cell) -> str | None:
+def _coin(cell: Cell) -> str | None:
+    """The same of accuracy."""
+    if cell["value"] is None:
+        return "People decided none of these pairs: label pairs on which they prefer a side."
+    if cell["low"] is None or not cell["low"] <= pairs.CHANCE <= cell["high"]:
+        return None
+    return (
+        "The interval of accuracy holds one half: on these labels the judge cannot be told from a "
+        "coin, so do not rely on it yet."
+    )
+
+
+def _precision(cell: Cell, found: Findings) -> str | None:
     """Too wide an interval, and what it takes to narrow it."""
+    if cell["value"] is None:
+        return None
+    of = " of accuracy" if found.pairs else ""
     needed = documents_needed(cell)
     if needed is None:
         return (
-            f"With {_documents(cell['n_documents'])} there is no interval: label more documents, "
-            "some tens at least."
+            f"With {_documents(cell['n_documents'])} there is no interval{of}: label more "
+            "documents, some tens at least."
         )
     half = (cell["high"] - cell["low"]) / 2
     if half <= WIDE:
         return None
     return (
-        f"The interval is about ±{half:.2f} with {_documents(cell['n_documents'])}; "
+        f"The interval{of} is about ±{half:.2f} with {_documents(cell['n_documents'])}; "
         f"about {needed:,} would bring it to ±{TARGET:g}."
     )
 
@@ -124,6 +142,24 @@ def _gate(summary: Mapping[str, Any] | None) -> str | None:
         f"and telling a gain of {TARGET:g} takes about {needed:,} test documents. More labels, a "
         "stronger `--lm` or `--proposer-lm` are worth more than more calls."
     )
+
+
+def _unconfirmed(summary: Mapping[str, Any] | None) -> str | None:
+    """A tuned judge ships by dev's word, and test cannot tell."""
+    if summary is None or summary["shipped"] == "seed":
+        return None
+    gain, cell = summary["gain"]["test"], summary["tuned_judge"]["test"] or {}
+    if gain.get("value") is None or gain.get("low") is None or gain["low"] > 0:
+        return None
+    half = (gain["high"] - gain["low"]) / 2
+    told = (
+        f"Dev vouches for the tuned judge, test alone does not: {gain['value']:+.2f} on the seed, "
+        f"known to ±{half:.2f} with {_documents(cell.get('n_documents', 0))}"
+    )
+    if gain["value"] <= 0:
+        return f"{told}. Verify both judges on labels of your own before you rely on the gain."
+    needed = math.ceil(cell.get("n_documents", 0) * (half / gain["value"]) ** 2)
+    return f"{told}; to tell a gain of that size takes about {needed:,}."
 
 
 def _ties(found: Findings) -> str | None:
@@ -201,6 +237,13 @@ def _unseen(summary: Mapping[str, Any] | None) -> str | None:
     test, unseen = judge.get("test"), judge.get("test_unseen_systems")
     if not test or not unseen or test["value"] is None or unseen["value"] is None:
         return None
+    seed = summary["seed_judge"].get("test_unseen_systems")
+    if seed and seed["value"] is not None and seed["value"] > unseen["value"] + TARGET:
+        return (
+            f"On systems it never saw the tuned judge agrees less than the seed did (rho "
+            f"{unseen['value']:.2f} against {seed['value']:.2f}, n={unseen['n_documents']:,} "
+            "documents): to judge new systems, label some outputs of theirs and verify both first."
+        )
     if test["value"] - unseen["value"] < WIDE:
         return None
     return (
@@ -225,13 +268,14 @@ def _halo(evidence: Evidence, found: Findings) -> str | None:
     )
 
 
-def _check(summary: Mapping[str, Any] | None) -> str:
+def _check(summary: Mapping[str, Any] | None, found: Findings) -> str:
+    rho = "rho of margins" if found.pairs else "rho"
     if summary is None:
         return (
-            "To hold this judge to its figure, put `python -m optimize.verify` with "
+            f"To hold this judge to its {rho}, put `python -m optimize.verify` with "
             "`--min-spearman` into CI."
         )
     return (
-        "To use it, load this folder with `judges.load`; to hold it to its figure on labels of "
+        f"To use it, load this folder with `judges.load`; to hold it to its {rho} on labels of "
         "your own, put `python -m optimize.verify` with `--min-spearman` into CI."
     )

@@ -7,6 +7,9 @@ from optimize.figures import interval_of, shown
 from optimize.report import page
 from optimize.report.findings import Findings
 
+# Scores so many and so different are as good as continuous.
+MANY = 50
+
 
 def audits(found: Findings) -> list[str]:
     """Every audit that the data allow."""
@@ -28,9 +31,11 @@ def _preferences(found: Findings) -> list[str]:
     if not rows:
         return []
     head = ("feature", "judge's rho", "people's rho", "difference", "95 % interval", "")
+    one = next(one for one in (found.length, *found.kinds.values()) if one is not None)
     told = (
-        "Spearman's rho of scores and ratings with a feature of the outputs. A difference above 0 "
-        "says that the judge favours it beyond what people do."
+        f"{one.level.capitalize()}-level Spearman's rho of scores and of ratings with a feature of "
+        f"the outputs (n={one.n_documents:,} documents, {one.n_outputs:,} outputs). A difference "
+        "above 0 says that the judge favours it beyond what people do."
     )
     return [page.table(head, [row for row in rows if row], told)]
 
@@ -56,15 +61,16 @@ def _use(found: Findings) -> list[str]:
         rows.append(("people", *_numbers(found.people_use)))
     head = ("who", "at the top", "at the bottom", "tied within documents", "levels used")
     told = (
-        "Use of the scale. Ties cost rank agreement; levels used is the number of equally frequent "
-        "scores that would be as spread out."
+        f"Use of the scale (n={found.use.n_outputs:,} outputs). Ties cost rank agreement. Levels "
+        "used: so many scores, each given equally often, would be as spread out."
     )
     return [page.table(head, rows, told)]
 
 
 def _numbers(use: Crowding) -> tuple[str, ...]:
     tied = f"{use.tied:.0%}" if use.tied == use.tied else "no pairs"
-    return f"{use.at_top:.0%}", f"{use.at_bottom:.0%}", tied, f"{use.levels_used:.1f}"
+    levels = f"{use.levels_used:.1f}" if use.levels_used <= MANY else f"over {MANY}"
+    return f"{use.at_top:.0%}", f"{use.at_bottom:.0%}", tied, levels
 
 
 def _errors(found: Findings) -> list[str]:
@@ -72,14 +78,14 @@ def _errors(found: Findings) -> list[str]:
     if one is None or not one.n_outputs:
         return []
     side = "higher" if one.bias > 0 else "lower"
-    said = (
-        f"As numbers on the scale: the judge rates {abs(one.bias):.2f} {side} than people on "
-        f"average, and is off by {one.mean_absolute_error:.2f}"
-    )
-    kappa = (
-        f"; quadratic-weighted kappa {one.kappa:.3f}." if one.kappa == one.kappa else " on average."
-    )
-    return [page.paragraph(said + kappa)]
+    kappa = f"; quadratic-weighted kappa {one.kappa:.3f}" if one.kappa == one.kappa else ""
+    return [
+        page.paragraph(
+            f"As numbers on the scale: the judge's scores are {abs(one.bias):.2f} {side} than "
+            f"people's on average, and {one.mean_absolute_error:.2f} away from them{kappa} "
+            f"(n={one.n_outputs:,} outputs)."
+        )
+    ]
 
 
 def _consistency(found: SelfConsistency | None) -> list[str]:
@@ -105,13 +111,14 @@ def _dimensions(found: Discriminant | None) -> list[str]:
         )
     ]
     head = ("people's dimension", "judge's rho with it", f"people's own {own} with it")
-    told = f"Does the judge measure {own}, or quality at large? {found.level.capitalize()}-level."
-    parts = [page.table(head, rows, told)]
-    if found.halo:
-        parts.append(
-            page.paragraph(
-                f"The judge agrees more with people on another dimension than on {own}: it may "
-                "measure overall quality."
-            )
-        )
-    return parts
+    told = (
+        f"Does the judge measure {own}, or quality at large? {found.level.capitalize()}-level "
+        f"Spearman's rho (n={found.n_documents:,} documents, {found.n_outputs:,} outputs)."
+    )
+    verdict = (
+        f"The judge agrees more with people on another dimension than on {own}, by more than "
+        "chance: it may measure overall quality."
+        if found.halo
+        else f"No dimension has clearly more of the judge's agreement than {own}."
+    )
+    return [page.table(head, rows, told), page.paragraph(verdict)]

@@ -39,13 +39,18 @@ class People:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """How a pairwise judge chooses; `accuracy` is over the pairs that people decided."""
+    """How a pairwise judge chooses.
+
+    `accuracy` is over the pairs that people decided, by the side that the judge prefers in both
+    orders together; a judge's tie is half right.
+    """
 
     rate: WinRate
     people_rate: float
     accuracy: float
     accuracy_interval: Interval | None
     n_decided: int
+    n_documents: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +77,7 @@ def find(evidence: Evidence, probes: Probes, seed: int) -> Findings:
     if np.isnan(evidence.scores).all():
         return Findings(shifts=shifts, probes_why=probes.why)
     if evidence.verdicts:
-        return Findings(pairs=_pairs(evidence, seed), shifts=shifts, probes_why=probes.why)
+        return Findings(pairs=of_pairs(evidence, seed), shifts=shifts, probes_why=probes.why)
     scores, human, documents = evidence.scores, evidence.human, evidence.documents
     scale = evidence.scale
     return Findings(
@@ -86,7 +91,7 @@ def find(evidence: Evidence, probes: Probes, seed: int) -> Findings:
         length=_preference(evidence, evidence.lengths(), seed),
         kinds=_kinds(evidence, seed),
         consistency=_consistency(evidence),
-        dimensions=_dimensions(evidence),
+        dimensions=_dimensions(evidence, seed),
         shifts=shifts,
         probes_why=probes.why,
     )
@@ -165,7 +170,7 @@ def _samples(one: Judgement) -> list[float]:
     ]
 
 
-def _dimensions(evidence: Evidence) -> Discriminant | None:
+def _dimensions(evidence: Evidence, seed: int) -> Discriminant | None:
     outputs = evidence.outputs
     if len(outputs) != len(evidence.items):
         return None
@@ -176,11 +181,17 @@ def _dimensions(evidence: Evidence) -> Discriminant | None:
         return None
     order = [evidence.dimension, *sorted(names - {evidence.dimension})]
     people = {name: [one.rating(name) for one in outputs] for name in order}
-    within = evidence.documents if choose_level(evidence.items) == "summary" else None
-    return discriminant({evidence.dimension: evidence.scores}, people, within)
+    return discriminant(
+        {evidence.dimension: evidence.scores},
+        people,
+        evidence.documents,
+        level=choose_level(evidence.items),
+        rng=stream(seed, "report", "dimensions"),
+    )
 
 
-def _pairs(evidence: Evidence, seed: int) -> Pairs:
+def of_pairs(evidence: Evidence, seed: int) -> Pairs:
+    """Accuracy, order and win rate of a pairwise judge."""
     rng = stream(seed, "report", "pairs")
     decided = (evidence.human != 0) & ~np.isnan(evidence.scores)
     # Half right where the judge cannot decide, or decides by the order.
@@ -203,6 +214,10 @@ def _pairs(evidence: Evidence, seed: int) -> Pairs:
         ),
         people_rate=float((1 + evidence.human).mean() / 2),
         accuracy=accuracy,
-        accuracy_interval=Interval(max(interval.low, 0.0), interval.high) if interval else None,
+        # All wrong, as all right, says how few there are.
+        accuracy_interval=Interval(max(interval.low, 0.0), interval.high)
+        if interval and accuracy > 0
+        else None,
         n_decided=int(decided.sum()),
+        n_documents=counts.size,
     )

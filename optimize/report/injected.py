@@ -23,8 +23,11 @@ def probes(found: Findings, name: str) -> list[str]:
     told = (
         f"Mean change of {unit} when a line is added to the output, with 95 % intervals; the "
         "hollow one is a line about the weather. "
-        f"n={known[0][1].n_outputs} outputs"
-        + (", the lower half by score." if not found.pairs else ", the side not preferred.")
+        + (
+            f"n={known[0][1].n_outputs} pairs, their side not preferred."
+            if found.pairs
+            else f"n={known[0][1].n_outputs} outputs, the lower half by score."
+        )
     )
     rows = [_row(attack, shift) for attack, shift in known]
     head = ("attack", "change", "raised", "outputs", "failed", "added text")

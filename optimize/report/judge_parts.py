@@ -39,6 +39,9 @@ def judge_parts(
         parts.append(page.section("Audits", audits.audits(found)))
     parts.append(page.section("Injection probes", injected.probes(found, name)))
     if cells is None:
-        cells = correlations(Verified(items=evidence.items, scores=evidence.scores), seed)
-    levels = [soft, scores.all_levels(cells), *scores.accuracy(found)]
-    return [*parts, page.section("All levels", levels)]
+        verified = Verified(items=evidence.items, scores=evidence.scores, said=evidence.said)
+        cells = correlations(verified, seed)
+    n_systems, unit = len(evidence.items.systems), "pairs" if found.pairs else "outputs"
+    levels = [soft, scores.all_levels(cells, n_systems, unit), *scores.accuracy(found)]
+    title = "All levels" if found.pairs is None else "All coefficients"
+    return [*parts, page.section(title, levels)]

@@ -16,12 +16,16 @@ MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|!~"} | {"\n":
 def run_table(run: Run) -> str:
     """Seed and tuned judge on each split, and one line on where it comes from."""
     summary, data = run.summary, run.summary["data"]
-    rows = []
+    rows, known = [], run.pairs()
+    for name in next(iter(known.values()), {}):
+        sides = [known[judge][name] for judge in ("seed", "tuned")]
+        shares = [with_interval(one.accuracy, one.accuracy_interval) for one in sides]
+        rows.append((f"{SPLITS[name]}, accuracy", *shares, f"{sides[0].n_documents:,}"))
     for name, said in SPLITS.items():
         seed, tuned = summary["seed_judge"].get(name), summary["tuned_judge"].get(name)
         if seed and tuned:
             rows.append((said, _figure(seed), _figure(tuned), f"{seed['n_documents']:,}"))
-    rho = f"{summary['level']}-level rho"
+    rho = f"{summary['level']}-level rho{' of margins' if known else ''}"
     lines = [
         f"**{_text(summary['dimension'])}** judged by `{_code(summary['lm'])}`. "
         f"{headline(summary)}",
@@ -29,17 +33,22 @@ def run_table(run: Run) -> str:
         *_table((rho, "seed", "tuned", "documents"), rows),
         "",
         *_people(run.found),
-        f"{_text(data['name'])}: {data['n_documents']:,} documents, {data['n_outputs']:,} outputs, "
-        f"sha256 `{_code(str(data['sha256'])[:12])}`; {summary['optimizer']} search, seed "
+        f"{_text(data['name'])}: {data['n_documents']:,} documents, "
+        f"{data['n_outputs']:,} {run.unit}, sha256 `{_code(str(data['sha256'])[:12])}`; "
+        f"{summary['optimizer']} search, seed "
         f"{summary['seed']}; intervals are 95 %, over documents.",
     ]
     return "\n".join(lines) + "\n"
 
 
 def verification_table(result: Mapping[str, Any], found: Findings | None = None) -> str:
-    """Each level's Spearman's rho and Kendall's tau-b, both conventions where they differ."""
+    """Each level and coefficient, both conventions where they differ; of pairs accuracy first."""
     data = result["data"]
-    rows = []
+    rows, paired = [], found.pairs if found else None
+    if paired is not None:
+        share = with_interval(paired.accuracy, paired.accuracy_interval)
+        failed = f"{paired.rate.n_failed:,}"
+        rows.append(("accuracy, both orders", share, f"{paired.n_documents:,}", "", failed))
     for cell in result["correlations"]:
         if cell["undefined"] == "zero" and not (cell["level"] == "summary" and cell["n_undefined"]):
             # The same again.
@@ -56,14 +65,17 @@ def verification_table(result: Mapping[str, Any], found: Findings | None = None)
         )
     head = ("figure", "value", "documents", "undefined", "failed")
     cell = main_cell(result)
+    lead = f"{cell['level']}-level rho {_figure(cell)}"
+    if paired is not None:
+        lead = f"accuracy {share} on {paired.n_decided:,} decided pairs, {lead} of margins"
     lines = [
-        f"**{_text(result['dimension'])}**: `{_code(named(result))}` against people, "
-        f"{cell['level']}-level rho {_figure(cell)}.",
+        f"**{_text(result['dimension'])}**: `{_code(named(result))}` against people, {lead}.",
         "",
         *_table(head, rows),
         "",
         *(_people(found) if found else []),
-        f"{_text(data['name'])}: {data['n_documents']:,} documents, {data['n_outputs']:,} outputs, "
+        f"{_text(data['name'])}: {data['n_documents']:,} documents, {data['n_outputs']:,} "
+        f"{'pairs' if paired else 'outputs'}, "
         f"sha256 `{_code(str(data['sha256'])[:12])}`; intervals are 95 %, over documents.",
     ]
     return "\n".join(lines) + "\n"

@@ -31,16 +31,20 @@ def run_facts(
     config: Mapping[str, Any],
     provenance: Mapping[str, Any],
     probes: Probes,
+    *,
+    unit: str,
+    annotations: str,
 ) -> str:
-    """Provenance and cost of a run."""
+    """Provenance and cost of a run; `annotations` is the file of ratings given to its report."""
     data, settings = summary["data"], config.get("settings", {})
     split = provenance.get("split", {})
     versions = provenance.get("versions", {})
     probed = sum(map(len, probes.attacked.values()))
     attacked = f" (with {probed:,} attacked outputs)" if probed else ""
     pairs = [
-        *data_facts(data),
-        ("split", f"by {split.get('by', 'unknown')}, sha256 {split.get('sha256', 'unknown')}"),
+        *data_facts(data, unit),
+        ("annotators' ratings", annotations),
+        ("split", f"by {_by(split.get('by'))}, sha256 {split.get('sha256', 'unknown')}"),
         ("judge's model", _named(summary["lm"], provenance.get("model"))),
         ("endpoint", str(provenance.get("endpoint") or "unknown")),
         ("proposer", str(settings.get("proposer_lm") or summary["lm"])),
@@ -59,9 +63,10 @@ def run_facts(
     return page.facts([(name, value) for name, value in pairs if value])
 
 
-def data_facts(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+def data_facts(data: Mapping[str, Any], unit: str = "outputs") -> list[tuple[str, str]]:
+    """What was labelled are `unit`."""
     systems = f"{data['n_systems']:,} systems, " if data["n_systems"] else ""
-    size = f"{data['n_documents']:,} documents, {systems}{data['n_outputs']:,} outputs"
+    size = f"{data['n_documents']:,} documents, {systems}{data['n_outputs']:,} {unit}"
     return [("data", f"{data['name']}: {size}"), ("data sha256", str(data["sha256"]))]
 
 
@@ -69,6 +74,10 @@ def cost(dollars: float | None) -> str:
     if dollars is None:
         return "unknown: no list price for this model"
     return "free" if dollars == 0 else f"${dollars:,.4f} at list price"
+
+
+def _by(split: object) -> str:
+    return "document and system" if split == "both" else str(split or "unknown")
 
 
 def _named(asked: str, answered: object) -> str:

@@ -1,5 +1,8 @@
 """Single outputs: where judge and people disagree most, and where the judge gave no score."""
 
+import numpy as np
+from numpy.typing import NDArray
+
 from data.types import LabelledOutput
 from optimize.report import page
 from optimize.run.evidence import Evidence, disagreements
@@ -13,24 +16,40 @@ def worst(evidence: Evidence) -> list[str]:
     """The outputs on which the judge's place is farthest from people's, with their texts."""
     found = disagreements(evidence, MOST)
     if not found:
-        return [page.paragraph("Nowhere on this split that can be told.")]
+        return [page.paragraph("No disagreement can be told from these scores.")]
     where = "its document's outputs" if evidence.level == "summary" else "all outputs"
     told = (
-        "Farthest apart first; a margin runs from 1 (A) to -1 (B)."
+        "Farthest apart first; a margin runs from 1 (A) to -1 (B). Open one to read it."
         if evidence.verdicts
-        else f"Farthest apart first, by place among {where}."
+        else f"Farthest apart first: how many places the judge ranks an output too high or too low "
+        f"among {where}. Open one to read it."
     )
-    return [page.paragraph(told, "soft"), *(_one(evidence, index, gap) for index, gap in found)]
+    steps = _steps(evidence)
+    return [
+        page.paragraph(told, "soft"),
+        *(_one(evidence, index, gap, int(steps[index])) for index, gap in found),
+    ]
 
 
-def _one(evidence: Evidence, index: int, gap: float) -> str:
+def _steps(evidence: Evidence) -> NDArray[np.intp]:
+    """How many places there are between the first and the last, for every output."""
+    scored = ~np.isnan(evidence.scores)
+    if evidence.level != "summary":
+        return np.full(scored.size, scored.sum() - 1)
+    codes = np.unique(evidence.documents, return_inverse=True)[1]
+    steps: NDArray[np.intp] = np.bincount(codes, scored).astype(np.intp)[codes] - 1
+    return steps
+
+
+def _one(evidence: Evidence, index: int, gap: float, steps: int) -> str:
     item = evidence.items.items[index]
     score = float(evidence.scores[index])
     side = "too high" if gap > 0 else "too low"
     place = (
         f"judge {score:.2f}, people {item.human:.2f}"
         if evidence.verdicts
-        else f"{side} by {abs(gap):.0%} of the places: judge {score:.2f}, people {item.human:.2f}"
+        else f"{side} by {round(abs(gap) * steps, 1):g} of {steps:,} places: judge {score:.2f}, "
+        f"people {item.human:.2f}"
     )
     inner = []
     if comment := evidence.comment(index):
@@ -63,14 +82,18 @@ def _marks(evidence: Evidence, index: int) -> str:
 def failed(evidence: Evidence) -> list[str]:
     """Every failed judgement, up to twenty; the count is always whole."""
     failures = evidence.failures
+    unit = "pair" if evidence.verdicts else "output"
+    what = "preference" if evidence.verdicts else "score"
     if not failures:
-        return [page.paragraph("Every output has a score.")]
+        return [page.paragraph(f"Every {unit} has a {what}.")]
     rows = [(name, _cut(why, SHOWN_REASON)) for name, why in list(failures.items())[:MOST]]
-    told = f"{len(failures):,} of {len(evidence.items):,} outputs have no score. They are missing: "
+    told = (
+        f"{len(failures):,} of {len(evidence.items):,} {unit}s have no {what}. They are missing: "
+    )
     told += "left out of every figure and counted, never 0."
     if len(failures) > MOST:
         told += f" The first {MOST}:"
-    return [page.table(("output", "why"), rows, told)]
+    return [page.table((unit, "why"), rows, told)]
 
 
 def shortened(text: str) -> str:

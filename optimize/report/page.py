@@ -147,10 +147,10 @@ def _filled(body: str) -> str:
     return body.replace(CONTENTS, f'<nav aria-label="Contents">{links}</nav>', 1)
 
 
-def verdict(sentence: str, quotable: str, why: str) -> str:
-    """What the whole comes to: a sentence, a line to quote, and the reason."""
+def verdict(sentence: str, quotable: Sequence[str], why: str) -> str:
+    """What the whole comes to: a sentence, lines to quote, and the reason."""
     told = [f"<p>{escape(sentence)}</p>"] if sentence else []
-    told.append(f"<p><code>{escape(quotable)}</code></p>")
+    told += [f"<p><code>{escape(line)}</code></p>" for line in quotable]
     told += [f"<p>{escape(why)}</p>"] if why else []
     return f'<div class="verdict">{"".join(told)}</div>'
 

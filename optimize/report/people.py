@@ -15,8 +15,9 @@ def ceiling(people: People, name: str) -> list[str]:
         why = people.why or "the labels hold no annotators"
         return [
             page.paragraph(
-                f"The human ceiling is unknown: {why}. With every annotator's ratings the report "
-                "says how well people agree with each other, and so how far a judge can get."
+                f"The human ceiling is unknown: {why}. With every annotator's ratings, among the "
+                "labels as annotations or in a long file (--annotations FILE), the report says how "
+                "well people agree with each other, and so how far a judge can get."
             )
         ]
     parts = [page.paragraph(sentence(found))]
@@ -30,7 +31,11 @@ def ceiling(people: People, name: str) -> list[str]:
     }
     if drawn:
         label = f"{found.level}-level Spearman's rho"
-        told = "Each annotator in turn against the mean of the others, and the judge against it."
+        told = (
+            "Each annotator in turn against the mean of the others, and the judge against that "
+            "same mean. It is noisier than everybody's, so either rho is lower than it would be "
+            "against all."
+        )
         parts.append(page.figure(bars(drawn, label, name), told))
     parts.append(_annotators(people, found))
     parts.append(_more(people))
@@ -87,11 +92,13 @@ def _more(people: People) -> str:
         said.append(f"Krippendorff's alpha (interval) {people.alpha:.3f}.")
     test = people.test
     if test is not None and test.annotators:
-        verdict = "passes" if test.passed else "does not pass"
+        verdict = "may" if test.passed else "may not"
+        won = sum(one.won for one in test.annotators)
         said.append(
-            f"The judge {verdict} the alternative-annotator test (epsilon {test.epsilon:g}): it "
-            f"wins over {sum(one.won for one in test.annotators)} of {len(test.annotators)} "
-            f"annotators, average advantage probability {test.advantage_probability:.3f}."
+            f"By the alternative-annotator test the judge {verdict} stand in for one of these "
+            f"annotators: in how often it is as near to the others as they are, it falls short of "
+            f"{won} of {len(test.annotators)} by less than {test.epsilon:g} (it is so on "
+            f"{test.advantage_probability:.1%} of the outputs on average)."
         )
     return page.paragraph(" ".join(said), "soft") if said else ""
 

@@ -19,7 +19,8 @@ def pictures(evidence: Evidence, seed: int) -> list[str]:
     if np.isnan(evidence.scores).all():
         return [page.paragraph("The judge gave no score at all, so there is nothing to draw.")]
     if evidence.verdicts:
-        return [page.figure(_choices(evidence), "Pairs by what people and the judge preferred.")]
+        told = "Pairs by what people and the judge preferred; on the diagonal, the same."
+        return [page.figure(_choices(evidence), told)]
     scored = int((~np.isnan(evidence.scores)).sum())
     drawn_of = f" ({charts.MOST_POINTS:,} of {scored:,} drawn)"
     if scored <= charts.MOST_POINTS:
@@ -37,7 +38,10 @@ def pictures(evidence: Evidence, seed: int) -> list[str]:
         )
     ]
     if evidence.on_scale:
-        told = "Outputs by rating, both sides rounded to the nearest on the judge's scale."
+        told = (
+            "Outputs by rating, both sides rounded to the nearest on the judge's scale; on the "
+            "diagonal both say the same."
+        )
         drawn.append(page.figure(_ratings(evidence), told))
     parts = [page.beside(drawn)]
     if evidence.scale and not evidence.on_scale:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from optimize.figures import interval_of, one_line, shown
-from optimize.report import changes, origins, page, scores
+from optimize.figures import interval_of, one_line
+from optimize.report import changes, origins, page, pairs, scores
 from optimize.report.advice import advice
-from optimize.report.findings import Findings, find
+from optimize.report.annotators import annotated
+from optimize.report.findings import Findings, Pairs, find, of_pairs
 from optimize.report.judge_parts import judge_parts
 from optimize.report.people import share
 from optimize.run import evidence_files, run_folder
@@ -32,6 +33,8 @@ class Run:
     recorded: Recorded
     evidence: Evidence
     found: Findings
+    # The file of annotators' ratings that the report was given beside the folder.
+    annotations: str = ""
 
     @property
     def cell(self) -> Mapping[str, Any]:
@@ -39,11 +42,27 @@ class Run:
         cell: Mapping[str, Any] = self.summary[SIDES[self.summary["shipped"]]]["test"]
         return cell
 
+    @property
+    def unit(self) -> str:
+        """What was judged."""
+        return "pairs" if self.evidence.verdicts else "outputs"
 
-def read_run(folder: Path) -> Run:
-    """Raises RunFolderError where the folder holds no finished run."""
+    def pairs(self) -> dict[str, dict[str, Pairs]]:
+        """How either pairwise judge chose on every split that was kept; empty for outputs."""
+        if not self.evidence.verdicts:
+            return {}
+        return {
+            judge: {split: of_pairs(one, self.summary["seed"]) for split, one in splits.items()}
+            for judge, splits in self.recorded.shown.items()
+        }
+
+
+def read_run(folder: Path, annotations: Path | None = None) -> Run:
+    """Raises RunFolderError where the folder holds no finished run, LabelError as `annotated`."""
     summary = _json(folder / run_folder.SUMMARY)
     recorded = evidence_files.read(folder)
+    if annotations is not None:
+        recorded = annotated(recorded, annotations)
     evidence = recorded.shown[summary["shipped"]]["test"]
     return Run(
         folder=folder,
@@ -54,6 +73,7 @@ def read_run(folder: Path) -> Run:
         recorded=recorded,
         evidence=evidence,
         found=find(evidence, recorded.probes, summary["seed"]),
+        annotations=annotations.name if annotations else "",
     )
 
 
@@ -65,7 +85,13 @@ def render(run: Run) -> str:
         page.section(
             "What to do next", [page.listed(advice(run.evidence, run.found, run.cell, summary))]
         ),
-        page.section("Scorecard", scores.scorecard(summary)),
+        page.section(
+            "Scorecard",
+            [
+                *scores.pair_accuracy(run.pairs()),
+                *scores.scorecard(summary, pairs=bool(run.evidence.verdicts)),
+            ],
+        ),
         *judge_parts(
             run.evidence,
             run.found,
@@ -79,7 +105,16 @@ def render(run: Run) -> str:
         page.section("The search", changes.path(run.trials, summary["dimension"])),
         page.section(
             "Provenance and cost",
-            [origins.run_facts(summary, run.config, run.provenance, run.recorded.probes)],
+            [
+                origins.run_facts(
+                    summary,
+                    run.config,
+                    run.provenance,
+                    run.recorded.probes,
+                    unit=run.unit,
+                    annotations=run.annotations,
+                )
+            ],
         ),
     ]
     return page.page(title(summary), parts)
@@ -97,7 +132,15 @@ def headline(summary: Mapping[str, Any]) -> str:
     if gain.get("value") is None:
         return "The tuned judge ships; its gain on test is undefined."
     around = interval_of(gain["low"], gain["high"])
-    return f"The tuned judge ships: {gain['value']:+.3f} {around} on the seed's rho on test."
+    rho = f"{summary['level']}-level rho"
+    side = "above" if gain["value"] >= 0 else "below"
+    told = (
+        f"The tuned judge ships: on test its {rho} is {abs(gain['value']):.3f} {side} the seed's "
+        f"(difference {around})."
+    )
+    if gain["low"] is not None and gain["low"] <= 0:
+        told += " Test alone does not confirm the gain: its interval reaches 0."
+    return told
 
 
 def _head(run: Run) -> list[str]:
@@ -107,13 +150,13 @@ def _head(run: Run) -> list[str]:
         page.heading(title(summary), 1),
         page.paragraph(
             f"{data['name']}: {data['n_documents']:,} documents, {systems}"
-            f"{data['n_outputs']:,} outputs. {summary['optimizer']} search, seed "
+            f"{data['n_outputs']:,} {run.unit}. {summary['optimizer']} search, seed "
             f"{summary['seed']}.",
             "soft",
         ),
         page.verdict(
             headline(summary),
-            one_line(summary["dimension"], run.cell),
+            _quotable(run),
             f"On dev: {summary['why']}.",
         ),
         page.tiles(_tiles(run)),
@@ -122,17 +165,27 @@ def _head(run: Run) -> list[str]:
     ]
 
 
+def _quotable(run: Run) -> list[str]:
+    name = run.summary["dimension"]
+    n_systems = len(run.evidence.items.systems)
+    rho = one_line(name, run.cell, unit=run.unit, n_systems=n_systems)
+    return [pairs.quotable(name, run.found.pairs), rho] if run.found.pairs else [rho]
+
+
 def _tiles(run: Run) -> list[tuple[str, str, str]]:
     summary, cell = run.summary, run.cell
     gain = summary["gain"]["test"]
     unseen = summary[SIDES[summary["shipped"]]].get("test_unseen_systems")
-    tiles = [_tile("rho on test", cell)]
+    if run.found.pairs is not None:
+        tiles = pairs.tiles(run.found.pairs, cell, " on test")
+    else:
+        tiles = [scores.tile(f"{summary['level']}-level rho on test", cell)]
     if unseen:
-        tiles.append(_tile("on unseen systems", unseen))
+        tiles.append(scores.tile("rho on unseen systems", unseen))
     if run.recorded.prompts["seed"] != run.recorded.prompts["tuned"]:
         tiles.append(
             (
-                "tuned less seed, on test",
+                "tuned less seed, rho on test",
                 "undefined" if gain.get("value") is None else f"{gain['value']:+.3f}",
                 interval_of(gain.get("low"), gain.get("high")),
             )
@@ -142,21 +195,7 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
         around = ceiling.share_interval
         between = f"[{around.low:.0%}, {around.high:.0%}]" if around else "no interval"
         tiles.append(("share of the human ceiling", f"{ceiling.share:.0%}", between))
-    if run.found.pairs is not None:
-        pairs = run.found.pairs
-        around = pairs.accuracy_interval
-        tiles.append(
-            (
-                "accuracy on test",
-                shown(pairs.accuracy),
-                interval_of(around.low, around.high) if around else "no interval",
-            )
-        )
     return tiles
-
-
-def _tile(name: str, cell: Mapping[str, Any]) -> tuple[str, str, str]:
-    return name, shown(cell["value"]), interval_of(cell["low"], cell["high"])
 
 
 def _json(path: Path) -> Mapping[str, Any]:

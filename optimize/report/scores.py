@@ -6,14 +6,26 @@ from typing import Any
 from optimize.figures import interval_of, shown, with_interval
 from optimize.report import page
 from optimize.report.comparisons import Figure, forest
-from optimize.report.findings import Findings
+from optimize.report.findings import Findings, Pairs
+from optimize.statistics.systems import FEWEST
 
 SPLITS = {"dev": "dev", "test": "test", "test_unseen_systems": "test, unseen systems"}
 JUDGES = {"seed_judge": "seed", "tuned_judge": "tuned"}
+LEVELS = {
+    "summary": "summary level: within each document, averaged over documents",
+    "dataset": "dataset level: over all of them at once",
+    "system": "system level: over the systems' means",
+}
+COEFFICIENTS = {
+    "spearman": "Spearman's rho",
+    "kendall": "Kendall's tau-b",
+    "pearson": "Pearson's r",
+}
+UNDEFINED = {"left_out": "left out", "zero": "counted as 0"}
 Cell = Mapping[str, Any]
 
 
-def scorecard(summary: Mapping[str, Any]) -> list[str]:
+def scorecard(summary: Mapping[str, Any], *, pairs: bool = False) -> list[str]:
     """Seed and tuned judge on every split that exists, drawn and as a table."""
     splits = [name for name in SPLITS if summary["seed_judge"].get(name)]
     cells = {name: tuple(summary[judge][name] for judge in JUDGES) for name in splits}
@@ -25,21 +37,28 @@ def scorecard(summary: Mapping[str, Any]) -> list[str]:
         for name, pair in cells.items()
         for judge, cell in zip(JUDGES.values(), pair, strict=True)
     ]
-    head = ("split", "judge", "rho", "95 % interval", "outputs", "documents", "undefined", "failed")
+    unit = "pairs" if pairs else "outputs"
+    head = ("split", "judge", "rho", "95 % interval", unit, "documents", "undefined", "failed")
+    undefined = (
+        "Undefined: documents where one side says the same of all outputs."
+        if summary["level"] == "summary"
+        else ""
+    )
     told = (
-        f"{str(summary['level']).capitalize()}-level Spearman's rho. The choice was made on dev; "
-        "test was touched once, after it. Undefined: documents where one side says the same "
-        "of all outputs."
+        f"{str(summary['level']).capitalize()}-level Spearman's rho{' of margins' * pairs}. The "
+        f"choice was made on dev; test was touched once, after it. {undefined}"
     )
     parts = []
     if any(one for pair in drawn.values() for one in pair):
         label = f"{summary['level']}-level Spearman's rho"
-        parts.append(
-            page.figure(
-                forest(drawn, ("seed", "tuned"), label), "With 95 % intervals over documents."
-            )
-        )
+        parts.append(page.figure(forest(drawn, ("seed", "tuned"), label), "With 95 % intervals."))
     return [*parts, page.table(head, rows, told)]
+
+
+def tile(name: str, cell: Cell) -> tuple[str, str, str]:
+    """A figure to see first, with its interval and n."""
+    around = interval_of(cell["low"], cell["high"])
+    return name, shown(cell["value"]), f"{around}, n={cell['n_documents']:,} documents"
 
 
 def figure_of(cell: Cell | None) -> Figure | None:
@@ -61,28 +80,66 @@ def _numbers(cell: Cell) -> tuple[str, ...]:
     )
 
 
-def all_levels(cells: Sequence[Cell]) -> str:
-    """Each level and coefficient of one judge on one split."""
+def all_levels(cells: Sequence[Cell], n_systems: int, unit: str) -> str:
+    """Each level and coefficient of one judge on one split, over so many `unit`."""
+    levels = [name for name in LEVELS if any(cell["level"] == name for cell in cells)]
+    # Where no document is undefined, both ways of counting them are one.
+    twice = any(cell["level"] == "summary" and cell["n_undefined"] for cell in cells)
     rows = []
     for cell in cells:
-        if cell["level"] != "summary" and cell["undefined"] == "zero":
-            # The same again: only documents can be undefined one by one.
+        if cell["undefined"] == "zero" and not (twice and cell["level"] == "summary"):
             continue
-        as_zero = cell["level"] == "summary" and cell["undefined"] == "zero"
-        left_out = cell["level"] == "summary" and not as_zero
+        how = UNDEFINED[cell["undefined"]] if cell["level"] == "summary" else ""
         rows.append(
             (
-                f"{cell['level']}-level {cell['coefficient']}",
-                "counted as 0" if as_zero else "left out" if left_out else "",
+                cell["level"],
+                COEFFICIENTS[cell["coefficient"]],
+                *((how,) if twice else ()),
                 *_numbers(cell),
             )
         )
     head = (
-        "figure", "undefined documents", "value", "95 % interval", "outputs", "documents",
-        "undefined", "failed",
+        "level", "coefficient", *(("undefined are",) if twice else ()), "value", "95 % interval",
+        unit, "documents", "undefined", "failed",
     )  # fmt: skip
-    told = "Intervals are drawn at random for each figure, so a third digit may differ elsewhere."
-    return page.table(head, rows, told)
+    told = [LEVELS[name] for name in levels]
+    if "system" in levels:
+        told[-1] += f" (n={n_systems:,}), and for other systems like these" * (n_systems > 0)
+        if n_systems < FEWEST:
+            told[-1] += f"; an interval takes {FEWEST} systems"
+    caption = f"{'; '.join(told)}. Intervals are drawn at random: a third digit may differ."
+    return page.table(head, rows, caption[:1].upper() + caption[1:])
+
+
+def pair_accuracy(known: Mapping[str, Mapping[str, Pairs]]) -> list[str]:
+    """Both judges' accuracy on each split whose judgements were kept: `known[judge][split]`."""
+    rows = [
+        (
+            SPLITS[split],
+            judge,
+            shown(found.accuracy),
+            interval_of(*_ends(found)),
+            f"{found.n_decided:,}",
+            f"{found.n_documents:,}",
+            f"{found.rate.n_failed:,}",
+        )
+        for split in next(iter(known.values()), {})
+        for judge, of in known.items()
+        for found in (of[split],)
+    ]
+    if not rows:
+        return []
+    head = ("split", "judge", "accuracy", "95 % interval", "decided pairs", "documents", "failed")
+    told = (
+        "Accuracy: of the pairs that people decided, the share on which the judge, asked in both "
+        "orders, prefers the same side; its ties are half right."
+    )
+    return [page.table(head, rows, told)]
+
+
+def _ends(found: Pairs) -> tuple[float | None, float | None]:
+    around = found.accuracy_interval
+    return (around.low, around.high) if around else (None, None)
 
 
 def accuracy(found: Findings) -> list[str]:
@@ -90,11 +147,16 @@ def accuracy(found: Findings) -> list[str]:
     one = found.accuracy
     if one is None or not one.n_pairs:
         return []
+    ties = (
+        f"scores no more than {one.threshold:.3g} apart are taken as a tie, the best threshold for "
+        "these very pairs"
+        if one.threshold
+        else "only equal scores are taken as a tie: no threshold does better on these pairs"
+    )
     return [
         page.paragraph(
             f"Pairwise accuracy with calibrated ties {with_interval(one.value, one.interval)}: the "
             f"share of {one.n_pairs:,} pairs of outputs for one document that judge and people "
-            f"order alike, scores no more than {one.threshold:.3g} apart taken as a tie (the best "
-            "threshold for these very pairs)."
+            f"order alike; {ties}."
         )
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from optimize.audits.probes import Probes
 from optimize.figures import interval_of, one_line, shown
-from optimize.report import origins, page
+from optimize.report import origins, page, pairs, scores
 from optimize.report.advice import advice
 from optimize.report.findings import Findings, find
 from optimize.report.judge_parts import judge_parts
@@ -28,12 +28,14 @@ def render(
     found = find(evidence, probes, seed)
     cell = main_cell(result)
     data = result["data"]
+    unit = "pairs" if found.pairs else "outputs"
+    quotable = [one_line(result["dimension"], cell, unit=unit, n_systems=data["n_systems"])]
+    if found.pairs:
+        quotable.insert(0, pairs.quotable(result["dimension"], found.pairs))
     parts = [
         page.heading(title(result), 1),
-        page.paragraph(_size(data), "soft"),
-        page.verdict(
-            _headline(result, found), one_line(result["dimension"], cell), _undefined(result)
-        ),
+        page.paragraph(dict(origins.data_facts(data, unit))["data"] + ".", "soft"),
+        page.verdict(_headline(result, found), quotable, _undefined(result)),
         page.tiles(_tiles(cell, found, evidence)),
         *origins.notes(lm, data["name"]),
         page.contents(),
@@ -52,7 +54,7 @@ def render(
                     [
                         ("judge", named(result)),
                         *([("model", lm)] if lm else []),
-                        *origins.data_facts(data),
+                        *origins.data_facts(data, unit),
                         ("seed", f"{seed}"),
                     ]
                 )
@@ -63,7 +65,10 @@ def render(
 
 
 def title(result: Mapping[str, Any]) -> str:
-    return f"{result['dimension']}: {named(result)} against people"
+    """A catalogue judge is called what it judges."""
+    name = named(result)
+    who = "the catalogue judge" if name == result["dimension"] else name
+    return f"{result['dimension']}: {who} against people"
 
 
 def named(result: Mapping[str, Any]) -> str:
@@ -96,8 +101,11 @@ def _undefined(result: Mapping[str, Any]) -> str:
 
 def _headline(result: Mapping[str, Any], found: Findings) -> str:
     cell = main_cell(result)
+    short = "" if result["passed"] else " Its rho is short of what was asked for."
+    if found.pairs is not None:
+        return pairs.headline(found.pairs) + short
     if cell["value"] is None:
-        return "There is no rho to report: see below why."
+        return "There is no rho to report: see below why." + short
     told = f"Judge and people agree at {cell['level']}-level rho {cell['value']:.3f}"
     ceiling = found.people.ceiling
     if ceiling is not None and ceiling.share == ceiling.share:
@@ -105,33 +113,17 @@ def _headline(result: Mapping[str, Any], found: Findings) -> str:
     return told + ("." if result["passed"] else ": short of what was asked for.")
 
 
-def _size(data: Mapping[str, Any]) -> str:
-    return dict(origins.data_facts(data))["data"] + "."
-
-
 def _tiles(
     cell: Mapping[str, Any], found: Findings, evidence: Evidence
 ) -> list[tuple[str, str, str]]:
-    tiles = [
-        (
-            f"{cell['level']}-level rho",
-            shown(cell["value"]),
-            interval_of(cell["low"], cell["high"]),
-        )
-    ]
+    unit = "pairs" if found.pairs else "outputs"
+    failed = ("failed", f"{len(evidence.failures):,}", f"of {len(evidence.items):,} {unit}")
+    if found.pairs is not None:
+        return [*pairs.tiles(found.pairs, cell), failed]
+    tiles = [scores.tile(f"{cell['level']}-level rho", cell)]
     ceiling = found.people.ceiling
     if ceiling is not None and ceiling.share == ceiling.share:
         around = ceiling.share_interval
         between = f"[{around.low:.0%}, {around.high:.0%}]" if around else "no interval"
         tiles.append(("share of the human ceiling", f"{ceiling.share:.0%}", between))
-    if found.pairs is not None:
-        around = found.pairs.accuracy_interval
-        tiles.append(
-            (
-                "accuracy",
-                shown(found.pairs.accuracy),
-                interval_of(around.low, around.high) if around else "no interval",
-            )
-        )
-    tiles.append(("failed", f"{len(evidence.failures):,}", f"of {len(evidence.items):,} outputs"))
-    return tiles
+    return [*tiles, failed]

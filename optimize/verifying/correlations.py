@@ -19,10 +19,16 @@ COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
 Undefined = Literal["left_out", "zero"]
 
 
-def all_correlations(verified: Verified, seed: int) -> list[tuple[Correlation, Undefined]]:
-    """Every level that the data has, every coefficient, undefined left out and counted as 0."""
+def all_correlations(
+    verified: Verified, seed: int, *, pairs: bool = False
+) -> list[tuple[Correlation, Undefined]]:
+    """Every level that the data has, every coefficient, undefined left out and counted as 0.
+
+    Pairs have the dataset level only: within a document there are few margins, and no systems.
+    """
+    levels: tuple[Level, ...] = ("dataset",) if pairs else _levels(verified.items)
     found: list[tuple[Correlation, Undefined]] = []
-    for level in _levels(verified.items):
+    for level in levels:
         for coefficient in COEFFICIENTS:
             one = _correlate(verified, level, coefficient, "left_out", seed)
             # Only documents can be undefined one by one: else both conventions find the same.
@@ -36,7 +42,7 @@ def all_correlations(verified: Verified, seed: int) -> list[tuple[Correlation, U
 
 def correlations(verified: Verified, seed: int) -> list[Cell]:
     """All of them, for JSON."""
-    return cells(all_correlations(verified, seed))
+    return cells(all_correlations(verified, seed, pairs=bool(verified.verdicts)))
 
 
 def cells(found: Iterable[tuple[Correlation, Undefined]]) -> list[Cell]:
