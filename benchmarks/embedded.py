@@ -1,9 +1,14 @@
-"""The embedded model untuned: summary-level rho on a labelled file, by facet, and its speed.
+"""The embedded model on a labelled file: untuned, by facet, taught by examples; and its speed.
 
-python benchmarks/embedded.py --data labels.jsonl [--dimension coherence] [--demos 16]
+python benchmarks/embedded.py --data labels.jsonl [--dimension coherence] [--demos 512]
+
+All figures are summary-level rho. What examples teach is cross-validated: documents are dealt into
+five folds and systems into four, and a judge shown examples of the other folds' documents by the
+other folds' systems meets new documents by the systems it knows, and by those it does not.
 """
 
 import argparse
+import itertools
 import sys
 import time
 from collections.abc import Sequence
@@ -24,7 +29,7 @@ from judges.prompt import fill
 from optimize.agreement import summary_level
 
 CATALOGUE = ("coherence", "consistency", "fluency", "relevance")
-DRAWS = 20
+DOCUMENT_FOLDS, SYSTEM_FOLDS = 5, 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks/embedded.py", description=__doc__)
     parser.add_argument("--data", help="labelled outputs (default: the starter set)")
     parser.add_argument("--dimension", action="append", help="a catalogue name or FILE[:name]")
-    parser.add_argument("--demos", type=int, default=16, help="demos drawn to measure learning")
+    parser.add_argument("--demos", type=int, default=512, help="examples that teach")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     labelled = data.read_labels(options.data) if options.data else data.starter()
@@ -71,38 +76,38 @@ def _report(subject: Dimension, outputs: Sequence[LabelledOutput], n: int, seed:
         alone = _rho(facets[:, place], human, document)
         weight = judge.weights[place]
         print(f"  {NAMES[place]:13s} weight {weight:5.2f} alone {alone:6.3f} adds {lost:+.3f}")
-    gains = _learning(subject, template[0]["content"], outputs, facets, n, seed)
-    print(f"  {n} demos: rho on other documents {np.mean(gains):+.3f}, {DRAWS} draws", flush=True)
+    _taught(subject, template[0]["content"], outputs, n, seed)
     return whole
 
 
-def _learning(
-    subject: Dimension,
-    system: str,
-    outputs: Sequence[LabelledOutput],
-    facets: Vector,
-    n: int,
-    seed: int,
-) -> list[float]:
-    """What demos drawn from half of the documents add on the other half."""
+def _taught(
+    subject: Dimension, system: str, outputs: Sequence[LabelledOutput], n: int, seed: int
+) -> None:
+    """What examples of other documents add, on systems that they show and on others."""
     human = np.array([one.rating(subject.name) for one in outputs])
     document = np.array([one.document_id for one in outputs])
-    rng, task = np.random.default_rng(seed), read_task(system)
-    prior, gains = make_judge(task, []).weights, []
-    for _ in range(DRAWS):
-        names = rng.permutation(np.unique(document))
-        train = np.flatnonzero(np.isin(document, names[: len(names) // 2]))
-        test = np.isin(document, names[len(names) // 2 :])
-        shown = rng.choice(train, size=min(n, len(train)), replace=False)
-        scale = np.array(subject.scale)
+    maker = np.array([one.system for one in outputs])
+    rng, task, scale = np.random.default_rng(seed), read_task(system), np.array(subject.scale)
+    untuned = make_judge(task, [])
+    before = np.array([untuned.opinion(one.texts).latent for one in outputs])
+    documents = np.array_split(rng.permutation(np.unique(document)), DOCUMENT_FOLDS)
+    makers = np.array_split(rng.permutation(np.unique(maker)), SYSTEM_FOLDS)
+    known, unknown = [], []
+    for left_out, unseen in itertools.product(documents, makers):
+        new = np.isin(maker, unseen)
+        test, train = np.isin(document, left_out), ~np.isin(document, left_out) & ~new
+        shown = rng.permutation(np.flatnonzero(train))[:n]
         demos = [
             {**outputs[i].texts, "rating": str(scale[np.abs(scale - human[i]).argmin()])}
             for i in shown
         ]
-        learned = make_judge(task, demos).weights
-        both = [_rho(facets[test] @ w, human[test], document[test]) for w in (learned, prior)]
-        gains.append(both[0] - both[1])
-    return gains
+        judge = make_judge(task, demos)
+        after = np.array([judge.opinion(one.texts).latent for one in outputs])
+        for found, rows in ((known, test & ~new), (unknown, test & new)):
+            found.append([_rho(one[rows], human[rows], document[rows]) for one in (before, after)])
+    for name, found in (("by known systems", known), ("by new systems", unknown)):
+        old, new_ = np.nanmean(found, axis=0)
+        print(f"  {n} examples, new documents {name}: untuned {old:.3f} taught {new_:.3f}")
 
 
 def _rho(judge: Vector, human: Vector, document: np.ndarray) -> float:
