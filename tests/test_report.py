@@ -213,9 +213,9 @@ def test_systems_are_the_n_of_the_system_level() -> None:
     evidence = replace(plain(), level="system")
     text = re.sub(r"\s+", " ", text_of(page_of(evidence)))
     assert re.search(r"relevance system-level rho \S+ \S+ \S+ n=5 systems, 8 documents", text)
-    assert "over the systems' means (n=5), and for other systems like these" in text
+    assert "over the means of n=5 systems; the interval speaks for other systems" in text
     few = DEGENERATE["two systems"]
-    assert "an interval takes 5 systems" in text_of(page_of(few))
+    assert "there is none with fewer than 5" in text_of(page_of(few))
 
 
 def test_the_worst_disagreement_comes_first_and_its_side_is_right() -> None:

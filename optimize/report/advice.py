@@ -127,8 +127,8 @@ def _gate(summary: Mapping[str, Any] | None) -> str | None:
     half = (gain["high"] - gain["low"]) / 2
     if half == 0:
         return (
-            "The search had nothing to bring to dev: give it more calls (`--max-calls`), more "
-            "train documents, or a stronger `--proposer-lm`."
+            "Nothing that the search found did better than the seed, so both judges are one: give "
+            "it more calls (`--max-calls`), more documents, or a stronger `--proposer-lm`."
         )
     if half <= TARGET:
         return (
@@ -159,7 +159,7 @@ def _unconfirmed(summary: Mapping[str, Any] | None) -> str | None:
     if gain["value"] <= 0:
         return f"{told}. Verify both judges on labels of your own before you rely on the gain."
     needed = math.ceil(cell.get("n_documents", 0) * (half / gain["value"]) ** 2)
-    return f"{told}; to tell a gain of that size takes about {needed:,}."
+    return f"{told}; to tell a gain of that size takes about {needed:,} documents."
 
 
 def _ties(found: Findings) -> str | None:

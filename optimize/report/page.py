@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 CONTENTS = "<!-- contents -->"
+# Names up to this long stay on one line.
+SHORT = 22
 STYLE = """
 :root{--ink:#1c2127;--soft:#5b6570;--faint:#aab4be;--line:#dde3e8;--paper:#fff;--panel:#f5f7f9;
 --accent:#1f6feb;--second:#c2620a;--plus:#d9f2df;--minus:#fbe0dd;color-scheme:light dark}
@@ -45,7 +47,8 @@ gap:0 1.5rem}
 table{border-collapse:collapse;overflow-wrap:normal;font-size:.92rem;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:.28rem .7rem .28rem 0;border-bottom:1px solid var(--line);
 vertical-align:top}
-td.number,th.number{text-align:right;white-space:nowrap}
+td.number,th.number{text-align:right}
+.number,.short{white-space:nowrap}
 .caption{color:var(--soft);font-size:.88rem;margin:1rem 0 .2rem}
 figure{margin:.6rem 0 1.2rem}
 figure svg{width:100%;height:auto;max-width:33rem;display:block}
@@ -96,8 +99,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "")
         column > 0 and all(_numeric(row[column]) for row in body) for column in range(len(head))
     ]
 
+    short = all(len(row[0]) <= SHORT for row in body)
+    kinds = ["number" if number else "" for number in numeric]
+    kinds[0] = "short" if short else ""
+
     def line(cells: Sequence[str], tag: str) -> str:
-        marked = (f'<{tag} class="number">' if number else f"<{tag}>" for number in numeric)
+        marked = (f'<{tag} class="{kind}">' if kind else f"<{tag}>" for kind in kinds)
         return "".join(
             f"{opened}{escape(cell)}</{tag}>" for opened, cell in zip(marked, cells, strict=True)
         )

@@ -13,8 +13,9 @@ SPLITS = {"dev": "dev", "test": "test", "test_unseen_systems": "test, unseen sys
 JUDGES = {"seed_judge": "seed", "tuned_judge": "tuned"}
 LEVELS = {
     "summary": "summary level: within each document, averaged over documents",
-    "dataset": "dataset level: over all of them at once",
-    "system": "system level: over the systems' means",
+    "dataset": "dataset level: over all {unit} at once",
+    "system": "system level: over the means of n={n} systems; the interval speaks for other "
+    "systems like these, too",
 }
 COEFFICIENTS = {
     "spearman": "Spearman's rho",
@@ -102,13 +103,12 @@ def all_levels(cells: Sequence[Cell], n_systems: int, unit: str) -> str:
         "level", "coefficient", *(("undefined are",) if twice else ()), "value", "95 % interval",
         unit, "documents", "undefined", "failed",
     )  # fmt: skip
-    told = [LEVELS[name] for name in levels]
-    if "system" in levels:
-        told[-1] += f" (n={n_systems:,}), and for other systems like these" * (n_systems > 0)
-        if n_systems < FEWEST:
-            told[-1] += f"; an interval takes {FEWEST} systems"
-    caption = f"{'; '.join(told)}. Intervals are drawn at random: a third digit may differ."
-    return page.table(head, rows, caption[:1].upper() + caption[1:])
+    told = [LEVELS[name].format(unit=unit, n=f"{n_systems:,}") for name in levels]
+    if "system" in levels and n_systems < FEWEST:
+        told[-1] += f" (there is none with fewer than {FEWEST})"
+    told.append("intervals are drawn at random: a third digit may differ elsewhere")
+    caption = ". ".join(one[:1].upper() + one[1:] for one in told)
+    return page.table(head, rows, f"{caption}.")
 
 
 def pair_accuracy(known: Mapping[str, Mapping[str, Pairs]]) -> list[str]:

@@ -44,7 +44,7 @@ def render(
             evidence,
             found,
             seed=seed,
-            of=f"{named(result)} on {data['name']}",
+            of=f"{_who(result)} on {data['name']}",
             cells=result["correlations"],
         ),
         page.section(
@@ -65,10 +65,13 @@ def render(
 
 
 def title(result: Mapping[str, Any]) -> str:
-    """A catalogue judge is called what it judges."""
+    return f"{result['dimension']}: {_who(result)} against people"
+
+
+def _who(result: Mapping[str, Any]) -> str:
+    # A catalogue judge is called what it judges.
     name = named(result)
-    who = "the catalogue judge" if name == result["dimension"] else name
-    return f"{result['dimension']}: {who} against people"
+    return "the catalogue judge" if name == result["dimension"] else name
 
 
 def named(result: Mapping[str, Any]) -> str:
