@@ -106,8 +106,10 @@ def summary_level(
     values, counted = counted_values(rows, coefficient, undefined)
     kept = values[counted > 0]
     value = float(kept.mean()) if kept.size else np.nan
+    known = ~np.isnan(document_values(rows, coefficient)[0])
     interval = None
-    if rng is not None:
+    # Documents that are all 0 by convention say nothing of others.
+    if rng is not None and known.any():
         interval = bootstrap(
             lambda weights: weights @ kept / kept.size,
             value,
@@ -117,7 +119,7 @@ def summary_level(
             resamples=resamples,
             confidence=confidence,
         )
-    without = int(np.isnan(document_values(rows, coefficient)[0]).sum()) + rows.n_silent
+    without = int((~known).sum()) + rows.n_silent
     return Correlation(
         value=value,
         coefficient=coefficient,

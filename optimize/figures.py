@@ -27,6 +27,11 @@ def with_interval(value: float, interval: Interval | None, *, signed: bool = Fal
     return f"{value:{sign}.3f}{around}"
 
 
+def counted(number: int, unit: str) -> str:
+    """A number and what it counts."""
+    return f"{number:,} {unit}{'s' * (number != 1)}"
+
+
 def one_line(
     name: str, c: Mapping[str, Any], *, unit: str = "outputs", n_systems: int | None = None
 ) -> str:

@@ -140,10 +140,32 @@ def test_poor_data_give_a_report_that_says_so(name: str, tmp_path: Path) -> None
 def test_what_cannot_be_told_is_named() -> None:
     assert "gave no score at all" in text_of(page_of(DEGENERATE["all failed"]))
     assert "There is no rho" in text_of(page_of(DEGENERATE["both constant"]))
+    assert "to its rho" not in text_of(page_of(DEGENERATE["both constant"]))
+    assert "No output has a score, so no level has a value" in text_of(
+        page_of(DEGENERATE["all failed"])
+    )
+    assert "preferred a side of no pair" in text_of(page_of(DEGENERATE["pairs that all failed"]))
+    assert "people decided none of the pairs" in text_of(
+        page_of(DEGENERATE["pairs that are all ties"])
+    )
     assert "Fewer than two documents have a rho" in text_of(page_of(ONE_DOCUMENT))
     assert "fewer than two systems" in text_of(page_of(DEGENERATE["no systems"]))
     assert "The human ceiling is unknown" in text_of(page_of(DEGENERATE["no systems"]))
     assert "another scale than the judge" in text_of(page_of(DEGENERATE["another scale"]))
+
+
+def test_where_people_tell_nothing_apart_there_is_no_disagreement() -> None:
+    # People say 3 of everything in document a; in b the judge has the two the wrong way round.
+    evidence = outputs([1, 5, 2, 3], [[3], [3], [5], [4]], list("aabb"))
+    text = text_of(page_of(evidence))
+    assert text.count("of 1 places") == 2
+    assert "judge 5.00, people 3.00" not in text
+    assert "No disagreement can be told" in text_of(page_of(DEGENERATE["constant people"]))
+
+
+def test_failures_are_missing_in_either_convention() -> None:
+    for name in ("all failed", "pairs that all failed"):
+        assert {cell["value"] for cell in result(DEGENERATE[name])["correlations"]} == {None}
 
 
 def test_hostile_texts_names_and_reasons_stay_text(tmp_path: Path) -> None:

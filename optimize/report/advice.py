@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from optimize.figures import counted
 from optimize.report import pairs
 from optimize.report.findings import Findings
 from optimize.run.evidence import Evidence
@@ -45,7 +46,9 @@ def advice(
         _halo(evidence, found),
     ]
     kept = [one for one in said if one][: MOST - 1]
-    return [*kept, _check(summary, found)] if len(kept) < MOST - 1 else kept
+    if len(kept) == MOST - 1 or cell["value"] is None:
+        return kept
+    return [*kept, _check(summary, found)]
 
 
 def documents_needed(cell: Cell, target: float = TARGET) -> int | None:
@@ -91,20 +94,16 @@ def _precision(cell: Cell, found: Findings) -> str | None:
     needed = documents_needed(cell)
     if needed is None:
         return (
-            f"With {_documents(cell['n_documents'])} there is no interval{of}: label more "
+            f"With {counted(cell['n_documents'], 'document')} there is no interval{of}: label more "
             "documents, some tens at least."
         )
     half = (cell["high"] - cell["low"]) / 2
     if half <= WIDE:
         return None
     return (
-        f"The interval{of} is about ±{half:.2f} with {_documents(cell['n_documents'])}; "
+        f"The interval{of} is about ±{half:.2f} with {counted(cell['n_documents'], 'document')}; "
         f"about {needed:,} would bring it to ±{TARGET:g}."
     )
-
-
-def _documents(number: int) -> str:
-    return f"{number:,} document{'s' * (number != 1)}"
 
 
 def _failures(evidence: Evidence) -> str | None:
@@ -154,7 +153,7 @@ def _unconfirmed(summary: Mapping[str, Any] | None) -> str | None:
     half = (gain["high"] - gain["low"]) / 2
     told = (
         f"Dev vouches for the tuned judge, test alone does not: {gain['value']:+.2f} on the seed, "
-        f"known to ±{half:.2f} with {_documents(cell.get('n_documents', 0))}"
+        f"known to ±{half:.2f} with {counted(cell.get('n_documents', 0), 'document')}"
     )
     if gain["value"] <= 0:
         return f"{told}. Verify both judges on labels of your own before you rely on the gain."

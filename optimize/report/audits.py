@@ -78,11 +78,14 @@ def _errors(found: Findings) -> list[str]:
     if one is None or not one.n_outputs:
         return []
     side = "higher" if one.bias > 0 else "lower"
-    kappa = f"; quadratic-weighted kappa {one.kappa:.3f}" if one.kappa == one.kappa else ""
+    bias = f"{abs(one.bias):.2f} {side} than" if abs(one.bias) >= 0.005 else "as high as"
+    # No minus before a kappa of 0.
+    kappa = f"; quadratic-weighted kappa {round(one.kappa, 3) + 0.0:.3f}"
+    kappa = kappa if one.kappa == one.kappa else ""
     return [
         page.paragraph(
-            f"As numbers on the scale: the judge's scores are {abs(one.bias):.2f} {side} than "
-            f"people's on average, and {one.mean_absolute_error:.2f} away from them{kappa} "
+            f"As numbers on the scale: the judge's scores are {bias} people's on average, and "
+            f"{one.mean_absolute_error:.2f} away from them{kappa} "
             f"(n={one.n_outputs:,} outputs)."
         )
     ]

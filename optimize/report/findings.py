@@ -74,10 +74,11 @@ class Findings:
 def find(evidence: Evidence, probes: Probes, seed: int) -> Findings:
     """Everything that this evidence can tell, for a fixed seed."""
     shifts = tuple(probes.shifts(seed))
-    if np.isnan(evidence.scores).all():
-        return Findings(shifts=shifts, probes_why=probes.why)
     if evidence.verdicts:
         return Findings(pairs=of_pairs(evidence, seed), shifts=shifts, probes_why=probes.why)
+    if np.isnan(evidence.scores).all():
+        people = People(why="the judge gave no score at all")
+        return Findings(people=people, shifts=shifts, probes_why=probes.why)
     scores, human, documents = evidence.scores, evidence.human, evidence.documents
     scale = evidence.scale
     return Findings(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from optimize.audits.probes import Probes
+from optimize.figures import counted
 from optimize.report import page
 
 EMBEDDED = (
@@ -65,8 +66,9 @@ def run_facts(
 
 def data_facts(data: Mapping[str, Any], unit: str = "outputs") -> list[tuple[str, str]]:
     """What was labelled are `unit`."""
-    systems = f"{data['n_systems']:,} systems, " if data["n_systems"] else ""
-    size = f"{data['n_documents']:,} documents, {systems}{data['n_outputs']:,} {unit}"
+    systems = f"{counted(data['n_systems'], 'system')}, " if data["n_systems"] else ""
+    of = counted(data["n_outputs"], unit.removesuffix("s"))
+    size = f"{counted(data['n_documents'], 'document')}, {systems}{of}"
     return [("data", f"{data['name']}: {size}"), ("data sha256", str(data["sha256"]))]
 
 

@@ -14,9 +14,11 @@ SHOWN_REASON = 300
 
 def worst(evidence: Evidence) -> list[str]:
     """The outputs on which the judge's place is farthest from people's, with their texts."""
-    found = disagreements(evidence, MOST)
+    told_apart = _told_apart(evidence)
+    everything = disagreements(evidence, len(evidence.items))
+    found = [(index, gap) for index, gap in everything if told_apart[index]][:MOST]
     if not found:
-        return [page.paragraph("No disagreement can be told from these scores.")]
+        return [page.paragraph("No disagreement can be told from these labels and scores.")]
     where = "its document's outputs" if evidence.level == "summary" else "all outputs"
     told = (
         "Farthest apart first; a margin runs from 1 (A) to -1 (B). Open one to read it."
@@ -29,6 +31,19 @@ def worst(evidence: Evidence) -> list[str]:
         page.paragraph(told, "soft"),
         *(_one(evidence, index, gap, int(steps[index])) for index, gap in found),
     ]
+
+
+def _told_apart(evidence: Evidence) -> NDArray[np.bool_]:
+    """Whether people tell an output from others of its document (over all: from any other)."""
+    if evidence.verdicts:
+        return np.ones(evidence.human.size, dtype=bool)
+    groups = evidence.documents if evidence.level == "summary" else [""] * evidence.human.size
+    codes = np.unique(groups, return_inverse=True)[1]
+    most, least = np.full((2, codes.max(initial=0) + 1), [[-np.inf], [np.inf]])
+    np.maximum.at(most, codes, evidence.human)
+    np.minimum.at(least, codes, evidence.human)
+    apart: NDArray[np.bool_] = (most > least)[codes]
+    return apart
 
 
 def _steps(evidence: Evidence) -> NDArray[np.intp]:

@@ -15,6 +15,8 @@ CHANCE = 0.5
 
 def headline(found: Pairs) -> str:
     """What a reader wants to know first."""
+    if not found.rate.n:
+        return "The judge preferred a side of no pair at all, so there is nothing to report."
     if not found.n_decided:
         return "There is no accuracy to report: people decided none of the pairs that have a score."
     told = f"Judge and people prefer the same side of {found.accuracy:.0%} of the pairs"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from optimize.figures import interval_of, shown, with_interval
+from optimize.figures import counted, interval_of, shown, with_interval
 from optimize.report import page
 from optimize.report.comparisons import Figure, forest
 from optimize.report.findings import Findings, Pairs
@@ -59,7 +59,7 @@ def scorecard(summary: Mapping[str, Any], *, pairs: bool = False) -> list[str]:
 def tile(name: str, cell: Cell) -> tuple[str, str, str]:
     """A figure to see first, with its interval and n."""
     around = interval_of(cell["low"], cell["high"])
-    return name, shown(cell["value"]), f"{around}, n={cell['n_documents']:,} documents"
+    return name, shown(cell["value"]), f"{around}, n={counted(cell['n_documents'], 'document')}"
 
 
 def figure_of(cell: Cell | None) -> Figure | None:
@@ -83,6 +83,8 @@ def _numbers(cell: Cell) -> tuple[str, ...]:
 
 def all_levels(cells: Sequence[Cell], n_systems: int, unit: str) -> str:
     """Each level and coefficient of one judge on one split, over so many `unit`."""
+    if not any(cell["n_outputs"] for cell in cells):
+        return page.paragraph(f"No {unit[:-1]} has a score, so no level has a value.")
     levels = [name for name in LEVELS if any(cell["level"] == name for cell in cells)]
     # Where no document is undefined, both ways of counting them are one.
     twice = any(cell["level"] == "summary" and cell["n_undefined"] for cell in cells)

@@ -107,8 +107,10 @@ def _headline(result: Mapping[str, Any], found: Findings) -> str:
     short = "" if result["passed"] else " Its rho is short of what was asked for."
     if found.pairs is not None:
         return pairs.headline(found.pairs) + short
+    if not cell["n_outputs"]:
+        return "The judge gave no score at all, so there is nothing to report." + short
     if cell["value"] is None:
-        return "There is no rho to report: see below why." + short
+        return "There is no rho to report: one side says the same of every output." + short
     told = f"Judge and people agree at {cell['level']}-level rho {cell['value']:.3f}"
     ceiling = found.people.ceiling
     if ceiling is not None and ceiling.share == ceiling.share:

@@ -50,7 +50,8 @@ def cells(found: Iterable[tuple[Correlation, Undefined]]) -> list[Cell]:
     made = []
     for one, undefined in found:
         made.append({**cell(one), "undefined": undefined})
-        if undefined == "zero" and made[-1]["value"] is None:
+        # Where every judgement failed the figure is missing, not 0.
+        if undefined == "zero" and made[-1]["value"] is None and one.n_outputs:
             made[-1]["value"] = 0.0
     return made
 

@@ -1,0 +1,51 @@
+"""Recorded scores reach the correlations that were published for them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from optimize.agreement import Correlation, summary_level
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+def read_shared(folder: str, scores: str, dimension: str) -> tuple[list[float], ...]:
+    if not SHARED.exists():
+        pytest.skip("needs ../shared/data")
+    with (SHARED / folder / "summeval.jsonl").open() as lines:
+        rows = {row["id"]: row for row in map(json.loads, lines)}
+    with (SHARED / "summeval_scores" / f"scores_{scores}.jsonl").open() as lines:
+        found = [row for row in map(json.loads, lines) if row["dimension"] == dimension]
+    judge = [row["score"] for row in found]
+    human = [rows[row["id"]]["ratings"][dimension] for row in found]
+    return judge, human, [rows[row["id"]]["group"] for row in found]
+
+
+def close(found: Correlation, figure: float) -> bool:
+    return abs(found.value - figure) < 0.0006
+
+
+@pytest.mark.parametrize(
+    ("judge", "dimension", "left_out"),
+    [
+        ("gpt-4o-mini", "coherence", 0.484),
+        ("gpt-4o-mini", "relevance", 0.450),
+        ("mistral-7b-v0.3", "coherence", 0.201),
+        ("mistral-7b-v0.3", "consistency", 0.137),
+        ("mistral-7b-v0.3", "relevance", 0.187),
+    ],
+)
+def test_recorded_scores_reach_their_published_figures(
+    judge: str, dimension: str, left_out: float
+) -> None:
+    assert close(summary_level(*read_shared("summeval", judge, dimension)), left_out)
+
+
+def test_both_conventions_are_told_apart_on_real_scores() -> None:
+    vectors = read_shared("summeval", "mistral-7b-v0.3", "consistency")
+    zero = summary_level(*vectors, undefined="zero")
+    assert close(zero, 0.044)
+    assert (zero.n_undefined, zero.n_documents) == (68, 100)
+    # 4 of the 68 are constant for people, so the objective averages over 96.
+    assert close(summary_level(*vectors, undefined="judge_zero"), 0.044 * 100 / 96)
