@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 CONTENTS = "<!-- contents -->"
-# Names up to this long stay on one line.
-SHORT = 22
+# Names up to so long stay on one line; beyond so long they are sentences.
+SHORT, LONG = 22, 40
 STYLE = """
 :root{--ink:#1c2127;--soft:#5b6570;--faint:#aab4be;--line:#dde3e8;--paper:#fff;--panel:#f5f7f9;
 --accent:#1f6feb;--second:#c2620a;--plus:#d9f2df;--minus:#fbe0dd;color-scheme:light dark}
@@ -49,6 +49,7 @@ th,td{text-align:left;padding:.28rem .7rem .28rem 0;border-bottom:1px solid var(
 vertical-align:top}
 td.number,th.number{text-align:right}
 .number,.short{white-space:nowrap}
+td.long{min-width:15rem}
 .caption{color:var(--soft);font-size:.88rem;margin:1rem 0 .2rem}
 figure{margin:.6rem 0 1.2rem}
 figure svg{width:100%;height:auto;max-width:33rem;display:block}
@@ -95,13 +96,7 @@ def paragraph(text: str, kind: str = "") -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
     """A table whose cells are text; columns after the first that look numeric are right-aligned."""
     body = [list(row) for row in rows]
-    numeric = [
-        column > 0 and all(_numeric(row[column]) for row in body) for column in range(len(head))
-    ]
-
-    short = all(len(row[0]) <= SHORT for row in body)
-    kinds = ["number" if number else "" for number in numeric]
-    kinds[0] = "short" if short else ""
+    kinds = [_kind(column, [row[column] for row in body]) for column in range(len(head))]
 
     def line(cells: Sequence[str], tag: str) -> str:
         marked = (f'<{tag} class="{kind}">' if kind else f"<{tag}>" for kind in kinds)
@@ -118,6 +113,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "")
         f"<table><thead><tr>{line(head, 'th')}</tr></thead>"
         f"<tbody>{lines}</tbody></table></div>"
     )
+
+
+def _kind(column: int, cells: Sequence[str]) -> str:
+    """How a column is set: numbers to the right, names on one line, sentences not too narrow."""
+    if column > 0 and all(map(_numeric, cells)):
+        return "number"
+    longest = max(map(len, cells), default=0)
+    return "short" if longest <= SHORT else "long" if longest > LONG else ""
 
 
 def _numeric(cell: str) -> bool:
