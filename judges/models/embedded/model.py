@@ -21,7 +21,9 @@ from judges.models.protocol import Completion, Message, Reply, Sampling
 
 NAME = "embedded-1"
 MOST_TASKS = 64
-MOST_DEMO_CHARACTERS = 4_000_000
+# A search goes to and fro between prompts with hundreds of demos; to read one anew takes as long as
+# a hundred judgements.
+MOST_DEMO_CHARACTERS = 32_000_000
 
 Opening = tuple[tuple[str, str], ...]
 
