@@ -2,8 +2,8 @@
 
 Drawing systems with replacement does not give them. A system drawn twice ties with itself, which
 rank coefficients punish, and the noise that few documents leave in the means, there already, is
-drawn twice more: such intervals held the truth in 97-100 % of simulations, and half of their width
-said nothing. So the sources of error are taken apart:
+drawn twice more: such intervals held the truth in 97-100 % of simulations of the rank coefficients
+and were a quarter to a half wider than these. So the sources of error are taken apart:
 
 systems      The sampling error of the coefficient over so many systems: of Bonett and Wright (2000)
              for Spearman, on Fisher's z; of Esscher (1924) for Kendall; of the jackknife on
