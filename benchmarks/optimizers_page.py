@@ -1,16 +1,26 @@
 """The section of benchmarks/README.md that benchmarks/optimizers.py prints, from its lines."""
 
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-
-from optimize.statistics.bootstrap import student_quantile
-
-Line = Mapping[str, Any]
-Value = Callable[[Line], float]
+from optimizers_figures import (
+    Line,
+    average,
+    best_stock,
+    gain,
+    interval,
+    is_worse,
+    less,
+    optimizers,
+    pick,
+    reaching,
+    seed,
+    shipped,
+    stock,
+    told,
+    tuned,
+)
 
 
 def page(lines: Sequence[Line]) -> str:
@@ -18,54 +28,16 @@ def page(lines: Sequence[Line]) -> str:
     honest = [line for line in lines if not line["shuffled"]]
     common = sorted({one["budget"] for one in honest if one["optimizer"] != "rank"})
     top = [one for one in honest if one["optimizer"] == "rank" and one["budget"] == common[-1]]
-    parts = [_heading(lines, honest)]
+    dealt = [line for line in lines if line["shuffled"]]
+    parts = [_heading(lines, honest), _in_short(honest, common, top, dealt)]
     parts += [_by_budget(honest, budget) for budget in common]
     parts += [
         _by_task(honest, common[-1]),
         _calls_needed(honest, common),
         _shipped(top),
-        _shuffled([line for line in lines if line["shuffled"]]),
+        _shuffled(dealt),
     ]
     return "\n\n".join(parts)
-
-
-def tuned(line: Line) -> float:
-    """Rho of what the search ends with, before the gate."""
-    return float(line["test"]["tuned"])
-
-
-def seed(line: Line) -> float:
-    return float(line["test"]["seed"])
-
-
-def shipped(line: Line) -> float:
-    """Rho of what the gate lets through: the seed where it is in doubt."""
-    return tuned(line) if line["shipped"] else seed(line)
-
-
-def gain(split: str) -> Value:
-    """What shipping adds to the seed on a split."""
-
-    def value(line: Line) -> float:
-        cell = line[split]
-        return float(cell["tuned"] - cell["seed"]) if line["shipped"] else 0.0
-
-    return value
-
-
-def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean and 95 % interval by Student's t."""
-    number = len(values)
-    mean = float(np.mean(values))
-    if number < 2:
-        return mean, -math.inf, math.inf
-    reach = student_quantile(number - 1, 0.95) * float(np.std(values, ddof=1)) / math.sqrt(number)
-    return mean, mean - reach, mean + reach
-
-
-def told(values: Sequence[float], sign: str = "+") -> str:
-    mean, low, high = interval(values)
-    return f"{mean:{sign}.3f} [{low:+.3f}, {high:+.3f}]" if math.isfinite(low) else f"{mean:+.3f}"
 
 
 def _heading(lines: Sequence[Line], honest: Sequence[Line]) -> str:
@@ -89,62 +61,87 @@ def _heading(lines: Sequence[Line], honest: Sequence[Line]) -> str:
     )
 
 
-def _pick(lines: Sequence[Line], optimizer: str, budget: int) -> dict[tuple[str, int], Line]:
-    return {
-        (line["task"], line["seed"]): line
-        for line in lines
-        if line["optimizer"] == optimizer and line["budget"] == budget
-    }
-
-
-def _optimizers(lines: Iterable[Line]) -> list[str]:
-    """Ours first."""
-    return sorted({line["optimizer"] for line in lines}, key=lambda name: (name != "rank", name))
+def _in_short(
+    honest: Sequence[Line], common: Sequence[int], top: Sequence[Line], dealt: Sequence[Line]
+) -> str:
+    """What is claimed of the search, each claim with whether these runs bear it out."""
+    rows = []
+    for budget in common:
+        apart = {name: less(honest, name, budget) for name in stock(honest)}
+        worst = min(apart, key=lambda name: float(np.mean(apart[name])))
+        beaten = sum(np.mean(values) > 0 for values in apart.values())
+        clear = sum(interval(values)[1] > 0 for values in apart.values())
+        rows.append(
+            f"* {budget:,} calls: rank's mean test rho is above that of {beaten} of {len(apart)} "
+            f"stock optimizers, with an interval above zero for {clear}; the closest is {worst}, "
+            f"{told(apart[worst])} below."
+        )
+    best, name = best_stock(honest, common[-1])
+    reached = reaching(honest, best)
+    what = f"* The best stock result at {common[-1]:,} calls ({best:.3f}, {name}) is "
+    share = f"reached with {reached:,}, {reached / common[-1]:.0%}" if reached else "not reached"
+    rows.append(f"{what}{share}.")
+    gains = told([gain("test")(line) for line in top])
+    rows.append(f"* Shipped judges gain {gains} on test, on average over {len(top)}.")
+    worse = sum(is_worse(line) for line in top)
+    rows.append(f"* {worse} of {len(top)} have a gain on test wholly below zero.")
+    held = [line for line in top if line["unseen"]]
+    if held:
+        carried = told([gain("unseen")(line) for line in held])
+        rows.append(f"* Shipped judges gain {carried} on unseen systems.")
+    if dealt:
+        rows.append(
+            f"* On shuffled labels {sum(line['shipped'] for line in dealt)} of {len(dealt)} ship."
+        )
+    return "### In short\n\n" + "\n".join(rows)
 
 
 def _by_budget(lines: Sequence[Line], budget: int) -> str:
-    ours = _pick(lines, "rank", budget)
+    ours = pick(lines, "rank", budget)
     rows = [
         f"### {budget:,} calls\n",
-        "| optimizer | tuned rho | over the seed | rank minus it | by tasks | shipped rho "
-        "| ship | calls | CPU s |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| optimizer | tuned rho | over the seed | rank minus it | by tasks | on unseen systems "
+        "| shipped rho | ship | calls | CPU s |",
+        "|---" * 10 + "|",
     ]
-    for name in _optimizers(lines):
-        found = _pick(lines, name, budget)
+    for name in optimizers(lines):
+        found = pick(lines, name, budget)
         both = sorted(set(ours) & set(found))
         some = [found[key] for key in both]
-        less = {key: tuned(ours[key]) - tuned(found[key]) for key in both}
+        apart = {key: tuned(ours[key]) - tuned(found[key]) for key in both}
         tasks = [
-            float(np.mean([less[key] for key in both if key[0] == task]))
+            float(np.mean([apart[key] for key in both if key[0] == task]))
             for task in sorted({task for task, _ in both})
         ]
-        against = ["", ""] if name == "rank" else [told(list(less.values())), told(tasks)]
+        against = ["", ""] if name == "rank" else [told(list(apart.values())), told(tasks)]
         cells = [
             name,
-            f"{_mean(tuned, some):.3f}",
+            told([tuned(one) for one in some], sign=""),
             told([tuned(one) - seed(one) for one in some]),
             *against,
-            f"{_mean(shipped, some):.3f}",
+            _on_unseen(some),
+            f"{average(shipped, some):.3f}",
             f"{sum(one['shipped'] for one in some)} of {len(some)}",
-            f"{_mean(lambda one: one['calls'], some):,.0f}",
-            f"{_mean(lambda one: one['seconds'], some):.1f}",
+            f"{average(lambda one: one['calls'], some):,.0f}",
+            f"{average(lambda one: one['seconds'], some):.1f}",
         ]
         rows.append(f"| {' | '.join(cells)} |")
     rows.append(
-        f"\nThe seed has {_mean(seed, list(ours.values())):.3f}. Differences are paired, with 95 % "
-        f"intervals over the {len(ours)} tasks x seeds; *by tasks* takes each task's mean as one "
-        "observation, since its seeds share documents."
+        f"\nThe seed has {average(seed, list(ours.values())):.3f}. Differences are paired. 95 % "
+        f"intervals are Student's t over the {len(ours)} tasks x seeds; *by tasks* takes each "
+        "task's mean as one observation, since its seeds share documents."
     )
     return "\n".join(rows)
 
 
-def _mean(value: Value, lines: Sequence[Line]) -> float:
-    return float(np.mean([value(line) for line in lines]))
+def _on_unseen(lines: Sequence[Line]) -> str:
+    """The tuned judges' gain on systems held out, before the gate."""
+    held = [line["unseen"] for line in lines if line["unseen"]]
+    return told([one["tuned"] - one["seed"] for one in held]) if held else "none held out"
 
 
 def _by_task(lines: Sequence[Line], budget: int) -> str:
-    names = _optimizers(lines)
+    names = optimizers(lines)
     rows = [
         f"### By task, {budget:,} calls: tuned rho on test, mean over seeds\n",
         f"| task | seed | {' | '.join(names)} | rank, shipped | on unseen systems |",
@@ -154,12 +151,12 @@ def _by_task(lines: Sequence[Line], budget: int) -> str:
         mine = [line for line in lines if line["task"] == task and line["budget"] == budget]
         by_name = {name: [one for one in mine if one["optimizer"] == name] for name in names}
         ours = by_name["rank"]
-        new = f"{_mean(gain('unseen'), ours):+.3f}" if ours[0]["unseen"] else "none held out"
+        new = f"{average(gain('unseen'), ours):+.3f}" if ours[0]["unseen"] else "none held out"
         cells = [
             task,
-            f"{_mean(seed, ours):.3f}",
-            *(f"{_mean(tuned, some):.3f}" for some in by_name.values()),
-            f"{_mean(shipped, ours):.3f}",
+            f"{average(seed, ours):.3f}",
+            *(f"{average(tuned, some):.3f}" for some in by_name.values()),
+            f"{average(shipped, ours):.3f}",
             new,
         ]
         rows.append(f"| {' | '.join(cells)} |")
@@ -169,23 +166,20 @@ def _by_task(lines: Sequence[Line], budget: int) -> str:
 def _calls_needed(lines: Sequence[Line], common: Sequence[int]) -> str:
     """With what budget rank reaches what the others do with each of theirs."""
     budgets = sorted({one["budget"] for one in lines if one["optimizer"] == "rank"})
-    curve = {budget: list(_pick(lines, "rank", budget).values()) for budget in budgets}
+    curve = {budget: list(pick(lines, "rank", budget).values()) for budget in budgets}
     rows = ["### Calls that rank needs\n", "| budget | tuned rho | calls spent |", "|---|---|---|"]
     for budget, some in curve.items():
-        spent = _mean(lambda one: one["calls"], some)
-        rows.append(f"| {budget:,} | {_mean(tuned, some):.3f} | {spent:,.0f} |")
+        spent = average(lambda one: one["calls"], some)
+        rows.append(f"| {budget:,} | {average(tuned, some):.3f} | {spent:,.0f} |")
     rows.append("")
     for budget in common:
-        best, name = max(
-            (_mean(tuned, list(_pick(lines, name, budget).values())), name)
-            for name in _optimizers(lines)
-            if name != "rank"
-        )
-        reached = [one for one, some in curve.items() if _mean(tuned, some) >= best]
+        best, name = best_stock(lines, budget)
+        reached = reaching(lines, best)
         what = f"* The best stock result at {budget:,} calls, {best:.3f} by {name}, "
         if reached:
-            share = reached[0] / budget
-            rows.append(f"{what}is reached by rank with {reached[0]:,} ({share:.0%} of the calls).")
+            rows.append(
+                f"{what}is reached by rank with {reached:,} ({reached / budget:.0%} of the calls)."
+            )
         else:
             rows.append(f"{what}is not reached by rank.")
     return "\n".join(rows)
@@ -195,7 +189,7 @@ def _shipped(top: Sequence[Line]) -> str:
     """What those get who use what the gate ships."""
     budget = top[0]["budget"]
     held = [line for line in top if line["unseen"]]
-    worse = [line for line in top if line["shipped"] and (line["test"]["gain"]["high"] or 0) < 0]
+    worse = [line for line in top if is_worse(line)]
     rows = [
         f"### What rank ships, {budget:,} calls\n",
         f"* {sum(line['shipped'] for line in top)} of {len(top)} searches ship a tuned judge.",

@@ -72,6 +72,25 @@ def test_a_gain_that_does_not_reach_unshown_systems_is_not_shipped() -> None:
     assert "does not carry over" in kept.why
 
 
+def test_documents_that_only_one_finalist_has_narrow_its_interval_alone() -> None:
+    rows = stream(0, "twin").normal(0.05, 0.2, (2, 30))
+    more = np.vstack([stream(1, "twin").normal(0.05, 0.2, (1, 40)), np.full((1, 40), np.nan)])
+    first, other = gains(np.hstack([rows, more]), stream(2))
+    assert (first.n_documents, other.n_documents) == (70, 30)
+    assert other.value == pytest.approx(float(rows[1].mean()))
+    # 70 documents for 30: the standard error is about sqrt(30 / 70) = .65 as large.
+    assert first.error < 0.8 * other.error
+    told = choose(np.hstack([rows, more]), None, 5, stream(2), n_own=30).why
+    assert "70 dev and, turned round, train documents" in told
+
+
+def test_a_finalist_that_does_no_better_than_the_seed_is_not_what_the_search_ends_with() -> None:
+    choice = choose(stream(0, "worse").normal(-0.1, 0.1, (2, 30)), None, 5, stream(1))
+    assert choice.best is None
+    assert not choice.ship
+    assert "no better than the seed" in choice.why
+
+
 def test_without_finalists_the_seed_is_kept_and_the_reason_says_so() -> None:
     choice = choose(np.empty((0, 0)), None, 12, stream(0))
     assert not choice.ship

@@ -237,18 +237,46 @@ def test_an_instruction_may_be_neither_empty_nor_long_nor_known() -> None:
     assert fault("Rate the text well.", guard, ["rate the text"]) is None
 
 
-def test_turned_round_the_same_search_adds_evidence_from_train() -> None:
-    plan = Plan(rounds=3, turned=True)
+# Sets as large as train: what shows all of it is a finalist, and no race can judge it.
+ALL_SHOWN = (1000,)
+
+
+def test_what_shows_everything_is_compared_on_train_too_when_dev_teaches_it() -> None:
+    plan = Plan(rounds=1, demo_sizes=ALL_SHOWN, proposals=0)
     found, records, bench = search(world(16), world(12, first=100), plan=plan)
     assert bench.budget.spent == found.calls <= 20_000
     assert found.choice.gain is not None
     assert found.choice.gain.n_documents == 16 + 12
     assert "turned round" in found.choice.why
-    # What is shipped learned from train alone.
-    assert not found.tuned.documents & {f"d{number}" for number in range(100, 112)}
-    turned = [record for record in records if record.get("turned")]
-    assert turned
+    (twin,) = [record for record in records if record.get("turned")]
+    assert twin["how"] == "all"
+    assert isinstance(twin["demos"], list)
+    assert {name.split("s")[0] for name in twin["demos"]} == {f"d{n}" for n in range(100, 112)}
     assert [record["trial"] for record in records] == list(range(1, len(records) + 1))
+
+
+def test_once_dev_has_chosen_it_teaches_what_shows_everything() -> None:
+    plan = Plan(rounds=1, demo_sizes=ALL_SHOWN, proposals=0)
+    found, _, bench = search(world(16), world(12, first=100), plan=plan)
+    train = {f"d{number}" for number in range(16)}
+    assert found.on_dev.documents == train
+    assert found.tuned.documents == train | {f"d{number}" for number in range(100, 112)}
+    assert "dev has taught it" in found.choice.why
+    # All systems are shown now: those held back have told whether the gain carries over.
+    assert len(found.tuned.shown.demos) == 28 * 8
+    assert len(found.on_dev.shown.demos) == 16 * 6
+    # A set that does not hold everything stays as dev saw it.
+    small, _, _ = search(world(16), world(12, first=100), plan=Plan(rounds=2))
+    assert small.tuned == small.on_dev
+
+
+def test_calls_for_one_finalist_alone_go_to_dev_and_not_to_a_race() -> None:
+    # Dev has 96 outputs: seed and one finalist take 192 of 250 calls, and no race is begun.
+    plan = Plan(demo_sizes=ALL_SHOWN)
+    found, records, _ = search(world(16), world(12, first=100), calls=250, plan=plan)
+    assert {record["stage"] for record in records} == {"dev"}
+    assert found.choice.gain is not None
+    assert found.choice.gain.n_documents >= 12
 
 
 def test_turned_round_shuffled_labels_almost_never_ship_either() -> None:
@@ -256,11 +284,11 @@ def test_turned_round_shuffled_labels_almost_never_ship_either() -> None:
     for seed in range(24):
         train = shuffled(world(8, 6, seed=seed), seed)
         dev = shuffled(world(8, 6, first=100, seed=seed), seed)
-        plan = Plan(seed=seed, rounds=2, turned=True)
+        plan = Plan(seed=seed, rounds=2, demo_sizes=ALL_SHOWN)
         shipped += search(train, dev, seed=seed, plan=plan)[0].choice.ship
     assert shipped <= 2
 
 
 def test_a_race_leaves_the_finalists_their_calls_on_dev() -> None:
-    found, _, _ = search(world(16), world(12, first=100), calls=2500, plan=Plan(turned=True))
+    found, _, _ = search(world(16), world(12, first=100), calls=2500, plan=Plan())
     assert found.choice.gain is None or found.choice.gain.n_documents >= 12

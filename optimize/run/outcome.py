@@ -46,25 +46,29 @@ def measure(
     seed: int,
     dev: Items | None = None,
 ) -> Measured:
-    """Score both judges on test, once, after the choice; on dev, where the choice was made.
+    """Score both judges on test, once, after the choice; on dev, as it was when dev chose it.
 
-    `dev` says on which part of it, where not on what both have been scored on.
+    `dev` says on which part of dev, where not on what both have been scored on.
     """
     base = Candidate(instruction=Instruction(text=bench.seed.instruction))
-    dev = bench.known(found.tuned, bench.known(base, labels.dev)) if dev is None else dev
+    dev = bench.known(found.on_dev, bench.known(base, labels.dev)) if dev is None else dev
     if not len(dev):
         dev = labels.dev
-        both = list({one.id: one for one in (base, found.tuned)}.values())
+        both = list({one.id: one for one in (base, found.on_dev)}.values())
         dev = affordable(bench, both, dev, level)
-    splits = {"dev": dev, "test": labels.test, "test_unseen_systems": labels.unseen}
+    splits = {"test": labels.test, "test_unseen_systems": labels.unseen}
+    asked = [
+        {"dev": (base, dev), **{name: (base, part) for name, part in splits.items()}},
+        {
+            "dev": (found.on_dev, dev),
+            **{name: (found.tuned, part) for name, part in splits.items()},
+        },
+    ]
     bench.budget = Budget(
-        sum(
-            bench.cost(one, part) for one in (base, found.tuned) for part in splits.values() if part
-        )
+        sum(bench.cost(one, part) for side in asked for one, part in side.values() if part)
     )
     sides = [
-        {name: _scores(bench, one, part) for name, part in splits.items()}
-        for one in (base, found.tuned)
+        {name: _scores(bench, one, part) for name, (one, part) in side.items()} for side in asked
     ]
     ours, theirs = sides[0]["test"], sides[1]["test"]
     return Measured(

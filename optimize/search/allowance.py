@@ -20,7 +20,7 @@ from optimize.search.candidates import Candidate
 from optimize.search.entrants import Plan
 
 # A search that costs nothing may go on for longer, and show as much as a frozen judge can hold.
-FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 64, 512), 1_500_000
+FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 64, 1024), 3_000_000
 DEFAULT_CALLS = 8_000
 # Replies that cannot be read are asked for again, and prompts are longer than estimated.
 SPARE_CALLS, SPARE_DOLLARS = 0.05, 0.20
@@ -62,7 +62,7 @@ def is_free(settings: Settings) -> bool:
 def plan(settings: Settings) -> Plan:
     if not is_free(settings):
         return Plan(seed=settings.seed)
-    return Plan(seed=settings.seed, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH, turned=True)
+    return Plan(seed=settings.seed, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH)
 
 
 def allow(

@@ -58,6 +58,8 @@ def compare(
     if not candidates:
         return Compared(differences=np.empty((0, 0)), unseen=None)
     part = affordable(bench, [seed, *candidates], dev, level)
+    if not len(part):
+        return Compared(differences=np.empty((len(candidates), 0)), unseen=None)
     own = bench.scores(seed, part)
     base = document_terms(own, part, level)
     placed = placement_terms(own, part, unshown, level)
@@ -79,24 +81,32 @@ def compare(
 
 
 def decide(
-    found: Compared, turned: Compared | None, n_tried: int, rng: np.random.Generator
+    found: Compared,
+    twin: Compared | None,
+    whose: int,
+    n_tried: int,
+    rng: np.random.Generator,
 ) -> Choice:
     """The gate's choice among the candidates.
 
-    `turned` is what the same search found when it learned from dev and was compared on train: one
-    row, which tells as much of what the search is worth on this task as dev's documents do. It is
-    set beside every candidate; only a candidate that gains on dev itself may be shipped.
+    `twin` is one row: what candidate `whose` gains when dev teaches and train compares.
     """
-    if turned is None or not len(found.differences):
+    if twin is None or not len(found.differences):
         return choose(found.differences, found.unseen, n_tried, rng)
-    number = len(found.differences)
     unseen = found.unseen
-    if unseen is not None and turned.unseen is not None:
-        unseen = np.hstack([unseen, np.repeat(turned.unseen, number, axis=0)])
+    if unseen is not None and twin.unseen is not None:
+        unseen = _beside(unseen, twin.unseen, whose)
     return choose(
-        np.hstack([found.differences, np.repeat(turned.differences, number, axis=0)]),
+        _beside(found.differences, twin.differences, whose),
         unseen,
         n_tried,
         rng,
         n_own=found.differences.shape[1],
     )
+
+
+def _beside(rows: Matrix, twin: Matrix, whose: int) -> Matrix:
+    """The rows with the twin's columns, which are NaN for all others."""
+    more = np.full((len(rows), twin.shape[1]), np.nan)
+    more[whose] = twin[0]
+    return np.hstack([rows, more])

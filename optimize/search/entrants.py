@@ -3,6 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from judges.prompt import Prompt
 from optimize.search.bench import Bench
 from optimize.search.candidates import Candidate, DemoSet, Instruction, TextGuard, fault
 from optimize.search.chance import stream
@@ -24,6 +27,8 @@ FAR = 0.4
 # A kind of demonstrations met on so many documents is believed by half.
 DOCUMENTS_TO_BELIEVE = 30
 PROPOSED = "proposed, "
+# How a set was chosen that shows everything.
+ALL = "all"
 # How far the gains of two candidates of one kind lie apart: demonstrations alike in choice and
 # size do about the same, proposed instructions differ widely.
 SPREADS = {False: 0.03, True: 0.08}
@@ -43,8 +48,6 @@ class Plan:
     finalists: int = 3
     # Rounds without a new leader before the search ends.
     patience: int = 3
-    # Search the other way round as well, for evidence from train's documents too.
-    turned: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -180,20 +183,12 @@ class Workshop:
         pool.shown += fresh
         return fresh
 
-    def taught_by_all(self, one: Candidate) -> Candidate:
-        """The same with demonstrations of its kind from all documents, if those are more.
+    def whole(self) -> DemoSet:
+        """Everything that may be shown, or the largest set where that is too much.
 
-        In the race some documents have to be left to judge it on; on dev all may have taught it.
+        No race can judge it, since it leaves nothing to be judged on; dev can.
         """
-        way, _, size = one.shown.how.rpartition(" ")
-        if not one.shown.demos or len(one.shown.demos) == int(size):
-            return one
-        lessons = self._lessons(one)
-        longest, rng = self.plan.longest_demos, stream(self.plan.seed, "all")
-        kind = f"{way} {max(self.plan.demo_sizes)}"
-        shown = next(demo_sets(lessons, (), longest, rng, best=[kind], share=1.0))
-        more = len(shown.demos) > len(one.shown.demos)
-        return replace(one, shown=shown) if more else one
+        return whole_set(self.lessons, self.bench.seed, self.plan)
 
     def _lessons(self, judge: Candidate) -> Lessons:
         """All that may be shown; the judge's scores where it has given any."""
@@ -204,6 +199,19 @@ class Workshop:
             prompt=self.bench.seed,
             comments=self.bench.comments(judge),
         )
+
+
+def whole_set(items: Items, seed: Prompt, plan: Plan) -> DemoSet:
+    """All of the items that can be shown, or as many of all levels as a prompt takes."""
+    fit = usable(items, seed)
+    if not len(fit):
+        return DemoSet()
+    lessons = Lessons(items=fit, scores=np.full(len(fit), np.nan), prompt=seed, comments={})
+    rng, kind = stream(plan.seed, ALL), f"levels {max(plan.demo_sizes)}"
+    shown = next(demo_sets(lessons, (), plan.longest_demos, rng, best=[kind], share=1.0))
+    # Of outputs with the same texts one is shown.
+    different = {tuple(item.texts.values()) for item in fit.items}
+    return replace(shown, how=ALL) if len(shown.demos) == len(different) else shown
 
 
 def entrants(

@@ -47,11 +47,12 @@ def gains(differences: Matrix, rng: np.random.Generator, tail: float = TAIL) -> 
     All lows hold together with probability 1 - tail, and all highs likewise.
     """
     kept = differences[:, ~np.isnan(differences).all(axis=0)]
-    number = kept.shape[1]
+    number, counts = kept.shape[1], (~np.isnan(kept)).sum(axis=1)
     value, error = _mean_and_error(kept[None])
-    if number < 2:
+    if counts.min(initial=number) < 2:
         return [
-            Gain(value=float(v), low=-np.inf, high=np.inf, n_documents=number) for v in value[0]
+            Gain(value=float(v), low=-np.inf, high=np.inf, n_documents=int(n))
+            for v, n in zip(value[0], counts, strict=True)
         ]
     drawn = rng.integers(0, number, (RESAMPLES, number))
     again, spread = _mean_and_error(kept[:, drawn].transpose(1, 0, 2))
@@ -66,10 +67,10 @@ def gains(differences: Matrix, rng: np.random.Generator, tail: float = TAIL) -> 
             value=float(v),
             low=float(v - above * e),
             high=float(v - below * e),
-            n_documents=number,
+            n_documents=int(n),
             error=float(e),
         )
-        for v, e in zip(value[0], error[0], strict=True)
+        for v, e, n in zip(value[0], error[0], counts, strict=True)
     ]
 
 
@@ -93,10 +94,11 @@ def choose(
     """Ship the finalist whose gain on dev has the highest low end, if that lies above zero.
 
     `differences` and `unseen` are finalists x documents, the first `n_own` of them dev's and the
-    others, where there are any, train's with what the search found when it was turned round.
+    others, where there are any, train's: there a finalist that shows all that may teach has its
+    twin, which dev taught, and the others have NaN.
     `unseen` is over the outputs of the systems no demonstration showed (None where there are
-    none). There the judge may not lose by more than a standard error: a gain on known systems
-    alone is worth little to those who judge new ones.
+    none). There the judge may not lose: a gain on known systems alone is worth little to those who
+    judge new ones, and how systems differ makes a few of them say less than their documents tell.
     """
     if len(differences) == 0:
         why = f"none of {n_tried} candidates did better than the seed on train, so the seed is kept"
@@ -106,22 +108,22 @@ def choose(
     best: int | None = first
     gain = found[first]
     beyond = gains(unseen[first : first + 1], rng)[0] if unseen is not None else None
-    own = _mean_and_error(differences[:, :n_own])[0][first]
+    own = float(_mean_and_error(differences[:, :n_own])[0][first])
     where = "dev documents"
-    if n_own is not None and n_own < differences.shape[1]:
+    if n_own is not None and np.isfinite(differences[first, n_own:]).any():
         where = f"dev and, turned round, train documents ({own:+.3f} on dev)"
     said = (
         f"{gain.value:+.3f} rho [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.n_documents} {where}"
         f", widened for the {len(found)} compared there, of {n_tried} tried"
     )
     ship = False
-    if own <= 0:
-        best, why = None, f"{said}: it does no better than the seed on dev, so the seed is kept"
+    if gain.value <= 0:
+        best, why = None, f"{said}: it does no better than the seed there, so the seed is kept"
     elif gain.n_documents < FEWEST_DOCUMENTS:
         why = f"{said}: too few documents to tell, so the seed is kept"
-    elif gain.low <= 0:
+    elif gain.low <= 0 or own <= 0:
         why = f"{said}: no clear gain, so the seed is kept"
-    elif beyond is not None and beyond.value + beyond.error < 0:
+    elif beyond is not None and beyond.value < 0:
         lost = f"{beyond.value:+.3f} on systems no demonstration showed"
         why = f"{said}, but {lost}: the gain does not carry over, so the seed is kept"
     else:

@@ -6,17 +6,15 @@ The same seed, items and replies make the same trials, whatever was journalled b
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from optimize.search.bench import Bench
 from optimize.search.candidates import Candidate, Instruction, TextGuard
 from optimize.search.chance import stream
 from optimize.search.decision import Compared, compare, decide
-from optimize.search.entrants import Plan, Pool, Propose, Workshop, entrants
+from optimize.search.entrants import ALL, Plan, Pool, Propose, Workshop, entrants, whole_set
 from optimize.search.gate import Choice
 from optimize.search.items import Items
 from optimize.search.objective import Level, tells
-from optimize.search.race import FEWEST_DOCUMENTS, Prices, Track, race, stand
+from optimize.search.race import FEWEST_DOCUMENTS, OUT, Prices, Track, race, stand
 from optimize.search.trials import Record as Record
 from optimize.search.trials import Trials
 
@@ -28,15 +26,18 @@ ROUNDS_SAVED_FOR = 3
 DECENT_FIELD = 6
 # The seed runs first, since its mistakes are the first lessons, on so much of a round's calls.
 SEEDS_SHARE = 0.25
-# Calls for each labelled item from which on a search is turned round too.
-CALLS_TO_TURN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a search ends with: the tuned judge, whether to ship it, and why."""
+    """What a search ends with: the tuned judge, whether to ship it, and why.
+
+    `on_dev` is the judge that dev was asked about. It is `tuned` itself, unless that shows all
+    that may teach: then dev's documents have joined it since.
+    """
 
     tuned: Candidate
+    on_dev: Candidate
     choice: Choice
     n_tried: int
     n_proposed: int
@@ -44,7 +45,7 @@ class Found:
 
 
 class RankSearch:
-    """One search: `explore()` finds finalists on train, `compared()` takes them to dev."""
+    """One search: `explore()` finds finalists on train, `decided()` takes them to dev."""
 
     def __init__(
         self,
@@ -57,25 +58,33 @@ class RankSearch:
         plan: Plan,
         trials: Trials,
     ) -> None:
-        self.bench, self.plan, self.dev = bench, plan, dev
+        self.bench, self.plan, self.train, self.dev = bench, plan, train, dev
         self.seed = Candidate(instruction=Instruction(text=bench.seed.instruction))
         self.pool = Pool(instructions=[self.seed.instruction])
         self.trials = trials
         self.track = _track(train, level, self.seed, plan.seed)
         self.unshown = unshown_systems(train, plan.seed)
-        lessons = train.of_systems(set(train.systems) - self.unshown) if self.unshown else train
         texts = (text for item in (*train.items, *dev.items) for text in item.texts.values())
         self.workshop = Workshop(
-            bench=bench, propose=propose, lessons=lessons, guard=TextGuard(texts), plan=plan
+            bench=bench,
+            propose=propose,
+            lessons=train.of_systems(set(train.systems) - self.unshown) if self.unshown else train,
+            guard=TextGuard(texts),
+            plan=plan,
         )
-        # Dev gets its share first: a race without a final tells nothing.
+        self._whole = Candidate(instruction=self.seed.instruction, shown=self.workshop.whole())
+        # The final gets its share first: a race without one tells nothing. Where the calls reach
+        # for one finalist alone there is no race: everything goes to dev.
         once, half = max(1, bench.price(dev)), bench.budget.left // 2
-        self._n_finalists = max(1, min(plan.finalists, half // once - 1))
-        self._for_dev = min((1 + self._n_finalists) * once, half)
-        self._finalists: list[Candidate] | None = None
+        self.n_finalists = max(1, min(plan.finalists, half // once - 1))
+        twins = 2 * bench.price(train) if self._whole.shown.how == ALL else 0
+        final = (1 + self.n_finalists) * once + twins
+        self._for_dev = min(final, half) if self.n_finalists > 1 else bench.budget.left
 
     def explore(self) -> None:
         """Propose and race, round after round, until nothing better comes or the budget ends."""
+        if self.n_finalists == 1 and self._whole.shown.demos:
+            return
         idle = 0
         for number in range(1, self.plan.rounds + 1):
             before = self._parent().id
@@ -105,15 +114,10 @@ class RankSearch:
         end = bench.budget.spent + self._share(number)
         if not self._run_seed(int(SEEDS_SHARE * self._share(number))):
             return False
-        if end - bench.budget.spent < bench.proposal * self.plan.proposals:
-            return False
-        instructions = self.workshop.instructions(
-            number,
-            parent,
-            pool,
-            lambda text, why: self.trials.write("rejected", number, instruction=text, why=why),
-        )
         shown = self.workshop.demo_sets(number, parent, pool)
+        # Demonstrations first: an instruction that answers mistakes had better answer those that
+        # are left when people's own ratings have been shown.
+        instructions = self._instructions(number, parent) if number > 1 or not shown else []
         fresh = entrants(parent, instructions, shown, pool)
         if not fresh:
             return False
@@ -129,6 +133,16 @@ class RankSearch:
             pool.tried[standing.candidate.id] = standing.candidate
         return bool(stood)
 
+    def _instructions(self, number: int, parent: Candidate) -> list[Instruction]:
+        if self._left() < self.bench.proposal * self.plan.proposals:
+            return []
+        return self.workshop.instructions(
+            number,
+            parent,
+            self.pool,
+            lambda text, why: self.trials.write("rejected", number, instruction=text, why=why),
+        )
+
     def _run_seed(self, calls: int) -> bool:
         """Run the seed as far as these calls reach; False where that is not far enough to race."""
         longest = len(self.track.order)
@@ -139,33 +153,88 @@ class RankSearch:
         stand(self.bench, self.track, self.seed, size)
         return True
 
-    @property
     def finalists(self) -> list[Candidate]:
-        """The leaders taught by all of train, which the race held back, then as they raced."""
-        if self._finalists is None:
-            leaders = self.pool.gaining()[: self._n_finalists]
-            whole = [self.workshop.taught_by_all(one) for one in leaders]
-            found = {one.id: one for one in [*whole, *leaders]}
-            self._finalists = list(found.values())[: self._n_finalists]
-        return self._finalists
+        """What shows the most, then the leaders, with all that may teach if that can be shown.
 
-    def evidence(self) -> Compared:
-        """What the best finalist adds to the seed; nothing at all where there is none."""
-        found = self.compared()
-        if len(found.differences):
-            return found
-        return Compared(differences=np.zeros((1, len(self.dev.documents))), unseen=None)
+        Where everything can be shown, a part of it is no finalist: what a race takes for the better
+        part is mostly luck, and more documents teach more.
+        """
+        leaders = self.pool.gaining()[: self.n_finalists]
+        found = [self._whole] if self._whole.shown.demos and self._may_show_all() else []
+        if found and self._whole.shown.how == ALL:
+            found += [replace(self._whole, instruction=one.instruction) for one in leaders]
+            leaders = [one for one in leaders if not one.shown.demos]
+        found += leaders
+        return list({one.id: one for one in found}.values())[: self.n_finalists]
 
-    def compared(self) -> Compared:
-        return compare(
+    def _may_show_all(self) -> bool:
+        """Unless every large set that raced was clearly worse than the seed."""
+        large = str(max(self.plan.demo_sizes))
+        met = [
+            one
+            for one in self.pool.standings.values()
+            if one.candidate.shown.how.endswith(large) and not one.candidate.instruction.round
+        ]
+        return not met or any(one.gain + OUT * one.error >= 0 for one in met)
+
+    def decided(self) -> Found:
+        """Compare the finalists on dev, and let the gate choose."""
+        finalists = self.finalists()
+        found = compare(
             bench=self.bench,
             seed=self.seed,
-            candidates=self.finalists,
+            candidates=finalists,
             dev=self.dev,
             level=self.track.level,
             unshown=self.unshown,
             seen=self.trials.met_dev,
         )
+        whose = finalists.index(self._whole) if self._whole in finalists else 0
+        twin = self._twin() if self._whole in finalists else None
+        rng = stream(self.plan.seed, "gate")
+        choice = decide(found, twin, whose, len(self.pool.tried), rng)
+        best = self.seed if choice.best is None else finalists[choice.best]
+        tuned = self._taught_by_dev_too(best)
+        if tuned != best:
+            choice = replace(choice, why=f"{choice.why}; since then dev has taught it, too")
+        return Found(
+            tuned=tuned,
+            on_dev=best,
+            choice=choice,
+            n_tried=len(self.pool.tried),
+            n_proposed=self.pool.n_proposed,
+            calls=self.bench.budget.spent,
+        )
+
+    def _twin(self) -> Compared | None:
+        """What shows all of dev, compared on train: evidence on the same way to learn."""
+        if self._whole.shown.how != ALL:
+            return None
+        unshown = unshown_systems(self.train, self.plan.seed, turned=True)
+        lessons = self.dev.of_systems(set(self.dev.systems) - unshown) if unshown else self.dev
+        shown = whole_set(lessons, self.bench.seed, self.plan)
+        if shown.how != ALL:
+            return None
+        self.trials.turned = True
+        twin = compare(
+            bench=self.bench,
+            seed=self.seed,
+            candidates=[replace(self._whole, shown=shown)],
+            dev=self.train,
+            level=self.track.level,
+            unshown=unshown,
+            seen=self.trials.met_dev,
+        )
+        self.trials.turned = False
+        return twin if twin.differences.size else None
+
+    def _taught_by_dev_too(self, best: Candidate) -> Candidate:
+        """Once dev has chosen it may teach: what shows everything shows all labels but test's."""
+        if best.shown.how != ALL:
+            return best
+        everything = Items((*self.train.items, *self.dev.items))
+        shown = whole_set(everything, self.bench.seed, self.plan)
+        return replace(best, shown=shown) if shown.how == ALL else best
 
 
 def rank_search(
@@ -178,52 +247,32 @@ def rank_search(
     plan: Plan,
     record: Callable[[Record], None],
 ) -> Found:
-    """Search on train, choose on dev; where calls abound, turned round as well, for evidence."""
-    trials = Trials(bench, record)
-
-    def explored(learn: Items, judge: Items, part: Plan) -> RankSearch:
-        one = RankSearch(
-            bench=bench,
-            propose=propose,
-            train=learn,
-            dev=judge,
-            level=level,
-            plan=part,
-            trials=trials,
-        )
-        one.explore()
-        return one
-
-    turned, beside = None, None
-    if plan.turned and bench.budget.left >= CALLS_TO_TURN * (len(train) + len(dev)):
-        whole = bench.budget
-        bench.budget = whole.half()
-        trials.turned = True
-        turned = explored(dev, train, replace(plan, finalists=1))
-        beside = turned.evidence()
-        trials.turned = False
-        whole.spent = bench.budget.spent
-        bench.budget = whole
-    straight = explored(train, dev, plan)
-    pools = [one.pool for one in (straight, turned) if one is not None]
-    n_tried = sum(len(pool.tried) for pool in pools)
-    choice = decide(straight.compared(), beside, n_tried, stream(plan.seed, "gate"))
-    return Found(
-        tuned=straight.seed if choice.best is None else straight.finalists[choice.best],
-        choice=choice,
-        n_tried=n_tried,
-        n_proposed=sum(pool.n_proposed for pool in pools),
-        calls=bench.budget.spent,
+    """Search on train, choose on dev."""
+    search = RankSearch(
+        bench=bench,
+        propose=propose,
+        train=train,
+        dev=dev,
+        level=level,
+        plan=plan,
+        trials=Trials(bench, record),
     )
+    search.explore()
+    return search.decided()
 
 
-def unshown_systems(train: Items, seed: int) -> frozenset[str]:
-    """A quarter of the systems is never shown, so that dev can tell whether a gain carries over."""
+def unshown_systems(train: Items, seed: int, *, turned: bool = False) -> frozenset[str]:
+    """A quarter of the systems is never shown, so that dev can tell whether a gain carries over.
+
+    Turned round, the search leaves out others, so that both together tell of more systems.
+    """
     systems = train.systems
     if len(systems) < SYSTEMS_FOR_HOLDING_OUT:
         return frozenset()
-    drawn = stream(seed, "systems").permutation(len(systems))[: max(2, len(systems) // 4)]
-    return frozenset(systems[index] for index in drawn)
+    drawn = stream(seed, "systems").permutation(len(systems))
+    number = max(2, len(systems) // 4)
+    part = drawn[number : 2 * number] if turned else drawn[:number]
+    return frozenset(systems[index] for index in part)
 
 
 def _track(train: Items, level: Level, seed: Candidate, chance: int) -> Track:

@@ -134,12 +134,15 @@ def race(
     left = list(entrants)
     last: dict[str, tuple[int, Standing]] = {}
     rung, met = 0, 0
+    fewest = min(FEWEST_DOCUMENTS, len(track.order))
     while left:
         prices, calls = Prices(bench, track, left), end - bench.budget.spent
-        size = _size(prices, len(left), len(track.order), calls)
-        while len(left) > 1 and rung == 0 and size < min(FEWEST_DOCUMENTS, len(track.order)):
+        while rung == 0 and len(left) > 1 and prices.first(len(left), fewest) > calls:
             left.pop()
-            size = _size(prices, len(left), len(track.order), calls)
+        size = _size(prices, len(left), len(track.order), calls)
+        if rung == 0 and size < fewest and prices.first(len(left), fewest) <= calls:
+            # The better half will not go far; but all of them have run.
+            size = fewest
         if size <= met:
             break
         stood = [stand(bench, track, one, size) for one in left]

@@ -7,7 +7,7 @@ from optimize.search.stock.supplies import Scored, Supplies
 
 # A bootstrapped demonstration comes from an example that the judge ranks about this well.
 RANKED_WELL = 0.3
-MOST_PROGRAMS = 40
+MOST_PROGRAMS = 200
 
 
 def search(given: Supplies) -> Scored:

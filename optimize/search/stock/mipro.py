@@ -7,12 +7,15 @@ import dspy
 from optimize.search.stock.program import metric
 from optimize.search.stock.supplies import Scored, Supplies, nobody
 
-MOST_TRIALS = 100
+MOST_TRIALS = 200
+# DSPy's own "heavy" setting searches eighteen of each, for which it needs the calls.
+HEAVY, ENOUGH_FOR_HEAVY = 18, 60
 
 
 def search(given: Supplies) -> Scored:
     """Every trial is a full evaluation; what the bench has scored before is free."""
-    number = given.plan.proposals + given.plan.demo_sets
+    usual = given.plan.proposals + given.plan.demo_sets
+    number = max(usual, HEAVY) if given.evaluations() >= ENOUGH_FOR_HEAVY else usual
 
     class Mipro(dspy.MIPROv2):  # type: ignore[misc]
         """MIPROv2 with our proposer and demonstration pool, so that only the search differs."""

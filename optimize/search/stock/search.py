@@ -62,9 +62,11 @@ def stock_search(
         seen=trials.met_dev,
     )
     n_tried = len(given.shared.tried)
-    choice = decide(compared, None, n_tried, stream(plan.seed, "gate"))
+    choice = decide(compared, None, 0, n_tried, stream(plan.seed, "gate"))
+    best = given.seed if choice.best is None else finalists[choice.best]
     return Found(
-        tuned=given.seed if choice.best is None else finalists[choice.best],
+        tuned=best,
+        on_dev=best,
         choice=choice,
         n_tried=n_tried,
         n_proposed=given.n_proposed,
