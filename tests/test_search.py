@@ -257,7 +257,7 @@ def test_what_shows_everything_is_compared_on_train_too_when_dev_teaches_it() ->
 
 def test_once_dev_has_chosen_it_teaches_what_shows_everything() -> None:
     plan = Plan(rounds=1, demo_sizes=ALL_SHOWN, proposals=0)
-    found, _, bench = search(world(16), world(12, first=100), plan=plan)
+    found, _, _ = search(world(16), world(12, first=100), plan=plan)
     train = {f"d{number}" for number in range(16)}
     assert found.on_dev.documents == train
     assert found.tuned.documents == train | {f"d{number}" for number in range(100, 112)}

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from judges.prompt import Prompt, Value
 
@@ -33,7 +34,7 @@ class Instruction:
     round: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Candidate:
     """What may become the tuned judge; on documents it shows, its scores do not count.
 
@@ -48,7 +49,8 @@ class Candidate:
     def documents(self) -> frozenset[str]:
         return self.shown.documents
 
-    @property
+    # Kept, since a thousand demonstrations take a while to name, and are asked for at every turn.
+    @cached_property
     def id(self) -> str:
         """Names the prompt, whatever way led to it."""
         whole = [self.instruction.text, [dict(demo) for demo in self.shown.demos]]
