@@ -78,7 +78,8 @@ def difference_interval(
     """Of judge A less judge B on the same systems, which always holds `gap`.
 
     It lies around the distance between the middles of both; its variance is that of two errors as
-    alike as the coefficients without each system in turn. None where either side has no ends.
+    alike as the coefficients without each system in turn. Of two judges much alike it is somewhat
+    too wide, and holds the truth in 96-99 % of simulations. None where either side has no ends.
     """
     if a is None or b is None:
         return None
