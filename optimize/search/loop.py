@@ -195,7 +195,7 @@ class RankSearch:
         choice = decide(found, twin, whose, len(self.pool.tried), rng)
         best = self.seed if choice.best is None else finalists[choice.best]
         tuned = self._taught_by_dev_too(best)
-        if tuned != best:
+        if tuned != best and choice.ship:
             choice = replace(choice, why=f"{choice.why}; since then dev has taught it, too")
         return Found(
             tuned=tuned,
