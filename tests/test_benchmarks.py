@@ -1,0 +1,178 @@
+"""The benchmarks: they start, tell what they measure, and count calls honestly."""
+
+import importlib
+import runpy
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from judges.prompt import Prompt
+from optimize.search.bench import Bench
+from optimize.search.candidates import Candidate
+from optimize.search.items import Item, Items
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+COMMANDS = sorted(
+    path.name for path in BENCHMARKS.glob("*.py") if "argparse" in path.read_text(encoding="utf-8")
+)
+DOCUMENTS, SYSTEMS = 24, 6
+# How much of people's rating is in each prompt's score.
+SKILLS = {"poor": 0.0, "fair": 0.3, "good": 0.95, "middling": 0.5, "weak": 0.1}
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Imports a benchmark as its command does, with its siblings beside it."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if getattr(sys.modules[name], "__file__", "") and str(BENCHMARKS) in str(
+            sys.modules[name].__file__
+        ):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_benchmark_says_what_it_measures(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(str(BENCHMARKS / name), run_name="__main__")
+    assert left.value.code == 0
+    assert len(capsys.readouterr().out.splitlines()) > 3
+
+
+def test_the_page_names_every_benchmark() -> None:
+    page = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
+    for name in COMMANDS:
+        assert f"python benchmarks/{name}" in page, name
+
+
+def recorded() -> tuple[Items, dict[str, dict[str, float]]]:
+    rng = np.random.default_rng(0)
+    items = tuple(
+        Item(
+            id=f"d{document}s{system} warmth",
+            document_id=f"d{document} warmth",
+            system=f"s{system}",
+            texts={},
+            human=float(rng.normal()),
+        )
+        for document in range(DOCUMENTS)
+        for system in range(SYSTEMS)
+    )
+    scores = {
+        name: {one.id: skill * one.human + (1 - skill) * rng.normal() for one in items}
+        for name, skill in SKILLS.items()
+    }
+    return Items(items), scores
+
+
+def test_a_race_pays_for_what_it_asks_and_never_sees_the_held_out_half(
+    named: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module: ModuleType = named("race")
+    asked: list[list[tuple[str, str]]] = []
+    make = module.bench_of
+
+    def bench_of(scores: Mapping[str, Any], incumbent: Candidate, *calls: int) -> Bench:
+        bench: Bench = make(scores, incumbent, *calls)
+        seen: list[tuple[str, str]] = []
+        judge = bench._judge
+
+        def watching(prompt: Prompt, items: Sequence[Item]) -> Any:
+            seen.extend((prompt.instruction, item.document_id) for item in items)
+            return judge(prompt, items)
+
+        bench._judge = watching
+        asked.append(seen)
+        return bench
+
+    monkeypatch.setattr(module, "bench_of", bench_of)
+    items, scores = recorded()
+    half = DOCUMENTS // 2
+    for seed in range(3):
+        asked.clear()
+        found = module.run(items, scores, ("warmth",), seed, shares=(0.5, 1.0))
+        everything, *races = asked
+        # All five prompts, once each, on every document.
+        assert len(everything) == len(SKILLS) * len(items)
+        for share, seen, raced in zip((0.5, 1.0), races, found.races, strict=True):
+            assert raced.share == len(seen) / (len(SKILLS) * half * SYSTEMS) <= share
+            assert len({document for _, document in seen}) <= half
+        # With all the calls the race does judge everything, and chooses as that does.
+        assert found.races[1].share == 1
+        assert found.races[1].rho == found.everything
+        assert max(found.everything, found.whole, *(one.rho for one in found.races)) <= found.best
+
+
+def test_the_race_tells_near_from_far(named: Any) -> None:
+    module = named("race")
+    items, scores = recorded()
+    runs = [module.run(items, scores, ("warmth",), seed) for seed in range(4)]
+    page = module.page({"warmth": runs}, 1.0)
+    (row,) = [line for line in page.splitlines() if line.startswith("| warmth")]
+    # "good" is far better than any other: every way of choosing finds it in every run.
+    assert row.count("| 4 ") == 7
+    assert "| 0.000 | 0.000 | 50%" in row
+
+
+def line(optimizer: str, budget: int, seed: int, **told: Any) -> dict[str, Any]:
+    """A line as benchmarks/optimizers.py writes it; `tuned` is rho, the seed's is .3."""
+    tuned = told.pop("tuned", 0.3)
+    cell = {"seed": 0.3, "tuned": tuned, "gain": {"value": tuned - 0.3, "low": -1, "high": 1}}
+    return {
+        "task": "a set warmth",
+        "seed": seed,
+        "optimizer": optimizer,
+        "budget": budget,
+        "shuffled": False,
+        "shipped": False,
+        "calls": budget - 1,
+        "seconds": 1.0,
+        "wall": 2.0,
+        "code": "abc",
+        "test": cell,
+        "unseen": {**cell, "tuned": tuned - 0.2},
+        **told,
+    }
+
+
+def test_the_page_of_the_optimizers_tells_each_claim_from_the_lines(named: Any) -> None:
+    page = named("optimizers_page").page
+    lines = []
+    for seed in (0, 1):
+        for budget in (1000, 4000):
+            lines.append(line("rank", budget, seed, tuned=0.5 + 0.1 * seed, shipped=seed == 1))
+            lines += [line(name, budget, seed, tuned=0.4) for name in ("gepa", "miprov2")]
+        lines.append(line("rank", 500, seed, tuned=0.4))
+        lines.append(line("rank", 4000, seed, shuffled=True, shipped=seed == 0))
+    told = page(lines)
+    # Rank less the others: .1 and .2, mean .15; t with one degree of freedom reaches 12.7 * .05.
+    assert "+0.150 [-0.485, +0.785]" in told
+    assert "4,000 calls: rank's mean test rho is above that of 2 of 2" in told
+    assert "(0.400, miprov2) is reached with 500, 12%" in told
+    # One of two ships, with a gain of .3: .15 on average; on unseen systems it gains .1.
+    assert "Shipped judges gain +0.150" in told
+    assert "Shipped judges gain +0.050" in told
+    assert "On shuffled labels 1 of 2 ship" in told
+    assert "1 of 2 searches ship a tuned judge" in told
+
+
+def test_shuffling_keeps_each_documents_ratings_and_their_order_alone(named: Any) -> None:
+    module = named("optimizers")
+    items, _ = recorded()
+    job = module.Job(task="t", seed=0, optimizer="rank", budget=1, shuffled=True)
+    dealt = module.shuffled(items, job)
+    assert dealt.human.tolist() != items.human.tolist()
+    for rows in items.places.values():
+        assert sorted(dealt.human[rows]) == sorted(items.human[rows])
+    assert [one.id for one in dealt.items] == [one.id for one in items.items]
