@@ -9,8 +9,8 @@ import pytest
 
 from judges.catalog import find
 from judges.models.embedded import EmbeddedModel
-from judges.models.embedded.facets import NAMES
-from judges.models.embedded.regression import update
+from judges.models.embedded.facets import NAMES, Vector
+from judges.models.embedded.regression import Lesson, update
 from judges.models.protocol import Sampling
 from judges.prompt import Prompt, Value
 
@@ -28,9 +28,14 @@ def score(prompt: Prompt, texts: dict[str, str]) -> float:
     return math.fsum(int(rating) * math.exp(p) for rating, p in top.items())
 
 
+def everywhere(lesson: Lesson) -> Vector:
+    """The weights for a text that is wholly like every one that taught."""
+    return np.asarray(lesson.weights + lesson.moves.sum(axis=0))
+
+
 def test_no_demos_leave_the_emphases_alone():
     prior = np.linspace(0, 1, len(NAMES))
-    lesson = update(prior, np.zeros((0, len(NAMES))), np.zeros(0), level=0.0)
+    lesson = update(prior, np.zeros((0, 1, len(NAMES))), np.zeros(0), level=0.0)
     assert lesson.weights is prior
     assert lesson.level == 0.0
 
@@ -39,7 +44,7 @@ def test_a_facet_that_demos_reward_gains_and_one_they_do_not_show_stays():
     prior = np.full(len(NAMES), 0.2)
     facets = np.zeros((20, len(NAMES)))
     facets[:, 3] = np.tile([1.0, -1.0], 10)
-    weights = update(prior, facets, np.tile([2.0, -2.0], 10), level=0.0).weights
+    weights = everywhere(update(prior, facets[:, None], np.tile([2.0, -2.0], 10), level=0.0))
     assert weights[3] > prior[3]
     assert np.delete(weights, 3) == pytest.approx(np.delete(prior, 3))
 
@@ -48,9 +53,9 @@ def test_ratings_that_are_all_high_move_the_level_and_hardly_the_weights():
     prior = np.full(len(NAMES), 0.2)
     rng = np.random.default_rng(0)
     facets = rng.normal(size=(30, len(NAMES)))
-    lesson = update(prior, facets, facets @ prior + 1.0, level=0.0)
+    lesson = update(prior, facets[:, None], facets @ prior + 1.0, level=0.0)
     assert lesson.level > 0.5
-    assert np.abs(lesson.weights - prior).max() < 0.1
+    assert np.abs(everywhere(lesson) - prior).max() < 0.1
 
 
 def test_more_demos_move_the_weights_further():
@@ -59,8 +64,8 @@ def test_more_demos_move_the_weights_further():
     facets = rng.normal(size=(64, len(NAMES)))
     truth = np.zeros(len(NAMES))
     truth[5] = 1.0
-    learned = [update(prior, facets[:n], facets[:n] @ truth, level=0.0) for n in (4, 16, 64)]
-    near = [float(np.corrcoef(lesson.weights, truth)[0, 1]) for lesson in learned]
+    learned = [update(prior, facets[:n, None], facets[:n] @ truth, level=0.0) for n in (4, 16, 64)]
+    near = [float(np.corrcoef(everywhere(lesson), truth)[0, 1]) for lesson in learned]
     assert near == sorted(near)
 
 

@@ -10,7 +10,7 @@ from judges.models.embedded.emphasis import emphases
 from judges.models.embedded.facets import NAMES, Vector
 from judges.models.embedded.likeness import Likeness, read_likeness
 from judges.models.embedded.reading import facet_scores, facets_and_traits
-from judges.models.embedded.regression import Lesson, update
+from judges.models.embedded.regression import SIGNS, Lesson, update
 from judges.models.embedded.request import Demo, Task
 from judges.models.embedded.roles import Roles, read_roles
 from judges.models.embedded.traits import KINDS
@@ -21,7 +21,6 @@ SURENESS = 2.2
 CHOSEN_BY = 0.8
 # Learning takes the cube of their number.
 MOST_DEMOS = 1000
-_SIGNS = np.array([1.0, -1.0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +46,20 @@ class Judge:
 
     @property
     def weights(self) -> Vector:
-        """The weight of each facet."""
+        """The weight of each facet, for a text that is like none of the demos."""
         return self.lesson.weights
 
     def opinion(self, texts: Mapping[str, str]) -> Opinion:
         """Judge one text, or two against each other."""
         facets, traits = _measured(self.roles, texts, finely=self.likeness is not None)
-        parts = self.weights * _apart(facets)
-        latent = float(parts.sum()) + self.lesson.level
+        told, weights = np.zeros(len(facets)), np.tile(self.weights, (len(facets), 1))
         if self.likeness is not None:
-            latent += float(_apart(self._tells(self.likeness, traits)))
+            likeness = self.likeness.to(traits)
+            told = likeness @ self.lesson.told
+            weights = weights + likeness @ self.lesson.moves
+        signs = SIGNS[: len(facets)]
+        parts = signs @ (weights * facets)
+        latent = float(parts.sum() + signs @ told) + self.lesson.level
         if not self.compares:
             field = self.task.choice
             assert field is not None
@@ -65,11 +68,6 @@ class Judge:
             return Opinion(tuple(chances), latent, parts, False)
         first = float(1 / (1 + np.exp(-SURENESS * latent)))
         return Opinion((first, 1 - first), latent, parts, True)
-
-    def _tells(self, likeness: Likeness, traits: Vector) -> Vector:
-        """What their likeness to the demos adds to each of the texts."""
-        signs = _SIGNS[: len(likeness.taught) // len(self.lesson.told)]
-        return np.asarray(likeness.to(traits) @ np.outer(self.lesson.told, signs).ravel())
 
 
 def make_judge(task: Task, demos: Sequence[Demo]) -> Judge:
@@ -84,7 +82,7 @@ def make_judge(task: Task, demos: Sequence[Demo]) -> Judge:
     valid = [(demo, choices.index(answer)) for demo, answer in told if answer in choices]
     if not valid or not roles.candidates:
         level = None if task.compares else 0.0
-        lesson = update(prior, np.zeros((0, len(prior))), np.zeros(0), level=level)
+        lesson = update(prior, np.zeros((0, 1, len(prior))), np.zeros(0), level=level)
         return Judge(task, roles, task.compares, lesson, None)
     return _taught(task, roles, prior, _spread(valid))
 
@@ -94,13 +92,12 @@ def _taught(task: Task, roles: Roles, prior: Vector, demos: Sequence[tuple[Demo,
     assert field is not None
     assert field.choices is not None
     measured = [_measured(roles, demo, finely=True) for demo, _ in demos]
-    sides = len(measured[0][0])
     likeness = read_likeness(np.concatenate([traits for _, traits in measured]), KINDS)
     n_choices = len(field.choices)
     shared = [one.name for one in task.reads if one.name not in roles.candidates]
     lesson = update(
         prior,
-        np.array([_apart(facets) for facets, _ in measured]),
+        np.array([facets for facets, _ in measured]),
         np.array([_latent(n_choices, chosen, compares=compares) for _, chosen in demos]),
         level=None if compares else 0.0,
         sources=[
@@ -109,16 +106,9 @@ def _taught(task: Task, roles: Roles, prior: Vector, demos: Sequence[tuple[Demo,
         ]
         if not compares
         else (),
-        alike=_between(likeness, sides),
+        alike=likeness.among(),
     )
     return Judge(task, roles, compares, lesson, likeness)
-
-
-def _between(likeness: Likeness, sides: int) -> Vector:
-    """The demos' likeness to each other; of pairs, their differences' likeness."""
-    n = len(likeness.taught) // sides
-    alike = likeness.among().reshape(n, sides, n, sides)
-    return np.asarray(np.einsum("isjt,s,t->ij", alike, _SIGNS[:sides], _SIGNS[:sides]))
 
 
 def _spread(demos: Sequence[tuple[Demo, int]]) -> Sequence[tuple[Demo, int]]:
@@ -144,8 +134,3 @@ def _measured(roles: Roles, texts: Mapping[str, str], *, finely: bool) -> tuple[
         )
     both = [facets_and_traits(roles, texts, name) for name in roles.candidates]
     return np.array([one for one, _ in both]), np.array([one for _, one in both])
-
-
-def _apart(rows: Vector) -> Vector:
-    """The one text's row, or the first text's less the second's."""
-    return np.asarray(rows[0] - rows[1] if len(rows) > 1 else rows[0])
