@@ -72,6 +72,17 @@ def test_a_gain_that_does_not_reach_unshown_systems_is_not_shipped() -> None:
     assert "does not carry over" in kept.why
 
 
+def test_a_loss_on_unshown_systems_within_its_standard_error_keeps_no_gain_back() -> None:
+    rows = stream(0, "unshown").normal(0.2, 0.05, (1, 30))
+    # Mean -0.01 and spread 0.1 exactly, so a standard error of 0.1 / sqrt(30) = 0.018.
+    beyond = stream(1, "unshown").normal(size=(1, 30))
+    beyond = (beyond - beyond.mean()) / beyond.std(ddof=1) * 0.1 - 0.01
+    told = choose(rows, beyond, 9, stream(1))
+    assert told.ship
+    assert "-0.010 (standard error 0.018) on systems no demonstration showed" in told.why
+    assert not choose(rows, beyond - 0.01, 9, stream(1)).ship
+
+
 def test_documents_that_only_one_finalist_has_narrow_its_interval_alone() -> None:
     rows = stream(0, "twin").normal(0.05, 0.2, (2, 30))
     more = np.vstack([stream(1, "twin").normal(0.05, 0.2, (1, 40)), np.full((1, 40), np.nan)])
@@ -81,7 +92,7 @@ def test_documents_that_only_one_finalist_has_narrow_its_interval_alone() -> Non
     # 70 documents for 30: the standard error is about sqrt(30 / 70) = .65 as large.
     assert first.error < 0.8 * other.error
     told = choose(np.hstack([rows, more]), None, 5, stream(2), n_own=30).why
-    assert "70 dev and, turned round, train documents" in told
+    assert "70 dev and train documents" in told
 
 
 def test_a_finalist_that_does_no_better_than_the_seed_is_not_what_the_search_ends_with() -> None:

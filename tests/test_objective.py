@@ -80,14 +80,21 @@ def test_placing_all_systems_is_rho(seed: int) -> None:
     rng = np.random.default_rng(seed)
     those = items([[1.0, 2, 3, 4, 4], [1.0, 3, 2, 5, 4]])
     scores = rng.normal(size=10)
-    placed = placement_terms(scores, those, frozenset(those.systems), "summary")
+    placed = placement_terms(
+        scores, those, dict.fromkeys(those.documents, frozenset(those.systems)), "summary"
+    )
     assert placed == pytest.approx(document_terms(scores, those, "summary"))
 
 
 def test_placing_some_systems_looks_at_their_outputs_only() -> None:
     those = items([[1, 2, 3, 4]])
     # The first two are swapped, the others stand where people have them.
-    placed = placement_terms(np.array([2.0, 1, 3, 4]), those, frozenset({"s2", "s3"}), "summary")
+    placed = placement_terms(
+        np.array([2.0, 1, 3, 4]),
+        those,
+        dict.fromkeys(those.documents, frozenset({"s2", "s3"})),
+        "summary",
+    )
     assert placed == pytest.approx([1])
 
 

@@ -65,7 +65,17 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
     summary = read(folder / "summary.json")
     assert set(summary) == {
         *("dimension", "lm", "optimizer", "seed", "level", "data", "seed_judge", "tuned_judge"),
-        *("gain", "shipped", "why", "lm_calls", "proposer_calls", "tokens", "cost_usd", "seconds"),
+        *(
+            "gain",
+            "shipped",
+            "why",
+            "stand_ins",
+            "lm_calls",
+            "proposer_calls",
+            "tokens",
+            "cost_usd",
+            "seconds",
+        ),
     }
     cell = {"coefficient", "level", "value", "low", "high", "n_outputs", "n_documents"}
     for judge in ("seed_judge", "tuned_judge"):

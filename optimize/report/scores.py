@@ -40,20 +40,19 @@ def scorecard(summary: Mapping[str, Any], *, pairs: bool = False) -> list[str]:
     ]
     unit = "pairs" if pairs else "outputs"
     head = ("split", "judge", "rho", "95 % interval", unit, "documents", "undefined", "failed")
-    undefined = (
-        "Undefined: documents where one side says the same of all outputs."
-        if summary["level"] == "summary"
-        else ""
-    )
-    told = (
-        f"{str(summary['level']).capitalize()}-level Spearman's rho{' of margins' * pairs}. The "
-        f"choice was made on dev; test was touched once, after it. {undefined}"
-    )
+    told = [
+        f"{str(summary['level']).capitalize()}-level Spearman's rho{' of margins' * pairs}.",
+        "The choice was made on dev; test was touched once, after it.",
+    ]
+    if summary["level"] == "summary":
+        told.append("Undefined: documents where one side says the same of all outputs.")
+    if stand_ins := summary.get("stand_ins"):
+        told.append(f"{stand_ins[0].upper()}{stand_ins[1:]}.")
     parts = []
     if any(one for pair in drawn.values() for one in pair):
         label = f"{summary['level']}-level Spearman's rho"
         parts.append(page.figure(forest(drawn, ("seed", "tuned"), label), "With 95 % intervals."))
-    return [*parts, page.table(head, rows, told)]
+    return [*parts, page.table(head, rows, " ".join(told))]
 
 
 def tile(name: str, cell: Cell) -> tuple[str, str, str]:
@@ -136,7 +135,7 @@ def pair_accuracy(known: Mapping[str, Mapping[str, Pairs]]) -> list[str]:
         "Accuracy: of the pairs that people decided, the share on which the judge, asked in both "
         "orders, prefers the same side; its ties are half right."
     )
-    return [page.table(head, rows, told)]
+    return [page.table(head, rows, " ".join(told))]
 
 
 def _ends(found: Pairs) -> tuple[float | None, float | None]:

@@ -113,7 +113,7 @@ def _choose_plan(
 ) -> plans.PlanChoice:
     """Try the plans on the judge that ships, and write every one down as a trial."""
     seed = Candidate(instruction=Instruction(text=judge.prompt.instruction))
-    ships = found.on_dev if found.choice.ship else seed
+    ships = found.tuned if found.choice.ship else seed
 
     def bench_of(plan: SamplingPlan) -> Bench:
         if plan == asked.plan:
@@ -124,7 +124,8 @@ def _choose_plan(
         tolls,
         allowance.tolls,
         judge=ships,
-        other=seed if found.choice.ship else found.on_dev,
+        other=seed if found.choice.ship else found.tuned,
+        crossing=found.crossing,
         dev=prepared.labels.dev,
         level=prepared.level,
         seed=prepared.settings.seed,

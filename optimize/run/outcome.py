@@ -46,29 +46,33 @@ def measure(
     seed: int,
     dev: Items | None = None,
 ) -> Measured:
-    """Score both judges on test, once, after the choice; on dev, as it was when dev chose it.
+    """Score both judges on test, once, after the choice; on dev, where the choice was made.
 
+    There a judge that shows dev's labels is stood in for by versions that do not show them.
     `dev` says on which part of dev, where not on what both have been scored on.
     """
     base = Candidate(instruction=Instruction(text=bench.seed.instruction))
-    dev = bench.known(found.on_dev, bench.known(base, labels.dev)) if dev is None else dev
+    crossing = found.crossing
+    if dev is None:
+        dev = crossing.known(bench, found.tuned, bench.known(base, labels.dev))
     if not len(dev):
-        dev = labels.dev
-        both = list({one.id: one for one in (base, found.on_dev)}.values())
-        dev = affordable(bench, both, dev, level)
-    splits = {"test": labels.test, "test_unseen_systems": labels.unseen}
-    asked = [
-        {"dev": (base, dev), **{name: (base, part) for name, part in splits.items()}},
-        {
-            "dev": (found.on_dev, dev),
-            **{name: (found.tuned, part) for name, part in splits.items()},
-        },
-    ]
+        both = list({one.id: one for one in (base, found.tuned)}.values())
+        dev = affordable(bench, crossing, both, labels.dev, level)
+    splits = {"dev": dev, "test": labels.test, "test_unseen_systems": labels.unseen}
     bench.budget = Budget(
-        sum(bench.cost(one, part) for side in asked for one, part in side.values() if part)
+        sum(
+            crossing.cost(bench, one, part)
+            for one in (base, found.tuned)
+            for part in splits.values()
+            if part
+        )
     )
     sides = [
-        {name: _scores(bench, one, part) for name, (one, part) in side.items()} for side in asked
+        {
+            name: Scores(items=part, scores=crossing.scores(bench, one, part)) if part else None
+            for name, part in splits.items()
+        }
+        for one in (base, found.tuned)
     ]
     ours, theirs = sides[0]["test"], sides[1]["test"]
     return Measured(
@@ -78,10 +82,6 @@ def measure(
         tuned_row=row(sides[1], level, seed),
         gain=gain(theirs, ours, level, seed) if ours and theirs else {},
     )
-
-
-def _scores(bench: Bench, one: Candidate, part: Items | None) -> Scores | None:
-    return Scores(items=part, scores=bench.scores(one, part)) if part is not None else None
 
 
 def summary(
@@ -109,6 +109,7 @@ def summary(
         "gain": {"test": measured.gain},
         "shipped": "tuned" if found.choice.ship else "seed",
         "why": found.choice.why,
+        "stand_ins": found.crossing.stand_ins(found.tuned),
         "lm_calls": judged.n_requests,
         "proposer_calls": proposed.n_requests,
         "tokens": {

@@ -23,6 +23,7 @@ from optimize.search.allowance import REPLY_TOKENS, Toll
 from optimize.search.bench import Bench, Budget, OutOfCallsError
 from optimize.search.candidates import Candidate
 from optimize.search.chance import stream
+from optimize.search.crossing import Crossing
 from optimize.search.items import Items, Vector
 from optimize.search.objective import Level, document_terms, tells
 from optimize.search.race import FEWEST_DOCUMENTS
@@ -84,6 +85,7 @@ def choose(
     *,
     judge: Candidate,
     other: Candidate,
+    crossing: Crossing,
     dev: Items,
     level: Level,
     seed: int,
@@ -102,16 +104,16 @@ def choose(
     before = budget.spent
     out = {toll.plan: TOO_DEAR_TO_SHIP for toll in tolls if toll not in allowed}
     for toll in allowed:
-        if toll.plan != own and (why := _refusal(benches[toll.plan], judge, dev)):
+        if toll.plan != own and (why := _refusal(benches[toll.plan], crossing, judge, dev)):
             out[toll.plan] = why
     able = [toll for toll in tolls if toll.plan not in out or toll.plan == own]
-    part = _affordable(able, benches, judge, other, dev, level)
+    part = _affordable(able, benches, crossing, judge, other, dev, level)
     while len(able) > 1 and len(part.documents) < min(FEWEST_DOCUMENTS, len(dev.documents)):
         dearest = max((toll for toll in able if toll.plan != own), key=lambda toll: toll.cost)
         out[dearest.plan] = TOO_DEAR_TO_TRY
         able.remove(dearest)
-        part = _affordable(able, benches, judge, other, dev, level)
-    scores = {toll.plan: benches[toll.plan].scores(judge, part) for toll in able}
+        part = _affordable(able, benches, crossing, judge, other, dev, level)
+    scores = {toll.plan: crossing.scores(benches[toll.plan], judge, part) for toll in able}
     terms = {plan: document_terms(one, part, level) for plan, one in scores.items()}
     chosen = cheapest_near_best(able, terms)
     left_out = [
@@ -148,10 +150,10 @@ def _behind(differences: Vector) -> float:
     return float(known.mean() - known.std(ddof=1) / math.sqrt(len(known)))
 
 
-def _refusal(bench: Bench, judge: Candidate, dev: Items) -> str | None:
+def _refusal(bench: Bench, crossing: Crossing, judge: Candidate, dev: Items) -> str | None:
     """Why the model does not follow the plan, which for some only asking tells; None if it does."""
     try:
-        bench.scores(judge, Items(dev.items[:1]))
+        crossing.scores(bench, judge, Items(dev.items[:1]))
     except NoProbabilitiesError:
         return "the model gives no log-probabilities"
     except OutOfCallsError:
@@ -162,6 +164,7 @@ def _refusal(bench: Bench, judge: Candidate, dev: Items) -> str | None:
 def _affordable(
     able: Sequence[Toll],
     benches: Mapping[SamplingPlan, Bench],
+    crossing: Crossing,
     judge: Candidate,
     other: Candidate,
     dev: Items,
@@ -172,8 +175,8 @@ def _affordable(
     kept: list[str] = []
     for document in tells(dev, level):
         part = dev.of_documents([document])
-        left -= sum(benches[toll.plan].cost(judge, part) for toll in able)
-        left -= max(benches[toll.plan].cost(other, part) for toll in able)
+        left -= sum(crossing.cost(benches[toll.plan], judge, part) for toll in able)
+        left -= max(crossing.cost(benches[toll.plan], other, part) for toll in able)
         if left < 0:
             break
         kept.append(document)

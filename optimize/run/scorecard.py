@@ -22,6 +22,8 @@ def scorecard(summary: Mapping[str, Any], folder: str) -> str:
         f"{summary['level']}-level rho" + f"{'seed':>10}{'tuned':>27}",
     ]
     lines += [line for name, said in SPLITS if (line := _row(summary, name, said))]
+    if summary.get("stand_ins"):
+        lines += textwrap.wrap(f"({summary['stand_ins']})", WIDTH)
     lines += ["", *_gain(summary)]
     lines += textwrap.wrap(summary["why"], WIDTH)
     lines += _plans(summary.get("plans", []))

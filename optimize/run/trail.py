@@ -46,8 +46,8 @@ class Trail:
             if self._round is not None:
                 self._speak(f"round {self._round} ended")
             self._round, self._leader = number, 0.0
-        if trial["stage"] == "dev":
-            self._speak(f"dev: {trial['candidate']} gains {gain}")
+        if trial["stage"] in ("dev", "train"):
+            self._speak(f"{trial['stage']}: {trial['candidate']} gains {gain}")
 
     def tried_plan(self, candidate: str, told: Mapping[str, Any]) -> None:
         """A sampling plan tried on the judge that ships, or left out."""

@@ -44,15 +44,13 @@ class Budget:
     def left(self) -> int:
         return self.max_calls - self.spent
 
-    def half(self) -> "Budget":
-        """A budget that has spent as much and may spend half of what is left."""
-        part = Budget(self.spent + self.left // 2)
-        part.spent = self.spent
-        return part
-
-    def spend(self, calls: int) -> None:
+    def check(self, calls: int) -> None:
+        """Raise OutOfCallsError where so many calls are not left."""
         if calls > self.left:
             raise OutOfCallsError(f"{calls} calls are needed and {self.left} left")
+
+    def spend(self, calls: int) -> None:
+        self.check(calls)
         self.spent += calls
 
 

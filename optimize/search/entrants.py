@@ -183,11 +183,8 @@ class Workshop:
         pool.shown += fresh
         return fresh
 
-    def whole(self) -> DemoSet:
-        """Everything that may be shown, or the largest set where that is too much.
-
-        No race can judge it, since it leaves nothing to be judged on; dev can.
-        """
+    def largest(self) -> DemoSet:
+        """As much of train as may be shown: what a race cannot judge if it leaves nothing to."""
         return whole_set(self.lessons, self.bench.seed, self.plan)
 
     def _lessons(self, judge: Candidate) -> Lessons:

@@ -94,11 +94,11 @@ def choose(
     """Ship the finalist whose gain on dev has the highest low end, if that lies above zero.
 
     `differences` and `unseen` are finalists x documents, the first `n_own` of them dev's and the
-    others, where there are any, train's: there a finalist that shows all that may teach has its
-    twin, which dev taught, and the others have NaN.
-    `unseen` is over the outputs of the systems no demonstration showed (None where there are
-    none). There the judge may not lose: a gain on known systems alone is worth little to those who
-    judge new ones, and how systems differ makes a few of them say less than their documents tell.
+    others, where there are any, train's: a finalist that train has not chosen is judged there too,
+    and the others have NaN. `unseen` is over the outputs of systems that no demonstration showed
+    (None where there are none). There the judge may not lose by more than a standard error: a gain
+    on known systems alone is worth little to those who judge new ones, but to ask for a gain there,
+    too, would keep most seeds for what chance did to a few systems.
     """
     if len(differences) == 0:
         why = f"none of {n_tried} candidates did better than the seed on train, so the seed is kept"
@@ -111,7 +111,7 @@ def choose(
     own = float(_mean_and_error(differences[:, :n_own])[0][first])
     where = "dev documents"
     if n_own is not None and np.isfinite(differences[first, n_own:]).any():
-        where = f"dev and, turned round, train documents ({own:+.3f} on dev)"
+        where = f"dev and train documents, judged by versions never shown them ({own:+.3f} on dev)"
     said = (
         f"{gain.value:+.3f} rho [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.n_documents} {where}"
         f", widened for the {len(found)} compared there, of {n_tried} tried"
@@ -123,10 +123,13 @@ def choose(
         why = f"{said}: too few documents to tell, so the seed is kept"
     elif gain.low <= 0 or own <= 0:
         why = f"{said}: no clear gain, so the seed is kept"
-    elif beyond is not None and beyond.value < 0:
-        lost = f"{beyond.value:+.3f} on systems no demonstration showed"
-        why = f"{said}, but {lost}: the gain does not carry over, so the seed is kept"
+    elif beyond is not None and beyond.value + beyond.error < 0:
+        why = f"{said}, but {_new(beyond)}: the gain does not carry over, so the seed is kept"
     else:
-        there = f", {beyond.value:+.3f} on systems no demonstration showed" if beyond else ""
+        there = f", {_new(beyond)}" if beyond else ""
         ship, why = True, f"{said}{there}: the tuned judge is shipped"
     return Choice(best=best, ship=ship, why=why, gain=gain, unseen=beyond)
+
+
+def _new(gain: Gain) -> str:
+    return f"{gain.value:+.3f} (standard error {gain.error:.3f}) on systems no demonstration showed"

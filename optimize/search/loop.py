@@ -3,14 +3,16 @@
 The same seed, items and replies make the same trials, whatever was journalled before.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from optimize.search.bench import Bench
 from optimize.search.candidates import Candidate, Instruction, TextGuard
 from optimize.search.chance import stream
+from optimize.search.crossing import SYSTEMS_FOR_HOLDING_OUT, Crossing
 from optimize.search.decision import Compared, compare, decide
-from optimize.search.entrants import ALL, Plan, Pool, Propose, Workshop, entrants, whole_set
+from optimize.search.entrants import Plan, Pool, Propose, Workshop, entrants
 from optimize.search.gate import Choice
 from optimize.search.items import Items
 from optimize.search.objective import Level, tells
@@ -18,8 +20,6 @@ from optimize.search.race import FEWEST_DOCUMENTS, OUT, Prices, Track, race, sta
 from optimize.search.trials import Record as Record
 from optimize.search.trials import Trials
 
-# With fewer systems, those never shown would cost more than it is worth to know of them.
-SYSTEMS_FOR_HOLDING_OUT = 7
 # Rounds that share what is left of the budget: later ones build on better parents.
 ROUNDS_SAVED_FOR = 3
 # A race worth having: so many run on half of train.
@@ -32,12 +32,11 @@ SEEDS_SHARE = 0.25
 class Found:
     """What a search ends with: the tuned judge, whether to ship it, and why.
 
-    `on_dev` is the judge that dev was asked about. It is `tuned` itself, unless that shows all
-    that may teach: then dev's documents have joined it since.
+    `crossing` tells who judges train and dev for a judge that shows them.
     """
 
     tuned: Candidate
-    on_dev: Candidate
+    crossing: Crossing = field(compare=False, repr=False)
     choice: Choice
     n_tried: int
     n_proposed: int
@@ -64,21 +63,20 @@ class RankSearch:
         self.trials = trials
         self.track = _track(train, level, self.seed, plan.seed)
         self.unshown = unshown_systems(train, plan.seed)
+        lessons = train.of_systems(set(train.systems) - self.unshown) if self.unshown else train
         texts = (text for item in (*train.items, *dev.items) for text in item.texts.values())
         self.workshop = Workshop(
-            bench=bench,
-            propose=propose,
-            lessons=train.of_systems(set(train.systems) - self.unshown) if self.unshown else train,
-            guard=TextGuard(texts),
-            plan=plan,
+            bench=bench, propose=propose, lessons=lessons, guard=TextGuard(texts), plan=plan
         )
-        self._whole = Candidate(instruction=self.seed.instruction, shown=self.workshop.whole())
+        self.crossing = Crossing(Items((*train.items, *dev.items)), bench.seed, plan)
+        most = self.crossing.whole if self.crossing.possible else self.workshop.largest()
+        self._whole = Candidate(instruction=self.seed.instruction, shown=most)
         # The final gets its share first: a race without one tells nothing. Where the calls reach
         # for one finalist alone there is no race: everything goes to dev.
         once, half = max(1, bench.price(dev)), bench.budget.left // 2
         self.n_finalists = max(1, min(plan.finalists, half // once - 1))
-        twins = 2 * bench.price(train) if self._whole.shown.how == ALL else 0
-        final = (1 + self.n_finalists) * once + twins
+        on_train = 2 * bench.price(train) if self.crossing.possible else 0
+        final = (1 + self.n_finalists) * once + on_train
         self._for_dev = min(final, half) if self.n_finalists > 1 else bench.budget.left
 
     def explore(self) -> None:
@@ -161,7 +159,7 @@ class RankSearch:
         """
         leaders = self.pool.gaining()[: self.n_finalists]
         found = [self._whole] if self._whole.shown.demos and self._may_show_all() else []
-        if found and self._whole.shown.how == ALL:
+        if found and self.crossing.possible:
             found += [replace(self._whole, instruction=one.instruction) for one in leaders]
             leaders = [one for one in leaders if not one.shown.demos]
         found += leaders
@@ -180,61 +178,34 @@ class RankSearch:
     def decided(self) -> Found:
         """Compare the finalists on dev, and let the gate choose."""
         finalists = self.finalists()
-        found = compare(
-            bench=self.bench,
-            seed=self.seed,
-            candidates=finalists,
-            dev=self.dev,
-            level=self.track.level,
-            unshown=self.unshown,
-            seen=self.trials.met_dev,
-        )
-        whose = finalists.index(self._whole) if self._whole in finalists else 0
-        twin = self._twin() if self._whole in finalists else None
+        found = self._compared(finalists, "dev", self.dev)
+        whose, on_train = 0, None
+        if self.crossing.possible and self._whole in finalists:
+            # Neither its words nor its demonstrations were chosen by train, which may judge it too.
+            whose = finalists.index(self._whole)
+            on_train = self._compared([self._whole], "train", self.train)
         rng = stream(self.plan.seed, "gate")
-        choice = decide(found, twin, whose, len(self.pool.tried), rng)
-        best = self.seed if choice.best is None else finalists[choice.best]
-        tuned = self._taught_by_dev_too(best)
-        if tuned != best and choice.ship:
-            choice = replace(choice, why=f"{choice.why}; since then dev has taught it, too")
+        choice = decide(found, on_train, whose, len(self.pool.tried), rng)
         return Found(
-            tuned=tuned,
-            on_dev=best,
+            tuned=self.seed if choice.best is None else finalists[choice.best],
+            crossing=self.crossing,
             choice=choice,
             n_tried=len(self.pool.tried),
             n_proposed=self.pool.n_proposed,
             calls=self.bench.budget.spent,
         )
 
-    def _twin(self) -> Compared | None:
-        """What shows all of dev, compared on train: evidence on the same way to learn."""
-        if self._whole.shown.how != ALL:
-            return None
-        unshown = unshown_systems(self.train, self.plan.seed, turned=True)
-        lessons = self.dev.of_systems(set(self.dev.systems) - unshown) if unshown else self.dev
-        shown = whole_set(lessons, self.bench.seed, self.plan)
-        if shown.how != ALL:
-            return None
-        self.trials.turned = True
-        twin = compare(
+    def _compared(self, candidates: Sequence[Candidate], split: str, items: Items) -> Compared:
+        return compare(
             bench=self.bench,
+            crossing=self.crossing,
             seed=self.seed,
-            candidates=[replace(self._whole, shown=shown)],
-            dev=self.train,
+            candidates=candidates,
+            items=items,
             level=self.track.level,
-            unshown=unshown,
-            seen=self.trials.met_dev,
+            unshown=self.unshown,
+            seen=partial(self.trials.compared, split),
         )
-        self.trials.turned = False
-        return twin if twin.differences.size else None
-
-    def _taught_by_dev_too(self, best: Candidate) -> Candidate:
-        """Once dev has chosen it may teach: what shows everything shows all labels but test's."""
-        if best.shown.how != ALL:
-            return best
-        everything = Items((*self.train.items, *self.dev.items))
-        shown = whole_set(everything, self.bench.seed, self.plan)
-        return replace(best, shown=shown) if shown.how == ALL else best
 
 
 def rank_search(
@@ -261,18 +232,13 @@ def rank_search(
     return search.decided()
 
 
-def unshown_systems(train: Items, seed: int, *, turned: bool = False) -> frozenset[str]:
-    """A quarter of the systems is never shown, so that dev can tell whether a gain carries over.
-
-    Turned round, the search leaves out others, so that both together tell of more systems.
-    """
+def unshown_systems(train: Items, seed: int) -> frozenset[str]:
+    """A quarter of the systems is never shown, so that dev can tell whether a gain carries over."""
     systems = train.systems
     if len(systems) < SYSTEMS_FOR_HOLDING_OUT:
         return frozenset()
-    drawn = stream(seed, "systems").permutation(len(systems))
-    number = max(2, len(systems) // 4)
-    part = drawn[number : 2 * number] if turned else drawn[:number]
-    return frozenset(systems[index] for index in part)
+    drawn = stream(seed, "systems").permutation(len(systems))[: max(2, len(systems) // 4)]
+    return frozenset(systems[index] for index in drawn)
 
 
 def _track(train: Items, level: Level, seed: Candidate, chance: int) -> Track:

@@ -5,7 +5,7 @@ the gate can compare judges document by document. At summary level that number i
 the document, exactly. At the others it is the document's jackknife pseudo-value.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -118,11 +118,14 @@ def _pseudo_values(places: list[Indices], statistic: Callable[[Indices], float])
     return values
 
 
-def placement_terms(scores: Vector, items: Items, chosen: frozenset[str], level: Level) -> Vector:
-    """How well each document's outputs by the `chosen` systems are placed among all its outputs.
+def placement_terms(
+    scores: Vector, items: Items, chosen: Mapping[str, frozenset[str]], level: Level
+) -> Vector:
+    """How well a document's outputs by the systems `chosen` for it are placed among all of them.
 
-    The mean over them of s = 1 - (z - z')² / 2, with z and z' the standardised mid-ranks by judge
-    and people; over a whole document the mean of s is its rho. NaN where there is nothing to place.
+    `chosen` holds every document's systems. The mean over their outputs of s = 1 - (z - z')² / 2,
+    with z and z' the standardised mid-ranks by judge and people; over a whole document the mean of
+    s is its rho. NaN where there is nothing to place.
     """
     groups = list(items.places.values())
     ranked = groups if level != "dataset" else [np.arange(len(items))]
@@ -136,10 +139,11 @@ def placement_terms(scores: Vector, items: Items, chosen: frozenset[str], level:
             continue
         gap = _standard(scores[told]) - _standard(items.human[told])
         terms[told] = 1 - gap**2 / 2
-    named = np.array([item.system in chosen for item in items.items])
     means = []
-    for rows in groups:
-        there = terms[rows][named[rows] & ~np.isnan(terms[rows])]
+    for name, rows in items.places.items():
+        systems = chosen[name]
+        named = np.array([items.items[row].system in systems for row in rows], bool)
+        there = terms[rows][named & ~np.isnan(terms[rows])]
         means.append(float(there.mean()) if len(there) else float("nan"))
     return np.array(means)
 

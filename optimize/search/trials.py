@@ -17,14 +17,10 @@ class Trials:
 
     def __init__(self, bench: Bench, record: Callable[[Record], None]) -> None:
         self._bench, self._record, self._number = bench, record, 0
-        self.turned = False
 
     def write(self, stage: str, round_number: int | None, **told: Told) -> None:
         self._number += 1
         head: dict[str, Told] = {"trial": self._number, "stage": stage, "round": round_number}
-        if self.turned:
-            # Learned from dev and raced there, compared on train.
-            head["turned"] = True
         self._record({**head, **told, "calls": self._bench.budget.spent})
 
     def raced(self, round_number: int, rung: int, one: Standing) -> None:
@@ -42,9 +38,11 @@ class Trials:
     def stock(self, one: Candidate, value: float) -> None:
         self.write("stock", None, **_identity(one), value=_rounded(value))
 
-    def met_dev(self, one: Candidate, value: float, gain: float, n_documents: int) -> None:
+    def compared(
+        self, split: str, one: Candidate, value: float, gain: float, n_documents: int
+    ) -> None:
         told = {"value": _rounded(value), "gain": _rounded(gain), "n_documents": n_documents}
-        self.write("dev", None, **_identity(one), **told)
+        self.write(split, None, **_identity(one), **told)
 
 
 def _identity(one: Candidate) -> dict[str, Told]:

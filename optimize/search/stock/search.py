@@ -4,9 +4,11 @@ import contextlib
 import io
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from optimize.search.bench import Bench, Budget, OutOfCallsError
 from optimize.search.chance import stream
+from optimize.search.crossing import Crossing
 from optimize.search.decision import compare, decide
 from optimize.search.entrants import Plan, Propose
 from optimize.search.items import Items
@@ -52,21 +54,23 @@ def stock_search(
     base = next((rho for rho, one in found if one.id == given.seed.id), 0.0)
     better = [one for rho, one in found if one.id != given.seed.id and rho > base]
     finalists = better[: plan.finalists]
+    crossing = Crossing(Items(()), bench.seed, plan)
     compared = compare(
         bench=bench,
+        crossing=crossing,
         seed=given.seed,
         candidates=finalists,
-        dev=dev,
+        items=dev,
         level=level,
         unshown=frozenset(),
-        seen=trials.met_dev,
+        seen=partial(trials.compared, "dev"),
     )
     n_tried = len(given.shared.tried)
     choice = decide(compared, None, 0, n_tried, stream(plan.seed, "gate"))
     best = given.seed if choice.best is None else finalists[choice.best]
     return Found(
         tuned=best,
-        on_dev=best,
+        crossing=crossing,
         choice=choice,
         n_tried=n_tried,
         n_proposed=given.n_proposed,
