@@ -55,15 +55,20 @@ class Raced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One run: the best prompt's rho on the held-out half, and what each way of choosing reaches.
+    """One run: each prompt's rho on the held-out half, and what each way of choosing reaches.
 
     `everything` judged all five prompts on the race's half, `whole` on the held-out half as well.
     """
 
-    best: float
+    held: Mapping[str, float]
     everything: float
     whole: float
     races: tuple[Raced, ...]
+
+    @property
+    def best(self) -> float:
+        """The best prompt's rho on the held-out half."""
+        return max(self.held.values())
 
 
 def recorded() -> tuple[Items, Scores]:
@@ -137,7 +142,7 @@ def run(
         spent = bench.budget.spent / (len(everyone) * len(learn))
         races.append(Raced(rho=told[picked][1], share=spent))
     return Outcome(
-        best=max(values[1] for values in told.values()),
+        held={one.instruction.text: values[1] for one, values in told.items()},
         everything=told[chosen][1],
         whole=told[whole][1],
         races=tuple(races),
@@ -153,6 +158,7 @@ def page(found: Mapping[str, Sequence[Outcome]], seconds: float) -> str:
         *(f"near the best: race, {share}" for share in shares[:2]),
         "judged all",
         "both halves",
+        "one prompt",
         *(f"near judging everything: race, {share}" for share in shares),
         f"lost: race, {shares[0]}",
         "judged all",
@@ -164,10 +170,12 @@ def page(found: Mapping[str, Sequence[Outcome]], seconds: float) -> str:
         (__doc__ or "").partition("\n\n")[2].strip() + "\n",
         f"*Near the best*: in how many of {number} runs the choice is within {NEAR} rho of the "
         "best of the five on the held-out half, where the choice was made by the race with that "
-        "share of the calls, by judging everything on the race's half, or by judging both halves, "
-        "held-out documents included. Nobody can do the last: what it misses is noise of the "
-        f"held-out half. *Near judging everything*: runs in which the race's choice is within "
-        f"{NEAR} on the held-out half of what judging everything on the race's half chooses, or "
+        "share of the calls, by judging everything on the race's half, by judging both halves, "
+        "held-out documents included, or by taking that one prompt in all runs which is near the "
+        "best in most of them. Nobody can do the last two: what they miss is noise of the held-out "
+        "half, on which the five lie too near each other. *Near judging everything*: runs in which "
+        f"the race's choice is within {NEAR} on the held-out half of what judging everything on "
+        "the race's half chooses, or "
         "better. *Lost*: mean rho of the best on the held-out half less the choice's. Calls are a "
         "share of judging all five prompts on the race's half; of judging them on all 100 "
         "documents, held-out half included, they are half as large a share.\n",
@@ -182,6 +190,7 @@ def page(found: Mapping[str, Sequence[Outcome]], seconds: float) -> str:
             *(_near(values, best) for values in raced[:2]),
             _near(everything, best),
             _near([one.whole for one in runs], best),
+            max((_near([one.held[prompt] for one in runs], best) for prompt in runs[0].held), key=int),
             *(_near(values, everything) for values in raced),
             f"{np.mean(best) - np.mean(raced[0]):.3f}",
             f"{np.mean(best) - np.mean(everything):.3f}",
