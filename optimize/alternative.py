@@ -8,6 +8,7 @@ the false discovery rate held by Benjamini and Yekutieli. It passes if it wins o
 (arXiv:2501.10970).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -143,16 +144,14 @@ def _discoveries(p_values: list[float], rate: float) -> list[bool]:
 
 
 def _main() -> int:
-    import sys
+    from optimize.__main__ import begin
 
-    from optimize.__main__ import hidden
+    def load() -> Callable[[Sequence[str]], int]:
+        from optimize.commands.alternative import main
 
-    if wrong := hidden():
-        sys.stderr.write(f"python -m optimize.alternative: {wrong}\n")
-        return 1
-    from optimize.commands.alternative import main
+        return main
 
-    return main(sys.argv[1:])
+    return begin("python -m optimize.alternative", load)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ systems share them too) and imports numba, statsmodels and scikit-learn; where o
 independent the tests hold both against each other.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -227,16 +228,14 @@ def _agreement(spread: float, error: float, n: int, total: int) -> float:
 
 
 def _main() -> int:
-    import sys
+    from optimize.__main__ import begin
 
-    from optimize.__main__ import hidden
+    def load() -> Callable[[Sequence[str]], int]:
+        from optimize.commands.estimate import main
 
-    if wrong := hidden():
-        sys.stderr.write(f"python -m optimize.estimate: {wrong}\n")
-        return 1
-    from optimize.commands.estimate import main
+        return main
 
-    return main(sys.argv[1:])
+    return begin("python -m optimize.estimate", load)
 
 
 if __name__ == "__main__":

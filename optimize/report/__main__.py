@@ -1,50 +1,20 @@
-"""python -m optimize.report: draw a finished run's report again, asking no model anything."""
+"""python -m optimize.report: draw a finished run's report again."""
 
 import sys
-from pathlib import Path
+from collections.abc import Callable, Sequence
+
+from optimize.__main__ import begin
 
 
 def main() -> int:
-    """Exit code: 0 done, 1 failed with one line, 2 wrong usage."""
-    from optimize.__main__ import hidden
+    """Exit code: 0 done, 1 failed with one line, 2 wrong usage, 130 interrupted."""
 
-    if wrong := hidden():
-        sys.stderr.write(f"python -m optimize.report: {wrong}\n")
-        return 1
-    from optimize.commands.tune import DONE, EXPECTED, FAILED, one_line, say
-    from optimize.run.settings import Parser
+    def load() -> Callable[[Sequence[str]], int]:
+        from optimize.commands.report import main as command
 
-    made = Parser(
-        prog="python -m optimize.report",
-        description="Draw a finished run's report again from its folder; no model is asked.",
-        allow_abbrev=False,
-    )
-    made.add_argument("folder", metavar="RUN_FOLDER", help="such as runs/relevance-001")
-    made.add_argument(
-        "--annotations",
-        metavar="FILE",
-        help="every annotator's ratings, a long file: id, dimension, annotator, rating",
-    )
-    made.add_argument(
-        "--markdown", action="store_true", help="print a short table for a README instead"
-    )
-    flags = made.parse_args()
-    from optimize.report.markdown import run_table
-    from optimize.report.run_report import read_run
-    from optimize.report.writing import write
+        return command
 
-    folder = Path(flags.folder)
-    annotations = Path(flags.annotations) if flags.annotations else None
-    try:
-        if flags.markdown:
-            told = run_table(read_run(folder, annotations))
-        else:
-            told = f"{write(folder, annotations)}\n"
-    except EXPECTED as error:
-        say(f"python -m optimize.report: {one_line(error)}")
-        return FAILED
-    sys.stdout.write(told)
-    return DONE
+    return begin("python -m optimize.report", load)
 
 
 if __name__ == "__main__":
