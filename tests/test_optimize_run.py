@@ -172,8 +172,13 @@ def test_scrambled_test_labels_change_neither_trials_nor_choice(
     assert load(true).prompt == load(other).prompt
 
 
-def test_pairs_are_tuned_at_dataset_level_with_accuracy_beside(here: Path) -> None:
+def test_pairs_are_tuned_at_dataset_level_with_accuracy_beside(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert command(["--pairwise", "tldr_concise", "--max-calls", "1500", "--out", "pairs"]) == 0
+    out = capsys.readouterr().out
+    assert "68 pairs" in out
+    assert max(map(len, out.splitlines())) <= 80
     summary = read(here / "pairs" / "summary.json")
     assert summary["level"] == "dataset"
     assert set(summary["accuracy"]) == {"seed_judge", "tuned_judge"}

@@ -14,10 +14,11 @@ def scorecard(summary: Mapping[str, Any], folder: str) -> str:
     """The lines for stdout."""
     data = summary["data"]
     systems = f"{data['n_systems']} systems, " if data["n_systems"] else ""
+    unit = "pairs" if "accuracy" in summary else "outputs"
     lines = [
         f"{summary['dimension']} judged by {summary['lm']}, {summary['optimizer']} search, "
         f"seed {summary['seed']}",
-        f"{data['name']}: {data['n_documents']} documents, {systems}{data['n_outputs']} outputs",
+        f"{data['name']}: {data['n_documents']} documents, {systems}{data['n_outputs']} {unit}",
         "",
         f"{summary['level']}-level rho" + f"{'seed':>10}{'tuned':>27}",
     ]
@@ -73,7 +74,7 @@ def _gain(summary: Mapping[str, Any]) -> list[str]:
         share = summary.get("accuracy", {}).get(judge)
         if share is not None:
             told.append(f"{name} accuracy on test {share:.3f}")
-    return ["; ".join(told) + f"; shipped: {summary['shipped']}"]
+    return textwrap.wrap("; ".join([*told, f"shipped: {summary['shipped']}"]), WIDTH)
 
 
 def _plans(tried: Sequence[Mapping[str, Any]]) -> list[str]:
