@@ -157,7 +157,7 @@ def _head(run: Run) -> list[str]:
         page.verdict(
             headline(summary),
             _quotable(run),
-            f"On dev: {summary['why']}.",
+            f"The choice: {summary['why']}.",
         ),
         page.tiles(_tiles(run)),
         *origins.notes(summary["lm"], data["name"]),
