@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", help="labelled outputs (default: the starter set)")
     parser.add_argument("--dimension", action="append", help="a catalogue name or FILE[:name]")
     parser.add_argument("--demos", type=int, default=512, help="examples that teach")
-    parser.add_argument("--deals", type=int, default=4, help="times that all are dealt into folds")
+    parser.add_argument("--deals", type=int, default=12, help="times that all are dealt into folds")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     labelled = data.read_labels(options.data) if options.data else data.starter()
