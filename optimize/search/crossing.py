@@ -56,9 +56,7 @@ class Crossing:
             others = self._everything.of_documents(
                 [name for name, dealt in self._part_of.items() if dealt != part]
             )
-            if unshown:
-                others = others.of_systems(set(others.systems) - unshown)
-            made.append(whole_set(others, self._seed, self._plan))
+            made.append(whole_set(others.without_systems(unshown), self._seed, self._plan))
         return made
 
     def stand_ins(self, candidate: Candidate) -> str | None:

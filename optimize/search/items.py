@@ -50,8 +50,9 @@ class Items:
         wanted = set(documents)
         return Items(tuple(item for item in self.items if item.document_id in wanted))
 
-    def of_systems(self, systems: Collection[str]) -> "Items":
-        return Items(tuple(item for item in self.items if item.system in systems))
+    def without_systems(self, systems: Collection[str]) -> "Items":
+        """The items of other systems, and those that name none."""
+        return Items(tuple(item for item in self.items if item.system not in systems))
 
     @property
     def systems(self) -> tuple[str, ...]:

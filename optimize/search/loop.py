@@ -63,10 +63,13 @@ class RankSearch:
         self.trials = trials
         self.track = _track(train, level, self.seed, plan.seed)
         self.unshown = unshown_systems(train, plan.seed)
-        lessons = train.of_systems(set(train.systems) - self.unshown) if self.unshown else train
         texts = (text for item in (*train.items, *dev.items) for text in item.texts.values())
         self.workshop = Workshop(
-            bench=bench, propose=propose, lessons=lessons, guard=TextGuard(texts), plan=plan
+            bench=bench,
+            propose=propose,
+            lessons=train.without_systems(self.unshown),
+            guard=TextGuard(texts),
+            plan=plan,
         )
         self.crossing = Crossing(Items((*train.items, *dev.items)), bench.seed, plan)
         most = self.crossing.whole if self.crossing.possible else self.workshop.largest()
