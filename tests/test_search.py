@@ -10,7 +10,7 @@ import pytest
 
 from judges.dimension import Dimension
 from judges.prompt import Prompt
-from optimize.search.bench import Bench, Budget, OutOfCallsError, Scored
+from optimize.search.bench import Bench, Budget, JudgeItems, OutOfCallsError, Scored
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, Instruction, TextGuard, fault
 from optimize.search.chance import stream
 from optimize.search.entrants import Plan
@@ -90,10 +90,16 @@ def propose(
 
 
 def search(
-    train: Items, dev: Items, *, seed: int = 0, calls: int = 20_000, plan: Plan | None = None
+    train: Items,
+    dev: Items,
+    *,
+    seed: int = 0,
+    calls: int = 20_000,
+    plan: Plan | None = None,
+    by: JudgeItems = judge,
 ) -> tuple[Found, list[Record], Bench]:
     records: list[Record] = []
-    bench = Bench(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(calls))
+    bench = Bench(seed=SEED, judge=by, calls_per_item=1, budget=Budget(calls))
     found = rank_search(
         bench=bench,
         propose=propose,
@@ -252,17 +258,8 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     whole = Items((*train.items, *dev.items))
     document = {item.texts["text"]: item.document_id for item in whole.items}
     system = {item.texts["text"]: item.system for item in whole.items}
-    bench = Bench(seed=SEED, judge=watching, calls_per_item=1, budget=Budget(20_000))
-    records: list[Record] = []
-    found = rank_search(
-        bench=bench,
-        propose=propose,
-        train=train,
-        dev=dev,
-        level="summary",
-        plan=Plan(rounds=1, demo_sizes=ALL_SHOWN, proposals=0),
-        record=records.append,
-    )
+    plan = Plan(rounds=1, demo_sizes=ALL_SHOWN, proposals=0)
+    found, records, bench = search(train, dev, plan=plan, by=watching)
     assert found.choice.gain is not None
     # Nothing of it was chosen by train, which judges it too.
     assert found.choice.gain.n_documents == 16 + 12
