@@ -190,7 +190,10 @@ def page(found: Mapping[str, Sequence[Outcome]], seconds: float) -> str:
             *(_near(values, best) for values in raced[:2]),
             _near(everything, best),
             _near([one.whole for one in runs], best),
-            max((_near([one.held[prompt] for one in runs], best) for prompt in runs[0].held), key=int),
+            max(
+                (_near([one.held[prompt] for one in runs], best) for prompt in runs[0].held),
+                key=int,
+            ),
             *(_near(values, everything) for values in raced),
             f"{np.mean(best) - np.mean(raced[0]):.3f}",
             f"{np.mean(best) - np.mean(everything):.3f}",
