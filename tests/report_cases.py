@@ -182,7 +182,12 @@ def result(evidence: Evidence, name: str = "my-labels") -> dict[str, Any]:
 
 
 def folder(
-    path: Path, evidence: Evidence, *, shipped: str = "tuned", probes: Probes = PROBES
+    path: Path,
+    evidence: Evidence,
+    *,
+    shipped: str = "tuned",
+    probes: Probes = PROBES,
+    stand_ins: str | None = None,
 ) -> Path:
     """A finished run's folder, in which seed and tuned judge say the same."""
     path.mkdir(parents=True, exist_ok=True)
@@ -200,6 +205,7 @@ def folder(
         "gain": {"test": {"value": 0.0, "low": None, "high": None}},
         "shipped": shipped,
         "why": "+0.100 rho [+0.010, +0.200] over 9 dev documents: the tuned judge is shipped",
+        "stand_ins": stand_ins,
         "lm_calls": 120,
         "proposer_calls": 4,
         "tokens": {"in": 1000, "out": 10},

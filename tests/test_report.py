@@ -231,6 +231,13 @@ def test_a_run_on_pairs_leads_with_both_judges_accuracy(tmp_path: Path) -> None:
     assert "| test, accuracy | 0.667 [" in run_table(run)
 
 
+def test_who_judged_dev_for_the_tuned_judge_is_said_in_both_reports(tmp_path: Path) -> None:
+    said = "on dev, versions of the tuned judge stand in <for> it"
+    run = read_run(folder(tmp_path / "run", plain(), stand_ins=said))
+    assert "On dev, versions of the tuned judge stand in <for> it." in text_of(render(run))
+    assert "On dev, versions of the tuned judge stand in \\<for\\> it." in run_table(run)
+
+
 def test_systems_are_the_n_of_the_system_level() -> None:
     evidence = replace(plain(), level="system")
     text = re.sub(r"\s+", " ", text_of(page_of(evidence)))

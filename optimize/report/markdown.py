@@ -6,7 +6,7 @@ from typing import Any
 from optimize.figures import interval_of, shown, with_interval
 from optimize.report.findings import Findings
 from optimize.report.run_report import Run, headline
-from optimize.report.scores import SPLITS
+from optimize.report.scores import SPLITS, stand_ins
 from optimize.report.verification import main_cell, named
 
 # Markdown's own marks, so that a name stays a name.
@@ -32,6 +32,7 @@ def run_table(run: Run) -> str:
         "",
         *_table((rho, "seed", "tuned", "documents"), rows),
         "",
+        *(f"{_text(said)}\n" for said in stand_ins(summary)),
         *_people(run.found),
         f"{_text(data['name'])}: {data['n_documents']:,} documents, "
         f"{data['n_outputs']:,} {run.unit}, sha256 `{_code(str(data['sha256'])[:12])}`; "

@@ -46,13 +46,18 @@ def scorecard(summary: Mapping[str, Any], *, pairs: bool = False) -> list[str]:
     ]
     if summary["level"] == "summary":
         told.append("Undefined: documents where one side says the same of all outputs.")
-    if stand_ins := summary.get("stand_ins"):
-        told.append(f"{stand_ins[0].upper()}{stand_ins[1:]}.")
+    told += stand_ins(summary)
     parts = []
     if any(one for pair in drawn.values() for one in pair):
         label = f"{summary['level']}-level Spearman's rho"
         parts.append(page.figure(forest(drawn, ("seed", "tuned"), label), "With 95 % intervals."))
     return [*parts, page.table(head, rows, " ".join(told))]
+
+
+def stand_ins(summary: Mapping[str, Any]) -> list[str]:
+    """A sentence on who judges dev for the tuned judge, where it does not itself."""
+    said = str(summary.get("stand_ins") or "")
+    return [f"{said[0].upper()}{said[1:]}."] if said else []
 
 
 def tile(name: str, cell: Cell) -> tuple[str, str, str]:
