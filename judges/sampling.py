@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from judges.judgement import Judgement, NoScoreError
+from judges.judgement import Judgement
 from judges.models.protocol import LastingError, Model, Reply, Sampling
 from judges.prompt import Field, Prompt, Value
 from judges.replies.parse import parse_fields
@@ -134,17 +134,6 @@ def margin_of(plan: SamplingPlan, samples: Sequence[Sample], sides: Sequence[Val
         return probabilities[first] - probabilities[second]
     values = [sample.value for sample in samples]
     return (values.count(first) - values.count(second)) / len(values)
-
-
-def judge_replies(plan: SamplingPlan, prompt: Prompt, replies: Sequence[Reply]) -> Judgement:
-    """Judge from replies already at hand."""
-    samples, failures = [], []
-    for reply in replies:
-        try:
-            samples.append(read_sample(plan, prompt, reply))
-        except NoScoreError as error:
-            failures.append(str(error))
-    return score_of(plan, samples, failures)
 
 
 def _no_probabilities(who: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from search_world import SEED, judge, search, shuffled, world
 
-from judges.dimension import Dimension
 from judges.prompt import Prompt
 from optimize.search.bench import Bench, Budget, Scored
 from optimize.search.candidates import Candidate, Instruction
@@ -14,14 +14,9 @@ from optimize.search.decision import compare
 from optimize.search.entrants import Plan
 from optimize.search.items import Item, Items
 
-SEED = Dimension(
-    name="warmth",
-    definition="how warm the text is",
-    inputs={"text": "a text"},
-    anchors={1: "cold", 2: "", 3: "", 4: "", 5: "warm"},
-    instruction="Rate the text.",
-).prompt()
-PLAN = Plan(demo_sizes=(1000,))
+# Sets as large as all labels: what shows everything is a finalist, and no race can judge it.
+ALL_SHOWN = (1000,)
+PLAN = Plan(demo_sizes=ALL_SHOWN)
 
 
 def outputs(documents: int, systems: int) -> Items:
@@ -97,3 +92,60 @@ def test_with_few_documents_or_little_room_there_are_no_versions() -> None:
     tight = Crossing(outputs(16, 8), SEED, Plan(demo_sizes=(16,)))
     assert not tight.possible
     assert not Crossing(Items(()), SEED, PLAN).possible
+
+
+def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document() -> None:
+    asked: list[tuple[Prompt, str]] = []
+
+    def watching(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
+        asked.extend((prompt, item.document_id) for item in items)
+        return judge(prompt, items)
+
+    train, dev = world(16), world(12, first=100)
+    whole = Items((*train.items, *dev.items))
+    document = {item.texts["text"]: item.document_id for item in whole.items}
+    system = {item.texts["text"]: item.system for item in whole.items}
+    plan = Plan(rounds=1, demo_sizes=ALL_SHOWN, proposals=0)
+    found, records, bench = search(train, dev, plan=plan, by=watching)
+    assert found.choice.gain is not None
+    # Nothing of it was chosen by train, which judges it too.
+    assert found.choice.gain.n_documents == 16 + 12
+    assert "dev and train documents" in found.choice.why
+    assert [record["how"] for record in records if record["stage"] == "train"] == ["all"]
+    assert found.tuned.documents == set(whole.documents)
+    assert len(found.tuned.shown.demos) == len(whole)
+    # Four versions, each of three quarters of the documents by three quarters of the systems.
+    large = [(prompt, name) for prompt, name in asked if len(prompt.demos) > 16 * 6]
+    assert {len(prompt.demos) for prompt, _ in large} == {21 * 6}
+    held = [{system[str(demo["text"])] for demo in prompt.demos} for prompt, _ in large]
+    assert len({frozenset(names) for names in held}) == 4
+    for prompt, judged in asked:
+        assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
+    # The same figures come out when it is measured on dev again, and nothing is asked for.
+    before = len(asked)
+    found.crossing.scores(bench, found.tuned, found.crossing.known(bench, found.tuned, dev))
+    assert len(asked) == before
+    assert len(found.crossing.known(bench, found.tuned, dev)) == len(dev)
+    # Documents it does not show it judges itself.
+    other = world(1, first=500)
+    found.crossing.scores(bench, found.tuned, other)
+    assert len(asked[-1][0].demos) == len(whole)
+
+
+def test_calls_for_one_finalist_alone_go_to_dev_and_not_to_a_race() -> None:
+    # Dev has 96 outputs: seed and one finalist take 192 of 250 calls, and no race is begun.
+    plan = Plan(demo_sizes=ALL_SHOWN)
+    found, records, _ = search(world(16), world(12, first=100), calls=250, plan=plan)
+    assert "race" not in {record["stage"] for record in records}
+    assert found.choice.gain is not None
+    assert found.choice.gain.n_documents >= 12
+
+
+def test_shuffled_labels_shown_in_full_almost_never_ship_either() -> None:
+    shipped = 0
+    for seed in range(24):
+        train = shuffled(world(8, 6, seed=seed), seed)
+        dev = shuffled(world(8, 6, first=100, seed=seed), seed)
+        plan = Plan(seed=seed, rounds=2, demo_sizes=ALL_SHOWN)
+        shipped += search(train, dev, seed=seed, plan=plan)[0].choice.ship
+    assert shipped <= 2

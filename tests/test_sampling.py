@@ -1,20 +1,24 @@
 """From replies to a score under each sampling plan."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from judges.catalog import find
 from judges.dimension import Dimension
+from judges.judgement import Judgement, NoScoreError
 from judges.models.protocol import LastingError, Reply, Sampling, Token
+from judges.prompt import Prompt
 from judges.sampling import (
     NoProbabilitiesError,
     SamplingPlan,
     check_model,
     default_plan,
-    judge_replies,
+    read_sample,
     sampling_of,
+    score_of,
 )
 
 FLUENCY = find("fluency")
@@ -39,6 +43,17 @@ def tokens(text: str, top: dict[str, float]) -> Token:
 
 def spelt(*parts: Token) -> Reply:
     return Reply(text="".join(part.text for part in parts), tokens=parts)
+
+
+def judge_replies(plan: SamplingPlan, prompt: Prompt, replies: Sequence[Reply]) -> Judgement:
+    """As an engine does with the replies that it has got."""
+    samples, failures = [], []
+    for reply in replies:
+        try:
+            samples.append(read_sample(plan, prompt, reply))
+        except NoScoreError as error:
+            failures.append(str(error))
+    return score_of(plan, samples, failures)
 
 
 class Silent:

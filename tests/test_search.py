@@ -1,115 +1,17 @@
 """The rank search on a small world whose best instruction and best demonstrations are known."""
 
 import itertools
-import json
 from collections.abc import Sequence
-from dataclasses import replace
 
-import numpy as np
 import pytest
+from search_world import SEED, WORDS, judge, propose, search, shuffled, world
 
-from judges.dimension import Dimension
 from judges.prompt import Prompt
-from optimize.search.bench import Bench, Budget, JudgeItems, OutOfCallsError, Scored
+from optimize.search.bench import Bench, Budget, OutOfCallsError, Scored
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, Instruction, TextGuard, fault
-from optimize.search.chance import stream
 from optimize.search.entrants import Plan
-from optimize.search.items import Item, Items
-from optimize.search.loop import Found, Record, rank_search, unshown_systems
-
-SUBJECT = Dimension(
-    name="warmth",
-    definition="how warm the text is",
-    inputs={"text": "a text"},
-    anchors={1: "cold", 2: "", 3: "", 4: "", 5: "warm"},
-    instruction="Rate the text.",
-)
-SEED = SUBJECT.prompt()
-WORDS = ("kindness", "length", "colour", "rhythm", "candour", "spelling")
-
-
-def world(documents: int, systems: int = 8, *, first: int = 0, seed: int = 0) -> Items:
-    """Texts with six qualities; people value kindness and candour, and say so with some noise."""
-    rng = np.random.default_rng([seed, first])
-    items = []
-    for document in range(first, first + documents):
-        for system in range(systems):
-            qualities = rng.uniform(0, 1, len(WORDS))
-            told = 2.5 * qualities[0] + 2.5 * qualities[4] + rng.normal(0, 0.3)
-            shown = " ".join(
-                f"{word}={quality:.4f}" for word, quality in zip(WORDS, qualities, strict=True)
-            )
-            items.append(
-                Item(
-                    id=f"d{document}s{system}",
-                    document_id=f"d{document}",
-                    system=f"s{system}",
-                    texts={"text": shown},
-                    human=round(float(np.clip(1 + told * 0.8, 1, 5)) * 3) / 3,
-                )
-            )
-    return Items(tuple(items))
-
-
-def shuffled(items: Items, seed: int) -> Items:
-    """The same items, people's ratings permuted within each document."""
-    rng = np.random.default_rng(seed)
-    human = items.human.copy()
-    for rows in items.places.values():
-        human[rows] = human[rng.permutation(rows)]
-    return Items(
-        tuple(
-            replace(item, human=float(value))
-            for item, value in zip(items.items, human, strict=True)
-        )
-    )
-
-
-def judge(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
-    """Weighs the qualities its instruction names, all if none; demonstrations calm its noise."""
-    named = [number for number, word in enumerate(WORDS) if word in prompt.instruction]
-    named = named or list(range(len(WORDS)))
-    levels = len({demo["rating"] for demo in prompt.demos})
-    scored = []
-    for item in items:
-        values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
-        noise = float(stream(0, prompt.instruction, item.id).normal(0, 0.4 / (1 + levels)))
-        weighed = sum(values[number] for number in named) / len(named)
-        scored.append(Scored(score=3 + 2 * (weighed - 0.5) + noise))
-    return scored
-
-
-def propose(
-    current: str, asked: Sequence[str], history: Sequence[tuple[str, float]], number: int
-) -> list[str | None]:
-    """Names any two of three qualities: the search has to find out which help."""
-    assert all(json.loads(line)["of"] >= 2 for block in asked for line in block.splitlines())
-    rng = stream(1, current, number)
-    pairs = (rng.choice(WORDS[::2], 2, replace=False) for _ in asked)
-    return [f"Rate the {one} and the {other} of the text." for one, other in pairs]
-
-
-def search(
-    train: Items,
-    dev: Items,
-    *,
-    seed: int = 0,
-    calls: int = 20_000,
-    plan: Plan | None = None,
-    by: JudgeItems = judge,
-) -> tuple[Found, list[Record], Bench]:
-    records: list[Record] = []
-    bench = Bench(seed=SEED, judge=by, calls_per_item=1, budget=Budget(calls))
-    found = rank_search(
-        bench=bench,
-        propose=propose,
-        train=train,
-        dev=dev,
-        level="summary",
-        plan=plan or Plan(seed=seed, rounds=8, patience=4),
-        record=records.append,
-    )
-    return found, records, bench
+from optimize.search.items import Item
+from optimize.search.loop import Record, rank_search, unshown_systems
 
 
 def test_the_planted_instruction_is_found_and_shipped() -> None:
@@ -241,67 +143,6 @@ def test_an_instruction_may_be_neither_empty_nor_long_nor_known() -> None:
     assert fault("x" * (LONGEST_INSTRUCTION + 1), guard, []) is not None
     assert fault("Rate  the TEXT.", guard, ["rate the text"]) == "known already"
     assert fault("Rate the text well.", guard, ["rate the text"]) is None
-
-
-# Sets as large as all labels: what shows everything is a finalist, and no race can judge it.
-ALL_SHOWN = (1000,)
-
-
-def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document() -> None:
-    asked: list[tuple[Prompt, str]] = []
-
-    def watching(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
-        asked.extend((prompt, item.document_id) for item in items)
-        return judge(prompt, items)
-
-    train, dev = world(16), world(12, first=100)
-    whole = Items((*train.items, *dev.items))
-    document = {item.texts["text"]: item.document_id for item in whole.items}
-    system = {item.texts["text"]: item.system for item in whole.items}
-    plan = Plan(rounds=1, demo_sizes=ALL_SHOWN, proposals=0)
-    found, records, bench = search(train, dev, plan=plan, by=watching)
-    assert found.choice.gain is not None
-    # Nothing of it was chosen by train, which judges it too.
-    assert found.choice.gain.n_documents == 16 + 12
-    assert "dev and train documents" in found.choice.why
-    assert [record["how"] for record in records if record["stage"] == "train"] == ["all"]
-    assert found.tuned.documents == set(whole.documents)
-    assert len(found.tuned.shown.demos) == len(whole)
-    # Four versions, each of three quarters of the documents by three quarters of the systems.
-    large = [(prompt, name) for prompt, name in asked if len(prompt.demos) > 16 * 6]
-    assert {len(prompt.demos) for prompt, _ in large} == {21 * 6}
-    held = [{system[str(demo["text"])] for demo in prompt.demos} for prompt, _ in large]
-    assert len({frozenset(names) for names in held}) == 4
-    for prompt, judged in asked:
-        assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
-    # The same figures come out when it is measured on dev again, and nothing is asked for.
-    before = len(asked)
-    found.crossing.scores(bench, found.tuned, found.crossing.known(bench, found.tuned, dev))
-    assert len(asked) == before
-    assert len(found.crossing.known(bench, found.tuned, dev)) == len(dev)
-    # Documents it does not show it judges itself.
-    other = world(1, first=500)
-    found.crossing.scores(bench, found.tuned, other)
-    assert len(asked[-1][0].demos) == len(whole)
-
-
-def test_calls_for_one_finalist_alone_go_to_dev_and_not_to_a_race() -> None:
-    # Dev has 96 outputs: seed and one finalist take 192 of 250 calls, and no race is begun.
-    plan = Plan(demo_sizes=ALL_SHOWN)
-    found, records, _ = search(world(16), world(12, first=100), calls=250, plan=plan)
-    assert "race" not in {record["stage"] for record in records}
-    assert found.choice.gain is not None
-    assert found.choice.gain.n_documents >= 12
-
-
-def test_shuffled_labels_shown_in_full_almost_never_ship_either() -> None:
-    shipped = 0
-    for seed in range(24):
-        train = shuffled(world(8, 6, seed=seed), seed)
-        dev = shuffled(world(8, 6, first=100, seed=seed), seed)
-        plan = Plan(seed=seed, rounds=2, demo_sizes=ALL_SHOWN)
-        shipped += search(train, dev, seed=seed, plan=plan)[0].choice.ship
-    assert shipped <= 2
 
 
 def test_a_race_leaves_the_finalists_their_calls_on_dev() -> None:

@@ -184,7 +184,7 @@ class Workshop:
         return fresh
 
     def largest(self) -> DemoSet:
-        """As much of train as may be shown: what a race cannot judge if it leaves nothing to."""
+        """As much of train as can be shown: no race judges what leaves nothing to judge it on."""
         return whole_set(self.lessons, self.bench.seed, self.plan)
 
     def _lessons(self, judge: Candidate) -> Lessons:

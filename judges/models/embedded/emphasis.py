@@ -177,8 +177,3 @@ def _described(task: Task) -> tuple[str, str]:
     if start is None:
         return field.description, ""
     return field.description[: start.start()], _ANCHOR.sub("; ", field.description[start.start() :])
-
-
-def loudest(weights: Vector, n: int) -> Sequence[int]:
-    """The places of the n facets with most weight."""
-    return [int(place) for place in np.argsort(-np.abs(weights), kind="stable")[:n]]

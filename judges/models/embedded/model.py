@@ -20,7 +20,6 @@ from judges.models.embedded.request import Demo, Task, read_demos, read_task, re
 from judges.models.protocol import Completion, Message, Reply, Sampling
 
 NAME = "embedded-1"
-MOST_TASKS = 64
 # A search goes to and fro between prompts with hundreds of demos; to read one anew takes as long as
 # a hundred judgements.
 MOST_DEMO_CHARACTERS = 32_000_000

@@ -54,6 +54,7 @@ def stock_search(
     base = next((rho for rho, one in found if one.id == given.seed.id), 0.0)
     better = [one for rho, one in found if one.id != given.seed.id and rho > base]
     finalists = better[: plan.finalists]
+    # None of theirs shows dev: each judges it itself.
     crossing = Crossing(Items(()), bench.seed, plan)
     compared = compare(
         bench=bench,

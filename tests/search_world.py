@@ -1,0 +1,109 @@
+"""A small world for the search: its best instruction and best demonstrations are known."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from judges.dimension import Dimension
+from judges.prompt import Prompt
+from optimize.search.bench import Bench, Budget, JudgeItems, Scored
+from optimize.search.chance import stream
+from optimize.search.entrants import Plan
+from optimize.search.items import Item, Items
+from optimize.search.loop import Found, Record, rank_search
+
+SUBJECT = Dimension(
+    name="warmth",
+    definition="how warm the text is",
+    inputs={"text": "a text"},
+    anchors={1: "cold", 2: "", 3: "", 4: "", 5: "warm"},
+    instruction="Rate the text.",
+)
+SEED = SUBJECT.prompt()
+WORDS = ("kindness", "length", "colour", "rhythm", "candour", "spelling")
+
+
+def world(documents: int, systems: int = 8, *, first: int = 0, seed: int = 0) -> Items:
+    """Texts with six qualities; people value kindness and candour, and say so with some noise."""
+    rng = np.random.default_rng([seed, first])
+    items = []
+    for document in range(first, first + documents):
+        for system in range(systems):
+            qualities = rng.uniform(0, 1, len(WORDS))
+            told = 2.5 * qualities[0] + 2.5 * qualities[4] + rng.normal(0, 0.3)
+            shown = " ".join(
+                f"{word}={quality:.4f}" for word, quality in zip(WORDS, qualities, strict=True)
+            )
+            items.append(
+                Item(
+                    id=f"d{document}s{system}",
+                    document_id=f"d{document}",
+                    system=f"s{system}",
+                    texts={"text": shown},
+                    human=round(float(np.clip(1 + told * 0.8, 1, 5)) * 3) / 3,
+                )
+            )
+    return Items(tuple(items))
+
+
+def shuffled(items: Items, seed: int) -> Items:
+    """The same items, people's ratings permuted within each document."""
+    rng = np.random.default_rng(seed)
+    human = items.human.copy()
+    for rows in items.places.values():
+        human[rows] = human[rng.permutation(rows)]
+    return Items(
+        tuple(
+            replace(item, human=float(value))
+            for item, value in zip(items.items, human, strict=True)
+        )
+    )
+
+
+def judge(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
+    """Weighs the qualities its instruction names, all if none; demonstrations calm its noise."""
+    named = [number for number, word in enumerate(WORDS) if word in prompt.instruction]
+    named = named or list(range(len(WORDS)))
+    levels = len({demo["rating"] for demo in prompt.demos})
+    scored = []
+    for item in items:
+        values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
+        noise = float(stream(0, prompt.instruction, item.id).normal(0, 0.4 / (1 + levels)))
+        weighed = sum(values[number] for number in named) / len(named)
+        scored.append(Scored(score=3 + 2 * (weighed - 0.5) + noise))
+    return scored
+
+
+def propose(
+    current: str, asked: Sequence[str], history: Sequence[tuple[str, float]], number: int
+) -> list[str | None]:
+    """Names any two of three qualities: the search has to find out which help."""
+    assert all(json.loads(line)["of"] >= 2 for block in asked for line in block.splitlines())
+    rng = stream(1, current, number)
+    pairs = (rng.choice(WORDS[::2], 2, replace=False) for _ in asked)
+    return [f"Rate the {one} and the {other} of the text." for one, other in pairs]
+
+
+def search(
+    train: Items,
+    dev: Items,
+    *,
+    seed: int = 0,
+    calls: int = 20_000,
+    plan: Plan | None = None,
+    by: JudgeItems = judge,
+) -> tuple[Found, list[Record], Bench]:
+    records: list[Record] = []
+    bench = Bench(seed=SEED, judge=by, calls_per_item=1, budget=Budget(calls))
+    found = rank_search(
+        bench=bench,
+        propose=propose,
+        train=train,
+        dev=dev,
+        level="summary",
+        plan=plan or Plan(seed=seed, rounds=8, patience=4),
+        record=records.append,
+    )
+    return found, records, bench
