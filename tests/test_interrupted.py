@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from openai_server import Body, OpenAIServer, some_faults
+from openai_replies import Body
+from openai_server import OpenAIServer, some_faults
 
 from judges.engine.journal import describe
 from judges.engine.runner import Ask, Runner

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from openai_server import Body, OpenAIServer, Serving, error, follow
+from openai_replies import Body, error, follow
+from openai_server import OpenAIServer, Serving
 
 from judges.__main__ import main
 from judges.models.protocol import Completion, LastingError, Reply, Token

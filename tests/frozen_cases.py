@@ -1,0 +1,46 @@
+"""Judges of every kind, to be frozen."""
+
+from dataclasses import replace
+
+from judges.catalog.summeval import FLUENCY, RELEVANCE
+from judges.catalog.win_rate import TLDR_CONCISE
+from judges.dimension import Dimension
+from judges.judge import Judge
+from judges.sampling import SamplingPlan
+
+WEIGHTED = SamplingPlan(kind="weighted")
+MEAN = SamplingPlan(kind="mean", samples=20, temperature=2.0)
+TEXTS = {"document": "A fire broke out.", "summary": "Fire."}
+DEMO = {**TEXTS, "rating": 3}
+PAIR = {"post": "p", "summary_a": "a", "summary_b": "b", "comparison": "A.", "preferred": "A"}
+BINARY = Dimension(
+    name="grounded",
+    definition="whether the reply uses the fact",
+    inputs={"fact": "the fact", "response": "the reply"},
+    anchors={0: "no", 1: "yes"},
+    instruction="Does the reply use the fact?",
+)
+PROVENANCE = {
+    "data": {"name": "labels.jsonl", "sha256": "0" * 64},
+    "seed": 7,
+    "tuned_judge": {"test": {"value": 0.41, "low": 0.3, "high": 0.5, "n_documents": 20}},
+    "versions": {"judges": "0.1.0"},
+}
+
+KINDS = {
+    "rating": replace(Judge.of(RELEVANCE), plan=WEIGHTED),
+    "rating with demos": replace(Judge.of(RELEVANCE).with_prompt(demos=[DEMO]), plan=WEIGHTED),
+    "rating with a rationale": replace(
+        Judge.of(RELEVANCE, rationale=True).with_prompt(demos=[{**DEMO, "rationale": "Short."}]),
+        plan=MEAN,
+        lm="openai/gpt-4.1-mini",
+    ),
+    "summary alone": replace(Judge.of(FLUENCY), plan=WEIGHTED),
+    "own scale": replace(Judge.of(BINARY), plan=WEIGHTED, provenance=PROVENANCE),
+    "pairwise": replace(Judge.of(TLDR_CONCISE), plan=SamplingPlan(kind="one")),
+    "pairwise with demos": replace(
+        Judge.of(TLDR_CONCISE).with_prompt(demos=[PAIR], instruction="Which is better?"),
+        plan=WEIGHTED,
+    ),
+}
+SAVED = KINDS["rating with demos"]

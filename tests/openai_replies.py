@@ -1,0 +1,110 @@
+"""What the local server says and how it checks: official answers, errors, complaints."""
+
+import math
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, get_type_hints
+
+from aiohttp import web
+
+Body = dict[str, Any]
+OUTPUT = re.compile(r"^- (\w+)(?: \(([^)]*?)\))?: ", re.MULTILINE)
+
+
+def place(text: str) -> float:
+    """Map a prompt to a number in [0, 1), always the same: the default judge's opinion."""
+    return zlib.crc32(text.encode()) / 2**32
+
+
+def follow(body: Body, opinion: Callable[[str], float] = place) -> str:
+    """Reply as judges.prompt asks: every field it lists, choices by the opinion of the texts.
+
+    Other prompts, such as those of DSPy's own adapters, get a rating under DSPy's header.
+    """
+    system, last = body["messages"][0]["content"], body["messages"][-1]["content"]
+    listed = OUTPUT.findall(system.partition("You write:")[2].partition("Your task:")[0])
+    values = {}
+    for name, allowed in listed or [("rating", "1, 2, 3, 4 or 5")]:
+        choices = re.split(r", | or ", allowed) if allowed else ["It is what it is."]
+        values[name] = choices[min(int(opinion(last) * len(choices)), len(choices) - 1)]
+    if listed and len(values) == 1:
+        return next(iter(values.values()))
+    blocks = [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()]
+    return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
+
+
+def completion(body: Body, texts: Sequence[str]) -> Body:
+    """Build the official answer to a request."""
+    return {
+        "id": "chatcmpl-0",
+        "object": "chat.completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": [choice(body, index, text) for index, text in enumerate(texts)],
+        "usage": usage(body, texts),
+    }
+
+
+def choice(body: Body, index: int, text: str) -> Body:
+    logprobs = {"content": tokens(text, body), "refusal": None} if body.get("logprobs") else None
+    return {
+        "index": index,
+        "message": {"role": "assistant", "content": text, "refusal": None},
+        "finish_reason": "stop",
+        "logprobs": logprobs,
+    }
+
+
+def tokens(text: str, body: Body) -> list[Body]:
+    """Split into words; a number spreads half of its probability over its neighbours."""
+    listed = []
+    for word in re.findall(r"\s*\S+", text):
+        top = {word: 0.5} if word.strip().isdigit() else {word: 1.0}
+        if word.strip().isdigit():
+            number = int(word)
+            top |= {str(number - 1): 0.25, str(number + 1): 0.25}
+        rows = [{"token": t, "logprob": math.log(p), "bytes": None} for t, p in top.items()]
+        listed.append({**rows[0], "top_logprobs": rows[: body.get("top_logprobs", 0)]})
+    return listed
+
+
+def usage(body: Body, texts: Sequence[str]) -> Body:
+    tokens_in = sum(len(message["content"]) for message in body["messages"]) // 4
+    tokens_out = sum(len(text.split()) for text in texts)
+    return {
+        "prompt_tokens": tokens_in,
+        "completion_tokens": tokens_out,
+        "total_tokens": tokens_in + tokens_out,
+    }
+
+
+def error(status: int, message: str, code: str, retry_after: str | None = None) -> web.Response:
+    body = {"error": {"message": message, "type": code, "code": code, "param": None}}
+    headers = {"Retry-After": retry_after} if retry_after else {}
+    return web.json_response(body, status=status, headers=headers)
+
+
+def complaints(body: Body) -> list[str]:
+    """Check a request against the official package's types; extra fields count as wrong."""
+    params, known = official_params()
+    unknown = [f"unknown field {name!r}" for name in body if name not in known]
+    try:
+        params.validate_python(body)
+    except ValueError as wrong:
+        unknown.append(str(wrong))
+    return unknown
+
+
+_CHECKER: list[Any] = []
+
+
+def official_params() -> tuple[Any, set[str]]:
+    """The official package's check of a request, and the fields it knows; slow the first time."""
+    if not _CHECKER:
+        from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+        from pydantic import TypeAdapter
+
+        hints = get_type_hints(CompletionCreateParamsNonStreaming)
+        _CHECKER.extend((TypeAdapter(CompletionCreateParamsNonStreaming), set(hints)))
+    return _CHECKER[0], _CHECKER[1]
