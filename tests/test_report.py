@@ -135,6 +135,9 @@ def test_poor_data_give_a_report_that_says_so(name: str, tmp_path: Path) -> None
     assert "What to do next" in text_of(page)
     assert "Not probed: not now." in text_of(page)
     assert not re.search(r"\b(nan|None|inf)\b", run_table(run))
+    # A sentence taken for a list of sentences comes out letter by letter.
+    for told in (text_of(page), text_of(page_of(evidence)), run_table(run)):
+        assert not (spelled := re.search(r"(?:\S ){6,}", re.sub(r"[^\w ]", "", told))), spelled
 
 
 def test_what_cannot_be_told_is_named() -> None:
@@ -229,6 +232,7 @@ def test_a_run_on_pairs_leads_with_both_judges_accuracy(tmp_path: Path) -> None:
     assert re.search(r"accuracy on test 0\.667 .* dataset-level rho of margins on test", text)
     assert len(re.findall(r"test (?:seed|tuned) 0\.667", text)) == 2
     assert "| test, accuracy | 0.667 [" in run_table(run)
+    assert "Accuracy: of the pairs that people decided, the share on which the judge" in text
 
 
 def test_who_judged_dev_for_the_tuned_judge_is_said_in_both_reports(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def pair_accuracy(known: Mapping[str, Mapping[str, Pairs]]) -> list[str]:
         "Accuracy: of the pairs that people decided, the share on which the judge, asked in both "
         "orders, prefers the same side; its ties are half right."
     )
-    return [page.table(head, rows, " ".join(told))]
+    return [page.table(head, rows, told)]
 
 
 def _ends(found: Pairs) -> tuple[float | None, float | None]:
