@@ -1,6 +1,7 @@
 """The endpoint model against a real HTTP server: format, faults, and where the key must not go."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -238,6 +239,123 @@ def test_a_date_to_retry_after_is_read_and_nonsense_is_not() -> None:
     assert seconds("-3") == 0
     assert seconds("soon") is seconds("inf") is seconds("nan") is None
     assert seconds(None) is None
+
+
+def answer_with(**changes: object) -> bytes:
+    """A sound answer with something else in the place of some of its parts."""
+    sound = {
+        "choices": [{"message": {"content": "four"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 1},
+        "model": "judge-1",
+    }
+    return json.dumps({**sound, **changes}).encode()
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [5, 1],
+        "five",
+        True,
+        {"prompt_tokens": -5, "completion_tokens": -1},
+        {"prompt_tokens": 10**400, "completion_tokens": 10**400},
+        {"prompt_tokens": 10**12, "completion_tokens": 1e300},
+        {"prompt_tokens": True, "completion_tokens": False},
+        {"prompt_tokens": 0, "completion_tokens": 0},
+        {"prompt_tokens": "5", "completion_tokens": [1]},
+        {"prompt_tokens": float("nan"), "completion_tokens": float("inf")},
+    ],
+)
+def test_a_count_that_cannot_be_true_is_the_most_the_texts_can_take(counts: object) -> None:
+    answer = read_completion(answer_with(usage=counts), ASKED, Sampling())
+    # 20 bytes asked and 4 written, and 16 for each message's framing.
+    assert (answer.tokens_in, answer.tokens_out) == (36, 20)
+
+
+def test_a_count_that_cannot_be_true_is_said_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judges.models.wire._doubted", set())
+    for count in (-1, -2, -3):
+        read_completion(
+            answer_with(usage={"prompt_tokens": count, "completion_tokens": 1}), ASKED, Sampling()
+        )
+    (record,) = caplog.records
+    assert "prompt_tokens cannot be true (-1)" in record.getMessage()
+
+
+def test_counts_of_whole_floats_are_counts() -> None:
+    answer = read_completion(
+        answer_with(usage={"prompt_tokens": 7.0, "completion_tokens": 2.0}), ASKED, Sampling()
+    )
+    assert (answer.tokens_in, answer.tokens_out) == (7, 2)
+
+
+def with_logprob(value: str) -> bytes:
+    tops = f'{{"token":"4","logprob":{value}}}'
+    return (
+        '{"choices":[{"message":{"content":"4"},"logprobs":{"content":[{"token":"4","logprob":0,'
+        f'"top_logprobs":[{tops}]}}]}}}}]}}'
+    ).encode()
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "0.5", "1e999", '"0"', "true", "[]", "null"])
+def test_a_log_probability_that_is_none_makes_a_malformed_answer(value: str) -> None:
+    with pytest.raises(PassingError, match="log-probability"):
+        read_completion(with_logprob(value), ASKED, Sampling(top_logprobs=5))
+
+
+@pytest.mark.parametrize("value", ["-Infinity", "-1e999", f"-{10**400}", "-9999"])
+def test_a_log_probability_without_end_is_one_of_what_never_comes(value: str) -> None:
+    (reply,) = read_completion(with_logprob(value), ASKED, Sampling(top_logprobs=5)).replies
+    assert reply.tokens[0].top == {"4": -9999.0}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 100_000,
+        b'{"choices":' * 100_000,
+        b'{"choices":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"usage":' + b"9" * 5_000 + b"}",
+        b'{"choices":{"message":{"content":"4"}}}',
+        b'{"choices":"4"}',
+        b'{"choices":[{"message":{"content":["4"]}}]}',
+        b'{"choices":[{"message":["4"]}]}',
+        b'{"choices":[{"message":{"content":"4"},"logprobs":{"content":[{"token":4,"logprob":0}]}}]}',
+        b'{"choices":[{"message":{"content":"4"},"logprobs":["4"]}]}',
+        b'\xff\xfe{"choices"',
+        b"\x80\x81",
+        b"null",
+        b"NaN",
+    ],
+)
+def test_deep_endless_and_misshapen_answers_are_malformed(body: bytes) -> None:
+    with pytest.raises(PassingError):
+        read_completion(body, ASKED, Sampling(top_logprobs=5))
+
+
+def test_half_a_surrogate_pair_in_an_answer_becomes_a_question_mark() -> None:
+    body = b'{"choices":[{"message":{"content":"4 \\ud800"},"finish_reason":[]}],"model":["x"]}'
+    answer = read_completion(body, ASKED, Sampling())
+    assert (answer.replies[0].text, answer.replies[0].finish_reason) == ("4 ?", "stop")
+    assert answer.model == ""
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Fri, 31 Dec 99999999999 23:59:59 GMT",
+        "Fri, 31 Dec 9999 23:59:59 -9999",
+        "Fri, 99 Foo 2026",
+        "1" * 5000,
+        "Fri, 31 Dec " + "9" * 5000,
+        "\x00",
+        ";" * 1000,
+    ],
+)
+def test_a_date_to_retry_after_that_no_calendar_has_is_no_date(header: str) -> None:
+    assert seconds(header) is None
 
 
 def test_debug_logs_hold_no_key(

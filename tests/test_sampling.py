@@ -135,6 +135,19 @@ def test_probabilities_on_no_rating_at_all_are_a_failure() -> None:
     assert "none of the choices" in said.failure
 
 
+@pytest.mark.parametrize("logprob", [math.nan, math.inf, 0.5, 710.0])
+def test_a_log_probability_that_is_none_is_a_failure(logprob: float) -> None:
+    said = judge_replies(WEIGHTED, BARE, [spelt(Token("4", {"4": logprob, "5": -1.0}))])
+    assert math.isnan(said.score)
+    assert "log-probability" in str(said.failure)
+
+
+def test_probabilities_of_more_than_one_are_a_failure() -> None:
+    said = judge_replies(WEIGHTED, BARE, [spelt(Token("4", {"4": 0.0, "5": 0.0}))])
+    assert math.isnan(said.score)
+    assert "sum to more than 1" in str(said.failure)
+
+
 def test_ten_in_one_token_is_ten() -> None:
     said = judge_replies(WEIGHTED, TO_TEN, [spelt(tokens("10", {"10": 0.5, "1": 0.25, "9": 0.25}))])
     assert said.distribution is not None

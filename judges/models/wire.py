@@ -1,6 +1,7 @@
 """The chat-completions format: a request's body, an answer's replies, an error's meaning."""
 
 import json
+import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from judges.engine.prices import estimate_tokens
+from judges.engine.prices import estimate_tokens, most_tokens
 from judges.models.protocol import (
     Completion,
     LastingError,
@@ -25,8 +26,15 @@ from judges.models.protocol import (
 
 REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
 LONGEST_EXCERPT = 300
+_log = logging.getLogger(__name__)
+_doubted: set[str] = set()
 MOST_READ = 100_000  # of an error that is no JSON
 REFUSALS = ("context_length_exceeded", "content_filter", "content_policy_violation", "string_above")
+# No request takes that many tokens; a count above it is an error, and would end any budget.
+MOST_TOKENS = 100_000_000
+LONGEST_WORD = 200  # of a model's name, and of why a reply ended
+ROUNDING = 1e-3  # a log-probability so little above 0 is 0
+NEVER = -9999.0  # the log-probability of what cannot be, for which JSON has no number
 TOO_LONG = re.compile(r"context (?:length|window)|too many tokens|maximum.{0,20} tokens", re.I)
 
 
@@ -79,23 +87,78 @@ class Dialect:
         raise PassingError("the endpoint wants the request spelled otherwise", 0.0)
 
 
+class _ShapeError(ValueError):
+    """A part of an answer that is not what the format says; the message says which."""
+
+
 def read_completion(answer: bytes, messages: Sequence[Message], sampling: Sampling) -> Completion:
-    """Read replies and counts; raises PassingError where the body is malformed or empty."""
+    """Read replies and counts; raises PassingError where the body is malformed or empty.
+
+    Whatever an endpoint may send, no other error than a ModelError leaves this function.
+    """
     try:
         body = json.loads(answer)
         replies = tuple(_reply(choice) for choice in body["choices"])
-        usage = body.get("usage") or {}
-        model = str(body.get("model") or "")
+    except RecursionError:
+        raise PassingError("malformed answer (nested too deeply)", billed=True) from None
+    except _ShapeError as error:
+        raise PassingError(f"malformed answer ({error})", billed=True) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PassingError(f"malformed answer ({type(error).__name__})", billed=True) from None
     _check(replies, sampling)
-    tokens_in, tokens_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    written: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
+    tokens_in, tokens_out = read_usage(body, messages, replies)
     return Completion(
         replies=replies,
-        tokens_in=tokens_in if isinstance(tokens_in, int) else estimate_tokens(messages),
-        tokens_out=tokens_out if isinstance(tokens_out, int) else estimate_tokens(written),
-        model=model,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        model=_word(body.get("model")),
+    )
+
+
+def read_usage(
+    body: Mapping[str, Any], messages: Sequence[Message], replies: Sequence[Reply]
+) -> tuple[int, int]:
+    """Read what a request took: tokens read and written.
+
+    Counts that are lacking are estimated. Those that cannot be true (negative, of texts yet 0,
+    huge, no numbers) become the most that the texts can take, so that a limit on cost still binds.
+    """
+    written: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
+    usage = body.get("usage")
+    counts = usage if isinstance(usage, Mapping) else {}
+    if usage is not None and not isinstance(usage, Mapping):
+        _doubt("usage", type(usage).__name__)
+        return most_tokens(messages), most_tokens(written)
+    return (
+        _count("prompt_tokens", counts, messages),
+        _count("completion_tokens", counts, written),
+    )
+
+
+def _count(name: str, counts: Mapping[str, Any], texts: Sequence[Message]) -> int:
+    value = counts.get(name)
+    if value is None:
+        return estimate_tokens(texts)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    least = 1 if any(text["content"] for text in texts) else 0
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST_TOKENS:
+        return value
+    # Neither repr() nor str() of an endless number: Python refuses it.
+    huge = isinstance(value, int) and abs(value) > MOST_TOKENS
+    _doubt(name, "a huge number" if huge else _word(value) or repr(value)[:LONGEST_EXCERPT])
+    return most_tokens(texts)
+
+
+def _doubt(name: str, value: str) -> None:
+    """Warn of a count that cannot be true, the first time that one does."""
+    if name in _doubted:
+        return
+    _doubted.add(name)
+    _log.warning(
+        "an answer's %s cannot be true (%s); such are counted as the most that the texts can take",
+        name,
+        value,
     )
 
 
@@ -116,20 +179,47 @@ def _reply(choice: Mapping[str, Any]) -> Reply:
     message = choice["message"]
     content = message.get("content") or message.get("refusal") or ""
     if not isinstance(content, str):
-        raise TypeError("content is no text")
+        raise _ShapeError("its content is no text")
     logprobs = (choice.get("logprobs") or {}).get("content") or ()
     return Reply(
-        text=content,
+        text=_mended(content),
         tokens=tuple(
-            Token(token["token"], {top["token"]: float(top["logprob"]) for top in _tops(token)})
+            Token(
+                _text(token["token"]),
+                {_text(top["token"]): _logprob(top["logprob"]) for top in _tops(token)},
+            )
             for token in logprobs
         ),
-        finish_reason=str(choice.get("finish_reason") or "stop"),
+        finish_reason=_word(choice.get("finish_reason")) or "stop",
     )
 
 
 def _tops(token: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return token.get("top_logprobs") or (token,)
+
+
+def _logprob(value: object) -> float:
+    """A log-probability: 0 or less."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _ShapeError("a log-probability is no number")
+    if not value <= ROUNDING:  # not a number, among others
+        raise _ShapeError("a log-probability is above 0 or undefined")
+    return min(0.0, float(max(value, NEVER)))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise _ShapeError("a token is no text")
+    return _mended(value)
+
+
+def _word(value: object) -> str:
+    return _mended(value[:LONGEST_WORD]) if isinstance(value, str) else ""
+
+
+def _mended(text: str) -> str:
+    """Without lone surrogates, which JSON can spell and no file can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def read_error(
@@ -177,16 +267,16 @@ def seconds(retry_after: str | None, now: datetime | None = None) -> float | Non
         pass
     try:
         date = parsedate_to_datetime(retry_after)
-    except ValueError:
+        date = date if date.tzinfo else date.replace(tzinfo=UTC)
+        return max((date - (now or datetime.now(UTC))).total_seconds(), 0.0)
+    except (ValueError, OverflowError, IndexError, TypeError):  # year 0, year 10000, a zone of days
         return None
-    date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max((date - (now or datetime.now(UTC))).total_seconds(), 0.0)
 
 
 def _error_of(answer: bytes) -> Mapping[str, Any]:
     try:
         body = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     error = body.get("error", body) if isinstance(body, dict) else {}
     return error if isinstance(error, dict) else {"message": str(error)}

@@ -16,6 +16,7 @@ _GLUED = " \t\r\n*_\"'`()[]:.,Ġ▁Ċ"
 _MENTION = re.compile(r"\b(?:score|rating|answer|preferred|prefer|therefore)\b", re.IGNORECASE)
 # Mass on "1" that may be the start of "10": below this it is no matter.
 NEGLIGIBLE = 0.01
+MOST_MASS = 1.01  # of a token's probabilities, which are rounded
 
 
 def chosen_token(reply: Reply, field: Field, value: Value) -> int:
@@ -47,6 +48,8 @@ def over_choices(
     by what the next token says; NoScoreError where that cannot be told.
     """
     mass = dict.fromkeys(choices, 0.0)
+    for token in tokens[:2]:
+        _check_mass(token)
     for text, logprob in tokens[0].top.items():
         choice = _reads(text, choices)
         if choice is not None:
@@ -56,6 +59,14 @@ def over_choices(
     if total <= 0:
         raise NoScoreError("none of the choices is among the likeliest tokens")
     return {choice: p / total for choice, p in mass.items()}, max(0.0, 1.0 - total)
+
+
+def _check_mass(token: Token) -> None:
+    """Recordings and other clients bring log-probabilities, too, that nobody has looked at."""
+    if not all(logprob <= MOST_MASS - 1 for logprob in token.top.values()):  # NaN is not
+        raise NoScoreError("a log-probability is above 0 or undefined")
+    if math.fsum(map(math.exp, token.top.values())) > MOST_MASS:
+        raise NoScoreError("a token's probabilities sum to more than 1")
 
 
 def _plain(text: str) -> str:
