@@ -29,6 +29,7 @@ class Format:
     about: str
     write: Callable[[Judge], str]
     lost: Callable[[Judge], tuple[str, ...]]
+    names_a_model: bool = True
 
 
 def to_messages(judge: Judge) -> str:
@@ -59,7 +60,10 @@ def to_openai_grader(judge: Judge) -> str:
     subject = _rating_subject(judge, "a score_model grader")
     _one_reply(judge, "a score_model grader")
     if not judge.lm.startswith("openai/"):
-        raise ExportError(f"OpenAI runs its graders itself, and not on {judge.lm}")
+        raise ExportError(
+            f"OpenAI runs its graders itself, and not on {judge.lm}; name one of its models, as "
+            "in --lm openai/gpt-4.1-mini"
+        )
     template = judge.prompt.template()
     _no_braces(judge, "a grader fills")
     template[-1]["content"] = SLOT.sub(r"{{ item.\1 }}", template[-1]["content"])
@@ -81,7 +85,7 @@ def to_mlflow(judge: Judge) -> str:
     subject = _rating_subject(judge, "make_judge")
     _one_reply(judge, "make_judge")
     if judge.lm == "embedded":
-        raise ExportError("MLflow cannot ask the embedded model; freeze a judge of another --lm")
+        raise ExportError("MLflow cannot ask the embedded model; name another by --lm")
     _no_braces(judge, "MLflow fills")
     provider, _, name = judge.lm.partition("/")
     model = f"{provider}:/{name}" if name else judge.lm
@@ -139,7 +143,7 @@ def _one_reply(judge: Judge, what: str) -> None:
     if plan.kind != "one":
         raise ExportError(
             f"{what} takes one reply's rating; this judge's plan is {_told(plan)}, so its scores "
-            "would not be those that were measured (try --to messages)"
+            "would be others (--plan one takes one reply; --to messages holds any plan)"
         )
 
 
@@ -197,8 +201,8 @@ def _json(value: Mapping[str, object]) -> str:
 
 FORMATS: Mapping[str, Format] = {
     "messages": Format("chat-completions request with {{slots}}", to_messages, _slots),
-    "text": Format("one plain prompt with {{slots}}", to_text, _slots),
-    "dspy": Format("state for dspy.Module.load", to_dspy, _dspy),
+    "text": Format("one plain prompt with {{slots}}", to_text, _slots, False),
+    "dspy": Format("state for dspy.Module.load", to_dspy, _dspy, False),
     "mlflow": Format("Python file with make_judge (rating, one reply)", to_mlflow, _mlflow),
     "openai-grader": Format("score_model grader (rating, one reply)", to_openai_grader, _grader),
 }

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from judges import catalog
+from judges.__main__ import main
 from judges.catalog.summeval import FLUENCY, RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
+from judges.dimension import Dimension
 from judges.export import FORMATS, ExportError
 from judges.judge import Judge
 from judges.rating import RatingJudge
@@ -121,3 +124,76 @@ def test_a_plan_and_orders_that_a_request_cannot_hold_are_named() -> None:
     lost = " ".join(FORMATS["messages"].lost(replace(PAIRWISE, plan=MEAN)))
     assert "mean of 20" in lost
     assert "both orders" in lost
+
+
+RATING = [name for name in catalog.names() if isinstance(catalog.find(name), Dimension)]
+PAIRS = [name for name in catalog.names() if name not in RATING]
+
+
+def exported(
+    capsys: pytest.CaptureFixture[str], *arguments: str, expect: int = 0
+) -> tuple[str, str]:
+    assert main(["export", *arguments]) == expect
+    captured = capsys.readouterr()
+    return captured.out, captured.err
+
+
+@pytest.mark.parametrize("lm", [None, "openai/gpt-5"])
+@pytest.mark.parametrize("name", catalog.names())
+def test_every_catalogue_judge_goes_into_every_format_that_can_hold_it(
+    name: str, lm: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+    from openai.types.graders.score_model_grader_param import ScoreModelGraderParam
+    from pydantic import TypeAdapter
+
+    # Writing a file asks nobody, so it needs no key.
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    named = ["--lm", lm] if lm else []
+    model = (lm or "openai/gpt-4.1-mini").removeprefix("openai/")
+    template = Judge.of(catalog.find(name)).prompt.template()
+    for target in FORMATS:
+        refused = name in PAIRS and target in ("mlflow", "openai-grader")
+        out, err = exported(capsys, name, "--to", target, *named, expect=int(refused))
+        if refused:
+            assert "compares two (try --to messages)" in err
+            continue
+        if target == "messages":
+            request = json.loads(out)
+            TypeAdapter(CompletionCreateParamsNonStreaming).validate_python(request)
+            assert (request["model"], request["messages"], request["n"]) == (model, template, 1)
+            assert "logprobs" not in request
+        elif target == "text":
+            assert all(message["content"] in out for message in template)
+        elif target == "dspy":
+            assert json.loads(out)["judge"]["signature"]["instructions"]
+        elif target == "mlflow":
+            assert f"model='openai:/{model}'" in out
+            ast.parse(out)
+        else:
+            TypeAdapter(ScoreModelGraderParam).validate_python(json.loads(out))
+        # A model that nobody named is said, where the format names one.
+        said = "has no model of its own, so this is written for openai/gpt-4.1-mini" in err
+        assert said == (lm is None and target not in ("text", "dspy"))
+    assert len(RATING) == 9
+    assert len(PAIRS) == 3
+
+
+def test_an_export_follows_the_plan_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = exported(capsys, "relevance", "--to", "messages", "--samples", "5")
+    assert (json.loads(out)["n"], json.loads(out)["temperature"]) == (5, 1.0)
+    assert "the plan mean of 5 is yours to carry out" in err
+    _, err = exported(capsys, "relevance", "--to", "mlflow", "--weighted", expect=1)
+    assert "this judge's plan is weighted" in err
+    assert "--plan one" in err
+
+
+def test_a_frozen_judge_is_exported_as_measured_unless_told_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(replace(WEIGHTED, lm="embedded").save(tmp_path / "judge.json"))
+    assert "this judge's plan is weighted" in exported(capsys, path, "--to", "mlflow", expect=1)[1]
+    flags = ["--lm", "openai/gpt-4.1", "--plan", "one"]
+    out, err = exported(capsys, path, "--to", "mlflow", *flags)
+    assert "openai:/gpt-4.1" in out
+    assert "its measured correlations do not hold" in err
