@@ -36,6 +36,13 @@ class LabelledOutput:
     ratings: Mapping[str, tuple[float, ...]]
     annotators: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """Without the texts, which may be whole documents."""
+        return (
+            f"LabelledOutput({self.id!r}, document {self.document_id!r}, system {self.system!r}, "
+            f"texts {', '.join(self.texts)}, ratings {dict(self.ratings)})"
+        )
+
     def rating(self, dimension: str) -> float:
         """Return the mean human rating; KeyError where this output has none on `dimension`."""
         marks = self.ratings[dimension]
@@ -54,6 +61,14 @@ class LabelledPair:
     system_a: str | None
     system_b: str | None
     votes: tuple[Vote, ...]
+
+    def __repr__(self) -> str:
+        """Without the texts, which may be whole documents."""
+        texts = ", ".join([*self.texts, "response_a", "response_b"])
+        return (
+            f"LabelledPair({self.id!r}, document {self.document_id!r}, systems {self.system_a!r} "
+            f"and {self.system_b!r}, texts {texts}, votes {', '.join(self.votes)})"
+        )
 
     @property
     def margin(self) -> float:
@@ -75,6 +90,13 @@ class LabelledSet:
     outputs: tuple[LabelledOutput, ...]
     grouped_by: str = ""
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        rated = ", ".join(self.dimensions) or "nothing"
+        return (
+            f"LabelledSet({self.name!r}, {len(self.outputs):,} outputs, "
+            f"{len(self.documents):,} documents, rated on {rated})"
+        )
 
     @property
     def documents(self) -> tuple[str, ...]:
@@ -102,6 +124,12 @@ class LabelledPairs:
     candidate: str = "response"
     grouped_by: str = ""
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"LabelledPairs({self.name!r}, {len(self.pairs):,} pairs, "
+            f"{len(self.documents):,} documents, of each two {self.candidate}s)"
+        )
 
     @property
     def documents(self) -> tuple[str, ...]:

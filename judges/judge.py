@@ -55,6 +55,15 @@ class Judge:
         _check_fit(self.subject, self.prompt)
         object.__setattr__(self, "prompt", _settled(self.prompt))
 
+    def __repr__(self) -> str:
+        """On one line: a prompt with demos holds whole documents."""
+        sampling = f"plan {self.plan.kind}" if self.plan else "the model's own plan"
+        origin = "frozen after tuning" if self.provenance else "not tuned"
+        return (
+            f"Judge({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, "
+            f"{len(self.prompt.demos)} demos, lm {self.lm!r}, {sampling}, {origin})"
+        )
+
     @classmethod
     def of(cls, subject: Subject, *, rationale: bool = False, lm: str = "embedded") -> "Judge":
         """The seed judge of a dimension or comparison; a comparison always gives its reasons."""

@@ -7,6 +7,7 @@ that providers' prompt caches apply.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Literal
 
 from judges.models.protocol import Message
@@ -45,6 +46,11 @@ class Prompt:
     instruction: str
     fields: tuple[Field, ...]
     demos: tuple[Mapping[str, Value], ...] = ()
+
+    def __repr__(self) -> str:
+        """Short, since demos hold whole documents; `template()` shows all of it."""
+        names = ", ".join(field.name for field in self.fields)
+        return f"Prompt({shorten(self.instruction, 60)!r}, fields {names}, {len(self.demos)} demos)"
 
     @property
     def inputs(self) -> tuple[Field, ...]:

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from scripted_model import Scripted, rating_of
 
+import data
 import judges
 from judges.catalog.summeval import FLUENCY, RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
@@ -265,3 +266,23 @@ def test_what_is_no_judge_says_so(tmp_path: Path) -> None:
         judges.load(tmp_path / "none.json")
     with pytest.raises(FrozenJudgeError, match=r"holds no judge\.json"):
         judges.load(tmp_path)
+
+
+def test_a_judge_with_long_demos_is_shown_on_one_short_line() -> None:
+    demo = {"document": "A fire. " * 10_000, "summary": "Fire.", "rating": 4}
+    judge = Judge.of(RELEVANCE).with_prompt(demos=[demo] * 3).with_plan(ONE)
+    assert repr(judge) == (
+        "Judge('relevance', rating, reads document, summary, 3 demos, lm 'embedded', plan one, "
+        "not tuned)"
+    )
+    assert len(repr(judge.prompt)) < 200
+    assert "A fire" not in repr(judge.prompt)
+
+
+def test_labels_are_shown_without_their_texts() -> None:
+    outputs, pairs = data.starter(), data.starter_pairs()
+    assert repr(outputs).startswith("LabelledSet('starter', ")
+    assert repr(pairs).startswith("LabelledPairs('starter_pairs', 68 pairs, 34 documents")
+    shown = [*outputs.outputs, *pairs.pairs, outputs, pairs, data.split(outputs, seed=0)]
+    assert max(len(repr(one)) for one in shown[:-1]) < 400
+    assert len(repr(shown[-1])) < 2000

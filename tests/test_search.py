@@ -79,7 +79,7 @@ def test_nothing_is_asked_twice() -> None:
     asked: list[tuple[str, str]] = []
 
     def watching(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
-        asked.extend((repr(prompt), item.id) for item in items)
+        asked.extend((str(prompt.template()), item.id) for item in items)
         return judge(prompt, items)
 
     bench = Bench(seed=SEED, judge=watching, calls_per_item=1, budget=Budget(20_000))

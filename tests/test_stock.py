@@ -59,7 +59,7 @@ def test_a_stock_optimizer_keeps_the_budget_and_makes_the_same_trials_again(
     asked: list[tuple[str, str]] = []
 
     def watching(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
-        asked.extend((repr(prompt), item.id) for item in items)
+        asked.extend((str(prompt.template()), item.id) for item in items)
         return judge(prompt, items)
 
     found, records, bench = tuned(optimizer, 2000, watching)
