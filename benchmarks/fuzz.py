@@ -1,0 +1,624 @@
+"""Hostile files and answers by the ten thousand: refused in one line, or harmless?
+
+    python benchmarks/fuzz.py SECTION... [--tries N] [--seed N] [--json]
+
+judges: frozen judges altered byte by byte and part by part, half with the digest made right.
+definitions: YAML definitions altered likewise, and known tricks (aliases, tags, huge numbers).
+answers: what a server on this machine sends instead of a sound answer.
+
+Prints counts for each section and exits 1 where anything but a refusal in one line, or a sound
+result, came of a try; where one took over 5 seconds; or where memory passed 500 MB.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import copy
+import gzip
+import json
+import math
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "tests"))
+
+from faults import peak_mb  # noqa: E402 - beside this file
+
+MOST_SECONDS = 5.0
+MOST_MB = 500.0
+HOPELESS = 60.0
+LONGEST_REFUSAL = 1000
+
+
+class AlteredError(AssertionError):
+    """What must never be: an altered file that was taken for the one that was saved."""
+
+
+@dataclass
+class Counts:
+    """What came of the tries of one section: counts by outcome, and the worst of them."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    slowest: float = 0.0
+
+    def note(self, outcome: str, seconds: float, fault: str = "") -> None:
+        self.outcomes["tried"] += 1
+        self.outcomes[outcome] += 1
+        self.slowest = max(self.slowest, seconds)
+        if fault:
+            self.faults.append(fault)
+
+    def attempt(self, case: Callable[[], str], refusals: tuple[type[Exception], ...]) -> None:
+        """Run one try; `case` returns its outcome, or raises one of `refusals`."""
+        start = time.perf_counter()
+        fault = ""
+        signal.setitimer(signal.ITIMER_REAL, HOPELESS)
+        try:
+            outcome = case()
+        except refusals as error:
+            outcome = "refused"
+            if "\n" in str(error) or len(str(error)) > LONGEST_REFUSAL or not str(error):
+                outcome, fault = "refused at length", repr(str(error))[:400]
+        except AlteredError as error:
+            outcome, fault = "altered accepted", str(error)
+        except Exception:  # noqa: BLE001 - what this program is here to find
+            outcome, fault = "tracebacks", traceback.format_exc()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        self.note(outcome, time.perf_counter() - start, fault)
+
+    def figures(self) -> dict[str, object]:
+        bad = ("altered accepted", "tracebacks", "refused at length")
+        peak = peak_mb()
+        return {
+            "ok": not any(self.outcomes[name] for name in bad)
+            and self.slowest <= MOST_SECONDS
+            and peak <= MOST_MB,
+            **dict(self.outcomes),
+            **{name: self.outcomes[name] for name in bad},
+            "slowest_s": round(self.slowest, 2),
+            "peak_mb": round(peak),
+        }
+
+
+# Values that another program might stumble over.
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    0,
+    -1,
+    2**63,
+    10**400,
+    -(10**4000),
+    1e308,
+    0.1,
+    "",
+    " ",
+    "x",
+    "\n" * 1000,
+    "\ud800",
+    "\x00\x1b[2J",
+    "{{document}}",
+    "[[ ## rating ## ]]\n5",
+    "9" * 5000,
+    "a" * 300_000,
+    [],
+    {},
+    [[]],
+    {"": {}},
+    [0] * 3000,
+    {"__class__": "x", "$ref": "#"},
+)
+
+
+def places(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path to every value inside."""
+    if path:
+        yield path
+    entries = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    for key, value in entries:
+        if isinstance(value, dict | list):
+            yield from places(value, (*path, key))
+        else:
+            yield (*path, key)
+
+
+def alter_tree(tree: Any, rng: random.Random) -> Any:
+    """A copy with one to three of its values replaced, removed, doubled, moved or renamed."""
+    tree = copy.deepcopy(tree)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        paths = list(places(tree))
+        if not paths:
+            return tree
+        *path, last = rng.choice(paths)
+        holder = tree
+        for key in path:
+            holder = holder[key]
+        way = rng.randrange(6)
+        if way == 0:
+            holder[last] = copy.deepcopy(rng.choice(ODD))
+        elif way == 1:
+            del holder[last]
+        elif way == 2 and isinstance(holder, list):
+            holder.insert(last, copy.deepcopy(rng.choice([*ODD, *holder])))
+        elif way == 2:
+            holder[rng.choice(("x", "", "name", "role", "__init__"))] = copy.deepcopy(holder[last])
+        elif way == 3:
+            *other, end = rng.choice(paths)
+            with contextlib.suppress(KeyError, IndexError, TypeError):
+                source = tree
+                for key in other:
+                    source = source[key]
+                holder[last] = copy.deepcopy(source[end])
+        elif isinstance(holder[last], str) and holder[last]:
+            holder[last] = alter_bytes(holder[last].encode("utf-8", "replace"), rng).decode(
+                "utf-8", rng.choice(("replace", "surrogateescape"))
+            )
+        elif isinstance(holder[last], int | float):
+            holder[last] = rng.choice(
+                (holder[last] + 1, -holder[last], str(holder[last]), 0.5, 10**9)
+            )
+    return tree
+
+
+def alter_bytes(raw: bytes, rng: random.Random) -> bytes:
+    """A copy with bits flipped, or a stretch of it cut, doubled, swapped or overwritten."""
+    changed = bytearray(raw)
+    for _ in range(rng.choice((1, 1, 2, 8))):
+        if not changed:
+            break
+        start = rng.randrange(len(changed))
+        end = min(len(changed), start + rng.choice((1, 1, 4, 40)))
+        way = rng.randrange(6)
+        if way == 0:
+            changed[start] ^= 1 << rng.randrange(8)
+        elif way == 1:
+            del changed[start:end]
+        elif way == 2:
+            changed[start:start] = changed[start:end]
+        elif way == 3:
+            changed[start:end] = rng.choice(
+                (b'"', b"{", b"[", b",", b"\\u", b"NaN", b"1e999", b"-")
+            )
+        elif way == 4:
+            changed[start:start] = rng.randbytes(rng.choice((1, 2, 9)))
+        else:
+            del changed[rng.randrange(len(changed)) :]
+    return bytes(changed)
+
+
+def fuzz_judges(tries: int, rng: random.Random) -> Counts:
+    """Frozen judges of every kind, altered; those that load by a right digest judge a text."""
+    import frozen_cases
+
+    from judges import frozen
+    from judges.engine.session import open_runner
+
+    kinds = [(judge, frozen.dumps(judge)) for judge in frozen_cases.KINDS.values()]
+    texts = dict.fromkeys(("x",), "A fire broke out in the old mill. Nobody was hurt.")
+    counts = Counts()
+
+    def load(raw: bytes, saved: Any, *, right_digest: bool) -> str:
+        judge = frozen.loads(raw)
+        if judge == saved:
+            return "accepted, identical"
+        if not right_digest:
+            raise AlteredError(raw[:4000].decode("utf-8", "replace"))
+        # With its digest made right it is another judge, which must be as sound as any.
+        if frozen.loads(frozen.dumps(judge).encode()) != judge:
+            raise AssertionError("another judge after being saved and loaded")
+        row = dict.fromkeys(judge.texts, texts["x"])
+        free = replace(judge, lm="embedded")
+        with open_runner("embedded") as runner:
+            judgement = next(free.judge_rows([row], runner))
+        value = getattr(judgement, "score", None) or getattr(judgement, "margin", 0.0)
+        if not math.isfinite(value) and not judgement.failure:
+            raise AssertionError("a judgement without score and without failure")
+        return "another judge of a right digest"
+
+    for number in range(tries):
+        saved, text = rng.choice(kinds)
+        right = False
+        if number % 4 == 0:
+            raw = alter_bytes(text.encode(), rng)
+        else:
+            document = alter_tree(json.loads(text), rng)
+            right = number % 4 > 1
+            if right and isinstance(document, dict):
+                with contextlib.suppress(ValueError):
+                    document["digest"] = frozen.digest(document)
+            raw = json.dumps(document).encode()
+        counts.attempt(
+            lambda raw=raw, saved=saved, right=right: load(raw, saved, right_digest=right),
+            (frozen.FrozenJudgeError,),
+        )
+    return counts
+
+
+DEFINITIONS = (
+    """\
+name: groundedness
+definition: whether the reply uses the fact it was given
+inputs:
+  fact: the fact the speaker was given
+  response: the reply to judge
+scale: [0, 1]
+anchors: {0: ignores the fact, 1: rests on the fact}
+instruction: |
+  Judge whether the reply makes use of the fact.
+source: where it comes from
+""",
+    """\
+kind: pairwise
+name: kinder
+definition: which reply is kinder to the writer
+inputs: {query: what the user wrote}
+candidate: response
+""",
+    """\
+- {name: brief, definition: how short it is, inputs: [summary], scale: [1, 3]}
+- name: plain
+  definition: how plain it is
+  inputs: [document, summary]
+  anchors: {1: no, 5: yes}
+""",
+)
+LAUGHS = "\n".join(
+    ["a0: &a0 [lol, lol]", *(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 40))]
+)
+TRICKS = (
+    "[" * 3000,
+    "{a: " * 3000,
+    "- " * 3000 + "x",
+    "? " * 3000,
+    "&a [*a]",
+    LAUGHS,
+    "!!python/object/apply:os.mkdir [pwned]",
+    "!!bool [1]",
+    "!!bool maybe",
+    "!!int ''",
+    "!!int x",
+    "!!float x",
+    "!!timestamp x",
+    "!!timestamp 99999-99-99",
+    "2026-99-99",
+    "!!binary '==='",
+    "!!omap [1]",
+    "!!pairs [[1, 2]]",
+    "!!set {a, b}",
+    "!x y",
+    "? [1, 2]\n: 3",
+    "? {a: b}\n: 3",
+    "<<: {name: x}",
+    "<<: [1]",
+    "0x" + "f" * 5000,
+    "9" * 5000,
+    "1" + ":0" * 3000,
+    "1e999",
+    "-.inf",
+    ".nan",
+    "'" + "a" * 100_000 + "'",
+    "%YAML 9.9\n---\nx",
+    "--- a\n--- b",
+    "\ufeff",
+    "\x00",
+    "\x85\u2028",
+    "|\n" + "\n" * 50_000 + "  x",
+    "a: b: c",
+)
+
+
+def fuzz_definitions(tries: int, rng: random.Random) -> Counts:
+    """Definitions altered as text and with tricks put in; those that load freeze and load again."""
+    from judges import frozen
+    from judges.define import read_subject
+    from judges.dimension import DimensionError
+    from judges.judge import Judge
+
+    counts = Counts()
+
+    def define(path: Path, before: Any) -> str:
+        judge = Judge.of(read_subject(str(path)))
+        text = frozen.dumps(judge)
+        if frozen.dumps(frozen.loads(text.encode())) != text:
+            raise AssertionError("another judge after being saved and loaded")
+        return "accepted, identical" if judge == before else "another definition"
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "definition.yaml")
+        for number in range(tries):
+            text = DEFINITIONS[number % len(DEFINITIONS)]
+            path.write_text(text, encoding="utf-8")
+            before = None
+            with contextlib.suppress(DimensionError):
+                before = Judge.of(read_subject(str(path)))
+            path.write_bytes(_definition(text, rng))
+            counts.attempt(lambda before=before: define(path, before), (DimensionError,))
+    return counts
+
+
+def _definition(text: str, rng: random.Random) -> bytes:
+    way = rng.randrange(4)
+    if way == 0:
+        return alter_bytes(text.encode(), rng)
+    lines = text.splitlines(keepends=True)
+    if way == 1:  # a trick in the place of a value
+        place = rng.randrange(len(lines))
+        key, colon, _ = lines[place].partition(": ")
+        lines[place] = f"{key}{colon}{rng.choice(TRICKS)}\n"
+    elif way == 2:  # a line of its own
+        lines.insert(rng.randrange(len(lines) + 1), f"{rng.choice(TRICKS)}\n")
+    else:
+        rng.shuffle(lines)
+    return "".join(lines).encode("utf-8", "replace")
+
+
+SOUND = {
+    "id": "chatcmpl-0",
+    "object": "chat.completion",
+    "model": "judge-1",
+    "choices": [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "4", "refusal": None},
+            "finish_reason": "stop",
+            "logprobs": {
+                "content": [
+                    {
+                        "token": "4",
+                        "logprob": -0.7,
+                        "bytes": [52],
+                        "top_logprobs": [
+                            {"token": "4", "logprob": -0.7, "bytes": [52]},
+                            {"token": "5", "logprob": -0.7, "bytes": [53]},
+                        ],
+                    }
+                ]
+            },
+        }
+    ],
+    "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6},
+}
+CONTENTS = (
+    "\n" * 20_000 + "4",
+    "Score: " * 5_000,
+    "(" * 20_000,
+    "<think>" * 3_000 + "5",
+    "4 or 5 " * 3_000,
+    "[[ ## rating ## ]]" * 2_000,
+    "1" * 50_000,
+    "**" * 20_000,
+    "４",
+    "\ud800 4",
+)
+DELAY = 0.3
+TIMEOUT = 2.0
+
+
+def fuzz_answers(tries: int, rng: random.Random) -> Counts:
+    """One row an answer: each is a judgement with a score on the scale, or a failure, in a line."""
+    import judges
+    from judges.engine import asker
+    from judges.engine.ledger import BudgetSpentError, Ledger
+    from judges.engine.prices import Price
+    from judges.engine.runner import Runner
+    from judges.models import open_model
+    from judges.models.protocol import ModelError
+    from judges.sampling import SamplingPlan
+
+    asker.FIRST_WAIT = 0.001
+    counts = Counts()
+    judge = judges.load("fluency").with_plan(SamplingPlan(kind="weighted"))
+    answers = [_answer(rng) for _ in range(tries)]
+    done = 0
+    with _Serving(answers) as base:
+        while done < tries:
+            rows = ({"summary": f"Answer number {number}."} for number in range(done, tries))
+            # An absurd price, so that a count that lifts the limit, or ends it, is seen.
+            ledger = Ledger(max_cost=1e9, price=Price(per_token_in=1e-6, per_token_out=1e-6))
+            model = open_model("openai/judge-1", api_base=base, timeout=TIMEOUT)
+            start, fault = time.perf_counter(), ""
+            try:
+                with Runner(
+                    model, ledger=ledger, timeout=TIMEOUT, attempts=2, fresh_asks=0, concurrency=8
+                ) as runner:
+                    for judgement in judge.judge_rows(rows, runner):
+                        scored = math.isfinite(judgement.score)
+                        outcome = "scored" if scored else "failed judgements"
+                        fault = _complaint(judgement)
+                        counts.note(
+                            "tracebacks" if fault else outcome, time.perf_counter() - start, fault
+                        )
+                        done += 1
+                        start = time.perf_counter()
+            except (ModelError, BudgetSpentError) as error:
+                fault = "" if "\n" not in str(error) and str(error) else repr(error)
+                counts.note(
+                    "tracebacks" if fault else "run ended in one line",
+                    time.perf_counter() - start,
+                    fault,
+                )
+                done += 1
+            except Exception:  # noqa: BLE001 - what this program is here to find
+                counts.note("tracebacks", time.perf_counter() - start, traceback.format_exc())
+                done += 1
+    return counts
+
+
+def _complaint(judgement: Any) -> str:
+    """What is wrong with a judgement, if anything."""
+    if math.isfinite(judgement.score):
+        if judgement.failure or not 1 <= judgement.score <= 5:
+            return f"a score of {judgement.score} beside {judgement.failure!r}"
+        return ""
+    failure = judgement.failure or ""
+    if not failure or "\n" in failure or len(failure) > LONGEST_REFUSAL:
+        return f"a failed judgement that says {failure!r}"[:400]
+    return ""
+
+
+def _answer(rng: random.Random) -> bytes:
+    """A whole HTTP answer, of which one part or another is spoiled; b"" drops the connection."""
+    status, headers, body = "200 OK", {"Content-Type": "application/json"}, _body(rng)
+    way = rng.randrange(12)
+    if way == 0:
+        encoding = rng.choice(("gzip", "deflate", "br", "zstd", "gzip, gzip", "x"))
+        packed = gzip.compress(body) if "gzip" in encoding else zlib.compress(body)
+        headers["Content-Encoding"] = encoding
+        body = rng.choice((packed, packed[: len(packed) // 2], body, alter_bytes(packed, rng)))
+    elif way == 1:
+        headers["Content-Encoding"] = "gzip"
+        body = _bomb()
+    elif way == 2:
+        status = rng.choice(("500 No", "503 No", "429 No", "408 No", "204 None", "206 Part"))
+        headers["Retry-After"] = rng.choice(
+            ("0", "-1", "0.01", "nan", "inf", "soon", "9" * 400, "Fri, 31 Dec 99999 23:59:59 GMT")
+        )
+    elif way == 3:
+        status = rng.choice(
+            ("400 No", "401 No", "404 No", "413 No", "302 Away", "200", "x", "99 x")
+        )
+        headers["Location"] = "http://127.0.0.1:9/"
+    elif way == 4:
+        headers["X-Long"] = "x" * rng.choice((10, 9_000, 100_000))
+    elif way == 5 and rng.random() < 0.5:
+        return rng.choice((b"", b"\x00" * 100, b"HTTP/1.1 ", b"HTTP/9.9 200 OK\r\n\r\n"))
+    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers.items())]
+    length = len(body) + rng.choice((0, 0, 0, 0, 0, 0, 0, -1, 1, 10**9) if way == 6 else (0,))
+    if way == 7:
+        lines.append("Transfer-Encoding: chunked")
+        body = rng.choice((b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body), b"zz\r\n" + body, body))
+    else:
+        lines.append(f"Content-Length: {length}")
+    return "\r\n".join([*lines, "", ""]).encode("utf-8", "replace") + body
+
+
+def _body(rng: random.Random) -> bytes:
+    way = rng.randrange(10)
+    if way < 5:
+        return json.dumps(alter_tree(SOUND, rng)).encode()
+    if way < 7:
+        return alter_bytes(json.dumps(SOUND).encode(), rng)
+    if way == 7:
+        sound = copy.deepcopy(SOUND)
+        sound["choices"][0]["message"]["content"] = rng.choice(CONTENTS)  # type: ignore[index]
+        return json.dumps(sound).encode()
+    if way == 8:
+        return rng.choice(
+            (
+                b"[" * 100_000,
+                b'{"choices":' * 50_000,
+                b"9" * 5_000,
+                b'{"choices":[{"message":{"content":"4"}}],"usage":{"prompt_tokens":-1e999}}',
+                b'{"error":{"message":' + b"[" * 50_000,
+                b"data: {}\n\n" * 100,
+                json.dumps(SOUND).encode("utf-16"),
+                json.dumps(SOUND).encode("utf-32"),
+                b"\xef\xbb\xbf" + json.dumps(SOUND).encode(),
+                json.dumps([SOUND]).encode(),
+                json.dumps({"error": {"message": "x" * 100_000, "code": 500}}).encode(),
+            )
+        )
+    return json.dumps(SOUND).encode()
+
+
+def _bomb() -> bytes:
+    """A body of a hundred kilobytes that is 100 MB once it is unpacked."""
+    if not _BOMBS:
+        _BOMBS.append(gzip.compress(b" " * 100_000_000))
+    return _BOMBS[0]
+
+
+_BOMBS: list[bytes] = []
+
+
+class _Serving:
+    """Serves answer n to every request that names number n, byte for byte."""
+
+    def __init__(self, answers: list[bytes]) -> None:
+        self._answers = answers
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        opened = asyncio.run_coroutine_threadsafe(
+            asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 24), self._loop
+        )
+        self._server = opened.result()
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._server.close)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            size = next(
+                int(line.split(b":")[1])
+                for line in head.lower().splitlines()
+                if line.startswith(b"content-length:")
+            )
+            asked = await reader.readexactly(size)
+            number = int(asked.rpartition(b"Answer number ")[2].partition(b".")[0])
+            writer.write(self._answers[number])
+            await writer.drain()
+            writer.close()
+
+
+# name -> (how many tries by default, what makes them)
+SECTIONS: dict[str, tuple[int, Callable[[int, random.Random], Counts]]] = {
+    "judges": (100_000, fuzz_judges),
+    "definitions": (10_000, fuzz_definitions),
+    "answers": (10_000, fuzz_answers),
+}
+
+
+def _give_up(*_: object) -> None:
+    raise TimeoutError(f"no end after {HOPELESS:g} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sections", nargs="+", choices=SECTIONS, metavar="SECTION")
+    parser.add_argument("--tries", type=int, help="how many, for each section")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="figures for machines")
+    given = parser.parse_args()
+    signal.signal(signal.SIGALRM, _give_up)
+    results = {}
+    for name in given.sections:
+        tries, fuzz = SECTIONS[name]
+        start = time.perf_counter()
+        counts = fuzz(given.tries or tries, random.Random(given.seed))
+        results[name] = {**counts.figures(), "seconds": round(time.perf_counter() - start)}
+        if not given.json:
+            figures = results[name]
+            print(f"{'ok  ' if figures['ok'] else 'FAIL'} {name}: {figures}", flush=True)
+        for fault in counts.faults[:3]:
+            print(fault, file=sys.stderr)
+    if given.json:
+        print(json.dumps(results, indent=1))
+    sys.exit(not all(figures["ok"] for figures in results.values()))
+
+
+if __name__ == "__main__":
+    main()
