@@ -17,8 +17,11 @@ import pytest
 from aiohttp import web
 from openai_replies import Body, complaints, completion, error, follow, official_params
 
+# What comes well formed and holds no judgement; the tokens are billed all the same.
+WITHHELD = ("empty", "null", "truncated", "cut", "filtered", "refusal", "garbage")
 FAULTS = ("429", "500", "503", "drop", "hang", "malformed", "empty", "garbage")
 HANG = 3600.0
+GARBAGE = "I would rather talk about the weather."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,10 @@ class Seen:
 class OpenAIServer:
     """What the server does, open to change at any time, and what it saw.
 
-    `judge` turns a request's body into a reply (or one for each of n). `fault` names one of FAULTS,
-    or None, for the number of a request and its body. `key`, if set, is the only one accepted; a
-    refusal repeats the key it was shown, as careless servers do. `heeds_n` False: one choice only.
+    `judge` turns a request's body into a reply (or one for each of n). `fault` names one of FAULTS
+    or WITHHELD, or None, for the number of a request and its body. `key`, if set, is the only one
+    accepted; a refusal repeats the key it was shown, as careless servers do. `heeds_n` False: one
+    choice only. `tokens_in` and `tokens_out` are what was served, and would be billed.
     """
 
     judge: Callable[[Body], str | Sequence[str]] = follow
@@ -64,6 +68,8 @@ class OpenAIServer:
     batch_delay: int = 0
     url: str = ""
     most_at_once: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
     _at_once: int = 0
 
     @property
@@ -106,7 +112,14 @@ class OpenAIServer:
                 self._note(request, body, fault)
                 await asyncio.sleep(HANG)
             return fault, self._faulty(fault, request, body)
-        return "answered", web.json_response(completion(body, self._texts(body)))
+        return "answered", web.json_response(self._completion(body, self._texts(body)))
+
+    def _completion(self, body: Body, texts: Sequence[str]) -> Body:
+        """An answer whose tokens are served, and billed."""
+        answer = completion(body, texts)
+        self.tokens_in += answer["usage"]["prompt_tokens"]
+        self.tokens_out += answer["usage"]["completion_tokens"]
+        return answer
 
     def _texts(self, body: Body) -> Sequence[str]:
         said = self.judge(body)
@@ -132,12 +145,28 @@ class OpenAIServer:
             request.transport.abort()
             return web.Response()
         if fault == "malformed":
-            whole = json.dumps(completion(body, self._texts(body)))
+            whole = json.dumps(self._completion(body, self._texts(body)))
             return web.Response(text=whole[: len(whole) // 2], content_type="application/json")
-        if fault in {"empty", "garbage"}:
-            text = "" if fault == "empty" else "I would rather talk about the weather."
-            return web.json_response(completion(body, [text]))
+        if fault in WITHHELD:
+            return web.json_response(self._withheld(fault, body))
         return error(int(fault), "Try again later.", "faulty", self.retry_after)
+
+    def _withheld(self, fault: str, body: Body) -> Body:
+        """An answer without a judgement; what it took to think is in its usage."""
+        text = {"garbage": GARBAGE, "cut": GARBAGE, "refusal": "I cannot help with that."}
+        answer = self._completion(body, [text.get(fault, "")])
+        thought = 40
+        answer["usage"]["completion_tokens"] += thought
+        answer["usage"]["total_tokens"] += thought
+        self.tokens_out += thought
+        for choice in answer["choices"]:
+            if fault == "null":
+                choice["message"]["content"] = None
+            if fault == "refusal":
+                choice["message"] |= {"content": None, "refusal": text[fault]}
+            if fault in {"truncated", "cut", "filtered"}:
+                choice["finish_reason"] = "content_filter" if fault == "filtered" else "length"
+        return answer
 
     def _note(self, request: web.Request, body: Body, done: str) -> None:
         at = asyncio.get_running_loop().time()

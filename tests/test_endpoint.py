@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aiohttp import web
 from openai_replies import Body, error
 from openai_server import OpenAIServer
 
-from judges.engine.runner import Ask, Runner
+from judges.engine.runner import Answer, Ask, Runner
 from judges.models import (
     Completion,
     LastingError,
@@ -21,8 +22,8 @@ from judges.models import (
     open_model,
 )
 from judges.models.endpoint import chat_url
-from judges.models.protocol import Message, ThrottledError, UnreachableError
-from judges.models.wire import Dialect, read_completion, seconds
+from judges.models.protocol import Message, ThrottledError, UnreachableError, Usage
+from judges.models.wire import Dialect, read_completion, read_error, seconds
 
 ASKED: list[Message] = [{"role": "user", "content": "Rate it from 1 to 5."}]
 KEY = "sk-planted-0123456789abcdef"
@@ -81,7 +82,6 @@ def test_the_key_goes_into_the_header_and_not_into_the_body(openai_server: OpenA
         ("503", PassingError),
         ("drop", PassingError),
         ("malformed", PassingError),
-        ("empty", PassingError),
         ("hang", PassingError),
     ],
 )
@@ -213,10 +213,118 @@ def test_a_body_of_another_shape_is_malformed_and_never_a_crash(body: bytes) -> 
         read_completion(body, ASKED, Sampling())
 
 
-def test_nothing_written_within_the_limit_is_refused_with_the_way_out() -> None:
-    body = b'{"choices":[{"finish_reason":"length","message":{"content":""}}]}'
-    with pytest.raises(RefusedError, match="max_tokens=512"):
+def ask_once(server: OpenAIServer, fault: str) -> tuple[Answer, Runner]:
+    server.fault = lambda number, body: fault
+    with Runner(open_model("openai/judge-1"), fresh_asks=2) as runner:
+        return runner.ask(Ask(ASKED, Sampling(), lambda reply: reply.text)), runner
+
+
+@pytest.mark.parametrize(
+    ("fault", "requests", "why"),
+    [
+        # Asking again brings the same.
+        ("truncated", 1, "no text within max_tokens=512; a reasoning model needs more"),
+        ("filtered", 1, "the endpoint's content filter withheld the reply"),
+        # As any reply that cannot be read: asked afresh twice, and not as if the line were down.
+        ("null", 3, "empty reply"),
+        ("empty", 3, "empty reply"),
+    ],
+)
+def test_a_reply_without_text_is_a_failed_judgement_and_paid_for(
+    openai_server: OpenAIServer, fault: str, requests: int, why: str
+) -> None:
+    answer, runner = ask_once(openai_server, fault)
+    assert answer.error == why
+    assert len(openai_server.log) == runner.ledger.calls == requests
+    assert runner.ledger.tokens_in == openai_server.tokens_in
+    assert runner.ledger.tokens_out == openai_server.tokens_out > 0
+
+
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+
+
+def inside(code: object, message: str = "No.", **more: object) -> bytes:
+    return json.dumps({"error": {"code": code, "message": message, **more}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "said"),
+    [
+        (inside("insufficient_quota"), LastingError, "quota is used up"),
+        (inside(402), LastingError, "quota is used up"),
+        (inside(401), LastingError, "was not accepted"),
+        (inside(429), ThrottledError, "too many requests"),
+        (inside("rate_limit_exceeded"), ThrottledError, "too many requests"),
+        (inside("503"), PassingError, "503 from"),
+        (inside("overloaded"), PassingError, "500 from"),
+        (inside("context_length_exceeded"), RefusedError, "400 from"),
+        (inside(404), LastingError, "no model 'judge-1'"),
+        (b'{"error":"upstream died","choices":[]}', PassingError, "upstream died"),
+    ],
+)
+def test_an_error_in_an_answer_of_status_200_is_that_error(
+    openai_server: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    body: bytes,
+    kind: type[ModelError],
+    said: str,
+) -> None:
+    answer = web.Response(body=body, content_type="application/json")
+    monkeypatch.setattr(openai_server, "_refusal", lambda request, body: answer)
+    with pytest.raises(kind, match=said) as caught:
+        complete()
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "wait"),
+    [
+        # Gemini's form is a list; without a word on when to ask again the quota is gone.
+        ({"code": 429, "message": QUOTA, "status": "RESOURCE_EXHAUSTED"}, LastingError, None),
+        # Its limit on requests a minute is worded alike, and says when.
+        (
+            {"code": 429, "message": QUOTA, "details": [{"retryDelay": "34s"}]},
+            ThrottledError,
+            34.0,
+        ),
+        (
+            {
+                "code": 429,
+                "message": QUOTA,
+                "details": [{"quotaId": "RequestsPerDay"}, {"retryDelay": "34s"}],
+            },
+            LastingError,
+            None,
+        ),
+        ({"code": 429, "message": "Limit reached. Please try again in 1.5s."}, ThrottledError, 1.5),
+        ({"code": 429, "message": "Please retry in 250ms"}, ThrottledError, 0.25),
+        ({"code": 429, "message": "Slow down."}, ThrottledError, None),
+    ],
+)
+def test_a_quota_that_is_gone_ends_at_once_and_a_rate_limit_waits(
+    error: Body, kind: type[ModelError], wait: float | None
+) -> None:
+    for body in ({"error": error}, [{"error": error}]):
+        raised = read_error(
+            429, None, json.dumps(body).encode(), model="m", endpoint="e", redacted=str
+        )
+        assert type(raised) is kind
+        assert getattr(raised, "retry_after", None) == wait
+
+
+@pytest.mark.parametrize("choices", [None, [], [{}], [{"message": {"content": 3}}]])
+def test_an_answer_that_cannot_be_used_tells_what_it_took(choices: object) -> None:
+    usage = {"prompt_tokens": 70, "completion_tokens": 9}
+    body = json.dumps({"choices": choices, "usage": usage}).encode()
+    with pytest.raises(PassingError) as caught:
         read_completion(body, ASKED, Sampling())
+    assert caught.value.usage == Usage(70, 9)
+
+
+def test_an_error_that_tells_its_usage_is_billed_by_it() -> None:
+    body = json.dumps({"error": {}, "usage": {"prompt_tokens": 7, "completion_tokens": 2}})
+    raised = read_error(500, None, body.encode(), model="m", endpoint="e", redacted=str)
+    assert raised.usage == Usage(7, 2)
 
 
 def test_tokens_are_estimated_where_the_endpoint_does_not_count() -> None:

@@ -128,7 +128,7 @@ def test_samples_of_a_dspy_model_are_asked_together(openai_server: OpenAIServer)
 
 @pytest.mark.parametrize(
     ("fault", "kind"),
-    [("429", ThrottledError), ("500", PassingError), ("empty", PassingError)],
+    [("429", ThrottledError), ("500", PassingError)],
 )
 def test_a_dspy_models_errors_mean_what_an_endpoints_do(
     openai_server: OpenAIServer, fault: str, kind: type[Exception]

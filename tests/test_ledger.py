@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.engine.ledger import BudgetSpentError, Ledger
+from judges.engine.ledger import BudgetSpentError, Ledger, Reservation
 from judges.engine.prices import FREE, Price, estimate_tokens, find_price, most_tokens
 from judges.models.protocol import Completion, Message, Sampling
 
@@ -22,20 +22,21 @@ def took(tokens_in: int, tokens_out: int) -> Completion:
 def test_a_request_is_reserved_at_its_worst_and_settled_at_what_it_took() -> None:
     ledger = Ledger(max_cost=1000.0, price=DOLLAR)
     reserved = ledger.reserve(ASKED, Sampling(n=2, max_tokens=50))
-    assert reserved == 200  # 100 in, 2 x 50 out
+    assert reserved is not None
+    assert reserved.cost == 200  # 100 in, 2 x 50 out
     ledger.settle(reserved, took(30, 12))
     assert (ledger.calls, ledger.tokens_in, ledger.tokens_out, ledger.cost) == (1, 30, 12, 42)
-    assert ledger.purse.reserved == 0
+    assert ledger.budget.reserved == 0
 
 
 def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run() -> None:
     ledger = Ledger(max_cost=320.0, price=DOLLAR)
     sampling = Sampling(max_tokens=50)  # at worst 150
     first, second = ledger.reserve(ASKED, sampling), ledger.reserve(ASKED, sampling)
-    assert (first, second) == (150, 150)
-    assert ledger.reserve(ASKED, sampling) is None
     assert first is not None
     assert second is not None
+    assert (first.cost, second.cost) == (150, 150)
+    assert ledger.reserve(ASKED, sampling) is None
     ledger.settle(first, took(60, 10))
     third = ledger.reserve(ASKED, sampling)  # 70 + 150 + 150 > 320
     assert third is None
@@ -51,7 +52,7 @@ def test_what_may_have_been_billed_counts_against_the_budget_and_is_told_apart()
         reserved = ledger.reserve(ASKED, Sampling(max_tokens=50))
         assert reserved is not None
         ledger.forfeit(reserved, billed=billed)
-    assert (ledger.cost, ledger.cost_unconfirmed, ledger.purse.cost) == (0, 150, 150)
+    assert (ledger.cost, ledger.cost_unconfirmed, ledger.budget.cost) == (0, 150, 150)
 
 
 @settings(deadline=None)
@@ -64,7 +65,7 @@ def test_no_order_of_requests_passes_a_budget(
     limit: int, used: list[tuple[int, int]], together: int
 ) -> None:
     ledger = Ledger(max_cost=float(limit), max_calls=30, price=DOLLAR)
-    open_: list[tuple[float, Completion]] = []
+    open_: list[tuple[Reservation, Completion]] = []
     try:
         for tokens in used:
             while (reserved := ledger.reserve(ASKED, Sampling(max_tokens=50))) is None:
@@ -76,7 +77,7 @@ def test_no_order_of_requests_passes_a_budget(
         pass
     for one in open_:
         ledger.settle(*one)
-    assert ledger.purse.cost <= limit
+    assert ledger.budget.cost <= limit
     assert ledger.calls <= 30
 
 

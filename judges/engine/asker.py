@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from judges.engine.asks import Answer, Ask
 from judges.engine.journal import Journal, request_key
-from judges.engine.ledger import BudgetSpentError, Ledger
+from judges.engine.ledger import BudgetSpentError, Ledger, Reservation
 from judges.engine.limiter import Limiter
 from judges.engine.patience import Patience
-from judges.engine.tally import Tally
+from judges.engine.tally import Tally, withheld
 from judges.models.protocol import (
     Completion,
     LastingError,
@@ -23,6 +23,7 @@ from judges.models.protocol import (
     Sampling,
     ThrottledError,
     UnreachableError,
+    Usage,
 )
 
 SEEDS_APART = 10_007  # between the samples of one ask, far more than it has fresh asks
@@ -90,13 +91,15 @@ class Asker:
             sampling = replace(sampling, seed=sampling.seed + fresh)
         if self._native_n or sampling.n == 1:
             whole = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
-            got = await self._take(tally, whole, missing)
+            got = await self._take(tally, whole, missing, fresh)
             missing = missing[got:]
             if not missing or got == 0:
                 return
             self._native_n = False  # fewer replies than asked for: it does not heed n
         singles = (
-            self._take(tally, replace(sampling, n=1, seed=sampling.seed + SEEDS_APART * i), [i])
+            self._take(
+                tally, replace(sampling, n=1, seed=sampling.seed + SEEDS_APART * i), [i], fresh
+            )
             for i in missing
         )
         if self._limiter is None:
@@ -105,15 +108,25 @@ class Asker:
         else:
             await _together(list(singles))
 
-    async def _take(self, tally: Tally, sampling: Sampling, places: Sequence[int]) -> int:
+    async def _take(
+        self, tally: Tally, sampling: Sampling, places: Sequence[int], fresh: int
+    ) -> int:
         """Make one request, file its replies under `places`, and return how many came."""
+        cached = False
         try:
             completion, cached = await self._request(tally.ask.messages, sampling)
         except (PassingError, RefusedError) as error:
             _log.info("%s", error)
             tally.errors.append(str(error))
             return 0
+        finally:
+            if not fresh and not cached:
+                self.ledger.plan()
         tally.count(completion, cached)
+        if why := withheld(completion, sampling):
+            _log.info("%s", why)
+            tally.errors.append(why)
+            return 0
         for place, reply in zip(places, completion.replies, strict=False):
             tally.file(place, reply)
         return len(completion.replies)
@@ -170,8 +183,8 @@ class Asker:
             raise BudgetSpentError("what is left of the budget is reserved by other requests")
         try:
             completion = await self.model.complete(messages, sampling)
-        except BaseException:
-            self.ledger.forfeit(ticket, billed=False)
+        except BaseException as error:
+            self._close(ticket, getattr(error, "usage", None), billed=False)
             raise
         self.ledger.settle(ticket, completion)
         return completion
@@ -208,7 +221,7 @@ class Asker:
             while ticket is None:  # it may fit once others are settled
                 await asyncio.sleep(LOOK_AGAIN)
                 ticket = self.ledger.reserve(messages, sampling)
-            billed = True
+            billed, usage = True, None
             wait = self._patience.begin(tries)
             try:
                 async with wait:
@@ -223,18 +236,25 @@ class Asker:
                 seconds = self._patience.waited(wait)
                 return PassingError(f"no answer within {seconds:.1f} s", billed=True)
             except PassingError as error:
-                billed = error.billed
+                billed, usage = error.billed, error.usage
                 self._reached = self._reached or not isinstance(error, UnreachableError)
                 if isinstance(error, ThrottledError):
                     limiter.throttled(cuts, error.retry_after)
                 return error
-            except ModelError:
-                billed = False
+            except ModelError as error:
+                billed, usage = False, error.usage
                 raise
             finally:
                 self._patience.end(wait)
                 if ticket is not None:
-                    self.ledger.forfeit(ticket, billed=billed)
+                    self._close(ticket, usage, billed=billed)
+
+    def _close(self, ticket: Reservation, usage: Usage | None, *, billed: bool) -> None:
+        """Close the reservation of a request that brought no replies, by its usage where told."""
+        if usage is not None:
+            self.ledger.settle(ticket, usage)
+        else:
+            self.ledger.forfeit(ticket, billed=billed)
 
     def _wait(self, tries: int, retry_after: float | None) -> float:
         """Exponential, with jitter; never less than the endpoint asked for."""

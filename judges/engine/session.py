@@ -50,14 +50,14 @@ class Session:
         journal: Path | str | None = None,
         models: "Mapping[str, Model] | None" = None,
     ) -> None:
-        from judges.engine.ledger import Purse
+        from judges.engine.ledger import SharedBudget
 
         check_limits(max_calls=max_calls, max_cost=max_cost, concurrency=concurrency)
         self.ledgers: dict[str, Ledger] = {}
         self._api_base = api_base
         self._concurrency = concurrency
         self._journal_path = journal
-        self._purse = Purse(max_calls=max_calls, max_cost=max_cost)
+        self._budget = SharedBudget(max_calls=max_calls, max_cost=max_cost)
         self._models = models or {}
         self._runners: dict[str, Runner] = {}
         self._open = ExitStack()
@@ -85,7 +85,7 @@ class Session:
         from judges.engine.prices import find_price
         from judges.engine.runner import Runner
 
-        ledger = Ledger(price=find_price(lm), purse=self._purse)
+        ledger = Ledger(price=find_price(lm), budget=self._budget, name=lm)
         journal = (
             self._open.enter_context(Journal(self._journal_path)) if self._journal_path else None
         )

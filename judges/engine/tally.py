@@ -2,7 +2,19 @@
 
 from judges.engine.asks import Answer, Ask
 from judges.judgement import NoScoreError
-from judges.models.protocol import Completion, Reply
+from judges.models.protocol import Completion, Reply, Sampling
+
+
+def withheld(completion: Completion, sampling: Sampling) -> str | None:
+    """Why nothing at all was written, where asking again would bring the same; None otherwise."""
+    reasons = {reply.finish_reason for reply in completion.replies}
+    if any(reply.text.strip() for reply in completion.replies):
+        return None
+    if reasons == {"content_filter"}:
+        return "the endpoint's content filter withheld the reply"
+    if reasons == {"length"}:
+        return f"no text within max_tokens={sampling.max_tokens}; a reasoning model needs more"
+    return None
 
 
 class Tally:
@@ -44,6 +56,9 @@ class Tally:
 
     def file(self, place: int, reply: Reply) -> None:
         try:
+            if not reply.text.strip():
+                ended = "" if reply.finish_reason == "stop" else f" ({reply.finish_reason})"
+                raise NoScoreError(f"empty reply{ended}")
             self.parsed[place] = (reply, self.ask.accept(reply))
             self.unparsed.pop(place, None)
         except NoScoreError as error:

@@ -13,7 +13,7 @@ from judges.models.protocol import (
     UnreachableError,
 )
 from judges.models.secrets import Secrets, read_key, without_secrets
-from judges.models.wire import Dialect, read_completion, read_error
+from judges.models.wire import Dialect, ErrorBodyError, read_completion, read_error
 
 if TYPE_CHECKING:
     from openai import AsyncAzureOpenAI
@@ -57,24 +57,28 @@ class AzureModel:
         try:
             client = self._opened()
             answer = await client.chat.completions.with_raw_response.create(**body)
-            return self._secrets.clean(read_completion(answer.content, messages, sampling))
+            content, wait = answer.content, answer.headers.get("retry-after")
+            return self._secrets.clean(read_completion(content, messages, sampling))
+        except ErrorBodyError as error:
+            status = error.status
         except openai.APIStatusError as error:
             status, content = error.status_code, error.response.content
-            if status == 400:
-                self._dialect.learn(body, content)
-            raise read_error(
-                status,
-                error.response.headers.get("retry-after"),
-                content,
-                model=self.name,
-                endpoint=self.endpoint,
-                redacted=self._secrets.blot,
-                key_name="AZURE_OPENAI_API_KEY",
-            ) from None
+            wait = error.response.headers.get("retry-after")
         except openai.APITimeoutError:
             raise PassingError(f"no answer from {self.endpoint}", billed=True) from None
         except openai.APIConnectionError:
             raise UnreachableError(f"no connection to {self.endpoint}") from None
+        if status == 400:
+            self._dialect.learn(body, content)
+        raise read_error(
+            status,
+            wait,
+            content,
+            model=self.name,
+            endpoint=self.endpoint,
+            redacted=self._secrets.blot,
+            key_name="AZURE_OPENAI_API_KEY",
+        )
 
     async def close(self) -> None:
         client, self._client = self._client, None

@@ -85,8 +85,6 @@ def _request(name: str, messages: Sequence[Message], sampling: Sampling, *, seed
 
 def _completion(response: Any, messages: Sequence[Message]) -> Completion:
     text = response.message.text or ""
-    if not text.strip():
-        raise PassingError("empty reply", billed=True)
     usage = response.usage
     reply = Reply(
         text=text,

@@ -20,7 +20,7 @@ from judges.models.protocol import (
     UnreachableError,
 )
 from judges.models.secrets import Secrets, read_key, without_secrets
-from judges.models.wire import Dialect, read_completion, read_error
+from judges.models.wire import Dialect, ErrorBodyError, read_completion, read_error
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -73,7 +73,10 @@ class EndpointModel:
         body = self._dialect.body(self.name, messages, sampling)
         status, headers, answer = await self._post(body)
         if status == 200:
-            return self._secrets.clean(read_completion(answer, messages, sampling))
+            try:
+                return self._secrets.clean(read_completion(answer, messages, sampling))
+            except ErrorBodyError as error:
+                status = error.status
         if status == 400:
             self._dialect.learn(body, answer)
         raise self._error(status, headers, answer)

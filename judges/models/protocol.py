@@ -54,6 +54,14 @@ class Completion:
     model: str
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens that a request took, as the endpoint counts them."""
+
+    tokens_in: int
+    tokens_out: int
+
+
 class Model(Protocol):
     """What answers chat messages: an endpoint, any dspy.LM, the embedded model, a recording.
 
@@ -75,7 +83,12 @@ class Model(Protocol):
 
 
 class ModelError(Exception):
-    """A request that got no usable answer."""
+    """A request that got no usable answer.
+
+    `usage` is what it took all the same, where the answer told: it is billed like any other.
+    """
+
+    usage: Usage | None = None
 
 
 class PassingError(ModelError):

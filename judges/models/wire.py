@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from judges.engine.prices import estimate_tokens, most_tokens
 from judges.models.protocol import (
@@ -22,6 +22,7 @@ from judges.models.protocol import (
     Sampling,
     ThrottledError,
     Token,
+    Usage,
 )
 
 REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
@@ -35,6 +36,25 @@ MOST_TOKENS = 100_000_000
 LONGEST_WORD = 200  # of a model's name, and of why a reply ended
 ROUNDING = 1e-3  # a log-probability so little above 0 is 0
 NEVER = -9999.0  # the log-probability of what cannot be, for which JSON has no number
+QUOTA = re.compile(r"check your plan|billing|insufficient (?:quota|credit|balance)", re.I)
+# "try again in 1.5s", "Please retry in 34.07s", and the bare "34s" of Gemini's details.
+WAIT = re.compile(
+    r"(?:\A|(?:try again|retry)[^.\d]{0,20}\bin )(?P<n>\d{1,6}(?:\.\d{1,9})?) ?(?P<unit>ms|s)\b",
+    re.I,
+)
+# What an error inside an answer of status 200 calls itself, and the status that it stands for.
+STATUSES = (
+    ("quota", 429),
+    ("rate", 429),
+    ("exhausted", 429),
+    ("api_key", 401),
+    ("auth", 401),
+    ("not_found", 404),
+    ("invalid", 400),
+    ("context_length", 400),
+    ("content", 400),
+)
+ModelErrorT = TypeVar("ModelErrorT", bound=ModelError)
 TOO_LONG = re.compile(r"context (?:length|window)|too many tokens|maximum.{0,20} tokens", re.I)
 
 
@@ -91,34 +111,49 @@ class _ShapeError(ValueError):
     """A part of an answer that is not what the format says; the message says which."""
 
 
-def read_completion(answer: bytes, messages: Sequence[Message], sampling: Sampling) -> Completion:
-    """Read replies and counts; raises PassingError where the body is malformed or empty.
+class ErrorBodyError(PassingError):
+    """A body that holds an error in place of replies; `status` is the one it should have had."""
 
+    def __init__(self, status: int) -> None:
+        super().__init__(f"an error ({status}) in an answer of status 200", billed=True)
+        self.status = status
+
+
+def read_completion(answer: bytes, messages: Sequence[Message], sampling: Sampling) -> Completion:
+    """Read replies and counts; a reply may be empty.
+
+    Raises PassingError where the body is malformed, and ErrorBodyError where it holds an error.
     Whatever an endpoint may send, no other error than a ModelError leaves this function.
     """
+    body: Any = None
     try:
-        body = json.loads(answer)
+        body = _unwrapped(json.loads(answer))
+        if body.get("error") and not body.get("choices"):
+            raise _with_usage(ErrorBodyError(_status_inside(_error_of(answer))), body)
         replies = tuple(_reply(choice) for choice in body["choices"])
+        if not replies:
+            raise _ShapeError("it holds no choices")
     except RecursionError:
-        raise PassingError("malformed answer (nested too deeply)", billed=True) from None
+        why = "nested too deeply"
     except _ShapeError as error:
-        raise PassingError(f"malformed answer ({error})", billed=True) from None
+        why = str(error)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PassingError(f"malformed answer ({type(error).__name__})", billed=True) from None
-    _check(replies, sampling)
-    tokens_in, tokens_out = read_usage(body, messages, replies)
-    return Completion(
-        replies=replies,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        model=_word(body.get("model")),
-    )
+        why = type(error).__name__
+    else:
+        usage = read_usage(body, messages, replies)
+        return Completion(
+            replies=replies,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            model=_word(body.get("model")),
+        )
+    raise _with_usage(PassingError(f"malformed answer ({why})", billed=True), body)
 
 
 def read_usage(
     body: Mapping[str, Any], messages: Sequence[Message], replies: Sequence[Reply]
-) -> tuple[int, int]:
-    """Read what a request took: tokens read and written.
+) -> Usage:
+    """Read what a request took.
 
     Counts that are lacking are estimated. Those that cannot be true (negative, of texts yet 0,
     huge, no numbers) become the most that the texts can take, so that a limit on cost still binds.
@@ -128,10 +163,9 @@ def read_usage(
     counts = usage if isinstance(usage, Mapping) else {}
     if usage is not None and not isinstance(usage, Mapping):
         _doubt("usage", type(usage).__name__)
-        return most_tokens(messages), most_tokens(written)
-    return (
-        _count("prompt_tokens", counts, messages),
-        _count("completion_tokens", counts, written),
+        return Usage(most_tokens(messages), most_tokens(written))
+    return Usage(
+        _count("prompt_tokens", counts, messages), _count("completion_tokens", counts, written)
     )
 
 
@@ -139,15 +173,22 @@ def _count(name: str, counts: Mapping[str, Any], texts: Sequence[Message]) -> in
     value = counts.get(name)
     if value is None:
         return estimate_tokens(texts)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
     least = 1 if any(text["content"] for text in texts) else 0
-    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST_TOKENS:
-        return value
+    if (count := _plausible(value, least)) is not None:
+        return count
     # Neither repr() nor str() of an endless number: Python refuses it.
     huge = isinstance(value, int) and abs(value) > MOST_TOKENS
     _doubt(name, "a huge number" if huge else _word(value) or repr(value)[:LONGEST_EXCERPT])
     return most_tokens(texts)
+
+
+def _plausible(value: object, least: int = 0) -> int | None:
+    """A count of tokens that may be true."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST_TOKENS:
+        return value
+    return None
 
 
 def _doubt(name: str, value: str) -> None:
@@ -162,17 +203,15 @@ def _doubt(name: str, value: str) -> None:
     )
 
 
-def _check(replies: Sequence[Reply], sampling: Sampling) -> None:
-    if any(reply.text.strip() for reply in replies):
-        return
-    reasons = {reply.finish_reason for reply in replies}
-    if reasons == {"content_filter"}:
-        raise RefusedError("the endpoint's content filter withheld the reply")
-    if reasons == {"length"}:
-        raise RefusedError(
-            f"no text within max_tokens={sampling.max_tokens}; a reasoning model needs more"
-        )
-    raise PassingError("empty reply", billed=True)
+def _with_usage(error: ModelErrorT, body: object) -> ModelErrorT:
+    """The error with what it took, where the body tells in numbers that may be true."""
+    counts = body.get("usage") if isinstance(body, Mapping) else None
+    if isinstance(counts, Mapping):
+        tokens_in = _plausible(counts.get("prompt_tokens"))
+        tokens_out = _plausible(counts.get("completion_tokens"))
+        if tokens_in is not None and tokens_out is not None:
+            error.usage = Usage(tokens_in, tokens_out)
+    return error
 
 
 def _reply(choice: Mapping[str, Any]) -> Reply:
@@ -234,26 +273,74 @@ def read_error(
 ) -> ModelError:
     """Say what an error answer means for the request, the run, and the reader; never the key."""
     error = _error_of(answer)
-    code = str(error.get("code") or error.get("type") or "")
+    code = _code(error)
     said = redacted(
         # Cut only afterwards: a key cut short would not be known for one.
         str(error.get("message") or answer[:MOST_READ].decode("utf-8", "replace"))
     )
     said = " ".join(said.split())[:LONGEST_EXCERPT]
     where = f"{status} from {endpoint}"
+    wait = seconds(retry_after)
+    if wait is None:
+        wait = _wait_in(error)
+    kind: ModelError
     if status == 401:
-        return LastingError(f"{where}: the key in {key_name} was not accepted for {model}")
+        kind = LastingError(f"{where}: the key in {key_name} was not accepted for {model}")
+    elif _quota_is_gone(status, code, str(error.get("message")), answer, wait):
+        kind = LastingError(f"{where}: the account's quota is used up ({said})")
+    elif status == 429:
+        kind = ThrottledError(f"{where}: too many requests", wait)
+    elif status >= 500 or status in {408, 409, 425}:
+        kind = PassingError(f"{where}: {said}", wait)
+    elif any(word in code for word in REFUSALS) or status == 413 or TOO_LONG.search(said):
+        kind = RefusedError(f"{where}: {said}")
+    elif status == 404:
+        kind = LastingError(f"{where}: no model {model!r} there ({said})")
+    else:
+        kind = LastingError(f"{where} for {model}: {said}")
+    return _with_usage(kind, _body_of(answer))
+
+
+def _code(error: Mapping[str, Any]) -> str:
+    """An error's own name for itself; a number says no more than the status does."""
+    names = (error.get("code"), error.get("type"), error.get("status"))
+    return next((name for name in names if isinstance(name, str) and not name.isdecimal()), "")
+
+
+def _quota_is_gone(status: int, code: str, message: str, answer: bytes, wait: float | None) -> bool:
+    """Whether waiting a minute does not help: the account is empty, or the day's share is used.
+
+    Gemini words a limit on requests a minute as it words a quota; there it says how long to wait.
+    """
     if code == "insufficient_quota" or status == 402:
-        return LastingError(f"{where}: the account's quota is used up ({said})")
-    if status == 429:
-        return ThrottledError(f"{where}: too many requests", seconds(retry_after))
-    if status >= 500 or status in {408, 409, 425}:
-        return PassingError(f"{where}: {said}", seconds(retry_after))
-    if any(word in code for word in REFUSALS) or status == 413 or TOO_LONG.search(said):
-        return RefusedError(f"{where}: {said}")
-    if status == 404:
-        return LastingError(f"{where}: no model {model!r} there ({said})")
-    return LastingError(f"{where} for {model}: {said}")
+        return True
+    return status == 429 and (
+        b"PerDay" in answer or (wait is None and QUOTA.search(message) is not None)
+    )
+
+
+def _wait_in(error: Mapping[str, Any]) -> float | None:
+    """How long an error's own words ask to wait: in prose, or in Gemini's details."""
+    details = error.get("details")
+    delays = [
+        one.get("retryDelay")
+        for one in (details if isinstance(details, list) else ())
+        if isinstance(one, Mapping)
+    ]
+    for text in (*delays, error.get("message")):
+        if isinstance(text, str) and (found := WAIT.search(text)):
+            return float(found["n"]) / (1000 if found["unit"] == "ms" else 1)
+    return None
+
+
+def _status_inside(error: Mapping[str, Any]) -> int:
+    """The status that an error in an answer of status 200 should have had."""
+    number = error.get("code")
+    if isinstance(number, str) and number.isdecimal():
+        number = int(number[:4])
+    if isinstance(number, int) and not isinstance(number, bool) and 400 <= number <= 599:
+        return number
+    return next((status for word, status in STATUSES if word in _code(error).lower()), 500)
 
 
 def seconds(retry_after: str | None, now: datetime | None = None) -> float | None:
@@ -274,9 +361,18 @@ def seconds(retry_after: str | None, now: datetime | None = None) -> float | Non
 
 
 def _error_of(answer: bytes) -> Mapping[str, Any]:
-    try:
-        body = json.loads(answer)
-    except (ValueError, RecursionError):
-        return {}
+    body = _body_of(answer)
     error = body.get("error", body) if isinstance(body, dict) else {}
     return error if isinstance(error, dict) else {"message": str(error)}
+
+
+def _body_of(answer: bytes) -> object:
+    try:
+        return _unwrapped(json.loads(answer))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _unwrapped(body: Any) -> Any:
+    """Gemini wraps an error's body in a list."""
+    return body[0] if isinstance(body, list) and body else body

@@ -53,7 +53,7 @@ def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
             raise SettingsError(f"--max-cost: the price of {lm} is not known; use --max-calls")
     with ExitStack() as stack:
         stack.enter_context(telling(settings.verbose))
-        ledger = Ledger(max_cost=settings.max_cost, price=find_price(settings.lm))
+        ledger = Ledger(max_cost=settings.max_cost, price=find_price(settings.lm), name="judge")
         replies = stack.enter_context(Journal(folder / REPLIES))
         model = open_model(settings.lm, api_base=settings.api_base)
         judge = stack.enter_context(
@@ -67,7 +67,7 @@ def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
             Runner(
                 other,
                 journal=proposed,
-                ledger=ledger.sharing(find_price(name)),
+                ledger=ledger.sharing(find_price(name), name="proposer"),
                 concurrency=settings.concurrency,
             )
         )
