@@ -44,7 +44,11 @@ _NAMED = schema.text(1000)
 _PROVENANCE = schema.keys(
     {},
     {
-        "data": schema.keys({"name": _NAMED, "sha256": _HASH}, others=_FREE),
+        "data": schema.keys(
+            {"name": _NAMED, "sha256": _HASH},
+            {"constructed": schema.one_of(True, False)},
+            others=_FREE,
+        ),
         "split": schema.keys({"sha256": _HASH}, others=_FREE),
         "optimizer": _NAMED,
         "seed": schema.whole(-(2**63), 2**63),

@@ -37,6 +37,10 @@ RESERVED = frozenset(
 )
 
 
+# The sets that ship, whose labels are computed from known faults.
+STARTER = ("starter", "starter_pairs")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
     """A rating judge or a pairwise judge, ready to run.
@@ -100,6 +104,15 @@ class Judge:
     def texts(self) -> tuple[str, ...]:
         """The names of the texts it reads, in the order shown."""
         return tuple(field.name for field in self.prompt.inputs)
+
+    @property
+    def constructed(self) -> bool:
+        """Whether it was tuned on constructed labels, which no person gave."""
+        source = (self.provenance or {}).get("data")
+        if not isinstance(source, Mapping) or (self.provenance or {}).get("shipped") == "seed":
+            return False
+        # Files of earlier releases name the starter set and say no more.
+        return bool(source.get("constructed", source.get("name") in STARTER))
 
     def plan_for(self, model: "Model") -> SamplingPlan:
         """Its own plan, or the model's default where it has none."""

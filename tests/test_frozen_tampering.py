@@ -118,6 +118,10 @@ FORGED = {
         put("provenance", value={"data": {"name": "x", "sha256": "abc"}}),
         "sha256 is 'abc', which is not of its form",
     ),
+    "constructed in words": (
+        put("provenance", value={"data": {"name": "x", "sha256": "0" * 64, "constructed": "no"}}),
+        "data.constructed is 'no'",
+    ),
     "a seed as text": (put("provenance", value={"seed": "1"}), "provenance.seed is '1'"),
     "provenance nested deep": (
         put("provenance", value={"a": [[[[[[[[[[1]]]]]]]]]]}),

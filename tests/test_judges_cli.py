@@ -158,6 +158,27 @@ def test_another_model_than_the_frozen_ones_is_noted(
     assert main([*ask, "c.csv", "--rationale"]) == 2
 
 
+def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(
+    scripted: Scripted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(source: dict[str, object], shipped: str) -> bool:
+        provenance = {"data": {"sha256": "0" * 64, **source}, "shipped": shipped}
+        judge = Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, provenance=provenance)
+        judge.save("judge.json", overwrite=True)
+        assert main(["score", "judge.json", "--data", "in.csv", "--out", "o.csv", "--force"]) == 0
+        notes = [line for line in capsys.readouterr().err.splitlines() if "constructed" in line]
+        assert all(line.startswith("note: fluency was tuned on constructed") for line in notes)
+        return len(notes) == 1
+
+    assert said({"name": "starter", "constructed": True}, "tuned")
+    # A file of an earlier release names the starter set alone.
+    assert said({"name": "starter"}, "tuned")
+    # The user's own file of that name, other labels, and a judge that was taught nothing.
+    assert not said({"name": "starter", "constructed": False}, "tuned")
+    assert not said({"name": "labels"}, "tuned")
+    assert not said({"name": "starter", "constructed": True}, "seed")
+
+
 def test_map_and_prefix_name_columns(scripted: Scripted) -> None:
     Path("in.csv").write_text("text,fluency\ns0,4\n")
     ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", "--out", "o.csv"]

@@ -92,6 +92,14 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
     assert isinstance(judge, Judge)
     assert judge.provenance is not None
     assert judge.provenance["shipped"] == summary["shipped"]
+    # The starter set's labels are nobody's, and everything that is left behind says so.
+    assert judge.provenance["data"]["constructed"] is True
+    assert judge.constructed == (summary["shipped"] == "tuned")
+    assert "These labels are constructed" in out
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    todo = page.partition("What to do next</h2>")[2].partition("</section>")[0]
+    assert "Tune on labels of your own: <code>python -m optimize --dimension" in todo
+    assert "judges.load" not in todo
     # Again, and the folder is a fresh one; the first is not written over.
     before = (folder / "summary.json").read_bytes()
     assert command([*FEW, "--json", "--seed", "1"]) == 0

@@ -19,6 +19,7 @@ def test_an_asked_judge_gets_a_page_with_probes_and_a_table(
     html = page.read_text(encoding="utf-8")
     assert "relevance: the catalogue judge against people" in html
     assert "computed from known faults" in html
+    assert "Measure it on labels of your own: these were constructed" in html
     assert "not a language model" in html
     assert "claimed rating" in html
     assert "| summary-level spearman | " in table.read_text(encoding="utf-8")

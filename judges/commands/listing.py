@@ -10,7 +10,7 @@ from typing import Any
 
 from judges.commands.options import JUDGE, with_rationale
 from judges.dimension import Comparison, Dimension
-from judges.judge import Judge
+from judges.judge import STARTER, Judge
 from judges.loading import load
 
 ABOUT_LIST = """\
@@ -109,6 +109,8 @@ def origin(provenance: Mapping[str, Any]) -> list[str]:
             f"{provenance.get('optimizer', '?')}, seed {provenance.get('seed', '?')}, on "
             f"{data['name']} (sha256 {data['sha256'][:12]})"
         )
+        if data.get("constructed", data["name"] in STARTER):
+            lines.append("its labels were constructed, no person gave them")
     for side in ("seed_judge", "tuned_judge"):
         for split, cell in (provenance.get(side) or {}).items():
             if isinstance(cell, dict) and cell.get("value") is not None:

@@ -158,8 +158,21 @@ def plan_of(args: argparse.Namespace) -> SamplingPlan | None:
     )
 
 
+def constructed_note(judge: Judge) -> str | None:
+    """What the user of a judge that no person's label taught has to know."""
+    if not judge.constructed:
+        return None
+    return (
+        f"{judge.name} was tuned on constructed labels, which no person gave, so it may agree with "
+        "people less than an untuned judge: tune one on labels of your own (python -m optimize "
+        "--data FILE)"
+    )
+
+
 def follow(judge: Judge, args: argparse.Namespace) -> Judge:
     """The judge with the model and the plan that the flags name."""
+    if note := constructed_note(judge):
+        print(f"note: {note}", file=sys.stderr)
     followed = replace(judge, lm=args.lm or judge.lm, plan=plan_of(args) or judge.plan)
     if judge.plan is not None and followed != judge:
         print(

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import data
 from data.types import LabelledPairs, LabelledSet
+from judges.commands.options import constructed_note
 from judges.commands.parsing import count, positive, seed
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
@@ -193,7 +194,10 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
 
 
 def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, Verified, Scale]:
-    judge = on_labels_scale(load(flags.judge), flags.scale)
+    loaded = load(flags.judge)
+    if note := constructed_note(loaded):
+        say(f"note: {note}")
+    judge = on_labels_scale(loaded, flags.scale)
     subject = judge.subject
     labelled = _labels(flags, subject.name, subject)
     items = (

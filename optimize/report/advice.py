@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from data.shipped import is_constructed
 from optimize.figures import counted
 from optimize.report import pairs
 from optimize.report.findings import Findings
@@ -22,9 +23,21 @@ Cell = Mapping[str, Any]
 
 
 def advice(
-    evidence: Evidence, found: Findings, cell: Cell, summary: Mapping[str, Any] | None = None
+    evidence: Evidence,
+    found: Findings,
+    cell: Cell,
+    summary: Mapping[str, Any] | None = None,
+    *,
+    data: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """The most pressing first; `cell` is this judge's rho here, `summary` a run's."""
+    """The most pressing first; `cell` is this judge's rho here, `summary` a run's.
+
+    `data` says which labels, where there is no run to say it. On constructed ones no figure speaks
+    of people, so there is one thing to do.
+    """
+    labels = (summary or {}).get("data") or data or {}
+    if is_constructed(str(labels.get("sha256"))):
+        return [_own_labels(evidence, summary)]
     if all(math.isnan(score) for score in evidence.scores):
         return [
             "Mend the failures first: the judge gave no score at all, so nothing here can be "
@@ -49,6 +62,27 @@ def advice(
     if len(kept) == MOST - 1 or cell["value"] is None:
         return kept
     return [*kept, _check(summary, found)]
+
+
+def _own_labels(evidence: Evidence, summary: Mapping[str, Any] | None) -> str:
+    name = evidence.dimension
+    flag = "--pairwise" if evidence.verdicts else "--dimension"
+    if summary is None:
+        return (
+            "Measure it on labels of your own: these were constructed, so no figure here says how "
+            "far the judge agrees with people. Fifty rated outputs over twenty documents are a "
+            "start."
+        )
+    judge = (
+        "the tuned judge may agree with people less than the seed, so do not use it yet"
+        if summary["shipped"] == "tuned"
+        else "nothing here says how far this judge agrees with people"
+    )
+    return (
+        f"Tune on labels of your own: `python -m optimize {flag} {name} --data FILE`. This run's "
+        f"were constructed from known faults: {judge}. Fifty rated outputs over twenty documents "
+        "are a start; `python -m data check FILE` reads them first."
+    )
 
 
 def documents_needed(cell: Cell, target: float = TARGET) -> int | None:

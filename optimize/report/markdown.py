@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from data.shipped import is_constructed
 from optimize.figures import interval_of, shown, with_interval
 from optimize.report.findings import Findings
+from optimize.report.origins import CONSTRUCTED
 from optimize.report.run_report import Run, headline
 from optimize.report.scores import SPLITS, stand_ins
 from optimize.report.verification import main_cell, named
@@ -33,6 +35,7 @@ def run_table(run: Run) -> str:
         *_table((rho, "seed", "tuned", "documents"), rows),
         "",
         *(f"{_text(said)}\n" for said in stand_ins(summary)),
+        *([f"{CONSTRUCTED}\n"] if is_constructed(str(data["sha256"])) else []),
         *_people(run.found),
         f"{_text(data['name'])}: {data['n_documents']:,} documents, "
         f"{data['n_outputs']:,} {run.unit}, sha256 `{_code(str(data['sha256'])[:12])}`; "

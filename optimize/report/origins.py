@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from data.shipped import is_constructed
 from optimize.audits.probes import Probes
 from optimize.figures import counted
 from optimize.report import page
@@ -12,15 +13,15 @@ EMBEDDED = (
     "prompt, and is the baseline that a language model has to beat."
 )
 CONSTRUCTED = (
-    "The starter set's ratings are computed from known faults; no person gave them. Agreement "
+    "The starter set's labels are computed from known faults; no person gave them. Agreement "
     "with them says that the judge finds these faults, not that it agrees with people."
 )
 
 
-def notes(lm: str, data_name: str) -> list[str]:
+def notes(lm: str, data: Mapping[str, Any]) -> list[str]:
     """What a reader has to know before any figure."""
     said = []
-    if data_name in ("starter", "starter pairs", "starter_pairs"):
+    if is_constructed(str(data["sha256"])):
         said.append(CONSTRUCTED)
     if lm.partition("-")[0] == "embedded":
         said.append(EMBEDDED)

@@ -160,7 +160,7 @@ def _head(run: Run) -> list[str]:
             f"The choice: {summary['why']}.",
         ),
         page.tiles(_tiles(run)),
-        *origins.notes(summary["lm"], data["name"]),
+        *origins.notes(summary["lm"], data),
         page.contents(),
     ]
 

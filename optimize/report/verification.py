@@ -37,9 +37,9 @@ def render(
         page.paragraph(dict(origins.data_facts(data, unit))["data"] + ".", "soft"),
         page.verdict(_headline(result, found), quotable, _undefined(result)),
         page.tiles(_tiles(cell, found, evidence)),
-        *origins.notes(lm, data["name"]),
+        *origins.notes(lm, data),
         page.contents(),
-        page.section("What to do next", [page.listed(advice(evidence, found, cell))]),
+        page.section("What to do next", [page.listed(advice(evidence, found, cell, data=data))]),
         *judge_parts(
             evidence,
             found,

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from data.shipped import is_constructed
 from judges.engine.contents import Contents, describe
 from judges.engine.prices import find_price
 from judges.judge import Judge
@@ -148,7 +149,11 @@ def shipped(
     chosen = found.tuned.prompt(judge.prompt) if found.choice.ship else judge.prompt
     settings, labels = prepared.settings, prepared.labels
     provenance = {
-        "data": {"name": labels.name, "sha256": labels.sha256},
+        "data": {
+            "name": labels.name,
+            "sha256": labels.sha256,
+            "constructed": is_constructed(labels.sha256),
+        },
         "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
         "model": asked.judge.model.name,
         "endpoint": asked.judge.model.endpoint,

@@ -4,9 +4,14 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from data.shipped import is_constructed
 from optimize.figures import one_line
 
 WIDTH = 80
+CONSTRUCTED = (
+    "These labels are constructed, so the figures show how a run works, and the judge is no "
+    "judge to use: tune one on labels of your own (--data FILE)."
+)
 SPLITS = (("dev", "dev"), ("test", "test"), ("test_unseen_systems", "unseen systems"))
 
 
@@ -28,6 +33,8 @@ def scorecard(summary: Mapping[str, Any], folder: str) -> str:
     lines += ["", *_gain(summary)]
     lines += textwrap.wrap(summary["why"], WIDTH)
     lines += _plans(summary.get("plans", []))
+    if is_constructed(str(data.get("sha256"))):
+        lines += ["", *textwrap.wrap(CONSTRUCTED, WIDTH)]
     cost = summary["cost_usd"]
     price = "cost unknown" if cost is None else "free" if cost == 0 else f"${cost:.4f}"
     lines += [
