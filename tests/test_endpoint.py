@@ -192,6 +192,45 @@ def test_a_model_that_wants_the_limits_other_name_gets_it(
     assert runner.ledger.calls == len(openai_server.log)
 
 
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "Invalid value for 'n': must be 1",
+        "n must be 1",
+        "Only one completion: multiple choices are not supported",
+        "unsupported parameter: n",
+    ],
+)
+def test_where_several_replies_at_once_are_refused_each_is_a_request(
+    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, complaint: str
+) -> None:
+    def refuse(request: object, body: Body) -> Any:
+        return error(400, complaint, "invalid_request") if "n" in body else None
+
+    monkeypatch.setattr(openai_server, "_refusal", refuse)
+    openai_server.judge = lambda body: "4"
+    sampling = Sampling(n=3, temperature=1.0)
+    with Runner(open_model("openai/judge-1")) as runner:
+        answer = runner.ask(Ask(ASKED, sampling, lambda reply: reply.text))
+    assert answer.parsed == ("4", "4", "4")
+    assert runner.ledger.calls == len(openai_server.log) == 1 + 3
+
+
+def test_where_few_alternatives_are_given_fewer_are_asked_for(
+    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(request: object, body: Body) -> Any:
+        too_many = body.get("top_logprobs", 0) > 5
+        return error(400, "top_logprobs must be at most 5", "invalid") if too_many else None
+
+    monkeypatch.setattr(openai_server, "_refusal", refuse)
+    openai_server.judge = lambda body: "4"
+    with Runner(open_model("openai/judge-1")) as runner:
+        answer = runner.ask(Ask(ASKED, Sampling(top_logprobs=20), lambda reply: reply.text))
+    assert answer.error is None
+    assert openai_server.log[-1].body["top_logprobs"] == 5
+
+
 @pytest.mark.parametrize("name", ["o1", "o3-mini", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5.1"])
 def test_reasoning_models_are_known_by_name(name: str) -> None:
     body = Dialect.of(name).body(name, ASKED, Sampling())

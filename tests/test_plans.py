@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from openai_replies import Body, error
+from openai_server import OpenAIServer
 from scripted_model import Scripted
 
 from judges import models
@@ -148,6 +150,36 @@ def test_what_the_budget_cannot_ship_is_left_out_and_said(here: Path) -> None:
     plans = {one["plan"]: one for one in read(here / "run" / "summary.json")["plans"]}
     assert "half of the budget" in plans["mean of 20"]["left_out"]
     assert sum(one["chosen"] for one in plans.values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("refused", "message", "left_out"),
+    [
+        ("logprobs", "logprobs is not supported by this model", "the model does not take it (400 "),
+        ("n", "Invalid value for 'n': only 1 is allowed", "the endpoint gives one reply a request"),
+    ],
+)
+def test_a_plan_that_the_endpoint_refuses_is_passed_over_and_said(
+    here: Path,
+    openai_server: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    refused: str,
+    message: str,
+    left_out: str,
+) -> None:
+    def refuse(request: object, body: Body) -> Any:
+        return error(400, message, "invalid_request_error") if refused in body else None
+
+    monkeypatch.setattr(openai_server, "_refusal", refuse)
+    told = ["--dimension", "relevance", "--lm", "openai/judge-1", "--max-calls", "600"]
+    assert command([*told, "--plan", "auto", "--out", "run"]) == 0
+    plans = {one["plan"]: one for one in read(here / "run" / "summary.json")["plans"]}
+    without = {"logprobs": ["weighted"], "n": ["mean of 5", "mean of 20"]}[refused]
+    assert [name for name, one in plans.items() if one["rho"] is None] == without
+    assert all(left_out in plans[name]["left_out"] for name in without)
+    assert "left out: " + left_out[:20] in capsys.readouterr().out
+    assert len(openai_server.log) <= 600
 
 
 def test_a_plan_that_is_told_is_followed_and_no_other_is_tried(here: Path) -> None:

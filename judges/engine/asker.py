@@ -61,7 +61,6 @@ class Asker:
         self._attempts = attempts
         self._fresh_asks = fresh_asks
         self._rng = rng
-        self._native_n = model.native_n
         self._reached = False
         self._flying: dict[str, asyncio.Future[Completion]] = {}
 
@@ -89,13 +88,13 @@ class Asker:
         sampling, missing = tally.ask.sampling, tally.missing
         if fresh:
             sampling = replace(sampling, seed=sampling.seed + fresh)
-        if self._native_n or sampling.n == 1:
+        if self.model.native_n or sampling.n == 1:
             whole = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
             got = await self._take(tally, whole, missing, fresh)
             missing = missing[got:]
             if not missing or got == 0:
                 return
-            self._native_n = False  # fewer replies than asked for: it does not heed n
+            self.model.native_n = False  # fewer replies than asked for: it does not heed n
         singles = (
             self._take(
                 tally, replace(sampling, n=1, seed=sampling.seed + SEEDS_APART * i), [i], fresh

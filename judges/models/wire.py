@@ -54,6 +54,17 @@ STATUSES = (
     ("context_length", 400),
     ("content", 400),
 )
+# How endpoints say that they give one reply a request, and few alternatives for a token.
+SEVERAL = re.compile(
+    r"[`'\"]n[`'\"]|\bn (?:is|must|should|parameter)|\bn ?(?:>|=|<)|parameter:? n\b|"
+    r"multiple (?:choices|completions|candidates)|candidate_?count",
+    re.I,
+)
+ALTERNATIVES = re.compile(
+    r"top_?logprobs\D{0,100}?(?:at most|up to|<=?|less than or equal to|maximum of|0 (?:and|to|-)) "
+    r"?(\d{1,3})\b",
+    re.I,
+)
 ModelErrorT = TypeVar("ModelErrorT", bound=ModelError)
 TOO_LONG = re.compile(r"context (?:length|window)|too many tokens|maximum.{0,20} tokens", re.I)
 
@@ -65,6 +76,8 @@ class Dialect:
     most_tokens: str = "max_tokens"
     temperature: bool = True
     seed: bool = True
+    n: bool = True
+    most_alternatives: int | None = None
 
     @classmethod
     def of(cls, model: str) -> "Dialect":
@@ -83,17 +96,19 @@ class Dialect:
             body["temperature"] = sampling.temperature
         if self.seed:
             body["seed"] = sampling.seed
-        if sampling.n > 1:
+        if sampling.n > 1 and self.n:
             body["n"] = sampling.n
         if sampling.top_logprobs:
             body["logprobs"] = True
-            body["top_logprobs"] = sampling.top_logprobs
+            most = self.most_alternatives or sampling.top_logprobs
+            body["top_logprobs"] = min(sampling.top_logprobs, most)
         return body
 
     def learn(self, body: Mapping[str, Any], answer: bytes) -> None:
         """Take a 400's complaint about a request to heart, if that helps.
 
-        Only what leaves the request's meaning alone: a limit's other spelling, and the seed.
+        Only what leaves the request's meaning alone: a limit's other spelling, the seed, several
+        replies at once (one comes, and the runner asks for the rest), fewer alternatives.
         Raises PassingError where the request should be sent again, spelled otherwise.
         """
         error = _error_of(answer)
@@ -102,6 +117,10 @@ class Dialect:
             self.most_tokens = "max_completion_tokens"
         elif "seed" in body and re.search(r"\bseed\b", text):
             self.seed = False
+        elif "n" in body and (error.get("param") == "n" or SEVERAL.search(text)):
+            self.n = False
+        elif (most := ALTERNATIVES.search(text)) and 0 < int(most[1]) < body.get("top_logprobs", 0):
+            self.most_alternatives = int(most[1])
         else:
             return
         raise PassingError("the endpoint wants the request spelled otherwise", 0.0)

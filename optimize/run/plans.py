@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from judges.engine.ledger import BudgetSpentError
 from judges.engine.prices import Price, estimate_tokens, find_price
 from judges.judge import Judge
+from judges.models.protocol import LastingError
 from judges.sampling import NoProbabilitiesError, SamplingPlan
 from optimize.run.models_asked import Asked
 from optimize.run.settings import Settings
@@ -34,6 +36,10 @@ SAMPLES = (5, 20)
 WRITTEN = 4.0
 TOO_DEAR_TO_SHIP = "measuring both judges on test would take more than half of the budget"
 TOO_DEAR_TO_TRY = "the budget does not reach for enough documents to try it on"
+ONE_A_REQUEST = (
+    "the endpoint gives one reply a request, so a judgement takes {calls} calls and not the "
+    "{planned} planned; --plan mean --samples N plans for them"
+)
 BenchOf = Callable[[SamplingPlan], Bench]
 
 
@@ -104,8 +110,12 @@ def choose(
     before = budget.spent
     out = {toll.plan: TOO_DEAR_TO_SHIP for toll in tolls if toll not in allowed}
     for toll in allowed:
-        if toll.plan != own and (why := _refusal(benches[toll.plan], crossing, judge, dev)):
+        if toll.plan == own:
+            continue
+        if why := _refusal(benches[toll.plan], crossing, judge, dev):
             out[toll.plan] = why
+        elif (calls := bench_of(toll.plan).price(Items(dev.items[:1]))) > toll.calls:
+            out[toll.plan] = ONE_A_REQUEST.format(calls=calls, planned=toll.calls)
     able = [toll for toll in tolls if toll.plan not in out or toll.plan == own]
     part = _affordable(able, benches, crossing, judge, other, dev, level)
     while len(able) > 1 and len(part.documents) < min(FEWEST_DOCUMENTS, len(dev.documents)):
@@ -113,7 +123,15 @@ def choose(
         out[dearest.plan] = TOO_DEAR_TO_TRY
         able.remove(dearest)
         part = _affordable(able, benches, crossing, judge, other, dev, level)
-    scores = {toll.plan: crossing.scores(benches[toll.plan], judge, part) for toll in able}
+    scores: dict[SamplingPlan, Vector] = {}
+    for toll in able:
+        try:
+            scores[toll.plan] = crossing.scores(benches[toll.plan], judge, part)
+        except BudgetSpentError:
+            if toll.plan == own:
+                raise
+            out[toll.plan] = TOO_DEAR_TO_TRY
+    able = [toll for toll in able if toll.plan in scores]
     terms = {plan: document_terms(one, part, level) for plan, one in scores.items()}
     chosen = cheapest_near_best(able, terms)
     left_out = [
@@ -156,7 +174,10 @@ def _refusal(bench: Bench, crossing: Crossing, judge: Candidate, dev: Items) -> 
         crossing.scores(bench, judge, Items(dev.items[:1]))
     except NoProbabilitiesError:
         return "the model gives no log-probabilities"
-    except OutOfCallsError:
+    except LastingError as error:
+        # If it is not the plan's fault, judging under the search's own plan will say so.
+        return f"the model does not take it ({' '.join(str(error).split())})"
+    except (OutOfCallsError, BudgetSpentError):
         return TOO_DEAR_TO_TRY
     return None
 
