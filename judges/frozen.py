@@ -9,18 +9,21 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from judges import schema
 from judges.dimension import Comparison, Dimension
-from judges.frozen_shape import DOCUMENT, FORMAT, SUBJECTS, VERSION
+from judges.frozen_shape import DEMO_VALUE, DOCUMENT, FORMAT, MESSAGE_TEXT, SUBJECTS, VERSION
 from judges.judge import Judge, Subject
-from judges.prompt import Field, Prompt
+from judges.prompt import Field, Prompt, Value, encodable
 from judges.sampling import SamplingPlan
 from judges.tables.landing import write_whole
 
 MOST_BYTES = 20_000_000
+# What all demonstrations may take of it; an instruction and a provenance fit beside them.
+MOST_DEMO_BYTES = 16_000_000
 
 # What must never be written down, wherever it came from.
 _SECRET = re.compile(r"\b(?:sk|pk|rk|hf|gsk|xai|ghp)[-_][A-Za-z0-9_-]{16,}|\bBearer\s+\S{8,}")
@@ -60,8 +63,26 @@ def dumps(judge: Judge) -> str:
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if secret := _SECRET.search(text):
         raise FrozenJudgeError(f"{secret.group()[:6]}... looks like a key; it is not written down")
-    loads(text.encode("utf-8"))  # what could not be read back is not written
+    try:
+        loads(text.encode("utf-8"))  # what could not be read back is not written
+    except UnicodeEncodeError as error:
+        place = text[max(0, error.start - 40) : error.start]
+        raise FrozenJudgeError(f"a broken character (a lone surrogate) after {place!r}") from error
     return text
+
+
+def demo_bytes(prompt: Prompt, demo: Mapping[str, Value]) -> int | None:
+    """What a demonstration takes in a judge's file; None where the format cannot hold it."""
+    messages = replace(prompt, demos=(demo,)).template()[1:3]
+    try:
+        for name, value in demo.items():
+            DEMO_VALUE(value, name)
+        for message in messages:
+            MESSAGE_TEXT(message["content"], "message")
+    except schema.ShapeError:
+        return None
+    text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
+    return len(text.encode("utf-8"))
 
 
 def loads(raw: bytes) -> Judge:
@@ -190,11 +211,14 @@ def _subject_entry(subject: Subject) -> dict[str, Any]:
 def _plain(value: object) -> object:
     """Provenance as JSON takes it: NumPy scalars unwrapped, undefined numbers null."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(entry) for name, entry in value.items()}
+        return {encodable(str(name)): _plain(entry) for name, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(entry) for entry in value]
     unwrap = getattr(value, "item", None)
     bare = unwrap() if callable(unwrap) else value
+    if isinstance(bare, str):
+        # A file's name may hold bytes that are no text.
+        return encodable(bare)
     return None if isinstance(bare, float) and not math.isfinite(bare) else bare
 
 

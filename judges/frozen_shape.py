@@ -4,15 +4,16 @@ import re
 
 from judges import schema
 from judges.dimension import NAME
+from judges.prompt import MOST_DEMOS
 
 FORMAT = "dspy-judges frozen judge"
 VERSION = 1
 
 _WORD = schema.text(64, pattern=NAME)
-_LONG = schema.text(1_000_000, empty=True)
+MESSAGE_TEXT = schema.text(1_000_000, empty=True)
 _SHORT = schema.text(20_000, empty=True)
 _RATING = schema.whole(-1000, 1000)
-_VALUE = schema.either(_RATING, _LONG)
+DEMO_VALUE = schema.either(_RATING, MESSAGE_TEXT)
 _DESCRIBED = schema.keys({"name": _WORD, "description": _SHORT})
 _ANCHOR = schema.keys({"rating": _RATING, "meaning": _SHORT})
 _SUBJECT = {
@@ -29,6 +30,7 @@ SUBJECTS = {
 _CHOICES = schema.either(
     schema.nothing, schema.list_of(schema.either(_RATING, schema.text(64)), least=2, most=1001)
 )
+_DEMO = schema.named(DEMO_VALUE, name=_WORD, most=40)
 _FIELD = schema.keys(
     {
         "name": _WORD,
@@ -60,8 +62,6 @@ _PROVENANCE = schema.keys(
     },
     others=_FREE,
 )
-# As many as a prompt of a long-context model holds; each is a request and its answer.
-MOST_DEMOS = 1000
 DOCUMENT = schema.keys(
     {
         "format": schema.one_of(FORMAT),
@@ -73,7 +73,7 @@ DOCUMENT = schema.keys(
         "scale": schema.either(schema.nothing, schema.list_of(_RATING, least=2, most=1001)),
         "messages": schema.list_of(
             schema.keys(
-                {"role": schema.one_of("system", "user", "assistant"), "content": _LONG},
+                {"role": schema.one_of("system", "user", "assistant"), "content": MESSAGE_TEXT},
             ),
             least=2,
             most=2 + 2 * MOST_DEMOS,
@@ -81,7 +81,7 @@ DOCUMENT = schema.keys(
         "program": schema.keys(
             {
                 "instructions": schema.text(200_000),
-                "demos": schema.list_of(schema.named(_VALUE, name=_WORD, most=40), most=MOST_DEMOS),
+                "demos": schema.list_of(_DEMO, most=MOST_DEMOS),
                 "fields": schema.list_of(_FIELD, least=2, most=40),
             }
         ),

@@ -13,6 +13,9 @@ from typing import Literal
 from judges.models.protocol import Message
 
 Value = str | int
+# As many as a prompt of a long-context model holds; each is a request and its answer. A search
+# shows no more, a frozen judge holds so many, and the embedded model learns from all of them.
+MOST_DEMOS = 1000
 HEADER = "[[ ## {name} ## ]]"
 END = HEADER.format(name="completed")
 SLOT = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
@@ -77,8 +80,12 @@ class Prompt:
 
 def neutralise(text: str) -> str:
     """Break markers that could pass for our framing by a space, and mend lone surrogates."""
-    whole = text.encode("utf-8", "replace").decode("utf-8")
-    return _MARKERS.sub(lambda match: match.group() + " ", whole)
+    return _MARKERS.sub(lambda match: match.group() + " ", encodable(text))
+
+
+def encodable(text: str) -> str:
+    """Put a question mark for every lone surrogate, which no UTF-8 file can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def fill(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.engine.journal import Journal, describe, request_key
+from judges.engine.journal import Journal, RequestHasher, describe, request_key
 from judges.engine.runner import Ask, Runner
 from judges.models import LastingError, open_model
 from judges.models.protocol import Completion, Message, Reply, Sampling, Token
@@ -78,6 +78,16 @@ completions = st.builds(
     tokens_out=st.integers(0, 10**9),
     model=st.text(),
 )
+
+
+def test_hashing_what_requests_share_once_changes_no_key() -> None:
+    hasher = RequestHasher()
+    openings = [[{"role": "system", "content": f"s{n}"}] * (n % 4) for n in range(12)]
+    for opening in (*openings, *openings):
+        for seed in (0, 1):
+            request = [*opening, {"role": "user", "content": f"u{seed}"}]
+            told = ("e", "m", request, Sampling(seed=seed))
+            assert hasher.key(*told) == request_key(*told)  # type: ignore[arg-type]
 
 
 @settings(max_examples=50, deadline=None)

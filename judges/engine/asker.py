@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 
 from judges.engine.asks import Answer, Ask
-from judges.engine.journal import Journal, request_key
+from judges.engine.journal import Journal, RequestHasher
 from judges.engine.ledger import BudgetSpentError, Ledger, Reservation
 from judges.engine.limiter import Limiter
 from judges.engine.patience import Patience
@@ -62,6 +62,7 @@ class Asker:
         self._fresh_asks = fresh_asks
         self._rng = rng
         self._reached = False
+        self._hasher = RequestHasher()
         self._flying: dict[str, asyncio.Future[Completion]] = {}
 
     async def answer(self, ask: Ask) -> Answer:
@@ -137,7 +138,7 @@ class Asker:
         if self._limiter is None and self.journal is None:
             return await self._send_here(messages, sampling), False
         model = self.model
-        key = request_key(model.endpoint, model.name, messages, sampling)
+        key = self._hasher.key(model.endpoint, model.name, messages, sampling)
         while True:
             recorded = self.journal.get(key) if self.journal is not None else None
             if recorded is not None:

@@ -7,10 +7,13 @@ replies and counts: no prompt and no secret.
 import json
 import os
 import threading
+from collections import deque
 from collections.abc import Sequence
 from hashlib import sha256
+from operator import is_
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from judges.engine.contents import Contents, describe
 from judges.engine.records import (
@@ -26,24 +29,64 @@ from judges.engine.records import (
 )
 from judges.models.protocol import Completion, Message, Sampling
 
+if TYPE_CHECKING:
+    from hashlib import _Hash as HashState
+
 try:
     import fcntl
 except ImportError:  # pragma: no cover - Windows has no advisory locks; O_APPEND must do.
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Contents", "Journal", "JournalError", "describe", "request_key"]
+__all__ = ["Contents", "Journal", "JournalError", "RequestHasher", "describe", "request_key"]
 
 
 def request_key(endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling) -> str:
     """Hash everything that determines a reply; samples and fresh asks differ by their seed."""
+    parts = [*_head(endpoint, model, sampling), *_parts(messages)]
+    return sha256(_bytes_of(parts)).hexdigest()
+
+
+class RequestHasher:
+    """`request_key` for requests that share all messages but the last, which are hashed once.
+
+    A prompt may show a thousand examples, the same for every row.
+    """
+
+    def __init__(self) -> None:
+        self._shared: deque[tuple[tuple[str, ...], list[str], HashState]] = deque(maxlen=8)
+
+    def key(
+        self, endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling
+    ) -> str:
+        head = _head(endpoint, model, sampling)
+        state = self._state(head, _parts(messages[:-1])).copy()
+        state.update(_bytes_of(_parts(messages[-1:])))
+        return state.hexdigest()
+
+    def _state(self, head: tuple[str, ...], shared: list[str]) -> "HashState":
+        # From a copy, since another thread may add to it.
+        for other, known, state in list(self._shared):
+            # The very same texts: to compare long ones letter by letter takes as long as hashing.
+            if other == head and len(known) == len(shared) and all(map(is_, known, shared)):
+                return state
+        state = sha256(_bytes_of([*head, *shared]))
+        self._shared.appendleft((head, shared, state))
+        return state
+
+
+def _head(endpoint: str, model: str, sampling: Sampling) -> tuple[str, ...]:
     warmth = sampling.temperature if sampling.temperature is None else float(sampling.temperature)
     drawn = f"{warmth},{sampling.n},{sampling.top_logprobs},{sampling.max_tokens},{sampling.seed}"
-    parts = [endpoint, model, drawn]
-    for message in messages:
-        parts += (message["role"], message["content"])
-    # Each part behind its length, so that no two requests make the same whole.
-    whole = "".join([f"{len(part)}:{part}" for part in parts])
-    return sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+    return endpoint, model, drawn
+
+
+def _parts(messages: Sequence[Message]) -> list[str]:
+    return [part for message in messages for part in (message["role"], message["content"])]
+
+
+def _bytes_of(parts: Sequence[str]) -> bytes:
+    """Each part behind its length, so that no two requests make the same whole."""
+    return "".join([f"{len(part)}:{part}" for part in parts]).encode("utf-8", "surrogatepass")
 
 
 class JournalError(ValueError):

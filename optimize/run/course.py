@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.dimension import Comparison
+from judges.frozen import dumps
 from judges.judge import Judge, Subject
 from judges.sampling import SamplingPlan
 from optimize.run import outcome, plans, run_folder
@@ -43,6 +44,10 @@ def prepare(settings: Settings) -> Prepared:
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
     if pairwise and settings.level not in ("auto", "dataset"):
         raise SettingsError(f"--level {level}: pairs have one margin each; only dataset fits them")
+    # What could not be written down at the end is refused before anything is asked.
+    origin = {"data": {"name": labels.name, "sha256": labels.sha256}}
+    seed = Judge.of(subject, lm=settings.lm)
+    dumps(replace(seed, plan=SamplingPlan(kind="one"), provenance=origin))
     return Prepared(
         settings=settings,
         subject=subject,
@@ -68,15 +73,30 @@ def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[st
             say(plans.line(choice.told))
             asked, bench = replace(asked, plan=choice.plan), choice.bench
         dev = choice.dev if choice else None
-        measured = outcome.measure(bench, found, labels, prepared.level, settings.seed, dev)
+
+        def measure(*, test: bool) -> outcome.Measured:
+            level, seed = prepared.level, settings.seed
+            return outcome.measure(bench, found, labels, level, seed, dev, test=test)
+
+        def settle(measured: outcome.Measured) -> dict[str, Any]:
+            """Freeze the judge and write the summary, with whatever has been measured."""
+            seconds = time.monotonic() - began
+            summary = outcome.summary(prepared, folder, asked, found, measured, seconds)
+            if choice:
+                summary["plans"] = choice.told
+            shipped = outcome.shipped(prepared, judge, asked, found, summary, folder)
+            shipped.save(folder / run_folder.JUDGE, overwrite=True)
+            run_folder.write_json(folder / run_folder.SUMMARY, summary)
+            return summary
+
+        # A judge that has been paid for is kept whatever becomes of its measurement.
+        settle(measure(test=False))
+        measured = measure(test=True)
+        settle(measured)
         spent = found.calls + bench.budget.spent + (choice.calls if choice else 0)
         gather(prepared, folder, bench, found, judge, asked, left_for_probes(settings, spent))
-    summary = outcome.summary(prepared, folder, asked, found, measured, time.monotonic() - began)
-    if choice:
-        summary["plans"] = choice.told
-    shipped = outcome.shipped(prepared, judge, asked, found, summary, folder)
-    shipped.save(folder / run_folder.JUDGE, overwrite=True)
-    run_folder.write_json(folder / run_folder.SUMMARY, summary)
+        # Once more, with the calls that the probes took.
+        summary = settle(measured)
     outcome.write_report(folder)
     return summary
 

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judges.dimension import Dimension
+from judges.engine.ledger import BudgetSpentError
 from judges.judge import Judge
+from judges.models.protocol import ModelError
 from optimize.audits.probes import Probes, probe
 from optimize.run.evidence import Evidence, labelled_by_id
 from optimize.run.evidence_files import Recorded, Written, record
@@ -77,4 +79,8 @@ def _probes(
     settings = prepared.settings
     if asked.judge.model.endpoint != "embedded" and not settings.probes:
         return Probes(why=OPT_IN)
-    return probe(judge, asked.judge, evidence, seed=settings.seed, most_calls=most_calls)
+    try:
+        return probe(judge, asked.judge, evidence, seed=settings.seed, most_calls=most_calls)
+    except (ModelError, BudgetSpentError) as error:
+        # They add to a report; what is known without them is worth keeping.
+        return Probes(why=f"they could not be run to their end: {error}")

@@ -46,20 +46,27 @@ def measure(
     level: Level,
     seed: int,
     dev: Items | None = None,
+    *,
+    test: bool = True,
 ) -> Measured:
     """Score both judges on test, once, after the choice; on dev, where the choice was made.
 
     There a judge that shows dev's labels is stood in for by versions that do not show them.
-    `dev` says on which part of dev, where not on what both have been scored on.
+    `dev` says on which part of dev, where not on what both have been scored on. Without `test`
+    only what is known already is told, and no model is asked.
     """
     base = Candidate(instruction=Instruction(text=bench.seed.instruction))
     crossing = found.crossing
     if dev is None:
         dev = crossing.known(bench, found.tuned, bench.known(base, labels.dev))
-    if not len(dev):
+    if not len(dev) and test:
         both = list({one.id: one for one in (base, found.tuned)}.values())
         dev = affordable(bench, crossing, both, labels.dev, level)
-    splits = {"dev": dev, "test": labels.test, "test_unseen_systems": labels.unseen}
+    splits: dict[str, Items | None] = {
+        "dev": dev or None,
+        "test": labels.test if test else None,
+        "test_unseen_systems": labels.unseen if test else None,
+    }
     bench.budget = Budget(
         sum(
             crossing.cost(bench, one, part)
@@ -189,8 +196,17 @@ def _versions() -> dict[str, str]:
 
 
 def write_report(folder: Path) -> None:
-    """Draw report.html from what the folder holds."""
+    """Draw report.html from what the folder holds; RunFolderError where it cannot be drawn."""
     # Drawing takes matplotlib, which a run that fails early need not load.
     from optimize.report.writing import write
 
-    write(folder)
+    try:
+        write(folder)
+    except OSError:
+        raise
+    except Exception as error:  # whatever it is, the run has its judge
+        raise run_folder.RunFolderError(
+            f"{folder / run_folder.REPORT} could not be drawn ({type(error).__name__}: {error}); "
+            f"{run_folder.JUDGE} and {run_folder.SUMMARY} are whole: "
+            f"python -m optimize.report {folder} draws it again"
+        ) from error

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from judges.engine.prices import Price, estimate_tokens, find_price
 from judges.judge import Judge
-from judges.prompt import Prompt
+from judges.prompt import MOST_DEMOS, Prompt
 from judges.sampling import SamplingPlan
 from optimize.run.labels import Labels
 from optimize.run.settings import Settings, SettingsError
@@ -20,7 +20,7 @@ from optimize.search.candidates import Candidate
 from optimize.search.entrants import Plan
 
 # A search that costs nothing may go on for longer, and show as much as a frozen judge can hold.
-FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 64, 1024), 3_000_000
+FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 64, MOST_DEMOS), 3_000_000
 DEFAULT_CALLS = 8_000
 # Replies that cannot be read are asked for again, and prompts are longer than estimated.
 SPARE_CALLS, SPARE_DOLLARS = 0.05, 0.20

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from judges.prompt import Prompt, Value
+from judges.prompt import Prompt, Value, encodable
 
 LONGEST_INSTRUCTION = 1500
 COPIED_WORDS = 8
@@ -79,6 +79,8 @@ def fault(text: str, guard: TextGuard, known: Iterable[str]) -> str | None:
         return "empty"
     if len(text) > LONGEST_INSTRUCTION:
         return f"{len(text)} characters long; {LONGEST_INSTRUCTION} are allowed"
+    if text != encodable(text):
+        return "holds a broken character"
     if guard.copied(text):
         return f"copies {COPIED_WORDS} words or more of the labelled texts"
     if _folded(text) in {_folded(other) for other in known}:

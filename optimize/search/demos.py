@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
-from judges.prompt import Prompt, Value
+from judges.frozen import MOST_DEMO_BYTES, demo_bytes
+from judges.prompt import MOST_DEMOS, Prompt, Value, encodable
 from optimize.search.candidates import Demo, DemoSet
 from optimize.search.items import Indices, Items, Vector
 
@@ -40,9 +41,9 @@ def demo_sets(
 ) -> Iterator[DemoSet]:
     """One set after another without end, in a fixed cycle over ways of choosing and sizes.
 
-    A set is smaller than its size where it would pass `longest` characters of texts, or take more
-    than `share` of the documents. The kinds in `best` ("levels 16") are drawn first; `start` says
-    where in the cycle to go on.
+    A set is smaller than its size where it would pass `longest` characters of texts, what a frozen
+    judge can hold, or `share` of the documents. The kinds in `best` ("levels 16") are drawn first;
+    `start` says where in the cycle to go on.
     """
     ways: dict[str, Order] = {
         "levels": lambda draw: _by_level(lessons, draw),
@@ -79,7 +80,7 @@ def _take(
     chosen: list[int] = []
     documents: set[str] = set()
     seen: set[tuple[str, ...]] = set()
-    room = longest
+    room, bytes_left = longest, MOST_DEMO_BYTES
     for index in order:
         item = items.items[index]
         texts = tuple(item.texts.values())
@@ -87,11 +88,15 @@ def _take(
         full = item.document_id not in documents and len(documents) >= most_documents
         if full or texts in seen or length > room:
             continue
+        size_in_file = demo_bytes(lessons.prompt, demonstration(lessons, index))
+        if size_in_file is None or size_in_file > bytes_left:
+            continue
+        bytes_left -= size_in_file
         chosen.append(index)
         documents.add(item.document_id)
         seen.add(texts)
         room -= length
-        if len(chosen) == size:
+        if len(chosen) == min(size, MOST_DEMOS):
             break
     rng.shuffle(chosen)
     return DemoSet(
@@ -106,7 +111,7 @@ def demonstration(lessons: Lessons, index: int) -> Demo:
     """One item with people's answer, and the judge's own comment where it agreed with them."""
     item = lessons.items.items[index]
     answer = lessons.prompt.outputs[-1]
-    values: dict[str, Value] = {name: item.texts[name] for name in item.texts}
+    values: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
     values[answer.name] = _answer(answer.choices or (), item.human)
     for field in lessons.prompt.outputs[:-1]:
         told = float(lessons.scores[index])

@@ -24,6 +24,8 @@ from optimize.search.trials import Trials
 ROUNDS_SAVED_FOR = 3
 # A race worth having: so many run on half of train.
 DECENT_FIELD = 6
+# So many documents of dev tell finalists apart: a race comes before the rest of them.
+DOCUMENTS_TO_CHOOSE_ON = 100
 # The seed runs first, since its mistakes are the first lessons, on so much of a round's calls.
 SEEDS_SHARE = 0.25
 
@@ -75,11 +77,13 @@ class RankSearch:
         most = self.crossing.whole if self.crossing.possible else self.workshop.largest()
         self._whole = Candidate(instruction=self.seed.instruction, shown=most)
         # The final gets its share first: a race without one tells nothing. Where the calls reach
-        # for one finalist alone there is no race: everything goes to dev.
-        once, half = max(1, bench.price(dev)), bench.budget.left // 2
+        # for one finalist alone there is no race: everything goes to dev. Of a large dev they meet
+        # as many documents as the calls reach for.
+        enough = dev.of_documents(dev.documents[:DOCUMENTS_TO_CHOOSE_ON])
+        once, half = max(1, bench.price(enough)), bench.budget.left // 2
         self.n_finalists = max(1, min(plan.finalists, half // once - 1))
         on_train = 2 * bench.price(train) if self.crossing.possible else 0
-        final = (1 + self.n_finalists) * once + on_train
+        final = (1 + self.n_finalists) * bench.price(dev) + on_train
         self._for_dev = min(final, half) if self.n_finalists > 1 else bench.budget.left
 
     def explore(self) -> None:

@@ -14,13 +14,12 @@ from judges.models.embedded.regression import SIGNS, Lesson, update
 from judges.models.embedded.request import Demo, Task
 from judges.models.embedded.roles import Roles, read_roles
 from judges.models.embedded.traits import KINDS
+from judges.prompt import MOST_DEMOS
 
 # How sure a difference of one latent unit makes a choice between two.
 SURENESS = 2.2
 # A demo's choice between two says that the better is about this much better.
 CHOSEN_BY = 0.8
-# Learning takes the cube of their number.
-MOST_DEMOS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,10 @@ def _taught(task: Task, roles: Roles, prior: Vector, demos: Sequence[tuple[Demo,
 
 
 def _spread(demos: Sequence[tuple[Demo, int]]) -> Sequence[tuple[Demo, int]]:
-    """All demos, or as many as can be learned from in time, taken evenly."""
+    """All demos, or as many as can be learned from in time, taken evenly.
+
+    Learning takes the cube of their number.
+    """
     if len(demos) <= MOST_DEMOS:
         return demos
     return [demos[place * len(demos) // MOST_DEMOS] for place in range(MOST_DEMOS)]

@@ -38,10 +38,10 @@ class EmbeddedModel:
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
-        self._judges: Kept[Opening, tuple[Task, Judge | None]] = Kept(
+        self._judges: Kept[Opening, tuple[Task, Judge | None, int]] = Kept(
             _read_opening,
             MOST_DEMO_CHARACTERS,
-            lambda opening: sum(len(content) for _, content in opening) + 20_000,
+            lambda opening: _size(opening) + 20_000,
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
@@ -55,16 +55,15 @@ class EmbeddedModel:
         """Answer one prompt; never raises on any text."""
         opening = tuple((message["role"], message["content"]) for message in messages[:-1])
         last = messages[-1]["content"]
-        task, judge = self._judges(opening)
+        task, judge, size = self._judges(opening)
         rng = self._rng(opening, last, sampling)
         if judge is not None:
             replies = self._judged(task, judge, last, sampling, rng)
         else:
             replies = [_written(task, last, sampling, rng) for _ in range(max(1, sampling.n))]
-        size = sum(len(content) for _, content in opening) + len(last)
         return Completion(
             replies=tuple(replies),
-            tokens_in=size // 4 + 1,
+            tokens_in=(size + len(last)) // 4 + 1,
             tokens_out=sum(len(reply.text) // 4 + 1 for reply in replies),
             model=self.name,
         )
@@ -128,14 +127,19 @@ def _written(task: Task, last: str, sampling: Sampling, rng: random.Random) -> R
     return write(task, values, None, {})
 
 
-def _read_opening(opening: Opening) -> tuple[Task, Judge | None]:
+def _size(opening: Opening) -> int:
+    return sum(len(content) for _, content in opening)
+
+
+def _read_opening(opening: Opening) -> tuple[Task, Judge | None, int]:
+    """What is asked, how to judge it, and how long all of that was."""
     system = opening[0][1] if opening and opening[0][0] == "system" else ""
     task = read_task(system)
     if task.choice is None:
-        return task, None
+        return task, None, _size(opening)
     messages = [Message(role=role, content=content) for role, content in opening]  # type: ignore[typeddict-item]
     demos: list[Demo] = read_demos(task, [*messages, Message(role="user", content="")])
-    return task, make_judge(task, demos)
+    return task, make_judge(task, demos), _size(opening)
 
 
 def _word(candidate: str) -> str:

@@ -12,7 +12,8 @@ import dspy
 import numpy as np
 
 from judges.adapter import signature_of
-from judges.prompt import Prompt, Value
+from judges.frozen import MOST_DEMO_BYTES, demo_bytes
+from judges.prompt import MOST_DEMOS, Prompt, Value
 from optimize.search.bench import Bench, OutOfCallsError
 from optimize.search.candidates import Candidate, Demo, DemoSet, Instruction
 from optimize.search.chance import stream
@@ -92,13 +93,17 @@ def candidate_of(predictor: Any, shared: Shared) -> Candidate:
     """The candidate that a predictor's instructions and demos make."""
     seed = shared.bench.seed
     demos: list[Demo] = []
-    ids, documents, room = [], set(), shared.longest
+    ids, documents, room, bytes_left = [], set(), shared.longest, MOST_DEMO_BYTES
     for values, name, document in (
         one for demo in predictor.demos for one in _demos(demo, seed, shared.lent)
     ):
         room -= sum(len(str(values[one.name])) for one in seed.inputs)
-        if room < 0:
+        size = demo_bytes(seed, values)
+        bytes_left -= size or 0
+        if room < 0 or bytes_left < 0 or len(demos) == MOST_DEMOS:
             break
+        if size is None:
+            continue
         demos.append(values)
         ids.append(name)
         documents.add(document)
