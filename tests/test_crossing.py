@@ -10,7 +10,7 @@ from judges.prompt import Prompt
 from optimize.search.bench import Bench, Budget, Scored
 from optimize.search.candidates import Candidate, Instruction
 from optimize.search.crossing import Crossing
-from optimize.search.decision import compare
+from optimize.search.decision import score_both
 from optimize.search.entrants import Plan
 from optimize.search.items import Item, Items
 
@@ -56,7 +56,7 @@ def test_the_gain_is_on_outputs_of_shown_systems_and_new_systems_are_placed_by_t
     bench = Bench(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(10_000))
     crossing = Crossing(everything, SEED, PLAN)
     heard: list[tuple[float, float, int]] = []
-    found = compare(
+    (scored,) = score_both(
         bench=bench,
         crossing=crossing,
         seed=Candidate(instruction=Instruction(text=SEED.instruction)),
@@ -67,11 +67,12 @@ def test_the_gain_is_on_outputs_of_shown_systems_and_new_systems_are_placed_by_t
         seen=lambda _, value, gain, number: heard.append((value, gain, number)),
     )
     # On each document, rho is 1 over the six systems shown; the seed's, which ties them, is 0.
-    assert found.differences == pytest.approx(np.ones((1, 16)))
+    gap = scored.contrast("summary")
+    assert gap.value == pytest.approx(1.0)
+    assert (gap.error, len(gap.documents)) == (pytest.approx(0.0, abs=1e-6), 16)
     assert heard == [(pytest.approx(1.0), pytest.approx(1.0), 16)]
-    assert found.unseen is not None
-    assert np.isfinite(found.unseen).all()
-    assert float(found.unseen.mean()) < 0.9
+    assert np.isfinite(scored.placed).all()
+    assert float(scored.placed.mean()) < 0.9
 
 
 def test_with_few_systems_all_are_shown_and_every_output_counts() -> None:

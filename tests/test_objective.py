@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
 from optimize.search.items import Item, Items
 from optimize.search.objective import (
     LEVELS,
+    Level,
     choose_level,
-    document_terms,
+    contrast,
     objective,
     placement_terms,
 )
@@ -27,41 +28,130 @@ def items(human: list[list[float]]) -> Items:
     )
 
 
-def test_at_summary_level_a_document_adds_its_own_rho() -> None:
-    # Document 0 in order, document 1 reversed.
-    those = items([[1, 2, 3], [1, 2, 3]])
-    terms = document_terms(np.array([1.0, 2, 3, 3, 2, 1]), those, "summary")
-    assert terms == pytest.approx([1, -1])
-
-
 def test_a_document_that_people_rate_alike_is_left_out() -> None:
     those = items([[2, 2, 2], [1, 2, 3]])
     scores = np.array([1.0, 2, 3, 1, 2, 3])
-    assert np.isnan(document_terms(scores, those, "summary")[0])
     assert objective(scores, those, "summary") == pytest.approx(1)
+    assert contrast(scores, -scores, those, "summary").documents == ("d1",)
 
 
 def test_a_judge_that_says_the_same_of_all_earns_nothing() -> None:
-    assert objective(np.array([4.0, 4, 4]), items([[1, 2, 3]]), "summary") == 0
+    for level in LEVELS:
+        assert objective(np.array([4.0, 4, 4]), items([[1, 2, 3]]), level) == 0
 
 
-def test_failing_earns_less_than_judging() -> None:
-    # Two of three judged, in order: rho 1 among them, times 2/3.
-    assert objective(np.array([1.0, 2, np.nan]), items([[1, 2, 3]]), "summary") == pytest.approx(
-        2 / 3
-    )
+def test_a_failed_output_is_missing_and_no_candidate_gains_by_failing() -> None:
+    those = items([[1, 2, 3, 4]])
+    seed, candidate = np.array([1.0, 2, 4, 3]), np.array([1.0, 2, np.nan, 3])
+    # In order among the three that it judged; the seed, too, among those.
+    assert objective(candidate, those, "summary") == pytest.approx(1)
+    assert contrast(candidate, seed, those, "summary").value == pytest.approx(0)
+
+
+def random_split(rng: np.random.Generator) -> Items:
+    return items([[float(value) for value in rng.integers(1, 6, 5)] for _ in range(9)])
 
 
 @pytest.mark.parametrize("level", LEVELS)
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=25, deadline=None)
-def test_the_mean_over_documents_is_the_objective(level: str, seed: int) -> None:
+def test_a_contrast_is_the_difference_of_the_two_objectives(level: Level, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    those = items([[float(value) for value in rng.integers(1, 6, 5)] for _ in range(9)])
-    scores = rng.normal(size=len(those))
-    assert level in LEVELS
-    terms = document_terms(scores, those, level)
-    assert np.nanmean(terms) == pytest.approx(objective(scores, those, level), nan_ok=True)
+    those = random_split(rng)
+    one, other = rng.normal(size=len(those)), rng.integers(1, 6, len(those)).astype(float)
+    gap = contrast(one, other, those, level)
+    expected = objective(one, those, level) - objective(other, those, level)
+    assert gap.value == pytest.approx(expected, nan_ok=True)
+    back = contrast(other, one, those, level)
+    assert back.value == pytest.approx(-gap.value, nan_ok=True)
+    assert back.error == pytest.approx(gap.error)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_swapping_the_judges_on_every_document_turns_the_difference_round(level: Level) -> None:
+    rng = np.random.default_rng(3)
+    those = random_split(rng)
+    gap = contrast(rng.normal(size=len(those)), rng.normal(size=len(those)), those, level)
+    all_swapped = gap.swapped(-np.ones((1, len(gap.documents))))
+    assert all_swapped == pytest.approx(-gap.swapped(np.ones((1, len(gap.documents)))))
+
+
+def test_the_error_at_dataset_level_is_what_redrawn_documents_show() -> None:
+    """Equal judges on 150 documents of two outputs: the true spread beside the mean error."""
+    rng = np.random.default_rng(0)
+    values, errors = [], []
+    for _ in range(150):
+        quality = rng.normal(size=(150, 2)) + rng.normal(size=(150, 1))
+        those = items([[float(x) for x in np.clip(np.round(3 + row), 1, 5)] for row in quality])
+        one, other = (quality.ravel() + 1.2 * rng.normal(size=300) for _ in range(2))
+        gap = contrast(one, np.round(other), those, "dataset")
+        values.append(gap.value)
+        errors.append(gap.error)
+    # A standard deviation of 150 draws has an error of 1 / sqrt(300) = 6 %.
+    assert np.std(values) / np.mean(errors) == pytest.approx(1, abs=0.18)
+
+
+def test_what_a_document_adds_at_dataset_level_is_what_doubling_it_would_add() -> None:
+    """The infinitesimal jackknife is the derivative of rho by a document's weight.
+
+    Weighted rho is taken from its definition: mid-ranks among weighted outputs.
+    """
+    rng = np.random.default_rng(1)
+    judge, human = rng.integers(1, 5, 30).astype(float), rng.integers(1, 4, 30).astype(float)
+
+    def weighted_rho(weights: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+        def places(side: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[float]:
+            return [float(weights[side < x].sum() + weights[side == x].sum() / 2) for x in side]
+
+        x, y = np.array(places(judge)), np.array(places(human))
+        x, y = x - np.average(x, weights=weights), y - np.average(y, weights=weights)
+        w = weights
+        return float((w * x * y).sum() / np.sqrt((w * x * x).sum() * (w * y * y).sum()))
+
+    whole = weighted_rho(np.ones(30))
+    assert whole == pytest.approx(spearmanr(judge, human).statistic)
+    those = items([[float(value)] for value in human])
+    # A judge without a rho, so that the contrast is the first judge's terms alone.
+    gap = contrast(judge, np.zeros(30), those, "dataset")
+    step = 1e-6
+    terms = []
+    for row in range(30):
+        weights = np.ones(30)
+        weights[row] += step
+        terms.append(whole + 30 * (weighted_rho(weights) - whole) / step)
+    assert gap.value == pytest.approx(whole)
+    assert gap.error == pytest.approx(np.std(terms, ddof=1) / np.sqrt(30), rel=1e-4)
+
+
+def test_the_error_at_system_level_is_the_spread_of_swapped_differences() -> None:
+    rng = np.random.default_rng(5)
+    those = random_split(rng)
+    one, other = rng.normal(size=len(those)), rng.normal(size=len(those))
+    gap = contrast(one, other, those, "system")
+
+    def standard(
+        x: np.ndarray[tuple[int], np.dtype[np.float64]],
+    ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        return ((x - x.mean()) / x.std()).reshape(9, 5)
+
+    def difference(swap: list[int]) -> float:
+        sides = [standard(one), standard(other)]
+        mixed = [
+            np.array([sides[side ^ s][row] for row, s in enumerate(swap)]).mean(axis=0)
+            for side in (0, 1)
+        ]
+        human = those.human.reshape(9, 5).mean(axis=0)
+        ranks = rankdata(np.round(human, 12))
+        return float(
+            spearmanr(np.round(mixed[0], 12), ranks).statistic
+            - spearmanr(np.round(mixed[1], 12), ranks).statistic
+        )
+
+    # All 512 ways to swap nine documents.
+    every = [difference([n >> bit & 1 for bit in range(9)]) for n in range(512)]
+    signs = np.array([[1.0 - 2 * (n >> bit & 1) for bit in range(9)] for n in range(512)])
+    assert gap.swapped(signs) * gap.error == pytest.approx(every)
+    assert gap.error == pytest.approx(np.std(every), rel=0.35)
 
 
 @given(seed=st.integers(0, 10_000))
@@ -83,7 +173,10 @@ def test_placing_all_systems_is_rho(seed: int) -> None:
     placed = placement_terms(
         scores, those, dict.fromkeys(those.documents, frozenset(those.systems)), "summary"
     )
-    assert placed == pytest.approx(document_terms(scores, those, "summary"))
+    expected = [
+        spearmanr(scores[rows], those.human[rows]).statistic for rows in those.places.values()
+    ]
+    assert placed == pytest.approx(expected)
 
 
 def test_placing_some_systems_looks_at_their_outputs_only() -> None:
@@ -102,3 +195,10 @@ def test_the_level_follows_the_outputs_a_document_has() -> None:
     assert choose_level(items([[1, 2, 3], [1, 2, 3]])) == "summary"
     assert choose_level(items([[1], [2], [3]])) == "dataset"
     assert choose_level(items([[1, 2], [1, 2, 3]])) == "dataset"
+
+
+def test_the_level_is_not_within_documents_where_people_tie_on_most_of_them() -> None:
+    tied = [[1.0, 1, 1]] * 21
+    varied = [[0.0, 1, 1]] * 10
+    assert choose_level(items([*tied, *varied])) == "dataset"
+    assert choose_level(items([*tied[:9], *varied])) == "summary"

@@ -19,6 +19,7 @@ from optimize.commands.tune import command
 from optimize.run.plans import cheapest_near_best
 from optimize.run.settings import Settings, SettingsError
 from optimize.search.allowance import Toll
+from optimize.search.items import Item, Items
 
 ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 FIVE = SamplingPlan(kind="mean", samples=5, temperature=1.0)
@@ -40,25 +41,33 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-def chosen(**differences: Sequence[float]) -> SamplingPlan:
-    """The plan chosen where "one" has rho 0 on each of four documents, and others this much."""
-    terms = {ONE: np.zeros(4), WEIGHTED: np.full(4, -0.5), FIVE: np.full(4, -0.5)}
-    for kind, values in differences.items():
-        terms[{"weighted": WEIGHTED, "mean": FIVE}[kind]] = np.array(values)
-    return cheapest_near_best(TOLLS, terms)
+# Ten documents of four outputs in order; by rank, a permutation of four has one of these rhos.
+ORDERS = {1.0: (1, 2, 3, 4), 0.8: (1, 2, 4, 3), 0.4: (1, 3, 4, 2), 0.0: (2, 4, 1, 3)}
+FOUR = Items(
+    tuple(
+        Item(id=f"{d}-{s}", document_id=f"d{d}", system=None, texts={}, human=float(s))
+        for d in range(10)
+        for s in range(4)
+    )
+)
+
+
+def chosen(**rhos: Sequence[float]) -> SamplingPlan:
+    """The plan chosen where these have such a rho on the ten documents, and others reversed."""
+    scores = {plan: np.tile([4.0, 3, 2, 1], 10) for plan in (ONE, WEIGHTED, FIVE)}
+    for kind, values in rhos.items():
+        plan = {"one": ONE, "weighted": WEIGHTED, "mean": FIVE}[kind]
+        scores[plan] = np.array([x for value in values for x in ORDERS[value]], float)
+    return cheapest_near_best(TOLLS, scores, FOUR, "summary")
 
 
 def test_the_cheapest_within_a_standard_error_of_the_best_is_chosen() -> None:
-    # Mean .2; standard error sqrt((.04 + 0 + 0 + .04) / 3 / 4) = .0816: the best is clearly better.
-    assert chosen(mean=(0.0, 0.2, 0.2, 0.4)) == FIVE
-    # Mean .2; standard error sqrt(4 * .36 / 3 / 4) = .346: it may be chance, and costs five.
-    assert chosen(mean=(-0.4, 0.8, -0.4, 0.8)) == ONE
+    # Better by .2 on every second document: mean .1, standard error .2 * sqrt(2.5 / 90) = .033.
+    assert chosen(one=[0.8] * 10, mean=[1.0, 0.8] * 5) == FIVE
+    # Better by .2 on three, worse by .4 on one: mean .02, standard error .055; it may be chance.
+    assert chosen(one=[0.8] * 10, mean=[1.0] * 3 + [0.4] + [0.8] * 6) == ONE
     # At one cost the higher rho is taken, however small the difference.
-    assert chosen(weighted=(0.01, -0.01, 0.01, 0.0)) == WEIGHTED
-
-
-def test_a_document_without_a_rho_is_left_out_of_the_comparison() -> None:
-    assert chosen(mean=(0.2, 0.2, float("nan"), 0.25)) == FIVE
+    assert chosen(one=[0.8] * 10, weighted=[1.0] + [0.8] * 9) == WEIGHTED
 
 
 def test_the_embedded_model_is_tried_under_every_plan(

@@ -21,6 +21,8 @@ from optimize.run.trail import Trail
 from optimize.search.allowance import Allowance, Toll, allow, left_for_probes, plan
 from optimize.search.bench import Bench, Budget
 from optimize.search.candidates import Candidate, Instruction
+from optimize.search.chance import stream
+from optimize.search.gate import confirm
 from optimize.search.loop import Found
 from optimize.search.objective import Level, choose_level
 from optimize.search.optimizers import search
@@ -71,6 +73,11 @@ def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[st
         if tolls:
             choice = _choose_plan(prepared, bench, found, judge, asked, allowance, tolls, trail)
             say(plans.line(choice.told))
+            if choice.gap is not None:
+                rng = stream(settings.seed, "gate", "plan")
+                confirmed = confirm(found.choice, choice.gap, plans.name(choice.plan), rng)
+                found = replace(found, choice=confirmed)
+                say(confirmed.why)
             asked, bench = replace(asked, plan=choice.plan), choice.bench
         dev = choice.dev if choice else None
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from judges.engine.ledger import BudgetSpentError
 from judges.engine.prices import Price, estimate_tokens, find_price
 from judges.judge import Judge
@@ -27,8 +25,9 @@ from optimize.search.candidates import Candidate
 from optimize.search.chance import stream
 from optimize.search.crossing import Crossing
 from optimize.search.items import Items, Vector
-from optimize.search.objective import Level, document_terms, tells
+from optimize.search.objective import Level, contrast, objective, tells
 from optimize.search.race import FEWEST_DOCUMENTS
+from optimize.statistics.difference import Contrast
 
 AUTO = "auto"
 SAMPLES = (5, 20)
@@ -47,13 +46,15 @@ BenchOf = Callable[[SamplingPlan], Bench]
 class PlanChoice:
     """The plan to ship with, the bench that follows it, and what summary.json tells of the choice.
 
-    `dev` is what both judges are to be measured on under a plan that the search did not follow.
+    `dev` is what both judges are to be measured on under a plan that the search did not follow, and
+    `gap` there the judge that was tried less the other one (None where the search followed it).
     """
 
     plan: SamplingPlan
     bench: Bench
     told: list[dict[str, Any]]
     dev: Items | None
+    gap: Contrast | None
     calls: int
 
 
@@ -132,8 +133,11 @@ def choose(
                 raise
             out[toll.plan] = TOO_DEAR_TO_TRY
     able = [toll for toll in able if toll.plan in scores]
-    terms = {plan: document_terms(one, part, level) for plan, one in scores.items()}
-    chosen = cheapest_near_best(able, terms)
+    chosen = cheapest_near_best(able, scores, part, level)
+    gap = None
+    if chosen != own:
+        theirs = crossing.scores(benches[chosen], other, part)
+        gap = contrast(scores[chosen], theirs, part, level)
     left_out = [
         {**_takes(toll), "rho": None, "chosen": False, "left_out": out[toll.plan]}
         for toll in tolls
@@ -144,28 +148,24 @@ def choose(
         bench=benches[chosen],
         told=[*_told(able, scores, part, level, seed, chosen), *left_out],
         dev=None if chosen == own else part,
+        gap=gap,
         calls=budget.spent - before,
     )
 
 
-def cheapest_near_best(able: Sequence[Toll], terms: Mapping[SamplingPlan, Vector]) -> SamplingPlan:
+def cheapest_near_best(
+    able: Sequence[Toll], scores: Mapping[SamplingPlan, Vector], items: Items, level: Level
+) -> SamplingPlan:
     """The cheapest whose rho is within a standard error of the best one's, document by document."""
-    means = {plan: _mean(one) for plan, one in terms.items()}
-    best = max(able, key=lambda toll: (means[toll.plan], -toll.cost)).plan
-    near = [toll for toll in able if _behind(terms[best] - terms[toll.plan]) <= 0]
-    return min(near, key=lambda toll: (toll.cost, -means[toll.plan])).plan
-
-
-def _mean(terms: Vector) -> float:
-    return float(np.nanmean(terms)) if np.isfinite(terms).any() else -1.0
-
-
-def _behind(differences: Vector) -> float:
-    """By how much more than a standard error the mean lies above zero."""
-    known = differences[np.isfinite(differences)]
-    if len(known) < 2:
-        return 0.0
-    return float(known.mean() - known.std(ddof=1) / math.sqrt(len(known)))
+    values = {plan: objective(one, items, level) for plan, one in scores.items()}
+    values = {plan: -1.0 if math.isnan(value) else value for plan, value in values.items()}
+    best = max(able, key=lambda toll: (values[toll.plan], -toll.cost)).plan
+    near = []
+    for toll in able:
+        gap = contrast(scores[best], scores[toll.plan], items, level)
+        if len(gap.documents) < 2 or gap.value <= gap.error:
+            near.append(toll)
+    return min(near, key=lambda toll: (toll.cost, -values[toll.plan])).plan
 
 
 def _refusal(bench: Bench, crossing: Crossing, judge: Candidate, dev: Items) -> str | None:

@@ -1,6 +1,6 @@
 """Bring the finalists to dev: score them and the seed there, and let the gate choose."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +8,10 @@ import numpy as np
 from optimize.search.bench import Bench
 from optimize.search.candidates import Candidate
 from optimize.search.crossing import Crossing
-from optimize.search.gate import Choice, Matrix, choose
+from optimize.search.gate import Choice, Compared, choose
 from optimize.search.items import Items, Vector
-from optimize.search.objective import Level, document_terms, placement_terms, tells
+from optimize.search.objective import Level, contrast, objective, placement_terms, tells
+from optimize.statistics.difference import Contrast, contrast_terms
 
 
 def affordable(
@@ -33,18 +34,44 @@ def affordable(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """Candidates less the seed, one row each, a column a document they had not learned from.
+class Scored:
+    """A candidate's and the seed's scores for the items that taught the candidate nothing.
 
-    `unseen` is the same of how the outputs of systems that nothing was learned from are placed
-    among all; None if there are none.
+    `left_out` are the systems of each document's outputs on which a version that stands in for the
+    candidate is not compared, since it has not seen them while the candidate has; `placed` says how
+    much better than by the seed the outputs of systems that taught nothing are placed, by document.
     """
 
-    differences: Matrix
-    unseen: Matrix | None
+    items: Items
+    candidate: Vector
+    seed: Vector
+    left_out: Mapping[str, frozenset[str]]
+    placed: Vector
+
+    def contrast(self, level: Level) -> Contrast:
+        return contrast(self._compared(), self.seed, self.items, level)
+
+    def value(self, level: Level) -> float:
+        """The candidate's own objective there."""
+        return objective(self._compared(), self.items, level)
+
+    def _compared(self) -> Vector:
+        """The candidate's scores on the outputs that it is compared on, else NaN."""
+        compared = [item.system not in self.left_out[item.document_id] for item in self.items.items]
+        return np.where(compared, self.candidate, np.nan)
+
+    def beside(self, more: "Scored") -> "Scored":
+        """Both together."""
+        return Scored(
+            items=Items((*self.items.items, *more.items.items)),
+            candidate=np.concatenate([self.candidate, more.candidate]),
+            seed=np.concatenate([self.seed, more.seed]),
+            left_out={**self.left_out, **more.left_out},
+            placed=np.concatenate([self.placed, more.placed]),
+        )
 
 
-def compare(
+def score_both(
     *,
     bench: Bench,
     crossing: Crossing,
@@ -54,75 +81,62 @@ def compare(
     level: Level,
     unshown: frozenset[str],
     seen: Callable[[Candidate, float, float, int], None],
-) -> Compared:
+) -> list[Scored]:
     """Score candidates and seed on the items; `seen` hears of each (value, gain, documents).
 
     `unshown` are systems that no demonstration and no mistake came from: whether the gain reaches
-    their outputs too says more about new systems than the seen ones do. A candidate that others
-    stand in for is compared on the outputs of the systems they show, and of those they do not.
+    their outputs too says more about new systems than the seen ones do.
     """
     if not candidates:
-        return Compared(differences=np.empty((0, 0)), unseen=None)
+        return []
     part = affordable(bench, crossing, [seed, *candidates], items, level)
-    if not len(part):
-        return Compared(differences=np.empty((len(candidates), 0)), unseen=None)
-    own = bench.scores(seed, part)
-    rows, beyond = [], []
+    base = bench.scores(seed, part) if len(part) else np.empty(0)
+    scored = []
     for candidate in candidates:
         left_out = {name: crossing.unshown(candidate, name) for name in part.documents}
-        kept = [item.system not in left_out[item.document_id] for item in part.items]
-        scores = crossing.scores(bench, candidate, part)
-        terms = _terms(scores, part, kept, level)
-        rows.append(terms - _terms(own, part, kept, level))
+        scores = crossing.scores(bench, candidate, part) if len(part) else np.empty(0)
         others = {name: systems or unshown for name, systems in left_out.items()}
-        beyond.append(
-            placement_terms(scores, part, others, level) - placement_terms(own, part, others, level)
+        placed = [placement_terms(side, part, others, level) for side in (scores, base)]
+        one = Scored(
+            items=part,
+            candidate=scores,
+            seed=base,
+            left_out=left_out,
+            placed=placed[0] - placed[1],
         )
-        there = np.isfinite(rows[-1])
-        value, gain = (
-            (float(terms[there].mean()), float(rows[-1][there].mean()))
-            if there.any()
-            else (float("nan"), float("nan"))
-        )
-        seen(candidate, value, gain, len(part.documents))
-    known = bool(np.isfinite(beyond).any())
-    return Compared(differences=np.array(rows), unseen=np.array(beyond) if known else None)
-
-
-def _terms(scores: Vector, items: Items, kept: Sequence[bool], level: Level) -> Vector:
-    """The documents' terms over the outputs that are kept; NaN for a document without any."""
-    those = Items(tuple(item for item, keep in zip(items.items, kept, strict=True) if keep))
-    found = dict(zip(those.documents, document_terms(scores[kept], those, level), strict=True))
-    return np.array([found.get(name, np.nan) for name in items.documents])
+        scored.append(one)
+        seen(candidate, one.value(level), one.contrast(level).value, len(part.documents))
+    return scored
 
 
 def decide(
-    found: Compared,
-    on_train: Compared | None,
-    whose: int,
+    on_dev: Sequence[Scored],
+    on_train: Mapping[int, Scored],
+    level: Level,
     n_tried: int,
     rng: np.random.Generator,
 ) -> Choice:
     """The gate's choice among the candidates.
 
-    `on_train` is one row: what candidate `whose` gains there, where nothing was chosen by train.
+    `on_train` holds, by index, those that train has not chosen, which may judge there, too.
     """
-    if on_train is None or not len(found.differences):
-        return choose(found.differences, found.unseen, n_tried, rng)
-    unseen = found.unseen
-    if unseen is not None and on_train.unseen is not None:
-        unseen = _beside(unseen, on_train.unseen, whose)
-    return choose(
-        _beside(found.differences, on_train.differences, whose),
-        unseen,
-        n_tried,
-        rng,
-        n_own=found.differences.shape[1],
-    )
-
-
-def _beside(rows: Matrix, more: Matrix, whose: int) -> Matrix:
-    """The rows with further columns of one, which are NaN for all others."""
-    columns = np.full((len(rows), more.shape[1]), np.nan)
-    columns[whose] = more[0]
-    return np.hstack([rows, columns])
+    finalists = []
+    for index, dev in enumerate(on_dev):
+        whole = dev.beside(on_train[index]) if index in on_train else dev
+        known = bool(np.isfinite(whole.placed).any())
+        failed = [np.isnan(side) for side in (whole.seed, whole.candidate)]
+        fewer = [
+            float((failed[0][rows] * 1.0 - failed[1][rows]).mean())
+            for rows in whole.items.places.values()
+        ]
+        finalists.append(
+            Compared(
+                gain=whole.contrast(level),
+                own=dev.contrast(level),
+                unseen=contrast_terms(whole.placed, whole.items.documents) if known else None,
+                fewer_failed=contrast_terms(np.array(fewer), whole.items.documents),
+                failed=float(failed[1].mean()) if len(failed[1]) else 0.0,
+                seed_failed=float(failed[0].mean()) if len(failed[0]) else 0.0,
+            )
+        )
+    return choose(finalists, n_tried, rng)

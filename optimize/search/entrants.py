@@ -64,7 +64,11 @@ class Pool:
     def leaders(self) -> list[Standing]:
         """Those that went far in their race, the greatest likely gain first."""
         longest = max((one.n_documents for one in self.standings.values()), default=0)
-        ran = [one for one in self.standings.values() if one.n_documents >= FAR * longest]
+        ran = [
+            one
+            for one in self.standings.values()
+            if one.readable and one.n_documents >= FAR * longest
+        ]
         kinds = self.kinds()
         return sorted(ran, key=lambda one: (-likely(one, kinds), one.candidate.id))
 

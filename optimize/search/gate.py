@@ -1,33 +1,66 @@
 """Which candidate dev supports, and whether the support suffices to ship it instead of the seed.
 
-The finalists are compared with the seed document by document. The chance that the best of several
-only looks better is priced by the largest of their studentised bootstrap differences (the
-max-statistic: exact in the number tried and in how alike the finalists are, where a factor for the
-number alone would overcharge near-twins). Test labels have no part in it.
+The finalists are compared with the seed document by document, by the paired permutation test of
+`optimize.statistics.difference`. The chance that the best of several only looks better is priced by
+the largest of their studentised differences over the same swaps (the max-statistic: exact in the
+number tried and in how alike the finalists are, where a factor for the number alone would
+overcharge near-twins). Test labels have no part in it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-RESAMPLES = 2000
+from optimize.statistics.difference import Contrast
+
+SWAPS = 2000
 # One-sided: with a 95 % interval, two and a half of a hundred worthless winners would pass.
 TAIL = 0.025
 FEWEST_DOCUMENTS = 5
+# A judge that fails on more of the outputs than this, and than the seed, is not shipped.
+MOST_FAILED = 0.1
+# A tuned judge that is no worse and fails on so much less of the outputs ships for that.
+FEWER_FAILED = 0.05
 
 Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """A candidate's mean difference from the seed over documents, and its simultaneous interval."""
+    """A candidate's gain on the seed over documents, its error and its simultaneous interval.
+
+    The interval lies above zero exactly where the test says that the gain is real.
+    """
 
     value: float
     low: float
     high: float
     n_documents: int
     error: float = np.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One finalist beside the seed on outputs that taught it nothing.
+
+    `gain` is the contrast of their rho, `own` that on dev alone; `unseen` how much better it places
+    outputs of systems that nothing was learned from (None: there are none); `fewer_failed` the
+    share of a document's outputs on which the seed fails, less the finalist's; `failed` and
+    `seed_failed` are shares of all outputs.
+    """
+
+    gain: Contrast
+    own: Contrast
+    unseen: Contrast | None
+    fewer_failed: Contrast
+    failed: float
+    seed_failed: float
+
+    @property
+    def readable(self) -> bool:
+        return self.failed <= max(MOST_FAILED, self.seed_failed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,94 +74,117 @@ class Choice:
     unseen: Gain | None = None
 
 
-def gains(differences: Matrix, rng: np.random.Generator, tail: float = TAIL) -> list[Gain]:
-    """One simultaneous interval a row; `differences` is candidates x documents, NaN left out.
+def gains(
+    contrasts: Sequence[Contrast], rng: np.random.Generator, tail: float = TAIL
+) -> list[Gain]:
+    """One simultaneous interval a contrast.
 
-    All lows hold together with probability 1 - tail, and all highs likewise.
+    All lows hold together with probability 1 - tail, and all highs likewise. A gain's low end lies
+    above zero where fewer than `tail` of the swaps have a studentised difference as large, of any
+    of the contrasts.
     """
-    kept = differences[:, ~np.isnan(differences).all(axis=0)]
-    number, counts = kept.shape[1], (~np.isnan(kept)).sum(axis=1)
-    value, error = _mean_and_error(kept[None])
-    if counts.min(initial=number) < 2:
-        return [
-            Gain(value=float(v), low=-np.inf, high=np.inf, n_documents=int(n))
-            for v, n in zip(value[0], counts, strict=True)
-        ]
-    drawn = rng.integers(0, number, (RESAMPLES, number))
-    again, spread = _mean_and_error(kept[:, drawn].transpose(1, 0, 2))
-    # A resample of nearly one document repeated has no spread of its own: it may not divide by it.
-    spread = np.maximum(spread, error / 4)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        studentised = np.nan_to_num((again - value) / spread)
-    above = float(np.quantile(studentised.max(axis=1), 1 - tail))
-    below = float(np.quantile(studentised.min(axis=1), tail))
+    documents = sorted({name for one in contrasts for name in one.documents})
+    place = {name: index for index, name in enumerate(documents)}
+    signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
+    # The documents as they are, too, are one of the draws.
+    signs = np.vstack([np.ones((1, len(documents))), signs])
+    able = [one for one in contrasts if len(one.documents) > 1]
+    beyond = np.inf
+    if able:
+        swapped = [one.swapped(signs[:, [place[name] for name in one.documents]]) for one in able]
+        largest = np.sort(np.max(swapped, axis=0))[::-1]
+        # A little more, because what equals it by the order of a sum is not beyond it.
+        beyond = float(largest[int(tail * len(largest))]) * (1 + 1e-9)
+    reaches = [beyond * one.error if len(one.documents) > 1 else np.inf for one in contrasts]
     return [
         Gain(
-            value=float(v),
-            low=float(v - above * e),
-            high=float(v - below * e),
-            n_documents=int(n),
-            error=float(e),
+            value=one.value,
+            low=one.value - reach,
+            high=one.value + reach,
+            n_documents=len(one.documents),
+            error=one.error,
         )
-        for v, e, n in zip(value[0], error[0], counts, strict=True)
+        for one, reach in zip(contrasts, reaches, strict=True)
     ]
 
 
-def _mean_and_error(differences: Matrix) -> tuple[Matrix, Matrix]:
-    """Mean over the last axis and its standard error; NaN entries are left out of both."""
-    there = ~np.isnan(differences)
-    count = np.maximum(there.sum(axis=-1), 1)
-    filled = np.where(there, differences, 0.0)
-    mean = filled.sum(axis=-1) / count
-    squares = np.where(there, (differences - mean[..., None]) ** 2, 0.0).sum(axis=-1)
-    return mean, np.sqrt(squares / np.maximum(count - 1, 1) / count)
+def choose(finalists: Sequence[Compared], n_tried: int, rng: np.random.Generator) -> Choice:
+    """Ship the finalist whose gain has the highest low end, if that lies above zero.
 
-
-def choose(
-    differences: Matrix,
-    unseen: Matrix | None,
-    n_tried: int,
-    rng: np.random.Generator,
-    n_own: int | None = None,
-) -> Choice:
-    """Ship the finalist whose gain on dev has the highest low end, if that lies above zero.
-
-    `differences` and `unseen` are finalists x documents, the first `n_own` of them dev's and the
-    others, where there are any, train's: a finalist that train has not chosen is judged there too,
-    and the others have NaN. `unseen` is over the outputs of systems that no demonstration showed
-    (None where there are none). There the judge may not lose by more than a standard error: a gain
-    on known systems alone is worth little to those who judge new ones, but to ask for a gain there,
-    too, would keep most seeds for what chance did to a few systems.
+    One whose gain rests on train as well (a judge that train has not chosen) has to gain on dev
+    alone, too. On systems that no demonstration showed, the judge may not lose by more than a
+    standard error: a gain on known systems alone is worth little to those who judge new ones, but
+    to ask for a gain there, too, would keep most seeds for what chance did to a few systems. A
+    finalist that fails on too many outputs is passed over; one that fails on clearly fewer than
+    the seed ships for that, if it is not worse.
     """
-    if len(differences) == 0:
+    readable = [index for index, one in enumerate(finalists) if one.readable]
+    if not readable:
         why = f"none of {n_tried} candidates did better than the seed on train, so the seed is kept"
+        if finalists:
+            least = min(one.failed for one in finalists)
+            why = f"every finalist fails on {least:.0%} of the outputs or more, so the seed is kept"
         return Choice(best=None, ship=False, why=why)
-    found = gains(differences, rng)
-    first = max(range(len(found)), key=lambda index: (found[index].low, -index))
-    best: int | None = first
-    gain = found[first]
-    beyond = gains(unseen[first : first + 1], rng)[0] if unseen is not None else None
-    own = float(_mean_and_error(differences[:, :n_own])[0][first])
+    intervals = gains([finalists[index].gain for index in readable], rng)
+    lows = [-np.inf if np.isnan(gain.low) else gain.low for gain in intervals]
+    first = max(range(len(readable)), key=lambda place: (lows[place], -place))
+    best, gain, finalist = readable[first], intervals[first], finalists[readable[first]]
+    (unseen,) = gains([finalist.unseen], rng) if finalist.unseen is not None else [None]
     where = "dev documents"
-    if n_own is not None and np.isfinite(differences[first, n_own:]).any():
-        where = f"dev and train documents, judged by versions never shown them ({own:+.3f} on dev)"
-    said = (
+    if len(finalist.gain.documents) > len(finalist.own.documents):
+        own = f"{finalist.own.value:+.3f} on dev"
+        where = f"dev and train documents, judged by versions never shown them ({own})"
+    figures = (
         f"{gain.value:+.3f} rho [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.n_documents} {where}"
-        f", widened for the {len(found)} compared there, of {n_tried} tried"
+        f", widened for the {len(readable)} compared there, of {n_tried} tried"
     )
+    clear = gain.low > 0 and finalist.own.value > 0
+    reads_more = _reads_more(finalist, rng)
     ship = False
-    if gain.value <= 0:
-        best, why = None, f"{said}: it does no better than the seed there, so the seed is kept"
-    elif gain.n_documents < FEWEST_DOCUMENTS:
-        why = f"{said}: too few documents to tell, so the seed is kept"
-    elif gain.low <= 0 or own <= 0:
-        why = f"{said}: no clear gain, so the seed is kept"
-    elif beyond is not None and beyond.value + beyond.error < 0:
-        why = f"{said}, but {_new(beyond)}: the gain does not carry over, so the seed is kept"
+    if np.isnan(gain.value) or gain.n_documents < FEWEST_DOCUMENTS:
+        why = f"{figures}: too few documents to tell, so the seed is kept"
+    elif not clear and not reads_more and gain.value <= 0:
+        why = f"{figures}: it does no better than the seed there, so the seed is kept"
+        return Choice(best=None, ship=False, why=why, gain=gain, unseen=unseen)
+    elif not clear and not reads_more:
+        why = f"{figures}: no clear gain, so the seed is kept"
+    elif unseen is not None and unseen.value + unseen.error < 0:
+        why = f"{figures}, but {_new(unseen)}: the gain does not carry over, so the seed is kept"
     else:
-        there = f", {_new(beyond)}" if beyond else ""
-        ship, why = True, f"{said}{there}: the tuned judge is shipped"
-    return Choice(best=best, ship=ship, why=why, gain=gain, unseen=beyond)
+        there = f", {_new(unseen)}" if unseen else ""
+        fails = f"; it fails on {finalist.failed:.0%} of the outputs, the seed on "
+        more = f"{fails}{finalist.seed_failed:.0%}" if reads_more else ""
+        ship, why = True, f"{figures}{there}{more}: the tuned judge is shipped"
+    return Choice(best=best, ship=ship, why=why, gain=gain, unseen=unseen)
+
+
+def confirm(choice: Choice, gap: Contrast, plan: str, rng: np.random.Generator) -> Choice:
+    """The choice again under another sampling plan, which ships the tuned judge or the seed.
+
+    `gap` contrasts, on dev under that plan, the judge that was to ship with the other one. A tuned
+    judge has to show its gain there too; a seed ships as it is.
+    """
+    if not choice.ship:
+        why = f"{choice.why} (compared under another plan than {plan}, which ships)"
+        return replace(choice, why=why)
+    (again,) = gains([gap], rng)
+    figures = (
+        f"under the plan that ships, {plan}, {again.value:+.3f} [{again.low:+.3f}, "
+        f"{again.high:+.3f}] over {again.n_documents} dev documents"
+    )
+    if again.low > 0:
+        return replace(choice, why=f"{choice.why}; {figures}")
+    start = choice.why.removesuffix(": the tuned judge is shipped")
+    return replace(
+        choice, ship=False, why=f"{start}, but {figures}: no clear gain, so the seed is kept"
+    )
+
+
+def _reads_more(finalist: Compared, rng: np.random.Generator) -> bool:
+    """Whether it fails on clearly fewer outputs than the seed, and is not worse on the others."""
+    (fewer,) = gains([finalist.fewer_failed], rng)
+    not_worse = finalist.gain.value + finalist.gain.error >= 0
+    return fewer.value >= FEWER_FAILED and fewer.low > 0 and not_worse
 
 
 def _new(gain: Gain) -> str:

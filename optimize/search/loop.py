@@ -11,7 +11,7 @@ from optimize.search.bench import Bench
 from optimize.search.candidates import Candidate, Instruction, TextGuard
 from optimize.search.chance import stream
 from optimize.search.crossing import SYSTEMS_FOR_HOLDING_OUT, Crossing
-from optimize.search.decision import Compared, compare, decide
+from optimize.search.decision import Scored, decide, score_both
 from optimize.search.entrants import Plan, Pool, Propose, Workshop, entrants
 from optimize.search.gate import Choice
 from optimize.search.items import Items
@@ -185,14 +185,14 @@ class RankSearch:
     def decided(self) -> Found:
         """Compare the finalists on dev, and let the gate choose."""
         finalists = self.finalists()
-        found = self._compared(finalists, "dev", self.dev)
-        whose, on_train = 0, None
+        on_dev = self._scored(finalists, "dev", self.dev)
+        on_train = {}
         if self.crossing.possible and self._whole in finalists:
             # Neither its words nor its demonstrations were chosen by train, which may judge it too.
-            whose = finalists.index(self._whole)
-            on_train = self._compared([self._whole], "train", self.train)
+            (there,) = self._scored([self._whole], "train", self.train)
+            on_train = {finalists.index(self._whole): there}
         rng = stream(self.plan.seed, "gate")
-        choice = decide(found, on_train, whose, len(self.pool.tried), rng)
+        choice = decide(on_dev, on_train, self.track.level, len(self.pool.tried), rng)
         return Found(
             tuned=self.seed if choice.best is None else finalists[choice.best],
             crossing=self.crossing,
@@ -202,8 +202,8 @@ class RankSearch:
             calls=self.bench.budget.spent,
         )
 
-    def _compared(self, candidates: Sequence[Candidate], split: str, items: Items) -> Compared:
-        return compare(
+    def _scored(self, candidates: Sequence[Candidate], split: str, items: Items) -> list[Scored]:
+        return score_both(
             bench=self.bench,
             crossing=self.crossing,
             seed=self.seed,

@@ -1,29 +1,36 @@
-"""The set-level objective: Spearman's rho of a whole split, and what each document adds to it.
+"""The set-level objective of a search, on a split's items: the level functions' own figures.
 
-Every level is reduced to one number a document whose mean is the statistic, so that the race and
-the gate can compare judges document by document. At summary level that number is the rho within
-the document, exactly. At the others it is the document's jackknife pseudo-value.
+Every figure is the primary convention's (`judge_zero`): a document that people rate alike is left
+out, one on which the judge says one thing counts 0, a failed output is missing. Two judges are
+compared on the outputs that both scored, so that failing on hard ones earns nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 from scipy.stats import rankdata
 
-from optimize.search.items import Indices, Items, Vector
+from optimize.search.items import Items, Vector
+from optimize.statistics.difference import Contrast, contrast_judges
+from optimize.statistics.levels import level_statistic, read_rows
 
 Level = Literal["summary", "dataset", "system"]
 LEVELS: tuple[Level, ...] = ("summary", "dataset", "system")
 OUTPUTS_FOR_SUMMARY_LEVEL = 3
-# Past this many documents, neighbours share a pseudo-value: one of a thousand tells little.
-MOST_BLOCKS = 60
+# With fewer documents that have a rho than this share, summary level would rest on the odd ones.
+SHARE_FOR_SUMMARY_LEVEL = 0.5
 
 
 def choose_level(items: Items) -> Level:
-    """Summary where documents have three outputs or more on average, else dataset."""
-    per_document = len(items) / max(1, len(items.documents))
-    return "summary" if per_document >= OUTPUTS_FOR_SUMMARY_LEVEL else "dataset"
+    """Summary where documents have three outputs or more on average and most have a rho.
+
+    A document that people rate alike has none. Else dataset.
+    """
+    documents = max(1, len(items.documents))
+    varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.places.values())
+    several = len(items) / documents >= OUTPUTS_FOR_SUMMARY_LEVEL
+    return "summary" if several and varied > SHARE_FOR_SUMMARY_LEVEL * documents else "dataset"
 
 
 def tells(items: Items, level: Level) -> tuple[str, ...]:
@@ -33,89 +40,34 @@ def tells(items: Items, level: Level) -> tuple[str, ...]:
     """
     if level != "summary":
         return items.documents
-    told = [name for name, rows in items.places.items() if np.ptp(items.human[rows]) > 0]
-    return tuple(told) or items.documents
-
-
-def rho(scores: Vector, human: Vector) -> float:
-    """Spearman's rho for the objective; NaN where people say the same of all.
-
-    A judge that says the same of all has told nothing: 0. Outputs it failed on are left out, and
-    rho is scaled by the share it did judge, so that failing on hard outputs earns nothing.
-    """
-    if len(human) < 2 or np.ptp(human) == 0:
-        return float("nan")
-    judged = ~np.isnan(scores)
-    told, people = scores[judged], human[judged]
-    if len(told) < 2 or np.ptp(told) == 0 or np.ptp(people) == 0:
-        return 0.0
-    ours, theirs = rankdata(told), rankdata(people)
-    ours, theirs = ours - ours.mean(), theirs - theirs.mean()
-    value = float(ours @ theirs / np.sqrt((ours @ ours) * (theirs @ theirs)))
-    return value * len(told) / len(scores)
-
-
-def document_terms(scores: Vector, items: Items, level: Level) -> Vector:
-    """One number a document, in the order of `items.documents`, whose mean is the objective.
-
-    NaN where a document has no rho (people rate all its outputs alike): left out of the mean.
-    """
-    places = list(items.places.values())
-    if level == "summary":
-        return np.array([rho(scores[rows], items.human[rows]) for rows in places])
-    if level == "system":
-        names = items.systems
-        code = {name: number for number, name in enumerate(names)}
-        systems = np.array([code.get(item.system or "", -1) for item in items.items], np.intp)
-        return _pseudo_values(places, lambda rows: _system_rho(scores, items, systems, rows))
-    return _pseudo_values(places, lambda rows: rho(scores[rows], items.human[rows]))
+    varied = [name for name, rows in items.places.items() if np.ptp(items.human[rows]) > 0]
+    return tuple(varied) or items.documents
 
 
 def objective(scores: Vector, items: Items, level: Level) -> float:
-    """The objective itself; NaN where undefined."""
-    if level == "summary":
-        terms = document_terms(scores, items, level)
-        return float(np.nanmean(terms)) if np.isfinite(terms).any() else float("nan")
-    if level == "system":
-        names = items.systems
-        code = {name: number for number, name in enumerate(names)}
-        systems = np.array([code.get(item.system or "", -1) for item in items.items], np.intp)
-        return _system_rho(scores, items, systems, np.arange(len(items)))
-    return rho(scores, items.human)
+    """The level's Spearman rho, as `optimize.agreement` has it; NaN where undefined.
 
-
-def _system_rho(scores: Vector, items: Items, systems: Indices, rows: Indices) -> float:
-    """Rho over the systems' means; outputs without a score are left out of both means."""
-    rows = rows[(systems[rows] >= 0) & ~np.isnan(scores[rows])]
-    counts = np.bincount(systems[rows])
-    present = counts > 0
-    if present.sum() < 2:
+    At dataset and system level a judge that says one thing of all has a rho of 0 here, so that a
+    search can rank it; it stays NaN where people say one thing.
+    """
+    rows = read_rows(scores, items.human, *_places(items))
+    if not rows.n_documents:
         return float("nan")
-    judge = np.bincount(systems[rows], scores[rows])[present] / counts[present]
-    human = np.bincount(systems[rows], items.human[rows])[present] / counts[present]
-    return rho(judge, human)
+    statistic = level_statistic(rows, level, "spearman", "judge_zero")
+    value = float(statistic(np.ones((1, rows.n_documents)))[0])
+    if np.isnan(value) and rows.judge.size > 1 and level != "summary" and np.ptp(rows.human) > 0:
+        return 0.0
+    return value
 
 
-def _pseudo_values(places: list[Indices], statistic: Callable[[Indices], float]) -> Vector:
-    """Jackknife pseudo-values, one a document; documents in one block share theirs."""
-    number = len(places)
-    if number == 0:
-        return np.empty(0)
-    everything = np.sort(np.concatenate(places))
-    whole = statistic(everything)
-    blocks = np.array_split(np.arange(number), min(number, MOST_BLOCKS))
-    if np.isnan(whole) or len(blocks) < 2:
-        return np.full(number, whole)
-    values = np.empty(number)
-    for block in blocks:
-        out = np.concatenate([places[index] for index in block])
-        rest = np.setdiff1d(everything, out, assume_unique=True)
-        without = statistic(rest)
-        values[block] = len(blocks) * whole - (len(blocks) - 1) * without
-    # A rest without a rho says nothing about the document left out; and the mean is the statistic.
-    values[np.isnan(values)] = whole
-    values += whole - values.mean()
-    return values
+def contrast(scores: Vector, base: Vector, items: Items, level: Level) -> Contrast:
+    """How much better the scores rank the items than `base` does, where both have a score."""
+    return contrast_judges(scores, base, items.human, *_places(items), level=level)
+
+
+def _places(items: Items) -> tuple[list[str], list[str]]:
+    """Each item's document and system; items that name no system are one system's."""
+    return [item.document_id for item in items.items], [item.system or "" for item in items.items]
 
 
 def placement_terms(

@@ -15,8 +15,9 @@ import numpy as np
 
 from optimize.search.bench import Bench
 from optimize.search.candidates import Candidate
+from optimize.search.gate import MOST_FAILED
 from optimize.search.items import Items
-from optimize.search.objective import Level, document_terms
+from optimize.search.objective import Level, contrast, objective
 
 # A candidate that stands this many standard errors below the leader, or the seed, is out.
 OUT = 1.5
@@ -33,6 +34,8 @@ class Standing:
     gain: float
     error: float
     n_documents: int
+    # Whether it fails on no more outputs than a judge may that ships.
+    readable: bool = True
 
     @property
     def cautious(self) -> float:
@@ -69,17 +72,16 @@ class Track:
 def stand(bench: Bench, track: Track, candidate: Candidate, size: int) -> Standing:
     """Score a candidate and the seed on the candidate's first documents."""
     items = track.part(candidate, size)
-    own = document_terms(bench.scores(candidate, items), items, track.level)
-    base = document_terms(bench.scores(track.seed, items), items, track.level)
-    differences = (own - base)[np.isfinite(own - base)]
-    number = len(differences)
-    spread = float(differences.std(ddof=1)) if number > 1 else math.inf
+    own, base = bench.scores(candidate, items), bench.scores(track.seed, items)
+    gap = contrast(own, base, items, track.level)
+    failed, seed_failed = (np.isnan(side).mean() if len(side) else 0.0 for side in (own, base))
     return Standing(
         candidate=candidate,
-        value=float(np.nanmean(own)) if np.isfinite(own).any() else math.nan,
-        gain=float(differences.mean()) if number else 0.0,
-        error=spread / math.sqrt(number) if number else math.inf,
+        value=objective(own, items, track.level),
+        gain=gap.value if gap.documents else 0.0,
+        error=gap.error,
         n_documents=len(items.documents),
+        readable=bool(failed <= max(MOST_FAILED, seed_failed)),
     )
 
 
@@ -176,10 +178,10 @@ def _kept(stood: Sequence[Standing]) -> list[Standing]:
 
     Of each kind, because an instruction and demonstrations that gain little alone may be crossed.
     """
-    half = list(stood[: math.ceil(len(stood) / 2)])
+    half = [one for one in stood[: math.ceil(len(stood) / 2)] if one.readable]
     kinds = {_kind(one) for one in half}
-    for one in stood[len(half) :]:
-        if _kind(one) not in kinds:
+    for one in stood:
+        if one.readable and _kind(one) not in kinds:
             kinds.add(_kind(one))
             half.append(one)
     best = max((one.cautious for one in half), default=0.0)

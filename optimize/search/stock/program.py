@@ -19,7 +19,7 @@ from optimize.search.candidates import Candidate, Demo, DemoSet, Instruction
 from optimize.search.chance import stream
 from optimize.search.demos import Lessons, demonstration, usable
 from optimize.search.items import Items, Vector
-from optimize.search.objective import Level, rho
+from optimize.search.objective import Level, objective
 
 BLOCK = 12
 # What an evaluation is worth that could not be paid: less than any rho, so that it never wins.
@@ -148,10 +148,11 @@ def examples(items: Items, level: Level) -> list[Any]:
 
 
 def score(example: Any, prediction: Any) -> float:
-    """Rho within the example."""
+    """Rho within the example; 0 where the judge's failures leave none, since DSPy takes no NaN."""
     if prediction.scores is None:
         return UNPAID
-    return rho(prediction.scores, example["items"].human)
+    value = objective(prediction.scores, example["items"], "dataset")
+    return 0.0 if np.isnan(value) else value
 
 
 def metric(example: Any, prediction: Any, trace: object = None) -> float:

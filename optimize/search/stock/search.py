@@ -9,7 +9,7 @@ from functools import partial
 from optimize.search.bench import Bench, Budget, OutOfCallsError
 from optimize.search.chance import stream
 from optimize.search.crossing import Crossing
-from optimize.search.decision import compare, decide
+from optimize.search.decision import decide, score_both
 from optimize.search.entrants import Plan, Propose
 from optimize.search.items import Items
 from optimize.search.loop import Found
@@ -56,7 +56,7 @@ def stock_search(
     finalists = better[: plan.finalists]
     # None of theirs shows dev: each judges it itself.
     crossing = Crossing(Items(()), bench.seed, plan)
-    compared = compare(
+    on_dev = score_both(
         bench=bench,
         crossing=crossing,
         seed=given.seed,
@@ -67,7 +67,7 @@ def stock_search(
         seen=partial(trials.compared, "dev"),
     )
     n_tried = len(given.shared.tried)
-    choice = decide(compared, None, 0, n_tried, stream(plan.seed, "gate"))
+    choice = decide(on_dev, {}, level, n_tried, stream(plan.seed, "gate"))
     best = given.seed if choice.best is None else finalists[choice.best]
     return Found(
         tuned=best,
