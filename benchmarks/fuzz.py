@@ -11,7 +11,6 @@ result, came of a try; where one took over 5 seconds; or where memory passed 500
 """
 
 import argparse
-import asyncio
 import contextlib
 import copy
 import gzip
@@ -21,7 +20,6 @@ import random
 import signal
 import sys
 import tempfile
-import threading
 import time
 import traceback
 import zlib
@@ -35,6 +33,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 from faults import peak_mb  # noqa: E402 - beside this file
+from openai_server import ServingBytes  # noqa: E402 - in tests/
 
 MOST_SECONDS = 5.0
 MOST_MB = 500.0
@@ -425,7 +424,11 @@ def fuzz_answers(tries: int, rng: random.Random) -> Counts:
     judge = judges.load("fluency").with_plan(SamplingPlan(kind="weighted"))
     answers = [_answer(rng) for _ in range(tries)]
     done = 0
-    with _Serving(answers) as base:
+
+    def send(body: bytes) -> list[bytes]:
+        return [answers[int(body.rpartition(b"Answer number ")[2].partition(b".")[0])]]
+
+    with ServingBytes(send) as base:
         while done < tries:
             rows = ({"summary": f"Answer number {number}."} for number in range(done, tries))
             # An absurd price, so that a count that lifts the limit, or ends it, is seen.
@@ -544,42 +547,6 @@ def _bomb() -> bytes:
 
 
 _BOMBS: list[bytes] = []
-
-
-class _Serving:
-    """Serves answer n to every request that names number n, byte for byte."""
-
-    def __init__(self, answers: list[bytes]) -> None:
-        self._answers = answers
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-
-    def __enter__(self) -> str:
-        self._thread.start()
-        opened = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 24), self._loop
-        )
-        self._server = opened.result()
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._server.close)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            head = await reader.readuntil(b"\r\n\r\n")
-            size = next(
-                int(line.split(b":")[1])
-                for line in head.lower().splitlines()
-                if line.startswith(b"content-length:")
-            )
-            asked = await reader.readexactly(size)
-            number = int(asked.rpartition(b"Answer number ")[2].partition(b".")[0])
-            writer.write(self._answers[number])
-            await writer.drain()
-            writer.close()
 
 
 # name -> (how many tries by default, what makes them)

@@ -1,15 +1,19 @@
 """The endpoint model against a real HTTP server: format, faults, and where the key must not go."""
 
 import asyncio
+import gzip
 import json
 import logging
-from collections.abc import Callable
+import time
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 from aiohttp import web
 from openai_replies import Body, error
-from openai_server import OpenAIServer
+from openai_server import OpenAIServer, ServingBytes
 
 from judges.engine.runner import Answer, Ask, Runner
 from judges.models import (
@@ -23,7 +27,7 @@ from judges.models import (
 )
 from judges.models.endpoint import chat_url
 from judges.models.protocol import Message, ThrottledError, UnreachableError, Usage
-from judges.models.wire import Dialect, read_completion, read_error, seconds
+from judges.models.wire import Dialect, most_bytes, read_completion, read_error, seconds
 
 ASKED: list[Message] = [{"role": "user", "content": "Rate it from 1 to 5."}]
 KEY = "sk-planted-0123456789abcdef"
@@ -503,6 +507,92 @@ def test_half_a_surrogate_pair_in_an_answer_becomes_a_question_mark() -> None:
 )
 def test_a_date_to_retry_after_that_no_calendar_has_is_no_date(header: str) -> None:
     assert seconds(header) is None
+
+
+def served(answer: Callable[[bytes], Iterable[bytes]], *, pause: float = 0, **options: Any) -> Any:
+    """The answer, or the error, of a server that sends just this."""
+    with ServingBytes(answer, pause) as base:
+        try:
+            return complete(api_base=base, **options)
+        except ModelError as error:
+            return error
+
+
+def http(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def raw_deflate(body: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(body) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [("gzip", gzip.compress), ("deflate", zlib.compress), ("deflate", raw_deflate)],
+)
+def test_a_packed_answer_is_unpacked(name: str, pack: Callable[[bytes], bytes]) -> None:
+    answer = served(lambda _: [http(pack(answer_with()), f"Content-Encoding: {name}")])
+    assert answer.replies[0].text == "four"
+
+
+@pytest.mark.parametrize("name", ["br", "zstd", "gzip, gzip", "rot13"])
+def test_an_answer_packed_otherwise_than_asked_is_malformed(name: str) -> None:
+    error = served(lambda _: [http(b"\x1b\x03", f"Content-Encoding: {name}")])
+    assert isinstance(error, PassingError)
+    assert f"packed as '{name}', unasked" in str(error)
+
+
+def test_an_answer_that_is_not_packed_as_it_says_is_malformed() -> None:
+    error = served(lambda _: [http(answer_with(), "Content-Encoding: gzip")])
+    assert isinstance(error, PassingError)
+    assert "not gzip" in str(error)
+
+
+def endless(_: bytes) -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\n\r\n"
+    while True:
+        yield b" " * 2**16
+
+
+@pytest.mark.parametrize("status", ["200 OK", "500 No"])
+def test_a_packed_answer_without_end_is_cut_off(status: str) -> None:
+    # 1,000 to 1, so 100 MB of blanks in 100 KB.
+    bomb = gzip.compress(b" " * 100_000_000)
+    tracemalloc.start()
+    error = served(lambda _: [http(bomb, "Content-Encoding: gzip", status=status)])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert isinstance(error, PassingError)
+    assert peak < 40_000_000
+    if status == "200 OK":
+        # 2 MiB, and 256 bytes for each of 512 tokens.
+        assert "more than 2,228,224 bytes" in str(error)
+
+
+def test_an_endless_answer_is_cut_off() -> None:
+    error = served(endless)
+    assert isinstance(error, PassingError)
+    assert "more than 2,228,224 bytes" in str(error)
+
+
+def test_an_answer_that_drips_is_given_up_in_time() -> None:
+    def drip(_: bytes) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+        while True:
+            yield b" "
+
+    start = time.monotonic()
+    error = served(drip, pause=0.05, timeout=0.5)
+    assert isinstance(error, PassingError)
+    assert "within 0.5 s" in str(error)
+    assert time.monotonic() - start < 3
+
+
+def test_the_longest_answer_has_room_for_every_token_and_alternative_asked_for() -> None:
+    assert most_bytes(Sampling(max_tokens=4096, top_logprobs=20)) > 4096 * 21 * 200
+    assert most_bytes(Sampling(n=1000, max_tokens=100_000)) == 32 * 2**20
 
 
 def test_debug_logs_hold_no_key(

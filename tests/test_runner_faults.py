@@ -81,6 +81,49 @@ def test_the_endpoints_wish_to_wait_is_honoured() -> None:
     assert 0.3 <= times[1] - times[0] < 1.0
 
 
+@pytest.mark.parametrize(
+    ("seconds", "spoken"), [(121.0, "2 minutes"), (7200.0, "2 hours"), (31_536_000.0, "365 days")]
+)
+def test_a_wish_to_wait_for_long_ends_the_run_in_a_line_that_says_so(
+    seconds: float, spoken: str
+) -> None:
+    def throttled(prompt: str, sampling: Sampling, before: int) -> str:
+        raise ThrottledError("429 from somewhere: too many requests", seconds)
+
+    start = time.monotonic()
+    with Runner(Model(throttled)) as runner, pytest.raises(LastingError) as caught:
+        list(runner.run(asks(3)))
+    assert time.monotonic() - start < 2
+    assert f"asked again in {spoken}" in str(caught.value)
+    assert "resume" in str(caught.value)
+
+
+def test_a_broken_server_that_wants_a_year_is_asked_again_at_our_own_pace() -> None:
+    def broken(prompt: str, sampling: Sampling, before: int) -> str:
+        if before < 2:
+            raise PassingError("503 from somewhere", 31_536_000.0)
+        return prompt
+
+    with Runner(Model(broken)) as runner:
+        assert parsed(list(runner.run(asks(3)))) == [0, 1, 2]
+
+
+def test_a_wait_worth_telling_is_told_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judges.engine.asker.NOTABLE_REST", 0.05)
+
+    def throttled(prompt: str, sampling: Sampling, before: int) -> str:
+        if before == 0:
+            raise ThrottledError("429 from somewhere", 0.2)
+        return prompt
+
+    with Runner(Model(throttled)) as runner:
+        assert parsed(list(runner.run(asks(2)))) == [0, 1]
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert told == ["429 from somewhere; waiting 0 seconds, as it asks (its Retry-After)"]
+
+
 def test_a_rate_limit_loses_no_row() -> None:
     sent: list[float] = []
 

@@ -29,6 +29,9 @@ from judges.models.protocol import (
 SEEDS_APART = 10_007  # between the samples of one ask, far more than it has fresh asks
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
+# As long as an endpoint is waited for at its own word, and what of it is worth a line.
+LONGEST_REST = 120.0
+NOTABLE_REST = 20.0
 THROTTLES_PER_ATTEMPT = 4
 LOOK_AGAIN = 0.02
 
@@ -63,6 +66,7 @@ class Asker:
         self._rng = rng
         self._reached = False
         self._hasher = RequestHasher()
+        self._resting = 0.0
         self._flying: dict[str, asyncio.Future[Completion]] = {}
 
     async def answer(self, ask: Ask) -> Answer:
@@ -208,7 +212,7 @@ class Asker:
                 raise PassingError(
                     f"gave up after {faults + throttles} attempts: {error}"
                 ) from error
-            wait = self._wait(faults + throttles, error.retry_after)
+            wait = self._wait(faults + throttles, self._rest(error))
             _log.info("%s; attempt %d, the next in %.1f s", error, faults + throttles, wait)
             await asyncio.sleep(wait)
 
@@ -256,6 +260,27 @@ class Asker:
         else:
             self.ledger.forfeit(ticket, billed=billed)
 
+    def _rest(self, error: PassingError) -> float | None:
+        """How long the endpoint wants to be left alone; raises LastingError where that is for long.
+
+        An outage of unknown length is none of its business: there our own waits count.
+        """
+        rest = error.retry_after
+        if rest is None or rest <= NOTABLE_REST:
+            return rest
+        if rest > LONGEST_REST:
+            if not isinstance(error, ThrottledError):
+                return None
+            raise LastingError(
+                f"{error}; it wants to be asked again in {_spoken(rest)} (its Retry-After), and "
+                f"more than {_spoken(LONGEST_REST)} is not waited: resume the run then"
+            ) from error
+        now = asyncio.get_running_loop().time()
+        if now >= self._resting:
+            self._resting = now + rest
+            _log.warning("%s; waiting %s, as it asks (its Retry-After)", error, _spoken(rest))
+        return rest
+
     def _wait(self, tries: int, retry_after: float | None) -> float:
         """Exponential, with jitter; never less than the endpoint asked for."""
         longest = min(FIRST_WAIT * 2.0 ** (tries - 1), LONGEST_WAIT)
@@ -263,6 +288,13 @@ class Asker:
         if retry_after is None:
             return wait
         return retry_after + self._rng.uniform(0.0, min(0.1 * retry_after, 1.0))
+
+
+def _spoken(seconds: float) -> str:
+    for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} seconds"
 
 
 async def _together(takes: Sequence[Coroutine[object, object, int]]) -> None:

@@ -20,7 +20,16 @@ from judges.models.protocol import (
     UnreachableError,
 )
 from judges.models.secrets import Secrets, read_key, without_secrets
-from judges.models.wire import Dialect, ErrorBodyError, read_completion, read_error
+from judges.models.wire import (
+    ENCODINGS,
+    MOST_READ,
+    Dialect,
+    ErrorBodyError,
+    most_bytes,
+    read_body,
+    read_completion,
+    read_error,
+)
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -71,7 +80,7 @@ class EndpointModel:
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
         body = self._dialect.body(self.name, messages, sampling)
-        status, headers, answer = await self._post(body)
+        status, headers, answer = await self._post(body, most_bytes(sampling))
         if status == 200:
             try:
                 return self._secrets.clean(read_completion(answer, messages, sampling))
@@ -87,11 +96,20 @@ class EndpointModel:
         if session is not None:
             await session.close()
 
-    async def _post(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+    async def _post(
+        self, body: Mapping[str, Any], most: int
+    ) -> tuple[int, Mapping[str, str], bytes]:
         data = json.dumps(body).encode()
         try:
             async with self._session().post(self._url, data=data, proxy=self._proxy) as response:
-                return response.status, response.headers, await response.read()
+                well = response.status == 200
+                answer = await read_body(
+                    response.content.iter_any(),
+                    response.headers.get("Content-Encoding"),
+                    most if well else MOST_READ,
+                    cut=not well,
+                )
+                return response.status, response.headers, answer
         except aiohttp.ClientConnectorError as error:
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except (TimeoutError, aiohttp.ServerTimeoutError):
@@ -109,7 +127,7 @@ class EndpointModel:
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None:
-            headers = {"Content-Type": "application/json"}
+            headers = {"Content-Type": "application/json", "Accept-Encoding": ENCODINGS}
             if self._key:
                 headers["Authorization"] = f"Bearer {self._key}"
             session = self._sessions[loop] = aiohttp.ClientSession(
@@ -117,6 +135,7 @@ class EndpointModel:
                 headers=headers,
                 timeout=self._timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,  # which knows no limit
             )
         return session
 

@@ -4,7 +4,8 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -31,6 +32,11 @@ _log = logging.getLogger(__name__)
 _doubted: set[str] = set()
 MOST_READ = 100_000  # of an error that is no JSON
 REFUSALS = ("context_length_exceeded", "content_filter", "content_policy_violation", "string_above")
+# How an answer may be packed: what can be unpacked a piece at a time.
+ENCODINGS = "gzip, deflate"
+MOST_BYTES = 32 * 2**20
+LEAST_ROOM = 2 * 2**20
+BYTES_PER_TOKEN = 256  # with its own JSON around it
 # No request takes that many tokens; a count above it is an error, and would end any budget.
 MOST_TOKENS = 100_000_000
 LONGEST_WORD = 200  # of a model's name, and of why a reply ended
@@ -124,6 +130,54 @@ class Dialect:
         else:
             return
         raise PassingError("the endpoint wants the request spelled otherwise", 0.0)
+
+
+def most_bytes(sampling: Sampling) -> int:
+    """How long an answer may be: far longer than replies of `max_tokens` and their alternatives."""
+    tokens = sampling.n * sampling.max_tokens * (1 + sampling.top_logprobs)
+    return min(LEAST_ROOM + BYTES_PER_TOKEN * tokens, MOST_BYTES)
+
+
+async def read_body(
+    chunks: AsyncIterable[bytes], encoding: str | None, most: int, *, cut: bool = False
+) -> bytes:
+    """Read and unpack a body as it comes, and no more of it than `most` bytes.
+
+    Raises PassingError where it is longer (unless it is to be `cut` there), or cannot be unpacked.
+    """
+    unpack = _unpacker((encoding or "").strip().lower())
+    whole = bytearray()
+    async for chunk in chunks:
+        try:
+            whole += unpack(chunk, most + 1 - len(whole))
+        except zlib.error as error:
+            raise PassingError(f"malformed answer (not {encoding}: {error})", billed=True) from None
+        if len(whole) > most:
+            if cut:
+                return bytes(whole[:most])
+            raise PassingError(f"an answer of more than {most:,} bytes", billed=True)
+    return bytes(whole)
+
+
+def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
+    """What takes a packed piece and the most bytes wanted of it."""
+    if encoding in {"", "identity"}:
+        return lambda chunk, most: chunk[:most]
+    if encoding not in {"gzip", "x-gzip", "deflate"}:
+        shown = _word(encoding)
+        raise PassingError(f"malformed answer (packed as {shown!r}, unasked)", billed=True)
+    inflate: Any = None
+
+    def unpack(chunk: bytes, most: int) -> bytes:
+        nonlocal inflate
+        if inflate is None:
+            # Some call deflate what lacks zlib's header, whose first byte ends on 8.
+            bare = encoding == "deflate" and chunk[:1] and chunk[0] & 15 != 8
+            inflate = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
+        unpacked: bytes = inflate.decompress(chunk, most)
+        return unpacked
+
+    return unpack
 
 
 class _ShapeError(ValueError):
