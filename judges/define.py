@@ -80,7 +80,8 @@ def read_subject(spec: str) -> Dimension | Comparison:
         return find(spec)
     path = Path(match["file"])
     if not path.is_file():
-        raise DimensionError(f"{path}: no such file")
+        why = "no regular file, which alone is read" if path.exists() else "no such file"
+        raise DimensionError(f"{path}: {why}")
     if match["suffix"].lower() == "py":
         return _choose(path, _from_python(path), match["name"])
     return _choose(path, _from_yaml(path), match["name"])

@@ -22,6 +22,9 @@ from judges.sampling import SamplingPlan
 from judges.tables.landing import write_whole
 
 MOST_BYTES = 20_000_000
+# Twenty bytes of JSON may take a thousand in memory, and each value is checked: a judge has few.
+MOST_BRACKETS = 500_000
+MOST_VALUES = 200_000
 # What all demonstrations may take of it; an instruction and a provenance fit beside them.
 MOST_DEMO_BYTES = 16_000_000
 
@@ -90,6 +93,7 @@ def loads(raw: bytes) -> Judge:
     document = _decode(raw)
     try:
         _check_version(document)
+        schema.check_size(document, "judge", most=MOST_VALUES)
         DOCUMENT(document, "judge")
         SUBJECTS[document["kind"]](document["subject"], "judge.subject")
     except schema.ShapeError as error:
@@ -119,6 +123,8 @@ def _decode(raw: bytes) -> dict[str, Any]:
         raise FrozenJudgeError(f"more than {MOST_BYTES:,} bytes; a frozen judge is smaller")
     if raw[:1] == b"\x80" or raw[:2] in (b"PK", b"\x1f\x8b"):
         raise FrozenJudgeError("a pickle or an archive, which is never loaded; a judge is JSON")
+    if raw.count(b"[") + raw.count(b"{") > MOST_BRACKETS:
+        raise FrozenJudgeError(f"more than {MOST_BRACKETS:,} brackets; a frozen judge has fewer")
     try:
         document = json.loads(
             raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant

@@ -4,7 +4,6 @@ A check takes a value and the path to it, and raises ShapeError naming that path
 dependencies, since loading a judge must stay cheap.
 """
 
-import math
 import re
 from collections.abc import Callable, Mapping
 
@@ -49,7 +48,8 @@ def number(low: float, high: float) -> Check:
     def check(value: object, path: str) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ShapeError(f"{path} is {_shown(value)}; a number belongs there")
-        if not (math.isfinite(value) and low <= value <= high):
+        # Compared, which infinite and endless numbers and NaN stand, rather than computed with.
+        if not low <= value <= high:
             raise ShapeError(f"{path} is {_shown(value)}; it must be within {low:g} and {high:g}")
 
     return check
@@ -152,6 +152,18 @@ def free(*, depth: int, most: int) -> Check:
     return check
 
 
+def check_size(value: object, path: str, *, most: int) -> None:
+    """Raise ShapeError where lists and mappings hold more than `most` values in all."""
+    size, holders = 0, [value]
+    while holders:
+        holder = holders.pop()
+        if isinstance(holder, list | dict):
+            size += len(holder)
+            if size > most:
+                raise ShapeError(f"{path} holds more than {most:,} values")
+            holders.extend(holder.values() if isinstance(holder, dict) else holder)
+
+
 def _mapping(value: object, path: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise ShapeError(f"{path} is {_shown(value)}; a mapping belongs there")
@@ -166,5 +178,7 @@ def _shown(value: object) -> str:
     """A value in a message: short, on one line, and never a whole document."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
-    shown = repr(value)
+    if isinstance(value, int) and abs(value) >= 10**50:
+        return "a number of more than 50 digits"  # Python writes none of thousands
+    shown = repr(value[:60] if isinstance(value, str | bytes) else value)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -1,4 +1,4 @@
-"""Read YAML as plain data: no objects, no aliases, no doubled keys, bounded in size and depth."""
+"""Read YAML as plain data: no tags, aliases or doubled keys, bounded in size and depth."""
 
 from pathlib import Path
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 MOST_DEPTH = 12
+MOST_VALUES = 20_000  # about two seconds' work for the parser
 
 
 class YamlTextError(ValueError):
@@ -14,6 +15,8 @@ class YamlTextError(ValueError):
 
 def read_yaml(path: Path, *, most_bytes: int) -> object:
     """The one document of a file; raises YamlTextError, or OSError where it cannot be read."""
+    if path.exists() and not path.is_file():
+        raise YamlTextError("no regular file, which alone is read")
     with path.open("rb") as file:
         raw = file.read(most_bytes + 1)
     if len(raw) > most_bytes:
@@ -24,18 +27,28 @@ def read_yaml(path: Path, *, most_bytes: int) -> object:
         raise YamlTextError(f"not UTF-8 text (byte {error.start})") from error
     except yaml.YAMLError as error:
         raise YamlTextError(_told(error)) from error
-    except (RecursionError, ValueError) as error:
-        raise YamlTextError(f"not plain YAML: {error}") from error
+    except RecursionError as error:
+        raise YamlTextError("nested too deeply") from error
+    # What the parser lets through of values it cannot make: dates, numbers, keys that are lists.
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+        raise YamlTextError(f"not plain YAML: {' '.join(str(error).split())[:200]}") from error
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """SafeLoader without aliases (they can grow without end), with unique keys and little depth."""
+    """SafeLoader without tags and aliases (they grow without end), with unique keys and bounds."""
 
     depth = 0
+    size = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
             raise self._refuse("an alias (*), which is not taken here")
+        if getattr(event, "tag", None) is not None:
+            raise self._refuse(f"a tag ({event.tag[:40]!r}), which is not taken here")
+        self.size += 1
+        if self.size > MOST_VALUES:
+            raise self._refuse(f"more than {MOST_VALUES:,} values")
         self.depth += 1
         if self.depth > MOST_DEPTH:
             raise self._refuse("nested too deeply")
@@ -51,16 +64,18 @@ class _PlainLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                problem = "a list or mapping as a key, where a word belongs"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
             if key.value in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark
-                )
-            if isinstance(key, yaml.ScalarNode):
-                seen.add(key.value)
+                problem = f"the key {key.value[:60]!r} stands twice"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
 
 def _told(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    problem = " ".join(problem.split())[:200]
     return f"line {mark.line + 1}: {problem}" if mark else f"not YAML: {problem}"

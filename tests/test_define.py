@@ -1,5 +1,6 @@
 """A user's own dimension or comparison, from YAML or Python."""
 
+import os
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -178,7 +179,22 @@ BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
         ("a: &x [1]\nb: *x", "line 2: an alias"),
         ("a: " + "[" * 50 + "]" * 50, "nested too deeply"),
         ("[" * 100_000, "nested too deeply"),
-        ("!!python/object/apply:os.mkdir [pwned]", "line 1: could not determine a constructor"),
+        ("!!python/object/apply:os.mkdir [pwned]", "line 1: a tag"),
+        (BASE + "source: !!bool maybe", "line 5: a tag"),
+        (BASE + "source: !!timestamp x", "line 5: a tag"),
+        (BASE + "? [a, b]\n: c", "line 5: a list or mapping as a key"),
+        (BASE + "? {a: b}\n: c", "line 5: a list or mapping as a key"),
+        (BASE + "source: 2026-99-99", "not plain YAML: month must be"),
+        (BASE + "source: 2026-01-01", "source is datetime.date"),
+        (BASE + "<<: [1]", "line 5: expected a mapping"),
+        (BASE.replace("[1, 5]", f"[1, 0x{'f' * 5000}]"), "more than 50 digits"),
+        (BASE.replace("[1, 5]", f"[1, {'9' * 5000}]"), "not plain YAML: Exceeds the limit"),
+        (BASE.replace("[1, 5]", f"[1, 1{':0' * 500}]"), "more than 50 digits"),
+        (BASE.replace("[1, 5]", "[1, .inf]"), "scale.1. is inf"),
+        (BASE.replace("[1, 5]", "[1, 1e999]"), "scale.1. is '1e999'"),
+        (f"[{'a,' * 50_000}]", "line 1: more than 20,000 values"),
+        ("\n".join(f"k{i}: [a, a, a, a, a]" for i in range(5_000)), "more than 20,000 values"),
+        ("{" + "x" * 900 + ": 1, " + "x" * 900 + ": 2}", "stands twice"),
         ("a: [", "line 1|line 2"),
         ("x" * 300_000, "more than 200,000 bytes"),
         ("{" + "a: {" * 100 + "}" * 101, "nested too deeply"),
@@ -201,6 +217,9 @@ def test_a_file_that_is_none_says_so(tmp_path: Path) -> None:
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DimensionError, match="not UTF-8"):
         read_subject(str(tmp_path / "bytes.yaml"))
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(DimensionError, match="no regular file"):
+        read_subject(str(tmp_path / "pipe.yaml"))
 
 
 def test_two_of_one_name_are_refused(write: Write) -> None:

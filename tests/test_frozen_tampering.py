@@ -1,19 +1,24 @@
 """A frozen judge that somebody changed, forged or made up is refused with one line."""
 
+import inspect
 import json
 import os
 import pickle
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from frozen_cases import SAVED
+from frozen_cases import SAVED, WEIGHTED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges import frozen
+from judges.catalog.summeval import RELEVANCE
 from judges.frozen import FrozenJudgeError
+from judges.judge import Judge, _dedented
 
 
 def within(change: Callable[[dict[str, Any]], object]) -> bytes:
@@ -103,6 +108,15 @@ FORGED = {
     ),
     "no samples": (put("sampling", "samples", value=0), "whole number 1 to 1000"),
     "a plan of many": (put("sampling", "samples", value=3), "plan 'weighted' with 3 samples"),
+    "an endless temperature": (
+        put("sampling", "temperature", value=10**4000),
+        "more than 50 digits",
+    ),
+    "endless samples": (put("sampling", "samples", value=-(10**4000)), "more than 50 digits"),
+    "an endless number of origin": (
+        put("provenance", value={"budget": {"calls": 10**4000}}),
+        "provenance.budget.calls",
+    ),
     "a temperature as text": (put("sampling", "temperature", value="hot"), "a number belongs"),
     "a lm with a line break": (put("lm", value="a\nb"), "not of its form"),
     "a subject of another shape": (put("subject", value=[]), "a mapping belongs there"),
@@ -153,15 +167,21 @@ HOSTILE = {
     "an old pickle": (pickle.dumps(Evil(), protocol=0), "not JSON"),
     "a zip": (b"PK\x03\x04rest", "never loaded"),
     "nothing": (b"", "not JSON"),
+    "half a file of blanks": (b" " * 19_000_000, "not JSON"),
     "bytes": (b"\xff\xfe\x00{", "not UTF-8"),
     "a list": (b"[]", "no mapping"),
     "a number": (b"1", "no mapping"),
-    "deep nesting": (b"[" * 4_000_000, "nested too deeply"),
+    "deep nesting": (b"[" * 400_000, "nested too deeply"),
     "deep mappings": (b'{"a":' * 500_000, "nested too deeply"),
     "NaN": (b'{"version": NaN}', "NaN is no number"),
     "a doubled key": (b'{"version": 1, "version": 1}', "stands twice"),
     "a huge number": (b'{"version": 1' + b"0" * 5000 + b"}", "not a judge's JSON"),
     "an infinite number": (b'{"format": "x", "version": 1e999}', "not a frozen judge"),
+    "brackets": (b'{"a":[' + b"[]," * 6_000_000 + b"0]}", "more than 500,000 brackets"),
+    "values": (
+        b'{"format": "dspy-judges frozen judge", "version": 1, "a": [' + b"0," * 9_000_000 + b"0]}",
+        "more than 200,000 values",
+    ),
     "python": (b"__import__('os').mkdir('pwned')", "not JSON"),
     "yaml": (b"!!python/object/apply:os.mkdir [pwned]", "not JSON"),
 }
@@ -178,6 +198,26 @@ def test_a_hostile_file_is_refused_with_one_line(
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
     assert not Path("pwned").exists()
+
+
+@pytest.mark.parametrize("blank", ["\n", " \n", "\t\n", "\x0c\n", " " * 9 + "\n"])
+@pytest.mark.parametrize("end", ["Rate it.", "Rate it.\n  Well."])
+def test_an_instruction_of_blank_lines_loads_at_once(blank: str, end: str) -> None:
+    lines = blank * (190_000 // len(blank))
+    start = time.monotonic()
+    judge = Judge.of(RELEVANCE).with_prompt(instruction=f"{lines}{end}")
+    assert judge.prompt.instruction.split() == end.split()
+    frozen.loads(frozen.dumps(replace(judge, plan=WEIGHTED)).encode())
+    assert time.monotonic() - start < 2
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text("a \n\t", max_size=30))
+def test_an_instruction_is_what_dspy_makes_of_a_docstring_in_the_end(text: str) -> None:
+    settled = text
+    while (cleaned := inspect.cleandoc(settled)) != settled:
+        settled = cleaned
+    assert _dedented(text) == settled
 
 
 def test_a_file_of_100_megabytes_is_refused_without_being_read(tmp_path: Path) -> None:

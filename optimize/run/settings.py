@@ -16,6 +16,7 @@ OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 SPLITS = ("document", "system", "both")
 PLANS = ("auto", "one", "mean", "weighted")
 HOTTEST = 10.0
+MOST_BYTES = 100_000
 # Labels on any scale: only their order counts.
 ANY_SCALE = "any"
 # What may differ when a run is resumed: none of it changes a trial.
@@ -192,11 +193,11 @@ def _check_same(saved: Mapping[str, Any], told: Mapping[str, Any]) -> None:
 
 
 def _read(file: str) -> dict[str, Any]:
-    import yaml
+    from judges.yaml_text import YamlTextError, read_yaml
 
     try:
-        read = yaml.safe_load(Path(file).read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        read = read_yaml(Path(file), most_bytes=MOST_BYTES)
+    except (OSError, YamlTextError) as error:
         raise SettingsError(f"{file}: cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(read, dict) or not all(isinstance(name, str) for name in read):
         raise SettingsError(f"{file}: expected settings, one `name: value` a line")
