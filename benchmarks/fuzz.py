@@ -4,6 +4,7 @@
 
 judges: frozen judges altered byte by byte and part by part, half with the digest made right.
 definitions: YAML definitions altered likewise, and known tricks (aliases, tags, huge numbers).
+journals: journals of replies altered byte by byte and line by line.
 answers: what a server on this machine sends instead of a sound answer.
 
 Prints counts for each section and exits 1 where anything but a refusal in one line, or a sound
@@ -14,6 +15,7 @@ import argparse
 import contextlib
 import copy
 import gzip
+import io
 import json
 import math
 import random
@@ -549,11 +551,83 @@ def _bomb() -> bytes:
 _BOMBS: list[bytes] = []
 
 
+def fuzz_journals(tries: int, rng: random.Random) -> Counts:
+    """Journals of a few replies, altered: every reply is the recorded one, or is asked again.
+
+    Every third has lines of releases that wrote no checksum; there only damage to the form of a
+    line can be told. Half are altered as bytes, the others line by line.
+    """
+    from judges.engine.journal import Journal, JournalError, describe
+    from judges.engine.records import line_of
+    from judges.models.protocol import Completion, Reply, Token
+
+    counts = Counts()
+    keys = [f"{number:064x}" for number in range(6)]
+    recorded = {
+        key: Completion(
+            replies=(Reply(text=f"{number}\n{key}", tokens=(Token("4", {"4": -0.5}),)),),
+            tokens_in=5,
+            tokens_out=number,
+            model="m",
+        )
+        for number, key in enumerate(keys)
+    }
+    lines = [line_of(key, one, "e", "m") for key, one in recorded.items()]
+    plain = [line[: line.rindex(b',"sum":')] + b"}\n" for line in lines]
+
+    def look(path: Path, *, checked: bool) -> str:
+        held = describe(path)
+        str(held)
+        with Journal(path) as journal:
+            answers = [journal.get(key) for key in keys]
+            for key, answer in zip(keys, answers, strict=True):
+                if answer is None:
+                    journal.put(key, recorded[key], endpoint="e", model="m")
+                elif answer != recorded[key] and checked:
+                    raise AlteredError(path.read_bytes().decode("utf-8", "replace"))
+            if any(journal.get(key) is None for key in keys):
+                raise AssertionError("a reply that was paid for again is not kept")
+        with Journal(path) as journal:
+            if any(journal.get(key) is None for key in keys):
+                raise AssertionError("a reply that was paid for again is lost")
+        lost = answers.count(None)
+        return (
+            "whole" if not lost else "some asked again" if lost < len(keys) else "all asked again"
+        )
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+        path = Path(folder, "replies.jsonl")
+        for number in range(tries):
+            checked = number % 3 > 0
+            if number % 2:
+                raw = alter_bytes(b"".join(lines if checked else plain), rng)
+            else:
+                raw = b"".join(_journal_line(rng, line) for line in (lines if checked else plain))
+            path.write_bytes(raw)
+            counts.attempt(lambda checked=checked: look(path, checked=checked), (JournalError,))
+    return counts
+
+
+def _journal_line(rng: random.Random, line: bytes) -> bytes:
+    way = rng.randrange(5)
+    if way == 0:
+        return alter_bytes(line, rng)
+    if way == 1:
+        record = json.loads(line)
+        altered = alter_tree(record, rng)
+        if isinstance(altered, dict) and "sum" in record:
+            # To take it off a whole line is no damage, and looks like an older release's line.
+            altered.setdefault("sum", record["sum"])
+        return json.dumps(altered, separators=(",", ":")).encode() + b"\n"
+    return line
+
+
 # name -> (how many tries by default, what makes them)
 SECTIONS: dict[str, tuple[int, Callable[[int, random.Random], Counts]]] = {
     "judges": (100_000, fuzz_judges),
     "definitions": (10_000, fuzz_definitions),
     "answers": (10_000, fuzz_answers),
+    "journals": (10_000, fuzz_journals),
 }
 
 

@@ -1,6 +1,7 @@
 """The journal: nothing is lost to a crash, a neighbour or a second process; nothing is secret."""
 
 import json
+import random
 import subprocess
 import sys
 import tracemalloc
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from judges.commands.command import command
 from judges.engine.journal import Journal, RequestHasher, describe, request_key
+from judges.engine.records import line_of
 from judges.engine.runner import Ask, Runner
 from judges.models import LastingError, open_model
 from judges.models.protocol import Completion, Message, Reply, Sampling, Token
@@ -179,6 +182,66 @@ def test_a_record_damaged_within_is_asked_again_and_counted(tmp_path: Path) -> N
     assert describe(path).n_damaged == 1
 
 
+def test_a_flipped_bit_anywhere_is_noticed_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "j"
+    write(path, "a", "b", "c")
+    whole = path.read_bytes()
+    second = whole.index(b"\n") + 1
+    third = whole.index(b"\n", second) + 1
+    for place in range(second, third):
+        altered = bytearray(whole)
+        altered[place] ^= 1 << (place % 8)
+        path.write_bytes(altered)
+        with Journal(path) as journal:
+            assert journal.get(key("a")) == said("a")
+            assert journal.get(key("b")) is None
+            assert journal.n_damaged >= 1
+            # A line end that is gone takes nothing of the next line with it.
+            assert journal.get(key("c")) == said("c")
+        assert "passed over and asked again" in capsys.readouterr().err
+
+
+def test_an_edited_reply_is_asked_again_and_the_command_counts_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "j"
+    write(path, "a", "b")
+    assert b'"text":"a"' in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(b'"text":"a"', b'"text":"5"'))
+    with Journal(path) as journal:
+        assert journal.get(key("a")) is None
+        assert journal.get(key("b")) == said("b")
+    assert command(["journal", str(path)]) == 0
+    assert "1 damaged line" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["endpoint", "asked", "model", "at", "tokens_in", "replies"])
+def test_a_line_that_lacks_a_key_is_passed_over(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "j"
+    write(path, "a", "b")
+    first, second = path.read_text().splitlines()
+    record = {one: value for one, value in json.loads(first).items() if one not in (name, "sum")}
+    path.write_text(json.dumps(record, separators=(",", ":")) + f"\n{second}\n")
+    with Journal(path) as journal:
+        assert (journal.get(key("a")), journal.get(key("b"))) == (None, said("b"))
+    assert describe(path).n_damaged == 1
+
+
+def test_a_journal_of_a_release_without_checksums_still_answers(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    write(path, "a", "b")
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in records:
+        del record["sum"]
+    lines = [json.dumps(record, separators=(",", ":")) + "\n" for record in records]
+    path.write_text("".join(lines))
+    with Journal(path) as journal:
+        assert [journal.get(key(name)) for name in "ab"] == [said("a"), said("b")]
+        assert journal.n_damaged == 0
+
+
 def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     # The last has no line end, and its last line is no JSON, as a torn record's would be.
@@ -215,11 +278,9 @@ def test_the_summary_counts_requests_replies_models_and_tokens(tmp_path: Path) -
 
 def test_a_journal_of_many_replies_takes_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    write(path, "a")
-    line = path.read_bytes()
     with path.open("wb") as file:
         for i in range(20_000):
-            file.write(line.replace(key("a").encode(), f"{i:064x}".encode()))
+            file.write(line_of(f"{i:064x}", said("a"), "e", "m"))
     tracemalloc.start()
     with Journal(path) as journal:
         size = tracemalloc.get_traced_memory()[0]
@@ -233,7 +294,7 @@ def test_no_prompt_is_written(tmp_path: Path) -> None:
     write(tmp_path / "j", "a confidential document")
     record = json.loads((tmp_path / "j").read_text())
     assert set(record) == {
-        "key", "endpoint", "asked", "model", "at", "tokens_in", "tokens_out", "replies"
+        "key", "endpoint", "asked", "model", "at", "tokens_in", "tokens_out", "replies", "sum"
     }  # fmt: skip
 
 
@@ -275,3 +336,15 @@ def test_a_recording_must_exist_and_be_of_one_model(tmp_path: Path) -> None:
     with pytest.raises(LastingError, match="it holds m, n"):
         ReplayModel(tmp_path / "j")
     assert ReplayModel(tmp_path / "j", name="n").name == "n"
+
+
+def test_altered_journals_answer_as_recorded_or_are_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    from fuzz import fuzz_journals
+
+    counts = fuzz_journals(150, random.Random(1))
+    assert counts.faults == []
+    assert counts.outcomes["tried"] == 150
+    assert counts.outcomes["some asked again"] > 50

@@ -1,6 +1,5 @@
 """Say what a journal holds."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +15,8 @@ class Contents:
     """A journal's requests and replies, tokens, models and damage.
 
     `models` counts requests by "model at endpoint"; `n_repeated` counts keys recorded twice, as
-    two processes may do; `n_damaged` counts lines that hold no whole record.
+    two processes may do; `n_damaged` counts lines that hold no whole record, or another
+    than was written.
     """
 
     path: str
@@ -42,7 +42,10 @@ class Contents:
         if self.n_repeated:
             lines.append(f"  {self.n_repeated} asked twice")
         if self.n_damaged:
-            lines.append(f"  {self.n_damaged} damaged lines, which are passed over")
+            lines.append(
+                f"  {self.n_damaged} damaged line{'s' * (self.n_damaged > 1)}: passed over, and"
+                " asked again where needed"
+            )
         return "\n".join(lines)
 
 
@@ -53,10 +56,10 @@ def describe(path: str | os.PathLike[str]) -> Contents:
     keys: set[str] = set()
     times: list[float] = []
     n_replies = tokens_in = tokens_out = 0
-    for _, line in records(file):
-        try:
-            record = json.loads(line)
-        except ValueError:
+    n_damaged = 0
+    for _, record in records(file):
+        if record is None:
+            n_damaged += 1
             continue
         keys.add(record["key"])
         models[f"{record['asked']} at {record['endpoint']}"] += 1
@@ -64,15 +67,13 @@ def describe(path: str | os.PathLike[str]) -> Contents:
         tokens_in += record["tokens_in"]
         tokens_out += record["tokens_out"]
         times = [min([*times[:1], record["at"]]), max([*times[1:], record["at"]])]
-    with file.open("rb") as lines:
-        n_lines = sum(1 for line in lines if line.strip())
     return Contents(
         path=str(path),
         n_bytes=file.stat().st_size,
         n_requests=models.total(),
         n_replies=n_replies,
         n_repeated=models.total() - len(keys),
-        n_damaged=n_lines - models.total(),
+        n_damaged=n_damaged,
         tokens_in=tokens_in,
         tokens_out=tokens_out,
         models=dict(models.most_common()),
@@ -82,4 +83,7 @@ def describe(path: str | os.PathLike[str]) -> Contents:
 
 
 def _date(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return "a time that is none"

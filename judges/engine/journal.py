@@ -4,8 +4,8 @@ One JSON object a line, keyed by a hash over everything that determines the repl
 replies and counts: no prompt and no secret.
 """
 
-import json
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 from judges.engine.contents import Contents, describe
 from judges.engine.records import (
     BLOCK,
+    DamagedRecordError,
     completion_of,
     is_journal,
-    key_of,
     line_of,
     read_at,
+    read_record,
     records,
     repair,
     write_all,
@@ -96,8 +97,9 @@ class JournalError(ValueError):
 class Journal:
     """A file of replies, safe to kill, safe to share between processes and threads.
 
-    A last line torn by a crash is cut off at the next opening. Only offsets are kept in memory.
-    Records that another process appends after the opening are not seen.
+    A last line torn by a crash is cut off at the next opening. A damaged line is passed over, which
+    stderr is told, and what it held is asked again; `n_damaged` counts them. Only offsets are kept
+    in memory. Records that another process appends after the opening are not seen.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -107,16 +109,27 @@ class Journal:
         self._file = os.open(self.path, flags, 0o644)
         self._lock = threading.Lock()
         self._offsets: dict[bytes, int] = {}
+        self.n_damaged = 0
         with self._locked():
             # Asked before anything is mended: in another kind of file nothing is ours to mend.
-            ours = is_journal(self._file)
+            ours = is_journal(self.path, self._file)
             if ours:
                 repair(self._file)
-                for offset, line in records(self.path):
-                    self._offsets[key_of(line)] = offset
+                for offset, record in records(self.path):
+                    if record is None:
+                        self.n_damaged += 1
+                    else:
+                        self._offsets[bytes.fromhex(record["key"])] = offset
         if not ours:
             self.close()
             raise JournalError(f"{self.path} is no reply journal; name another file")
+        if self.n_damaged:
+            lines = (
+                "1 damaged line is"
+                if self.n_damaged == 1
+                else f"{self.n_damaged} damaged lines are"
+            )
+            print(f"{self.path}: {lines} passed over and asked again", file=sys.stderr)
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -137,9 +150,9 @@ class Journal:
                 break
             offset += len(chunk)
         try:
-            return completion_of(json.loads(b"".join(chunks)))
-        except ValueError:
-            return None  # torn in its middle: ask again
+            return completion_of(read_record(b"".join(chunks)))
+        except DamagedRecordError:
+            return None  # damaged since it was opened: ask again
 
     def put(self, key: str, completion: Completion, *, endpoint: str, model: str) -> None:
         """Append one answer in a single write."""
