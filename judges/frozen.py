@@ -196,8 +196,17 @@ def _document(judge: Judge) -> dict[str, Any]:
             "temperature": plan.temperature,
         },
         "lm": judge.lm,
-        "provenance": _plain(judge.provenance),
+        "provenance": _plain(_with_endpoint(judge)),
     }
+
+
+def _with_endpoint(judge: Judge) -> Mapping[str, object] | None:
+    """Its provenance, with the endpoint that its user named where no run recorded any."""
+    if judge.api_base is None or judge.endpoint is not None:
+        return judge.provenance
+    from judges.models.opening import endpoint_of
+
+    return {**(judge.provenance or {}), "endpoint": endpoint_of(judge.lm, judge.api_base)}
 
 
 def _subject_entry(subject: Subject) -> dict[str, Any]:
@@ -247,6 +256,7 @@ def _judge(document: Mapping[str, Any]) -> Judge:
         plan=SamplingPlan(**sampling),
         lm=document["lm"],
         provenance=document["provenance"],
+        from_file=True,
     )
 
 

@@ -4,6 +4,7 @@
 `program()` gives the DSPy module that asks the same, `save()` freezes all of it in one file.
 """
 
+import dataclasses
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,7 +46,9 @@ class Judge:
     """A rating judge or a pairwise judge, ready to run.
 
     `plan` None leaves the way to a score to the model (`sampling.default_plan`), as catalogue
-    judges do; a frozen judge has its own. `lm` is the model it asks unless told otherwise.
+    judges do; a frozen judge has its own. `lm` is the model it asks unless told otherwise, and
+    `api_base` the endpoint, which only its user names. `from_file`: a file named `lm`, so that it
+    is asked only where it is a known provider's plain model (see `model_to_ask`).
     """
 
     subject: Subject
@@ -53,6 +56,8 @@ class Judge:
     plan: SamplingPlan | None = None
     lm: str = "embedded"
     provenance: Mapping[str, object] | None = None
+    api_base: str | None = dataclasses.field(default=None, compare=False, repr=False)
+    from_file: bool = dataclasses.field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_fit(self.subject, self.prompt)
@@ -113,6 +118,34 @@ class Judge:
         # Files of earlier releases name the starter set and say no more.
         return bool(source.get("constructed", source.get("name") in STARTER))
 
+    @property
+    def endpoint(self) -> str | None:
+        """Where the model of its run answered; nothing is sent there until its user says so."""
+        recorded = (self.provenance or {}).get("endpoint")
+        return recorded if isinstance(recorded, str) else None
+
+    def model_to_ask(
+        self, lm: str | None = None, api_base: str | None = None
+    ) -> tuple[str, str | None]:
+        """The model and the endpoint to ask: those that its user names, else its own model.
+
+        Raises LastingError where only its file names what may be a stranger's choice (a model that
+        is no known provider's), and where its run had another endpoint than would be asked now.
+        """
+        from judges.models.opening import check_endpoint, check_model
+        from judges.models.protocol import LastingError
+
+        asked, base = lm or self.lm, api_base or self.api_base
+        try:
+            if self.from_file and lm is None:
+                check_model(self.lm)
+            provider = self.lm.partition("/")[0]
+            if self.endpoint and asked.partition("/")[0] == provider and "/" in asked:
+                check_endpoint(asked, self.endpoint, base)
+        except LastingError as error:
+            raise LastingError(f"{self.name}: {error}") from None
+        return asked, base
+
     def plan_for(self, model: "Model") -> SamplingPlan:
         """Its own plan, or the model's default where it has none."""
         from judges.sampling import default_plan
@@ -125,7 +158,7 @@ class Judge:
             return self.plan
         from judges.models import open_model
 
-        return self.plan_for(open_model(self.lm))
+        return self.plan_for(open_model(self.lm, api_base=self.api_base))
 
     def __call__(self, **texts: str) -> Said:
         """Judge one output, or one pair in both orders; a failed judgement says why."""
@@ -137,7 +170,8 @@ class Judge:
                 + (f"; not given: {', '.join(missing)}" if missing else "")
                 + (f"; not known: {', '.join(sorted(unknown))}" if unknown else "")
             )
-        with open_runner(self.lm) as runner:
+        lm, api_base = self.model_to_ask()
+        with open_runner(lm, api_base=api_base) as runner:
             return next(self.judge_rows([texts], runner))
 
     def judge_rows(

@@ -1,19 +1,34 @@
 """Find a judge by its catalogue name, frozen file, run folder or definition."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from judges.dimension import NAME, UnknownDimensionError
 from judges.frozen import FrozenJudgeError
 from judges.frozen import load as load_frozen
 from judges.judge import Judge
+from judges.models.secrets import holds_secret
 
 
-def load(judge: str | os.PathLike[str]) -> Judge:
+def load(
+    judge: str | os.PathLike[str], *, lm: str | None = None, api_base: str | None = None
+) -> Judge:
     """Load a judge by catalogue name, frozen file, run folder, or FILE.yaml / FILE.py with :NAME.
 
-    A catalogue name beats a folder of that name; write "./name" for the folder.
+    A catalogue name beats a folder of that name; write "./name" for the folder. `lm` and `api_base`
+    name the model it asks and the endpoint: a file chooses no endpoint, so that a judge of one's
+    own server is asked once its address is given here, where it is used, or in OPENAI_BASE_URL.
     """
+    loaded = _load(judge)
+    if api_base is not None and holds_secret(api_base):
+        raise ValueError("api_base holds a password or a key: give it by OPENAI_API_KEY")
+    if lm is not None:
+        loaded = replace(loaded, lm=lm, from_file=False)
+    return loaded if api_base is None else replace(loaded, api_base=api_base)
+
+
+def _load(judge: str | os.PathLike[str]) -> Judge:
     from judges.define import is_definition, read_subject
 
     if not isinstance(judge, str | os.PathLike):

@@ -46,14 +46,14 @@ def submit(run: Run) -> int:
         print("nothing to submit: every reply is in the journal; collect with --resume instead")
         return 0
     print(estimate.told(run.estimates, DISCOUNT), file=sys.stderr)
-    print(batch.submit(folder))
+    print(batch.submit(folder, api_base=run.args.api_base))
     return 0
 
 
 def status(args: argparse.Namespace) -> int:
     from judges.engine import batch
 
-    state = batch.status(folder_of(args))
+    state = batch.status(folder_of(args), api_base=args.api_base)
     if args.json:
         shown = {"done": state.done, "requests": state.n_requests, "answered": state.n_completed}
         print(json.dumps(shown))
@@ -69,7 +69,7 @@ def collect(run: Run) -> Mapping[str, "Model"]:
     lm, folder = _one_model(run), folder_of(run.args)
     try:
         with Journal(journal_of(run)) as journal:
-            got = batch.collect(folder, journal)
+            got = batch.collect(folder, journal, api_base=run.args.api_base)
     except LastingError as error:
         raise LastingError(f"{error} (see --batch-api status)") from error
     left = got.n_missing + len(got.failures)
@@ -79,7 +79,7 @@ def collect(run: Run) -> Mapping[str, "Model"]:
             "--batch-api asks them now, --batch-api submit again in another batch",
             file=sys.stderr,
         )
-    return {lm: batch.collected(folder)}
+    return {lm: batch.collected(folder, api_base=run.args.api_base)}
 
 
 def _one_model(run: Run) -> str:

@@ -173,7 +173,14 @@ def follow(judge: Judge, args: argparse.Namespace) -> Judge:
     """The judge with the model and the plan that the flags name."""
     if note := constructed_note(judge):
         print(f"note: {note}", file=sys.stderr)
-    followed = replace(judge, lm=args.lm or judge.lm, plan=plan_of(args) or judge.plan)
+    lm, api_base = judge.model_to_ask(args.lm, args.api_base)
+    followed = replace(
+        judge,
+        lm=lm,
+        api_base=api_base,
+        from_file=judge.from_file and args.lm is None,
+        plan=plan_of(args) or judge.plan,
+    )
     if judge.plan is not None and followed != judge:
         print(
             f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with another "

@@ -4,7 +4,7 @@
         with Runner(batch.queue(lm, folder), journal=replies) as runner:   # writes requests down
             for _ in judge.judge_rows(rows, runner): pass
     batch.submit(folder)                  # a day may pass
-    batch.status(folder).done
+    batch.status(folder).done             # api_base=URL wherever `queue` was given it
     with Journal(journal) as replies:
         batch.collect(folder, replies)    # answers go into the journal
         with Runner(batch.collected(folder), journal=replies) as runner:
@@ -15,6 +15,7 @@ queue it for another batch, do all of it again with the same journal.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -26,8 +27,8 @@ from judges.engine.journal import Journal
 from judges.models.endpoint import EndpointModel
 from judges.models.protocol import LastingError, ModelError, Sampling, UnreachableError
 from judges.models.queue import URL, CollectedModel, QueueModel
-from judges.models.secrets import Secrets, read_key
-from judges.models.wire import read_completion, read_error
+from judges.models.secrets import Secrets, read_key, without_secrets
+from judges.models.wire import OPENAI, read_completion, read_error
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -36,6 +37,7 @@ STATE = "batch.json"
 FAILURES = "failures.json"
 RUNNING = ("validating", "in_progress", "finalizing", "cancelling")
 MARK = "judges_part"
+_PART = re.compile(r"part-\d{3,}\.jsonl")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,8 @@ class Part:
 class State:
     """The batches of one run. `done`: the provider works on none of them any more.
 
-    `run` marks them at the provider's side.
+    `run` marks them at the provider's side; `api_base` is where they were submitted, without any
+    key. A folder chooses no endpoint: what goes on with it is told the same endpoint again.
     """
 
     run: str
@@ -100,23 +103,24 @@ def queue(lm: str, folder: Path, *, api_base: str | None = None) -> QueueModel:
 
     A folder whose batches are under way is refused; one whose batches are collected starts anew.
     """
-    state = _load(folder) if (folder / STATE).exists() else None
+    state = _read(folder) if (folder / STATE).exists() else None
     if state is not None and any(part.batch_id and not part.collected for part in state.parts):
         raise LastingError(f"{folder}: its batches are not collected yet; collect them first")
     folder.mkdir(parents=True, exist_ok=True)
     for old in [*folder.glob("part-*.jsonl"), folder / FAILURES]:
         old.unlink(missing_ok=True)
-    _save(folder, State(run=token_hex(8), lm=lm, api_base=api_base))
-    return QueueModel(_endpoint(lm, api_base), folder)
+    endpoint = _endpoint(lm, api_base)
+    _save(folder, State(run=token_hex(8), lm=lm, api_base=endpoint.endpoint))
+    return QueueModel(endpoint, folder)
 
 
-def submit(folder: Path) -> State:
+def submit(folder: Path, *, api_base: str | None = None) -> State:
     """Upload every part and start its batch; what was submitted before is left as it is."""
-    state = _load(folder)
+    state = _load(folder, api_base)
     if not state.parts:
         parts = tuple(_part(path) for path in sorted(folder.glob("part-*.jsonl")))
         state = _save(folder, replace(state, parts=parts))
-    with _client(state) as client:
+    with _client(state, api_base) as client:
         known = _known(client) if any(not part.batch_id for part in state.parts) else {}
         for part in state.parts:
             if not part.batch_id:
@@ -126,29 +130,29 @@ def submit(folder: Path) -> State:
     return state
 
 
-def status(folder: Path) -> State:
+def status(folder: Path, *, api_base: str | None = None) -> State:
     """Ask the provider how far it has got."""
-    state = _load(folder)
-    with _client(state) as client:
+    state = _load(folder, api_base)
+    with _client(state, api_base) as client:
         for part in state.parts:
             if part.batch_id:
                 state = _with(state, _progress(part, client.batches.retrieve(part.batch_id)))
     return _save(folder, state)
 
 
-def collect(folder: Path, journal: Journal) -> Collected:
+def collect(folder: Path, journal: Journal, *, api_base: str | None = None) -> Collected:
     """Put the answers of finished batches into the journal, and failures beside them.
 
     Safe to repeat. Raises LastingError while a batch is under way, or was never submitted.
     """
-    state = status(folder)
+    state = status(folder, api_base=api_base)
     if not state.done:
         raise LastingError(f"{folder}: not all batches are finished\n{state}".replace("\n", "; "))
-    endpoint = _endpoint(state.lm, state.api_base)
+    endpoint = _endpoint(state.lm, api_base)
     failures: dict[str, str] = {}
     secrets = Secrets([_key()])
     n_answered = 0
-    with _client(state) as client:
+    with _client(state, api_base) as client:
         for part in state.parts:
             assert part.batch_id is not None
             batch = client.batches.retrieve(part.batch_id)
@@ -165,12 +169,12 @@ def collect(folder: Path, journal: Journal) -> Collected:
     return Collected(n_answered=n_answered, n_missing=n_missing, failures=failures)
 
 
-def collected(folder: Path) -> CollectedModel:
+def collected(folder: Path, *, api_base: str | None = None) -> CollectedModel:
     """Open the model whose answers `collect` put into the journal; it asks nothing."""
-    state = _load(folder)
+    state = _load(folder, api_base)
     path = folder / FAILURES
     failures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return CollectedModel(_endpoint(state.lm, state.api_base), failures)
+    return CollectedModel(_endpoint(state.lm, api_base), failures)
 
 
 def _endpoint(lm: str, api_base: str | None) -> EndpointModel:
@@ -185,13 +189,17 @@ def _key() -> str:
 
 
 @contextmanager
-def _client(state: State) -> Iterator["OpenAI"]:
+def _client(state: State, api_base: str | None) -> Iterator["OpenAI"]:
     """Open the official client; its errors become ours, in one line without the key."""
     import openai
 
-    where = _endpoint(state.lm, state.api_base)
+    where = _endpoint(state.lm, api_base)
+    # A redirect would take the documents to a host that nobody named.
+    http_client = openai.DefaultHttpxClient(follow_redirects=False)
     try:
-        with openai.OpenAI(base_url=state.api_base, api_key=_key() or "none") as client:
+        with openai.OpenAI(
+            base_url=api_base, api_key=_key() or "none", http_client=http_client
+        ) as client:
             yield client
     except openai.APIStatusError as error:
         raise read_error(
@@ -281,12 +289,26 @@ def _with(state: State, part: Part) -> State:
     return replace(state, parts=parts)
 
 
-def _load(folder: Path) -> State:
+def _load(folder: Path, api_base: str | None = None) -> State:
+    """What was written down; LastingError where another endpoint is asked now than then."""
+    state = _read(folder)
+    now, then = _endpoint(state.lm, api_base).endpoint, state.api_base or OPENAI
+    if now != without_secrets(then.rstrip("/")):
+        raise LastingError(
+            f"{folder}: its batches are at {Secrets().blot(without_secrets(then))}, and not at "
+            f"{now}: say which to ask, as in --api-base (in code: api_base=...)"
+        )
+    return state
+
+
+def _read(folder: Path) -> State:
     path = folder / STATE
     if not path.exists():
         raise LastingError(f"{folder}: no batches there; submit first")
     record = json.loads(path.read_text(encoding="utf-8"))
     parts = tuple(Part(**part) for part in record.pop("parts"))
+    if strange := [part.file for part in parts if not _PART.fullmatch(part.file)]:
+        raise LastingError(f"{path}: {strange[0]!r} is no part of a batch, and is not sent")
     return State(**record, parts=parts)
 
 

@@ -4,6 +4,7 @@ Ray is an extra (`pip install "ray[data]"`). Rows, judgements and their order ar
 run; each worker has its own runner and an equal share of the budget.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -55,7 +56,7 @@ def judge_rows(
     if order == "random":
         raise ValueError("on Ray, pairs are asked in both orders; order='random' is for local runs")
     ray = _ray()
-    share = _shares(opening, workers)
+    share = _shares(_resolved(judge, opening), workers)
     actor = ray.remote(_Worker)
     crew = [actor.remote(judge, seed, share) for _ in range(workers)]
     coming = iter(rows)
@@ -94,7 +95,7 @@ def score_dataset(
 
     return dataset.map_batches(
         BatchJudge,
-        fn_constructor_args=(judge, seed, _shares(opening, workers)),
+        fn_constructor_args=(judge, seed, _shares(_resolved(judge, opening), workers)),
         batch_format="pandas",
         batch_size=chunk,
         compute=ray.data.ActorPoolStrategy(size=workers),
@@ -110,6 +111,7 @@ def map_in_pandas(
                          StructField("relevance_failure", StringType())])
     frame.mapInPandas(map_in_pandas(judge, lm="openai/gpt-4.1-mini"), schema)
     """
+    opening = _resolved(judge, opening)
 
     def judge_partition(frames: Iterator["pd.DataFrame"]) -> Iterator["pd.DataFrame"]:
         with _opened(judge, opening) as session:
@@ -169,7 +171,15 @@ def _runner(judge: "Judge", opening: Opening) -> "Runner":
 
 
 def _lm(judge: "Judge", opening: Opening) -> str:
-    return opening.get("lm") or judge.lm
+    return opening.get("lm") or judge.model_to_ask()[0]
+
+
+def _resolved(judge: "Judge", opening: Opening) -> Opening:
+    """With the model and the endpoint named here, since a worker's environment may lack them."""
+    lm, api_base = judge.model_to_ask(opening.get("lm"), opening.get("api_base"))
+    if api_base is None and lm.startswith("openai/"):
+        api_base = os.environ.get("OPENAI_BASE_URL") or None
+    return Opening(**{**opening, "lm": lm, "api_base": api_base})
 
 
 def _shares(opening: Opening, workers: int) -> Opening:

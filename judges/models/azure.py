@@ -86,7 +86,7 @@ class AzureModel:
             await client.close()
 
     def _opened(self) -> "AsyncAzureOpenAI":
-        from openai import AsyncAzureOpenAI
+        from openai import AsyncAzureOpenAI, DefaultAsyncHttpxClient
 
         if self._client is None:
             self._client = AsyncAzureOpenAI(
@@ -96,5 +96,7 @@ class AzureModel:
                 api_version=os.environ.get("OPENAI_API_VERSION", VERSION),
                 timeout=self._timeout,
                 max_retries=0,
+                # A redirect would take the documents to a host that nobody named.
+                http_client=DefaultAsyncHttpxClient(follow_redirects=False),
             )
         return self._client

@@ -23,6 +23,7 @@ from judges.models.secrets import Secrets, read_key, without_secrets
 from judges.models.wire import (
     ENCODINGS,
     MOST_READ,
+    OPENAI,
     Dialect,
     ErrorBodyError,
     most_bytes,
@@ -30,8 +31,6 @@ from judges.models.wire import (
     read_completion,
     read_error,
 )
-
-OPENAI = "https://api.openai.com/v1"
 
 
 class EndpointModel:
@@ -101,7 +100,10 @@ class EndpointModel:
     ) -> tuple[int, Mapping[str, str], bytes]:
         data = json.dumps(body).encode()
         try:
-            async with self._session().post(self._url, data=data, proxy=self._proxy) as response:
+            # A redirect would take the documents to a host that nobody named.
+            async with self._session().post(
+                self._url, data=data, proxy=self._proxy, allow_redirects=False
+            ) as response:
                 well = response.status == 200
                 answer = await read_body(
                     response.content.iter_any(),

@@ -26,6 +26,7 @@ from judges.models.protocol import (
     Usage,
 )
 
+OPENAI = "https://api.openai.com/v1"
 REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
 LONGEST_EXCERPT = 300
 _log = logging.getLogger(__name__)
@@ -357,6 +358,11 @@ def read_error(
     if wait is None:
         wait = _wait_in(error)
     kind: ModelError
+    if 300 <= status < 400:
+        return LastingError(
+            f"{where}: it redirects, and texts and keys follow nowhere; name the address itself "
+            "by --api-base"
+        )
     if status == 401:
         kind = LastingError(f"{where}: the key in {key_name} was not accepted for {model}")
     elif _quota_is_gone(status, code, str(error.get("message")), answer, wait):

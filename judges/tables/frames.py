@@ -40,6 +40,7 @@ def judge_all(
         columns = {name: mapping.get(name, name) for name in judge.texts}
         rows = ({name: row.get(column) for name, column in columns.items()} for row in rows)
     opening = {name: given[name] for name in _OPENING if name in given}
+    lm, opening["api_base"] = judge.model_to_ask(given.get("lm"), given.get("api_base"))
     asking = {name: given[name] for name in _ASKING if name in given}
     left, taken, said_of, why = iter(rows), 0, 0, ""
 
@@ -49,7 +50,7 @@ def judge_all(
             taken += 1
             yield row
 
-    with open_runner(options.get("lm") or judge.lm, **opening) as runner:
+    with open_runner(lm, **opening) as runner:
         try:
             for said in judge.judge_rows(counted(), runner, **asking):
                 said_of += 1

@@ -101,9 +101,10 @@ def asked(judge: Judge, items: Items, asking: Asking) -> Verified:
 def _runner(judge: Judge, asking: Asking) -> Iterator[Runner]:
     from judges.engine.session import open_runner
 
+    lm, api_base = judge.model_to_ask(asking.lm, asking.api_base)
     with open_runner(
-        asking.lm or judge.lm,
-        api_base=asking.api_base,
+        lm,
+        api_base=api_base,
         max_calls=asking.max_calls,
         max_cost=asking.max_cost,
         concurrency=asking.concurrency,
