@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _BATCH = 1000
 HUB = "hf:"
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def read_parquet(path: Path, problems: Problems) -> Table:
@@ -74,6 +76,11 @@ def _load(path: str, problems: Problems) -> "datasets.Dataset | None":
     from huggingface_hub.errors import HfHubHTTPError
 
     name, split = _at(path)
+    if path.startswith(HUB) and (not HUB_NAME.fullmatch(name) or Path(name).exists()):
+        # The library would take another name for an address, a folder or a reader of any files.
+        what = "is no data set of the hub" if not Path(name).exists() else "is a file or a folder"
+        problems.add("bad-dataset", what, f"write {HUB}owner/name, or the folder's own path")
+        return None
     try:
         if path.startswith(HUB):
             with _quiet():

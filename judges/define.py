@@ -67,6 +67,12 @@ def is_definition(spec: str) -> bool:
     return _SPEC.fullmatch(spec) is not None
 
 
+def is_python(spec: str) -> bool:
+    """Whether this names a file that is run to read it."""
+    match = _SPEC.fullmatch(spec)
+    return match is not None and match["suffix"].lower() == "py"
+
+
 def read_subject(spec: str) -> Dimension | Comparison:
     """Read a catalogue name, FILE.yaml, FILE.yaml:name, FILE.py or FILE.py:NAME.
 

@@ -61,9 +61,10 @@ def tune(
 
     `dimension` is a catalogue name, FILE.yaml, FILE.py:NAME, or a definition itself; a comparison
     is tuned on pairs. `data` is a file of labels; without it, the starter set. `settings` are the
-    command's other flags: lm, api_base, proposer_lm, optimizer, level, split, map (a dict from our
-    names to columns), scale ("0-100", a pair of numbers, or "any"), samples, temperature, weighted,
-    probes, max_calls, max_cost, concurrency, seed, verbose. Progress goes to stderr unless `quiet`.
+    command's other flags: lm, api_base, proposer_lm, proposer_api_base, optimizer, level, split,
+    map (a dict from our names to columns), scale ("0-100", a pair of numbers, or "any"), samples,
+    temperature, weighted, probes, max_calls, max_cost, concurrency, seed, verbose. Progress goes to
+    stderr unless `quiet`.
     Raises what the command tells in one line: SettingsError, LabelError, DimensionError ...
     """
     told = {"resume": resume, **_checked(settings)}

@@ -127,7 +127,7 @@ def test_the_set_up_is_checked_in_one_line(
         batch.status(tmp_path / "nothing")
     judge_all(batch.queue(LM, tmp_path / "b", api_base="http://127.0.0.1:9/v1"), tmp_path / "j")
     with pytest.raises(UnreachableError, match="no connection to"):
-        batch.submit(tmp_path / "b")
+        batch.submit(tmp_path / "b", api_base="http://127.0.0.1:9/v1")
 
 
 def test_no_key_is_written(

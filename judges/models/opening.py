@@ -85,8 +85,8 @@ def check_model(lm: str, flag: str = "--lm") -> None:
     """Raise LastingError for a model that only a file names and that is no provider's own."""
     if not is_plain(lm):
         raise LastingError(
-            f"its file names the model {_shown(lm)}, which is no plain PROVIDER/NAME of a known "
-            f"provider; to ask it all the same, name it yourself: {flag} {_shown(lm)} "
+            f"its file names the model {shown(lm)}, which is no plain PROVIDER/NAME of a known "
+            f"provider; to ask it all the same, name it yourself: {flag} {shown(lm)} "
             f"(in code: {_argument(flag)}=...)"
         )
 
@@ -100,7 +100,7 @@ def check_endpoint(
     """
     if api_base or recorded == endpoint_of(lm) or _named_by_environment(lm):
         return
-    address = _shown(recorded.removeprefix(_THROUGH_DSPY).strip())
+    address = shown(recorded.removeprefix(_THROUGH_DSPY).strip())
     other = endpoint_of(lm)
     other = "the provider's own" if other == _THROUGH_DSPY else other
     if recorded == _THROUGH_DSPY:
@@ -116,7 +116,7 @@ def _named_by_environment(lm: str) -> bool:
     return bool(os.environ.get(names.get(lm.partition("/")[0], "")))
 
 
-def _shown(named: str) -> str:
+def shown(named: str) -> str:
     """What a file names, in a message: short, fit to be typed again, and without any key."""
     shown = Secrets().blot(named)
     return shlex.quote(shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}...")

@@ -84,6 +84,11 @@ def _judging(group: Group) -> None:
     add("--api-base", metavar="URL", help="an OpenAI-compatible server (OPENAI_BASE_URL)")
     add("--proposer-lm", metavar="MODEL", help="who writes new instructions (the judge's model)")
     add(
+        "--proposer-api-base",
+        metavar="URL",
+        help="where the proposer is asked, or default: its provider's own (where the judge is)",
+    )
+    add(
         "--plan",
         metavar="PLAN",
         help="one, mean (of --samples) or weighted; auto tries them on dev and takes the cheapest "

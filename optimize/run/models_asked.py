@@ -47,7 +47,7 @@ def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
     from judges.engine.telling import telling
     from judges.models import open_model
 
-    name = settings.proposer_lm or settings.lm
+    name, proposer_base = settings.proposer
     for lm in (settings.lm, name):
         if settings.max_cost is not None and find_price(lm) is None:
             raise SettingsError(f"--max-cost: the price of {lm} is not known; use --max-calls")
@@ -60,9 +60,7 @@ def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
             Runner(model, journal=replies, ledger=ledger, concurrency=settings.concurrency)
         )
         proposed = stack.enter_context(Journal(folder / PROPOSALS))
-        # An endpoint given for the judge is the proposer's too, unless that is another model.
-        base = settings.api_base if settings.proposer_lm in (None, settings.lm) else None
-        other = open_model(name, api_base=base)
+        other = open_model(name, api_base=proposer_base)
         proposer = stack.enter_context(
             Runner(
                 other,

@@ -57,11 +57,26 @@ def read_config(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def begin(folder: Path, settings: Mapping[str, Any], split: Mapping[str, Any]) -> None:
+def read_endpoints(folder: Path) -> dict[str, str] | None:
+    """Where a run's models answered; None where it wrote none down."""
+    endpoints = json.loads((folder / CONFIG).read_text(encoding="utf-8")).get("endpoints")
+    if not isinstance(endpoints, dict):
+        return None
+    return {str(who): str(where) for who, where in endpoints.items()}
+
+
+def begin(
+    folder: Path,
+    settings: Mapping[str, Any],
+    split: Mapping[str, Any],
+    endpoints: Mapping[str, str],
+) -> None:
     """Write what a run was told and how its labels are split, before anything is asked."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(folder / SPLITS, split)
-    write_json(folder / CONFIG, {"started": now, "settings": settings})
+    write_json(
+        folder / CONFIG, {"started": now, "settings": settings, "endpoints": dict(endpoints)}
+    )
 
 
 def clear_unanswered(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """What a run is told: flags over a YAML file over a resumed run's settings over defaults."""
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -8,7 +9,10 @@ from typing import Any, Literal, get_args
 
 from data.options import joined, read_bounds
 from judges.commands.parsing import Parser as OneLineParser
+from judges.define import is_python
+from judges.models.opening import endpoint_of, is_plain, shown
 from judges.models.secrets import holds_secret
+from judges.models.wire import OPENAI
 from optimize.search.objective import LEVELS, Level
 
 Optimizer = Literal["rank", "gepa", "miprov2", "bootstrap"]
@@ -21,6 +25,10 @@ MOST_BYTES = 100_000
 ANY_SCALE = "any"
 # What may differ when a run is resumed: none of it changes a trial.
 FREE = frozenset({"out", "resume", "json", "concurrency", "max_cost", "verbose"})
+# What a run folder never chooses, since it would take texts and keys to a host of its choice.
+ADDRESSES = ("api_base", "proposer_api_base")
+# For --proposer-api-base: the provider's own.
+DEFAULT = "default"
 
 
 class SettingsError(ValueError):
@@ -31,7 +39,9 @@ class SettingsError(ValueError):
 class Settings:
     """One run. `split` None: by document and system where there are systems enough.
 
-    `scale` is LOW-HIGH, for people and judge, or "any": the judge keeps its own.
+    `scale` is LOW-HIGH, for people and judge, or "any": the judge keeps its own. The proposer is
+    asked where the judge is, unless `proposer_api_base` names an address, or "default": its
+    provider's own.
     """
 
     dimension: str | None = None
@@ -42,6 +52,7 @@ class Settings:
     lm: str = "embedded"
     api_base: str | None = None
     proposer_lm: str | None = None
+    proposer_api_base: str | None = None
     optimizer: Optimizer = "rank"
     level: Level | Literal["auto"] = "auto"
     max_calls: int | None = None
@@ -78,6 +89,7 @@ class Settings:
         if self.scale is not None:
             bounds_of(self.scale)
         refuse_secret(self.api_base)
+        refuse_secret(self.proposer_api_base, "--proposer-api-base")
         if self.weighted and self.samples is not None:
             raise SettingsError("--weighted reads one reply's probabilities; drop --samples")
         if self.weighted and self.plan not in (None, "weighted"):
@@ -90,6 +102,26 @@ class Settings:
     @property
     def subject(self) -> str:
         return self.dimension or self.pairwise or ""
+
+    @property
+    def proposer(self) -> tuple[str, str | None]:
+        """The proposer's model, and the endpoint that was given for it or for the whole run."""
+        lm = self.proposer_lm or self.lm
+        if self.proposer_api_base == DEFAULT:
+            return lm, OPENAI if lm.startswith("openai/") else None
+        base = self.proposer_api_base or self.api_base
+        if base is None and lm.partition("/")[0] != "azure" and self.lm.startswith("openai/"):
+            # Named for the judge, and so for the run.
+            base = os.environ.get("OPENAI_BASE_URL") or None
+        return lm, base
+
+    @property
+    def endpoints(self) -> dict[str, str]:
+        """Where both models answer, without any key; nothing is opened for it."""
+        return {
+            "judge": endpoint_of(self.lm, self.api_base),
+            "proposer": endpoint_of(*self.proposer),
+        }
 
     def known(self) -> dict[str, Any]:
         return asdict(self)
@@ -144,10 +176,10 @@ def bounds_of(scale: str) -> tuple[float, float] | None:
     return bounds
 
 
-def refuse_secret(api_base: str | None) -> None:
+def refuse_secret(api_base: str | None, flag: str = "--api-base") -> None:
     """Raise SettingsError for an address that must not be written down."""
     if api_base and holds_secret(api_base):
-        raise SettingsError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
+        raise SettingsError(f"{flag} holds a password or a key: give it by OPENAI_API_KEY")
 
 
 class Parser(OneLineParser):
@@ -158,18 +190,61 @@ class Parser(OneLineParser):
         return super().parse_known_args(words, namespace)
 
 
-def resolve(flags: Mapping[str, Any], saved: Mapping[str, Any] | None = None) -> Settings:
-    """Flags beat the YAML file, which beats what a resumed run was told; raises SettingsError."""
+def resolve(
+    flags: Mapping[str, Any],
+    saved: Mapping[str, Any] | None = None,
+    endpoints: Mapping[str, str] | None = None,
+) -> Settings:
+    """Flags beat the YAML file, which beats what a resumed run was told; raises SettingsError.
+
+    `endpoints` are those of the run to resume. Its folder may be a stranger's, so what it names
+    and what would choose a host or run a program has to be given again.
+    """
     given = _plain(flags)
     file = given.pop("config", None)
     told = {**_read(file), **given} if file else given
     if saved is not None:
         _check_same(saved, told)
-    both = {**(saved or {}), **told}
+        _check_given_again(saved, told)
+    both = {**(saved or {}), **{name: None for name in ADDRESSES if saved}, **told}
     if unknown := sorted(both.keys() - {one.name for one in fields(Settings)}):
         where = f"{file}: " if file and unknown[0] not in given else ""
         raise SettingsError(f"{where}unknown setting {unknown[0]!r}")
-    return Settings(**both)
+    settings = Settings(**both)
+    if saved is not None:
+        _check_endpoints(settings, endpoints or Settings(**{**saved, **told}).endpoints)
+    return settings
+
+
+def _check_given_again(saved: Mapping[str, Any], told: Mapping[str, Any]) -> None:
+    """A model that is no provider's own, a data set of the hub, and code: only as flags."""
+    for name, value in saved.items():
+        if name in told or not isinstance(value, str):
+            continue
+        strange = (
+            (name in ("lm", "proposer_lm") and not is_plain(value))
+            or (name == "data" and value.startswith("hf:"))
+            or (name in ("dimension", "pairwise") and is_python(value))
+        )
+        if strange:
+            raise SettingsError(
+                f"the run to resume names {_flag(name)} {shown(value)}, which its folder alone "
+                f"cannot choose: give it again, as in {_flag(name)} {shown(value)}"
+            )
+
+
+def _check_endpoints(settings: Settings, recorded: Mapping[str, str]) -> None:
+    """The run goes on only where it was begun, and only if its user names that place."""
+    flags = {"judge": "--api-base", "proposer": "--proposer-api-base"}
+    for who, now in settings.endpoints.items():
+        then = recorded.get(who, now)
+        if then == now:
+            continue
+        address = shown(then.removeprefix("dspy.LM").strip() or "default")
+        raise SettingsError(
+            f"the run to resume asked its {who} at {address}, and not at {shown(now)}: give "
+            f"{flags[who]} {address} again to go on there"
+        )
 
 
 def _plain(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,7 +260,7 @@ def _plain(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_same(saved: Mapping[str, Any], told: Mapping[str, Any]) -> None:
     for name, value in told.items():
-        if name not in FREE and name in saved and saved[name] != value:
+        if name not in FREE and name not in ADDRESSES and name in saved and saved[name] != value:
             raise SettingsError(
                 f"{_flag(name)} {value}: the run to resume was made with {saved[name]}; "
                 "leave the flag out, or start another run"

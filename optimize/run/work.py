@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from judges.define import read_subject
+from judges.define import is_python, read_subject
+from judges.dimension import DimensionError
 from judges.judge import Subject
 from optimize.run import definition, run_folder
 from optimize.run.course import Prepared, prepare, run
@@ -30,15 +31,16 @@ class Work:
         `told` is as the command's flags; `subject` stands for a definition in no file, which the
         folder then holds.
         """
-        saved = None
+        saved = endpoints = None
         if told.get("resume"):
             self.folder = _find_started(told, subject)
-            saved = run_folder.read_config(self.folder)
+            saved = _without_code(run_folder.read_config(self.folder), self.folder, told)
+            endpoints = run_folder.read_endpoints(self.folder)
             if subject is not None:
                 told = {**told, **definition.kept(subject, self.folder)}
                 subject = None
         if subject is None:
-            return self._run(prepare(resolve(told, saved)))
+            return self._run(prepare(resolve(told, saved, endpoints)))
         with tempfile.TemporaryDirectory() as scratch:
             named = definition.write(subject, Path(scratch))
             prepared = prepare(resolve({**told, **named}))
@@ -64,12 +66,29 @@ class Work:
                 named: dict[str, Any] = definition.write(subject, self.folder)
                 settings = replace(settings, **named)
                 prepared = replace(prepared, settings=settings)
-            run_folder.begin(self.folder, settings.known(), prepared.labels.split)
+            elif is_python(settings.subject):
+                # So that to go on with the run is not to run what its folder names.
+                with suppress(DimensionError):
+                    definition.write(prepared.subject, self.folder)
+            run_folder.begin(
+                self.folder, settings.known(), prepared.labels.split, settings.endpoints
+            )
         outputs = len(prepared.labels.everything)
         self._say(f"{self.folder}: {prepared.level}-level rho, {outputs} outputs")
         for note in prepared.labels.labelled.notes:
             self._say(f"note: {note}")
         return run(prepared, self.folder, self._say)
+
+
+def _without_code(
+    saved: Mapping[str, Any], folder: Path, told: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """A run's settings with the definition that its folder keeps in place of a Python file."""
+    kept = folder / definition.FILE
+    for name in ("dimension", "pairwise"):
+        if name not in told and is_python(str(saved.get(name))) and kept.is_file():
+            return {**saved, name: str(kept)}
+    return saved
 
 
 def _find_started(told: Mapping[str, Any], subject: Subject | None) -> Path:

@@ -26,9 +26,9 @@ DEFAULT_CALLS = 8_000
 class RankOptimizer(Teleprompter):  # type: ignore[misc]
     """Tunes a RatingJudge or PairwiseJudge so that it ranks as people do.
 
-    `lm`, `api_base` and `proposer_lm` are as on the command line; without `lm`, the name and the
-    address of DSPy's configured model, or the embedded one. `folder` keeps every reply, so that
-    compiling again costs nothing.
+    `lm`, `api_base`, `proposer_lm` and `proposer_api_base` are as on the command line; without
+    `lm`, the name and the address of DSPy's configured model, or the embedded one. `folder` keeps
+    every reply, so that compiling again costs nothing.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         lm: str | None = None,
         api_base: str | None = None,
         proposer_lm: str | None = None,
+        proposer_api_base: str | None = None,
         level: Level | None = None,
         max_calls: int = DEFAULT_CALLS,
         max_cost: float | None = None,
@@ -45,7 +46,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self.lm, self.api_base = lm, api_base
-        self.proposer_lm, self.level = proposer_lm, level
+        self.proposer_lm, self.proposer_api_base = proposer_lm, proposer_api_base
+        self.level = level
         self.max_calls, self.max_cost, self.seed = max_calls, max_cost, seed
         self.folder = folder
 
@@ -107,6 +109,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             lm=judge.lm,
             api_base=self._model()[1],
             proposer_lm=self.proposer_lm,
+            proposer_api_base=self.proposer_api_base,
             max_cost=self.max_cost,
             seed=self.seed,
         )

@@ -1,0 +1,494 @@
+"""A stranger's files choose no host, no program and no file: a listener of theirs hears nothing."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from openai_server import OpenAIServer, Serving
+
+import judges
+from data.commands import main as data_command
+from judges.__main__ import main as judges_command
+from judges.engine import batch
+from judges.engine.cluster import map_in_pandas
+from judges.frozen import digest
+from judges.models.opening import endpoint_of, is_plain, open_model
+from judges.models.protocol import LastingError
+from judges.sampling import SamplingPlan
+from optimize import measure, tune
+from optimize.commands.tune import command as optimize_command
+from optimize.commands.verify import command as verify_command
+from optimize.run.settings import Settings, resolve
+
+PUBLIC = "https://api.openai.com/v1"
+KEY = "sk-planted-4f9c2b7e1d6a8035"
+ROW = {"document": "A private text.", "summary": "Private."}
+
+
+class Listener:
+    """Hears whoever connects to it."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        self.url = f"http://{self.address}/v1"
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                with connection:
+                    connection.settimeout(1)
+                    with suppress(OSError):
+                        self.heard.append(connection.recv(4096))
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def stranger() -> Iterator[Listener]:
+    listener = Listener()
+    yield listener
+    listener.close()
+    assert not listener.heard
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with rows and labels, and keys that a stranger would like to have."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("OPENAI", "AZURE_OPENAI", "GROQ", "HUGGINGFACE"):
+        monkeypatch.setenv(f"{name}_API_KEY", KEY)
+    Path("rows.jsonl").write_text(json.dumps({"id": 1, **ROW}) + "\n")
+    labels = [
+        {
+            "id": f"d{document}s{system}",
+            "group": f"d{document}",
+            "document": f"Talk number {document} about the weather in town {document}.",
+            "summary": f"Reply {system}. " + "It rained and then it cleared up. " * system,
+            "ratings": {"coherence": 1 + (system + document) % 3},
+        }
+        for document in range(12)
+        for system in range(3)
+    ]
+    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
+    return tmp_path
+
+
+def judge_file(lm: str, path: str = "judge.json", **provenance: object) -> Path:
+    """A frozen judge as a stranger may write it: valid, with a digest of its own."""
+    plan = SamplingPlan(kind="one", temperature=0.0)
+    frozen = replace(judges.load("coherence"), plan=plan, provenance=provenance or None)
+    document = json.loads(frozen.save(Path(path), overwrite=True).read_text())
+    document["lm"] = lm
+    document["digest"] = digest(document)
+    Path(path).write_text(json.dumps(document))
+    return Path(path)
+
+
+STRANGE = [
+    "custom/http://{address}/v1",
+    "huggingface/http://{address}/v1",
+    "openai/http://{address}/v1",
+    "openai/../../{address}",
+    "ollama/{address}//x",
+    "azure/x?y=http://{address}",
+    "azure/x#y",
+    "http://{address}/v1",
+    "replay:/dev/zero",
+    "replay:rows.jsonl",
+    "unheard/of",
+    "openai/a b",
+]
+
+
+@pytest.mark.parametrize("lm", STRANGE)
+def test_a_strangers_judge_that_names_a_host_or_a_file_loads_and_is_not_asked(
+    lm: str, stranger: Listener, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = judge_file(lm.format(address=stranger.address), endpoint=stranger.url)
+    judge = judges.load(path)
+    for ask in (
+        lambda: judge(**ROW),
+        lambda: judge.map_row(ROW),
+        lambda: list(judge.judge_all([ROW])),
+        lambda: measure(judge, "labels.jsonl"),
+        lambda: map_in_pandas(judge),
+    ):
+        with pytest.raises(LastingError, match="its file names the model"):
+            ask()
+    score = ["score", str(path), "--data", "rows.jsonl", "--out", "out.jsonl"]
+    for engine in ([], ["--engine", "ray"], ["--batch-api", "submit"]):
+        assert judges_command([*score, *engine]) == 1
+    assert verify_command([str(path), "--data", "labels.jsonl"]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 4
+    assert all("name it yourself: --lm" in line for line in said)
+    assert not Path("out.jsonl").exists()
+
+
+def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger: Listener) -> None:
+    """Nor to the provider's own place in silence: the user says which."""
+    judge = judges.load(judge_file("openai/judge-1", endpoint=stranger.url))
+    with pytest.raises(LastingError, match=rf"{stranger.url}.*--api-base {stranger.url}"):
+        judge(**ROW)
+
+
+def test_a_strangers_batch_folder_sends_no_key_and_uploads_no_other_file(
+    stranger: Listener, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("out.jsonl.batch").mkdir()
+    Path("secret.txt").write_text("private")
+    part = {"file": "../secret.txt", "n_requests": 1}
+    for state in (
+        {"run": "r", "lm": "openai/judge-1", "api_base": stranger.url, "parts": []},
+        {"run": "r", "lm": "openai/judge-1", "api_base": PUBLIC, "parts": [part]},
+    ):
+        Path("out.jsonl.batch/batch.json").write_text(json.dumps(state))
+        for step in ("status", "collect"):
+            ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
+            assert judges_command([*ask, "--data", "rows.jsonl", "--out", "out.jsonl"]) == 1
+        with pytest.raises(LastingError, match=r"say which to ask|is no part of a batch"):
+            batch.submit(Path("out.jsonl.batch"))
+    said = capsys.readouterr().err
+    assert stranger.url in said
+    assert "'../secret.txt' is no part of a batch" in said
+
+
+def strangers_run(**settings: object) -> Path:
+    """A run folder from elsewhere, ready to be gone on with."""
+    folder = Path("theirs")
+    folder.mkdir(exist_ok=True)
+    told = {**Settings(dimension="coherence", data="labels.jsonl").known(), **settings}
+    (folder / "config.json").write_text(json.dumps({"started": "2026-01-01", "settings": told}))
+    (folder / "splits.json").write_text("{}")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"lm": "openai/judge-1", "api_base": "{url}"}, "--api-base {url}"),
+        ({"proposer_lm": "openai/judge-1", "api_base": "{url}"}, "--proposer-api-base {url}"),
+        ({"proposer_lm": "openai/x", "proposer_api_base": "{url}"}, "--proposer-api-base {url}"),
+        ({"lm": "groq/judge-1", "api_base": "{url}"}, "--api-base {url}"),
+        ({"lm": "openai/{url}"}, "--lm openai/{url}"),
+        ({"proposer_lm": "huggingface/{url}"}, "--proposer-lm huggingface/{url}"),
+        ({"lm": "replay:/dev/zero"}, "--lm replay:/dev/zero"),
+        ({"data": "hf:stranger/labels"}, "--data hf:stranger/labels"),
+        ({"dimension": "theirs/evil.py:JUDGE"}, "--dimension theirs/evil.py:JUDGE"),
+        ({"dimension": None, "pairwise": "theirs/evil.py"}, "--pairwise theirs/evil.py"),
+    ],
+)
+def test_going_on_with_a_strangers_run_sends_nothing_and_runs_nothing(
+    settings: dict[str, Any],
+    says: str,
+    stranger: Listener,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    theirs = {n: v.format(url=stranger.url) if v else v for n, v in settings.items()}
+    folder = strangers_run(**theirs)
+    (folder / "evil.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+    assert optimize_command(["--resume", "--out", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert says.format(url=stranger.url) in said
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize("name", ["api_base", "proposer_api_base"])
+def test_what_a_folder_says_of_its_endpoints_confirms_no_address(name: str) -> None:
+    saved = Settings(dimension="coherence", lm="openai/a", **{name: "http://h/v1"}).known()  # type: ignore[arg-type]
+    resolved = resolve({"resume": True}, saved, {"judge": PUBLIC, "proposer": PUBLIC})
+    assert (resolved.api_base, resolved.proposer_api_base) == (None, None)
+    assert set(resolved.endpoints.values()) == {PUBLIC}
+
+
+def test_a_run_of_ones_own_python_definition_goes_on_without_running_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("mine.py").write_text(
+        "from pathlib import Path\nimport judges\nPath('ran').touch()\n"
+        "MINE = judges.load('coherence').subject\n"
+    )
+    begin = ["--dimension", "mine.py:MINE", "--data", "labels.jsonl", "--out", "run"]
+    assert optimize_command([*begin, "--max-calls", "300"]) == 0
+    Path("ran").unlink()
+    assert optimize_command(["--resume", "--out", "run"]) == 0
+    assert not Path("ran").exists()
+    assert "coherence" in capsys.readouterr().out
+
+
+def test_a_strangers_definitions_and_labels_reach_no_host_and_no_file(
+    stranger: Listener, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tags = [
+        "!!python/object/apply:os.system ['curl {url}']",
+        "!!python/name:os.system",
+        "!include http://{url}",
+        "!!python/object/new:subprocess.Popen [['touch', 'ran']]",
+    ]
+    for tag in tags:
+        text = f"name: x\ndefinition: {tag.format(url=stranger.url)}\ninputs: [document]\n"
+        Path("theirs.yaml").write_text(text + "scale: [1, 5]\n")
+        with pytest.raises(ValueError, match=r"theirs\.yaml: line 2"):
+            judges.load("theirs.yaml")
+    label = {"id": stranger.url, "group": f"file://{stranger.url}", "document": stranger.url}
+    rows = [
+        {**label, "summary": f"hf:{stranger.url}{i}", "ratings": {"coherence": 1 + i % 5}, "id": i}
+        for i in range(12)
+    ]
+    Path("theirs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data_command(["check", "theirs.jsonl"])
+    verify_command(["coherence", "--data", "theirs.jsonl", "--report", "r.html"])
+    assert not Path("ran").exists()
+    page = Path("r.html").read_text() if Path("r.html").exists() else ""
+    assert f'href="http://{stranger.address}' not in page
+    assert f'src="http://{stranger.address}' not in page
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("name", ["../x", "http://{address}/x", "json", "./folder", "a/b/c", "/x"])
+def test_a_data_set_of_the_hub_has_an_owner_and_a_name(
+    name: str, stranger: Listener, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = f"hf:{name.format(address=stranger.address)}"
+    assert data_command(["check", file]) == 1
+    assert "hf:owner/name" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "lm",
+    [
+        *("embedded", "embedded-1", "openai/gpt-4.1-mini", "openai/ft:gpt-4o:org::id"),
+        *("azure/my-deployment", "anthropic/claude-sonnet-4-5", "ollama_chat/llama3.1:8b"),
+        *("openrouter/meta-llama/llama-3-70b:free", "vertex_ai/claude-3@20240229"),
+        "bedrock/anthropic.claude-3-sonnet-v1:0",
+    ],
+)
+def test_a_known_providers_model_is_plain(lm: str) -> None:
+    assert is_plain(lm)
+
+
+def test_what_holds_an_address_a_path_or_a_space_is_not_plain() -> None:
+    for lm in STRANGE:
+        assert not is_plain(lm.format(address="127.0.0.1:9"))
+
+
+@pytest.mark.parametrize("lm", ["openai/m", "azure/m", "groq/m", "embedded"])
+@pytest.mark.parametrize("base", [None, "http://127.0.0.1:9/v1/"])
+def test_an_opened_model_answers_where_it_is_said_to(
+    lm: str, base: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com/")
+    assert endpoint_of(lm, base) == open_model(lm, api_base=base).endpoint
+
+
+# One's own judges and runs, at a private server.
+
+
+@pytest.fixture
+def private() -> Iterator[OpenAIServer]:
+    with Serving(OpenAIServer(models=("judge-1", "proposer-1"))) as server:
+        yield server
+
+
+TUNE = ["--dimension", "coherence", "--data", "labels.jsonl", "--out", "run", "--max-calls", "500"]
+MODELS = ["--lm", "openai/judge-1", "--proposer-lm", "openai/proposer-1"]
+
+
+def models_of(server: OpenAIServer) -> set[str]:
+    return {seen.body["model"] for seen in server.log}
+
+
+def test_an_endpoint_that_is_given_holds_for_the_judge_and_the_proposer(
+    private: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert optimize_command([*TUNE, *MODELS, "--api-base", private.url]) == 0
+    assert models_of(private) == {"judge-1", "proposer-1"}
+    # To go on with it, and to ask its judge, takes that address again; nothing else is asked.
+    n = len(private.log)
+    assert optimize_command(["--resume", "--out", "run"]) == 2
+    assert f"--api-base {private.url}" in capsys.readouterr().err.splitlines()[-1]
+    assert optimize_command(["--resume", "--out", "run", "--api-base", private.url]) == 0
+    judge = judges.load("run")
+    assert judge.endpoint == private.url
+    score = ["score", "run", "--data", "rows.jsonl", "--out", "out.jsonl"]
+    capsys.readouterr()
+    assert judges_command(score) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"--api-base {private.url}" in said
+    with pytest.raises(LastingError, match="api_base="):
+        judge(**ROW)
+    with pytest.raises(LastingError, match="api_base="):
+        judge.judge_all([ROW], lm="openai/another").__next__()
+    assert len(private.log) == n
+    assert judges_command([*score, "--api-base", private.url]) == 0
+    assert judges.load("run", api_base=private.url)(**ROW).failure is None
+    assert len(private.log) == n + 2
+
+
+def test_an_endpoint_of_the_environment_is_the_users_word(
+    private: OpenAIServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", private.url)
+    assert optimize_command([*TUNE, *MODELS]) == 0
+    assert models_of(private) == {"judge-1", "proposer-1"}
+    assert judges.load("run")(**ROW).failure is None
+    assert optimize_command(["--resume", "--out", "run"]) == 0
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    n = len(private.log)
+    with pytest.raises(LastingError, match=private.url):
+        judges.load("run")(**ROW)
+    # A run that was begun there does not go on at the public default.
+    capsys.readouterr()
+    assert optimize_command(["--resume", "--out", "run"]) == 2
+    assert f"--api-base {private.url}" in capsys.readouterr().err
+    assert len(private.log) == n
+
+
+def test_the_proposers_endpoint_can_be_another(private: OpenAIServer) -> None:
+    with Serving(OpenAIServer(models=("proposer-1",))) as other:
+        run = tune(
+            "coherence",
+            data="labels.jsonl",
+            lm="openai/judge-1",
+            api_base=private.url,
+            proposer_lm="openai/proposer-1",
+            proposer_api_base=other.url,
+            max_calls=500,
+            quiet=True,
+        )
+        assert models_of(private) == {"judge-1"}
+        assert models_of(other) == {"proposer-1"}
+    assert run.judge.endpoint == private.url
+
+
+@pytest.mark.parametrize(
+    ("told", "proposer"),
+    [
+        ({"lm": "openai/a"}, PUBLIC),
+        ({"lm": "openai/a", "api_base": "http://h/v1"}, "http://h/v1"),
+        ({"lm": "openai/a", "proposer_lm": "openai/b", "api_base": "http://h/v1"}, "http://h/v1"),
+        ({"proposer_lm": "openai/b", "api_base": "http://h/v1"}, "http://h/v1"),
+        (
+            {"lm": "openai/a", "proposer_lm": "anthropic/b", "api_base": "http://h/v1"},
+            "dspy.LM http://h/v1",
+        ),
+        (
+            {"lm": "openai/a", "proposer_lm": "anthropic/b", "api_base": "http://h/v1"}
+            | {"proposer_api_base": "default"},
+            "dspy.LM",
+        ),
+        ({"lm": "openai/a", "api_base": "http://h/v1", "proposer_api_base": "default"}, PUBLIC),
+    ],
+)
+def test_the_proposer_is_asked_where_the_judge_is_unless_said_otherwise(
+    told: dict[str, str], proposer: str
+) -> None:
+    assert Settings(dimension="relevance", **told).endpoints["proposer"] == proposer  # type: ignore[arg-type]
+
+
+def test_an_environments_endpoint_is_another_providers_proposers_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://h/v1")
+    told = Settings(dimension="relevance", lm="openai/a", proposer_lm="anthropic/b")
+    assert told.endpoints == {"judge": "http://h/v1", "proposer": "dspy.LM http://h/v1"}
+
+
+def test_dspys_configured_address_holds_for_the_optimizers_proposer(private: OpenAIServer) -> None:
+    from optimize import RankOptimizer
+
+    optimizer = RankOptimizer(proposer_lm="openai/proposer-1")
+    lm = dspy.LM("openai/judge-1", api_base=private.url, api_key=KEY)
+    with dspy.context(lm=lm):
+        name, base = optimizer._model()
+    told = Settings(dimension="x", lm=name, api_base=base, proposer_lm=optimizer.proposer_lm)
+    assert told.proposer == ("openai/proposer-1", private.url)
+
+
+def test_a_saved_judge_remembers_the_address_its_user_gave_and_asks_it_only_if_told(
+    private: OpenAIServer,
+) -> None:
+    judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
+    assert judge(**ROW).failure is None
+    judge.save("mine.json")
+    again = judges.load("mine.json")
+    assert again.endpoint == private.url
+    assert again.api_base is None
+    with pytest.raises(LastingError, match=private.url):
+        again(**ROW)
+    assert len(private.log) == 1
+
+
+def test_a_judge_without_a_recorded_endpoint_asks_where_it_did(
+    private: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As judges that were saved in code always did."""
+    monkeypatch.setenv("OPENAI_BASE_URL", private.url)
+    assert judges.load(judge_file("openai/judge-1"))(**ROW).failure is None
+
+
+def test_an_address_with_a_password_is_not_taken_for_a_judge() -> None:
+    with pytest.raises(ValueError, match="holds a password or a key"):
+        judges.load("coherence", api_base="http://me:secret@host/v1")
+
+
+# Redirects.
+
+
+def redirecting(to: str) -> ThreadingHTTPServer:
+    class Redirecting(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(307)
+            self.send_header("Location", f"{to}{self.path}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_POST
+
+        def log_message(self, *said: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Redirecting)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+@pytest.mark.parametrize("lm", ["openai/judge-1", "azure/judge-1"])
+def test_a_redirect_takes_no_text_to_another_host(lm: str, stranger: Listener) -> None:
+    server = redirecting(f"http://{stranger.address}")
+    try:
+        base = f"http://127.0.0.1:{server.server_port}/v1"
+        with pytest.raises(LastingError, match=r"307 from .*: it redirects"):
+            list(judges.load("coherence").judge_all([ROW], lm=lm, api_base=base))
+        folder = Path("b")
+        if lm.startswith("openai/"):
+            model = batch.queue(lm, folder, api_base=base)
+            list(judges.load("coherence").judge_rows([ROW], _runner(model)))
+            with pytest.raises(LastingError, match=r"307 from .*: it redirects"):
+                batch.submit(folder, api_base=base)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _runner(model: Any) -> Any:
+    from judges.engine.runner import Runner
+
+    return Runner(model)
