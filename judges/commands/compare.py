@@ -15,7 +15,7 @@ from judges.commands.options import (
     add_plan_flags,
     add_run_flags,
     add_table_flags,
-    follow,
+    to_ask,
 )
 from judges.commands.survey import texts_of
 from judges.commands.table_run import prepare, write
@@ -76,7 +76,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 def run(args: argparse.Namespace) -> int:
     if args.batch_api == "status":
         return batching.status(args)
-    judge = follow(load(args.judge), args)
+    judge = to_ask(load(args.judge), args)
     subject = judge.subject
     if not isinstance(subject, Comparison):
         raise UsageError(f"{args.judge} rates one output; use: python -m judges score")

@@ -169,15 +169,19 @@ def constructed_note(judge: Judge) -> str | None:
     )
 
 
+def to_ask(judge: Judge, args: argparse.Namespace) -> Judge:
+    """The same, where it is going to be asked: no file chooses where texts and keys go."""
+    lm, api_base = judge.model_to_ask(args.lm, args.api_base)
+    return replace(follow(judge, args), lm=lm, api_base=api_base)
+
+
 def follow(judge: Judge, args: argparse.Namespace) -> Judge:
     """The judge with the model and the plan that the flags name."""
     if note := constructed_note(judge):
         print(f"note: {note}", file=sys.stderr)
-    lm, api_base = judge.model_to_ask(args.lm, args.api_base)
     followed = replace(
         judge,
-        lm=lm,
-        api_base=api_base,
+        lm=args.lm or judge.lm,
         from_file=judge.from_file and args.lm is None,
         plan=plan_of(args) or judge.plan,
     )

@@ -15,7 +15,7 @@ from judges.commands.options import (
     add_plan_flags,
     add_run_flags,
     add_table_flags,
-    follow,
+    to_ask,
     with_rationale,
 )
 from judges.commands.table_run import prepare, write
@@ -161,7 +161,7 @@ def _load_one(name: str, args: argparse.Namespace) -> Judge:
         raise UsageError(f"{name} compares two outputs; use: python -m judges compare")
     if args.rationale:
         judge = with_rationale(judge, name)
-    return follow(judge, args)
+    return to_ask(judge, args)
 
 
 def _columns(judges: Sequence[Judge], prefix: str) -> dict[str, tuple[str, ...]]:
