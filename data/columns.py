@@ -1,10 +1,10 @@
 """Which column of a table means what: ids, texts and flat ratings, by name or by a mapping."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from data.numbers import is_blank, is_rating
+from data.numbers import Fault, is_blank, is_number, is_rating, read_json
 from data.problems import Problems, listed, shown
 from data.tables import Row, Table
 
@@ -29,9 +29,16 @@ _ALIASES = {
     "system": ("system_id", "model", "model_id"),
     "system_a": ("model_a", "generator_1"),
     "system_b": ("model_b", "generator_2"),
+    "annotator": ("annotator_id", "worker", "worker_id", "rater", "rater_id", "assessor", "coder"),
 }
+# What is longer, has more words, or comes in more kinds is no label but a text.
+_LONGEST_LABEL, _MOST_SPACES, _MOST_LABELS = 40, 5, 12
 # `--map id=#line` numbers the rows of a file without ids.
 LINE = "#line"
+
+
+# What a name is read from: one column, or several with one annotator each.
+ColumnNames = str | Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +46,33 @@ class Columns:
     """A table's columns and the user's names for some of them."""
 
     table: Table
-    mapping: Mapping[str, str]
+    mapping: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, table: Table, mapping: Mapping[str, ColumnNames] | None = None) -> "Columns":
+        """Columns under a mapping from our names to one column or to several."""
+        several = {
+            name: (columns,) if isinstance(columns, str) else tuple(dict.fromkeys(columns))
+            for name, columns in (mapping or {}).items()
+        }
+        return cls(table, several)
 
     def find(self, name: str) -> str | None:
-        """Return the column that holds `name`: as mapped, under that name, or an alias of it."""
-        for column in (self.mapping.get(name), name, *_ALIASES.get(name, ())):
-            if column is not None and self.has(column):
+        """Return the column that holds `name`: as mapped, under that name, or an alias of it.
+
+        Names that differ in case alone are the same, as long as one column has it.
+        """
+        names = (name, *_ALIASES.get(name, ()))
+        for column in (*self.mapping.get(name, ())[:1], *names):
+            if self.has(column):
                 return column
-        return None
+        return next((near for one in names if (near := self.cased(one)) is not None), None)
+
+    def cased(self, name: str) -> str | None:
+        """Return the one column that has this name but for its case; None where none or several."""
+        wanted = name.casefold()
+        alike = [column for column in self.table.columns if _key(column) == wanted]
+        return alike[0] if len(alike) == 1 else None
 
     def has(self, column: str) -> bool:
         """Whether the table has the column, or the nested column that a dotted name starts with."""
@@ -56,23 +82,48 @@ class Columns:
     def taken(self, names: Iterable[str]) -> set[str]:
         """Return the columns that hold these names, and all that a mapping gave another name."""
         found = (self.find(name) for name in names)
-        return {one for one in found if one is not None} | set(self.mapping.values())
+        mapped = {column for columns in self.mapping.values() for column in columns}
+        return {one for one in found if one is not None} | mapped
 
     def texts(self, taken: set[str], *, ratings: Iterable[str] = ()) -> dict[str, str]:
         """Return every text's name and column: all string columns that serve nothing else."""
         spent = taken | set(ratings)
         found = {}
         for column in self.table.columns:
-            if column not in spent and column not in self.mapping and self._is_text(column):
-                found[column] = column
-        for name, column in self.mapping.items():
+            name = self._text_name(column)
+            if column not in spent and name not in self.mapping and self._is_text(column):
+                found[name] = column
+        for name, columns in self.mapping.items():
+            column = columns[0]
             if name not in _ROLES and column not in set(ratings) and self._is_text(column):
                 found[name] = column
         return found
 
+    def is_prose(self, column: str) -> bool:
+        """Whether a column's cells read as texts, and not as labels such as `good` or `4/5`."""
+        cells = {str(value).strip() for value in self.cells(column) if not is_blank(value)}
+        if any(len(one) > _LONGEST_LABEL or one.count(" ") > _MOST_SPACES for one in cells):
+            return True
+        return len(cells) > _MOST_LABELS and not any(one[:1].isdigit() for one in cells)
+
+    def holds_numbers(self, column: str) -> int:
+        """How many of a column's cells are numbers, though most may not be."""
+        typed = self.table.typed
+        return sum(is_number(value, typed=typed) for value in self.cells(column))
+
+    def nested_names(self) -> tuple[str, ...]:
+        """Return every key inside `ratings` and `annotations`, dotted, as a mapping names it."""
+        roots = [column for name in ("ratings", "annotations") if (column := self.find(name))]
+        names: dict[str, None] = {}
+        for root in roots:
+            for value in self.cells(root):
+                inside = _as_object(value)
+                names.update(dict.fromkeys(f"{root}{DOT}{key}" for key in inside or ()))
+        return tuple(names)
+
     def numeric(self, column: str) -> bool:
         """Whether most of a column's cells are ratings; a known text's never are."""
-        if column in SOURCES or column in OUTPUTS:
+        if is_known_text(column):
             return False
         present = numbers = 0
         for value in self.cells(column):
@@ -85,17 +136,55 @@ class Columns:
         return (cell(row, column) for row in self.table.rows)
 
     def _is_text(self, column: str) -> bool:
-        if column in SOURCES or column in OUTPUTS:
+        if is_known_text(column):
             return True
         return not self.numeric(column) and any(
-            isinstance(value, str) for value in self.cells(column)
+            isinstance(value, str) or join_texts(value) is not None for value in self.cells(column)
         )
+
+    def _text_name(self, column: str) -> str:
+        """A text's name: the column's own, or the known name that differs in case alone."""
+        known = _key(column)
+        usual = is_known_text(column) and self.cased(known) == column
+        return known if usual else column
+
+
+def is_known_text(column: str) -> bool:
+    """Whether a column goes by a name that people use for what systems get or write."""
+    return _key(column) in SOURCES or _key(column) in OUTPUTS
+
+
+def only_text(texts: Iterable[str], wanted: Collection[str]) -> str | None:
+    """The file's one text where a judge reads one too, whatever either is called.
+
+    None where there are several, or one is known for a source and the other for an output.
+    """
+    names, needed = [*texts], [*wanted]
+    if len(names) != 1 or len(needed) != 1:
+        return None
+    kinds = [(one in SOURCES) - (one in OUTPUTS) for one in (names[0], needed[0])]
+    return names[0] if kinds[0] * kinds[1] >= 0 else None
+
+
+def join_texts(value: object) -> str | None:
+    """Several texts of a cell, such as reviews, as one; None where it holds anything else."""
+    if not isinstance(value, list | tuple):
+        return None
+    texts = [one for one in value if isinstance(one, str)]
+    if any(one is not None and not isinstance(one, str) for one in value):
+        return None
+    return "\n\n".join(one for one in texts if one.strip()) or None
+
+
+def _key(column: str) -> str:
+    return column.strip().casefold().replace(" ", "_")
 
 
 _ROLES = frozenset(
     {"id", "group", "system", "system_a", "system_b", "ratings", "annotations", "votes"}
     | {"preferred", "preference", "response_a", "response_b", "dimension", "annotator", "rating"}
 )
+_SEVERAL = frozenset({"votes", "preferred", "preference"})
 
 
 def cell(row: Row, column: str) -> object:
@@ -104,28 +193,63 @@ def cell(row: Row, column: str) -> object:
         return row.cells.get(column)
     value: object = row.cells
     for key in column.split(DOT):
-        if not isinstance(value, Mapping):
+        inside = _as_object(value)
+        if inside is None:
             return None
-        value = value.get(key)
+        value = inside.get(key)
     return value
 
 
+def _as_object(value: object) -> Mapping[str, object] | None:
+    """An object, also where an untyped file holds it as JSON."""
+    if isinstance(value, str) and value.lstrip()[:1] == "{":
+        value = read_json(value)
+    return value if isinstance(value, Mapping) and not isinstance(value, Fault) else None
+
+
 def check_mapping(columns: Columns, problems: Problems) -> None:
-    """Note every mapping to a column that the file does not have."""
-    for name, column in columns.mapping.items():
-        if not columns.has(column) and not (name == "id" and column == LINE):
-            missing_column(columns.table.columns, problems, column, f"--map {name}=COLUMN")
+    """Note every mapping to a column that the file does not have, and what may have but one."""
+    for name, mapped in columns.mapping.items():
+        for column in mapped:
+            known = columns.has(column) and (
+                column in columns.table.columns
+                or any(cell(row, column) is not None for row in columns.table.rows)
+            )
+            if not known and not (name == "id" and column == LINE):
+                missing_column(columns, problems, column, name)
+        if len(mapped) > 1 and (is_known_text(name) or name in _ROLES - _SEVERAL):
+            problems.add(
+                "two-columns",
+                f"is mapped to {len(mapped)} columns ({listed(mapped)})",
+                f"give one --map {name}=COLUMN; only ratings and votes may have a column for each "
+                "annotator",
+                field=name,
+            )
 
 
 def missing_column(
-    known: Sequence[str], problems: Problems, column: str, way_out: str, also: str = ""
+    columns: Columns, problems: Problems, column: str, name: str, also: str = ""
 ) -> None:
-    """Note that there is no such column, and which ones there are."""
-    near = difflib.get_close_matches(column, known, n=1)
-    hint = f"did you mean {shown(near[0])}? " if near else ""
+    """Note that there is no such column for `name`, and which ones there are."""
     problems.add(
         "no-column",
-        f"there is no such column{also}; there are {listed(known)}",
-        f"{hint}name yours with {way_out}",
+        f"there is no such column{also}; there are {listed(columns.table.columns)}",
+        way_to_name(columns, name, column),
         field=column,
     )
+
+
+def way_to_name(columns: Columns, name: str, wanted: str) -> str:
+    """How to say which column holds `name`: the one nearest to `wanted`, or how to name any."""
+    candidates = {inside.rpartition(DOT)[2]: inside for inside in columns.nested_names()}
+    candidates |= {inside: inside for inside in candidates.values()}
+    candidates |= {column: column for column in columns.table.columns}
+    cased = {_key(one): column for one, column in candidates.items()}
+    near = difflib.get_close_matches(_key(wanted.rpartition(DOT)[2]), cased, n=1)
+    if near:
+        return f"did you mean {shown(cased[near[0]])}? name yours with --map {name}=" + (
+            cased[near[0]] if cased[near[0]].isprintable() else "COLUMN"
+        )
+    nested = columns.nested_names()
+    inside = f", or --map {name}={listed(nested[:1])} for one inside another" if nested else ""
+    return f"name yours with --map {name}=COLUMN{inside}"

@@ -9,7 +9,16 @@ from dataclasses import asdict, replace
 
 from data import shipped, tell
 from data.describe import describe, describe_dimension, describe_votes
-from data.options import Parser, joined, map_option, scale_option
+from data.numbers import Scale
+from data.options import (
+    Parser,
+    joined,
+    map_flags,
+    map_option,
+    read_mapping,
+    scale_flags,
+    scale_option,
+)
 from data.problems import Problem
 from data.readers import check_labels, check_pairs, file_holds_pairs, refusal
 from data.selection import is_constant
@@ -46,7 +55,7 @@ def _list(options: argparse.Namespace) -> int:
 def _show(options: argparse.Namespace) -> int:
     labelled, problems = _read(options)
     if labelled is None or problems:
-        raise refusal(problems)
+        raise refusal(problems, [options.file, *map_flags(read_mapping(options.map))])
     summary = describe(labelled)
     if isinstance(labelled, LabelledPairs):
         votes = describe_votes(labelled)
@@ -71,12 +80,13 @@ def _check(options: argparse.Namespace) -> int:
             "n_problems": len(problems),
             "problems": [asdict(problem) for problem in problems],
             "notes": notes,
+            "reading": None if labelled is None else asdict(labelled.reading),
         }
         print(_json(record))
     elif problems:
         print(tell.problems(problems, every=options.all))
     elif labelled is not None:
-        print(tell.sound(describe(labelled), labelled, notes))
+        print(tell.sound(describe(labelled), labelled, notes, _next(labelled, options)))
     return 1 if problems else 0
 
 
@@ -118,18 +128,48 @@ def _read(options: argparse.Namespace) -> Found:
 
 
 def _read_file(path: str, options: argparse.Namespace) -> Found:
-    mapping = dict(options.map)
+    mapping = read_mapping(options.map)
     if options.pairs or (
         not (options.dimension or options.annotations) and file_holds_pairs(path, mapping=mapping)
     ):
-        return check_pairs(path, mapping=mapping)
+        return check_pairs(path, mapping=mapping, texts=options.text)
     return check_labels(
         path,
         mapping=mapping,
         dimensions=options.dimension,
-        scales=dict(options.scale),
+        scales=_scales(options),
+        texts=options.text,
         annotations=options.annotations,
     )
+
+
+def _scales(options: argparse.Namespace) -> dict[str, Scale]:
+    """The scale of each dimension; LabelError where one is given two."""
+    scales: dict[str, Scale] = {}
+    for name, scale in options.scale:
+        if scales.setdefault(name, scale) != scale:
+            of = "all dimensions" if name == "*" else name
+            raise LabelError(f"--scale: {of} is given two scales; give one")
+    return scales
+
+
+def _next(labelled: LabelledSet | LabelledPairs, options: argparse.Namespace) -> list[str]:
+    """The command that goes on from here, with the user's own flags."""
+    mapping = read_mapping(options.map)
+    if len(labelled.documents) < FEWEST_DOCUMENTS or options.file in shipped.NAMES:
+        return []
+    if isinstance(labelled, LabelledPairs):
+        words = ["python", "-m", "optimize", "--pairwise", "NAME", "--data", options.file]
+        return [*words, *map_flags(mapping)]
+    mapped = [name for name in mapping if name in labelled.dimensions]
+    dimension = (options.dimension or mapped or [*labelled.dimensions])[0]
+    words = ["python", "-m", "optimize", "--dimension", dimension]
+    if options.annotations:
+        words = ["python", "-m", "optimize.verify", dimension, "--annotations", options.annotations]
+    words += ["--data", options.file, *map_flags(mapping)]
+    scales = _scales(options)
+    scale = scales.get(dimension, scales.get("*"))
+    return words + scale_flags({"*": scale} if scale else None)
 
 
 def _json(value: object) -> str:
@@ -195,13 +235,21 @@ def _add_reading(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=COLUMN",
-        help="what a column holds, as in document=article or relevance=my_column; repeatable",
+        help="what a column holds, as in document=article or relevance=my_column; repeatable; a "
+        "dimension (or votes) given several columns has one annotator in each",
     )
     command.add_argument(
         "--dimension",
         action="append",
         metavar="NAME",
         help="read this one alone; it must be rated; repeatable",
+    )
+    command.add_argument(
+        "--text",
+        action="append",
+        metavar="NAME",
+        help="a text that a judge reads, which every row must have and no other; repeatable (every "
+        "text of a usual name)",
     )
     command.add_argument(
         "--scale",

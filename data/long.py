@@ -1,14 +1,16 @@
 """The long shape: one row for each id, dimension and annotator, with the texts or without."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from data.columns import Columns
+from data.columns import LINE, SOURCES, Columns
 from data.numbers import NO_MARKS, Fault, Marks, Scale, is_blank, read_number
-from data.problems import Problems, shown
+from data.problems import Problems, listed, shown
 from data.tables import Row
 
 _LONG = ("id", "dimension", "annotator", "rating")
+# What says of which document and by whom an output is.
+_WHOSE = ("group", "system", "system_a", "system_b")
 
 # id -> dimension -> who gave what
 Ratings = dict[str, dict[str, Marks]]
@@ -49,11 +51,126 @@ def read_long(columns: Columns, problems: Problems, scales: Mapping[str, Scale])
     }
 
 
-def fold(columns: Columns, problems: Problems) -> Columns:
-    """Return one row for each id, with everything the long rows say of it beside ratings."""
+def has_annotator_rows(columns: Columns) -> bool:
+    """Whether each row is what one annotator gave one output, dimensions (or a vote) in columns."""
+    column = columns.find("annotator")
+    return (
+        column is not None
+        and not is_long(columns)
+        and any(not is_blank(value) for value in columns.cells(column))
+    )
+
+
+def identify(
+    columns: Columns, problems: Problems, texts: Mapping[str, str], *, of: str = "output"
+) -> Columns:
+    """Give the rows of one output (or pair) one id where rows are several annotators' or numbered.
+
+    Rows without ids of their own belong together where group, systems and texts are the same. Ids
+    that number the rows, so that most outputs have several, are a problem.
+    """
+    numbered = columns.mapping.get("id") == (LINE,)
+    several = is_long(columns) or has_annotator_rows(columns)
+    key = [column for name in _WHOSE if (column := columns.find(name)) is not None]
+    key += [column for column in texts.values() if column not in key]
+    written = [column for name, column in texts.items() if name not in SOURCES]
+    if not (written and (several or numbered)):
+        if several and numbered:
+            what = "cannot be told apart without texts: each output has a row for each annotator"
+            problems.add("no-id", what, "name the output's id with --map id=COLUMN", field="id")
+        return columns
+    first: dict[tuple[str, ...], Row] = {}
+    lines: list[int] = []
+    for row in columns.table.rows:
+        content = tuple(str(row.cells.get(column)) for column in key)
+        lines.append(first.setdefault(content, row).line)
+    if several and numbered:
+        rows = tuple(
+            Row(row.line, {**row.cells, LINE: str(line)})
+            for row, line in zip(columns.table.rows, lines, strict=True)
+        )
+        table = replace(columns.table, columns=(*columns.table.columns, LINE), rows=rows)
+        return Columns(table, columns.mapping)
+    own = columns.find("id")
+    ids = {row.line: row.line if own is None else row.cells.get(own) for row in columns.table.rows}
+    again = [
+        (row, line)
+        for row, line in zip(columns.table.rows, lines, strict=True)
+        if ids[line] != ids[row.line]
+    ]
+    # A few outputs may well be the same; most are not, unless each has a row for each annotator.
+    numbering = len(set(map(str, ids.values()))) == len(lines)
+    if numbering and 2 * len(again) >= len(lines) - 1 > 0 and (several or len(key) > len(written)):
+        row, line = again[0]
+        way_out = "give all rows of an output its id, or match rows by their texts: --map id=#line"
+        if not several:
+            way_out = (
+                f"where rows are several annotators', name who gave them with --map "
+                f"annotator=COLUMN; else give every {of} an id"
+            )
+        problems.add(
+            "rows-of-annotators",
+            f"holds the same texts as {problems.unit} {line}, and so do {len(again):,} of "
+            f"{len(lines):,} rows: each would count as an {of} of its own",
+            way_out,
+            line=row.line,
+            field=own or "id",
+        )
+    return columns
+
+
+def read_annotator_rows(
+    columns: Columns, problems: Problems, read: Callable[[Row], Mapping[str, Marks]]
+) -> Ratings:
+    """Join the rows of each id; `read` gives a row's ratings, all by the row's annotator."""
+    key, whose = columns.find("id"), columns.find("annotator") or ""
+    joined: dict[str, dict[str, dict[str, float]]] = {}
+    for row in columns.table.rows:
+        item, annotator = row.cells.get(key or ""), row.cells.get(whose)
+        rated = read(row)
+        if not _is_name(item):
+            continue
+        of = joined.setdefault(str(item), {})
+        for dimension, marks in rated.items():
+            given = of.setdefault(dimension, {})
+            who = str(len(given) + 1) if is_blank(annotator) else str(annotator)
+            if who in given or len(marks.ratings) > 1:
+                what = f"{shown(item)} on {shown(dimension)} by {shown(who)}"
+                several = len(marks.ratings) > 1
+                problems.add(
+                    "twice",
+                    f"holds several ratings of {what}"
+                    if several
+                    else f"is a second rating of {what}",
+                    "give one number a row" if several else "keep one of the two",
+                    line=row.line,
+                    field=whose,
+                )
+            given[who] = marks.ratings[0]
+    return {
+        item: {dimension: _marks(given) for dimension, given in of.items()}
+        for item, of in joined.items()
+    }
+
+
+def fold(
+    columns: Columns,
+    problems: Problems,
+    *,
+    spent: Collection[str | None] = (),
+    texts: Collection[str] = (),
+    notes: list[str],
+) -> Columns:
+    """Return one row for each id, with everything its rows say of it beside ratings.
+
+    What only some outputs' rows agree on, such as an annotator's comment, is left out and noted,
+    unless it is one of `texts` or says whose the output is.
+    """
     key = columns.find("id")
-    spent = {columns.find(name) for name in _LONG[1:]}
+    spent = {*spent, *(columns.find(name) for name in _LONG[1:])}
     kept = [column for column in columns.table.columns if column not in spent]
+    needed = {*texts, *(columns.find(name) for name in _WHOSE)}
+    differing: dict[str, None] = {}
     rows: dict[str | int, tuple[int, dict[str, object]]] = {}
     for row in columns.table.rows:
         item = row.cells.get(key or "")
@@ -65,6 +182,9 @@ def fold(columns: Columns, problems: Problems) -> Columns:
             if is_blank(value):
                 continue
             if cells.setdefault(column, value) != value:
+                if column not in needed:
+                    differing[column] = None
+                    continue
                 problems.add(
                     "two-texts",
                     f"differs from another row of the id {shown(item)}",
@@ -73,12 +193,24 @@ def fold(columns: Columns, problems: Problems) -> Columns:
                     field=column,
                     value=value,
                 )
+    if differing:
+        notes.append(
+            f"not one for each id, so left out: {listed([f'column {one!r}' for one in differing])}"
+        )
+    kept = [column for column in kept if column not in differing]
     folded = replace(
         columns.table,
         columns=tuple(kept),
-        rows=tuple(Row(line, cells) for line, cells in rows.values()),
+        rows=tuple(
+            Row(line, {name: cells[name] for name in kept if name in cells})
+            for line, cells in rows.values()
+        ),
     )
-    mapping = {name: column for name, column in columns.mapping.items() if column not in spent}
+    mapping = {
+        name: mapped
+        for name, mapped in columns.mapping.items()
+        if not {*mapped} & {*spent, *differing}
+    }
     return Columns(folded, mapping)
 
 

@@ -90,9 +90,7 @@ def read_number(value: object, scale: Scale | None) -> float | Fault:
     """Read one rating; a Fault where it is no finite number, or off the scale."""
     if isinstance(value, str):
         if not _NUMBER.fullmatch(value.strip()):
-            return Fault(
-                "not-a-number", "is not a number", "write a plain number, or leave it empty", value
-            )
+            return Fault("not-a-number", "is not a number", _way_out(value.strip()), value)
         value = float(value)
     if isinstance(value, bool):
         return Fault("not-a-number", "is not a number", "write 1 for true and 0 for false", value)
@@ -115,6 +113,20 @@ def read_number(value: object, scale: Scale | None) -> float | Fault:
             value,
         )
     return number
+
+
+def _way_out(text: str) -> str:
+    """How to write as a number what people write for one."""
+    word = text.casefold()
+    if word in ("true", "yes", "false", "no"):
+        return f"write {int(word in ('true', 'yes'))} for {text}"
+    if word in ("na", "n/a", "nan", "none", "null", "-", "?"):
+        return "leave the cell empty where there is no rating"
+    if re.fullmatch(r"[+-]?\d+,\d+", text, re.ASCII):
+        return f"write {text.replace(',', '.')}, with a point"
+    if part := re.fullmatch(r"([+-]?\d+(?:\.\d+)?)\s*(?:%|/|out of|of|stars?\b).*", word, re.ASCII):
+        return f"write {part[1]} alone, and say the scale with --scale"
+    return "write a plain number, or leave it empty"
 
 
 def _several(marks: list[tuple[str, object]], scale: Scale | None) -> Marks | Fault:

@@ -2,8 +2,10 @@
 
 import argparse
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
+from data.columns import ColumnNames
 from data.numbers import Scale
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
@@ -28,6 +30,34 @@ def map_option(text: str) -> tuple[str, str]:
     if not (name and equals and column):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=COLUMN, as in document=article")
     return name, column
+
+
+def read_mapping(pairs: Iterable[tuple[str, str]]) -> dict[str, str | list[str]]:
+    """Our names and their columns; a name given several columns has them all, in that order."""
+    columns: dict[str, list[str]] = {}
+    for name, column in pairs:
+        given = columns.setdefault(name, [])
+        if column not in given:
+            given.append(column)
+    return {name: given[0] if len(given) == 1 else given for name, given in columns.items()}
+
+
+def map_flags(mapping: Mapping[str, ColumnNames] | None) -> list[str]:
+    """The words of the command line that say `mapping`."""
+    words = []
+    for name, columns in (mapping or {}).items():
+        for column in [columns] if isinstance(columns, str) else columns:
+            words += ["--map", f"{name}={column}"]
+    return words
+
+
+def scale_flags(scales: Mapping[str, Scale] | None) -> list[str]:
+    """The words that say `scales`."""
+    words = []
+    for name, (low, high) in (scales or {}).items():
+        ends = f"{low:g}:{high:g}" if low < 0 else f"{low:g}-{high:g}"
+        words += ["--scale", ends if name == "*" else f"{name}={ends}"]
+    return words
 
 
 def read_bounds(text: str) -> Scale | None:

@@ -3,16 +3,36 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from data.columns import Columns, cell, check_mapping, missing_column
-from data.grouping import document_notes, how_grouped
-from data.long import Ratings, fold, is_long, read_long
+from data.columns import (
+    DOT,
+    LINE,
+    OUTPUTS,
+    SOURCES,
+    Columns,
+    check_mapping,
+    is_known_text,
+    missing_column,
+    only_text,
+    way_to_name,
+)
+from data.grouping import document_notes, how_grouped, source_name
+from data.long import (
+    Ratings,
+    fold,
+    has_annotator_rows,
+    identify,
+    is_long,
+    read_annotator_rows,
+    read_long,
+)
 from data.numbers import Scale
 from data.problems import Problems, count, listed
-from data.ratings import RatingReader, find_ratings
+from data.ratings import RatingColumns, RatingReader, find_ratings
 from data.rows import RowReader
 from data.tables import Row
-from data.types import LabelledOutput
+from data.types import LabelledOutput, Reading
 
+_ROWS_OWN = ("id", "group", "system", "ratings", "annotations", "annotator")
 WIDE = "give what systems were given and wrote, as in document and summary"
 JOIN = "give it beside the file of outputs: --annotations FILE, or read_labels(annotations=FILE)"
 
@@ -23,7 +43,8 @@ class Wanted:
 
     dimensions: Collection[str] | None = None
     scales: Mapping[str, Scale] = field(default_factory=dict)
-    texts: Collection[str] = ()
+    # None: every text that goes by a usual name is demanded; else these alone.
+    texts: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +54,7 @@ class Found:
     outputs: tuple[LabelledOutput, ...]
     grouped_by: str
     notes: tuple[str, ...]
+    reading: Reading
 
 
 def read_outputs(
@@ -40,21 +62,32 @@ def read_outputs(
 ) -> Found:
     """Read a wide or long table; `joined` are ratings from another file, by id."""
     check_mapping(columns, problems)
+    whole = columns
+    notes: list[str] = []
     long = is_long(columns)
-    if long:
-        joined = read_long(columns, problems, wanted.scales)
-        columns = fold(columns, problems)
     found = find_ratings(columns, wanted.dimensions)
-    taken = columns.taken(("id", "group", "system", "ratings", "annotations"))
-    texts = columns.texts(taken, ratings=found.taken)
-    for name in wanted.texts:
-        if name not in texts:
-            known = tuple(columns.table.columns)
-            missing_column(
-                known, problems, name, f"--map {name}=COLUMN", ", and the judge reads it"
-            )
-    reader = RowReader(columns, problems, texts, wanted.texts)
-    reader.check(JOIN if long else WIDE)
+    known = _known_texts(columns, found, wanted)
+    columns = identify(columns, problems, known)
+    own: Ratings | None = None
+    if long:
+        own = read_long(columns, problems, wanted.scales)
+        columns = fold(columns, problems, texts=known.values(), notes=notes)
+    elif has_annotator_rows(columns):
+        reading = RatingReader(columns, found, problems, wanted.dimensions, wanted.scales)
+        own = read_annotator_rows(columns, problems, lambda row: reading.read(row, ""))
+        spent = {column.partition(DOT)[0] for column in found.taken}
+        columns = fold(columns, problems, spent=spent, texts=known.values(), notes=notes)
+    found_at = found
+    if own is not None:
+        found = find_ratings(columns, wanted.dimensions)
+        joined = {item: own.get(item, {}) | (joined or {}).get(item, {}) for item in own} | {
+            item: rated for item, rated in (joined or {}).items() if item not in own
+        }
+    texts = columns.texts(columns.taken(_ROWS_OWN), ratings=found.taken)
+    demanded = _demanded(columns, problems, texts, wanted)
+    reader = RowReader(columns, problems, texts, demanded)
+    if texts or wanted.texts is None or wanted.texts:
+        reader.check(JOIN if long else WIDE)
     ratings = RatingReader(columns, found, problems, wanted.dimensions, wanted.scales, joined)
     system = columns.find("system")
     outputs = tuple(
@@ -64,14 +97,48 @@ def read_outputs(
     )
     if not problems.found:
         _check_rated(outputs, problems, wanted, columns)
-    notes = [] if joined is None else _join_notes(outputs, joined, problems)
+    notes += [] if joined is None else _join_notes(outputs, joined, problems)
     if ratings.n_differing:
         notes.append(
             f"{count(ratings.n_differing, 'rating')} unlike its annotations' mean, which counts"
         )
     notes += reader.notes()
     notes += _notes(outputs, wanted, grouped=reader.group is not None)
-    return Found(outputs, how_grouped(reader.group, texts), tuple(notes))
+    notes += _unread(whole, found_at, texts, outputs, wanted)
+    return Found(
+        outputs,
+        how_grouped(reader.group, texts),
+        tuple(notes),
+        _reading(whole, found_at, texts),
+    )
+
+
+def _known_texts(columns: Columns, found: RatingColumns, wanted: Wanted) -> dict[str, str]:
+    """The texts that are surely an output's own, and no annotator's: name -> column."""
+    texts = columns.texts(columns.taken(_ROWS_OWN), ratings=found.taken)
+    return {
+        name: column
+        for name, column in texts.items()
+        if is_known_text(name)
+        or name in ("input", *(wanted.texts or ()))
+        or name in columns.mapping
+    }
+
+
+def _demanded(
+    columns: Columns, problems: Problems, texts: Mapping[str, str], wanted: Wanted
+) -> Collection[str]:
+    """The texts that every row must have; a problem for each that no column holds."""
+    if wanted.texts is None:
+        return {*SOURCES, *OUTPUTS}
+    if (only := only_text(texts, wanted.texts)) is not None:
+        return (only,)
+    for name in wanted.texts:
+        if name not in texts:
+            missing_column(columns, problems, name, name, ", and the judge reads it")
+    source = source_name(texts)
+    grouping = source is not None and wanted.texts and columns.find("group") is None
+    return (*wanted.texts, source) if grouping and source is not None else tuple(wanted.texts)
 
 
 def _output(
@@ -103,7 +170,7 @@ def _check_rated(
             problems.add(
                 "no-rating",
                 f"no output has a rating on it; there are ratings on {_rated_on(columns)}",
-                f"name the column that has it with --map {dimension}=COLUMN",
+                way_to_name(columns, dimension, dimension),
                 field=dimension,
             )
     if not rated and not wanted.dimensions:
@@ -114,9 +181,65 @@ def _check_rated(
 def _rated_on(columns: Columns) -> str:
     """The dimensions that a table seems to rate, for people."""
     found = find_ratings(columns, None)
-    nested = (cell(row, column) for row in columns.table.rows for column in found.nested)
-    inside = {str(name) for one in nested if isinstance(one, Mapping) for name in one}
+    inside = {name.partition(DOT)[2] for name in columns.nested_names()}
     return listed(sorted({*found.flat, *inside})) if found.flat or inside else "nothing"
+
+
+def _reading(
+    columns: Columns,
+    found: RatingColumns,
+    texts: Mapping[str, str],
+) -> Reading:
+    """Which column was read as what."""
+    read: dict[str, tuple[str, ...]] = {}
+    for name in ("id", "group", "system", "annotator"):
+        column = columns.find(name)
+        if name == "id" and columns.mapping.get("id") == (LINE,):
+            several = is_long(columns) or has_annotator_rows(columns)
+            read[name] = ("the first line of each text",) if several else ("the line's number",)
+        elif column is not None and (name != "annotator" or has_annotator_rows(columns)):
+            read[name] = (column,)
+    rated: dict[str, tuple[str, ...]] = {}
+    if is_long(columns):
+        rated[columns.find("dimension") or ""] = (columns.find("rating") or "",)
+    else:
+        rated.update({name: (name,) for name in found.nested})
+        rated.update(found.flat)
+    used = {column for names in (*read.values(), *rated.values()) for column in names}
+    used |= {*texts.values()} | {column.partition(DOT)[0] for column in used}
+    if is_long(columns):
+        used |= {columns.find("dimension") or "", columns.find("annotator") or ""}
+    return Reading(
+        rows=read,
+        texts=texts,
+        ratings=rated,
+        unread=tuple(column for column in columns.table.columns if column not in used),
+    )
+
+
+def _unread(
+    columns: Columns,
+    found: RatingColumns,
+    texts: Mapping[str, str],
+    outputs: tuple[LabelledOutput, ...],
+    wanted: Wanted,
+) -> list[str]:
+    """Say what a reader of the file might take for read, and is not."""
+    rated = {dimension for output in outputs for dimension in output.ratings}
+    notes = []
+    for name, mapped in columns.mapping.items():
+        used = name in texts or name in rated or name in found.flat or columns.find(name) in mapped
+        if name != "id" and not used:
+            notes.append(f"--map {name}={mapped[0]} is not used: {name} is nothing that is read")
+    if wanted.dimensions is None:
+        for name, column in texts.items():
+            numbers = 0 if is_known_text(name) else columns.holds_numbers(column)
+            if numbers:
+                notes.append(
+                    f"column {column!r} was read as a text, though {count(numbers, 'cell')} of it "
+                    f"hold numbers; --dimension {column} reads it as ratings"
+                )
+    return notes
 
 
 def _notes(outputs: tuple[LabelledOutput, ...], wanted: Wanted, *, grouped: bool) -> list[str]:

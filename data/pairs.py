@@ -1,16 +1,27 @@
 """From a table to labelled pairs, with every problem and every note on the way."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
-from data.columns import OUTPUTS, Columns, cell, check_mapping
-from data.grouping import document_notes, how_grouped
+from data.columns import (
+    LINE,
+    OUTPUTS,
+    SOURCES,
+    Columns,
+    cell,
+    check_mapping,
+    is_known_text,
+    missing_column,
+    only_text,
+)
+from data.grouping import document_notes, how_grouped, source_name
+from data.long import fold, has_annotator_rows, identify
 from data.numbers import Fault, is_blank, read_json
 from data.problems import Problems, count, listed
 from data.ratings import holds_ratings
 from data.rows import RowReader
 from data.tables import Row
-from data.types import LabelledPair, LabelledPairs, Vote
+from data.types import LabelledPair, LabelledPairs, Reading, Vote
 
 _SIDES = (("_a", "_b"), ("_A", "_B"), ("_1", "_2"))
 _CHOICES = ("votes", "preferred", "preference")
@@ -33,7 +44,7 @@ def find_sides(columns: Columns) -> tuple[str, str, str] | None:
     """Return the candidate's word and the two columns that hold the candidates."""
     mapped = columns.mapping.get("response_a"), columns.mapping.get("response_b")
     if mapped[0] is not None and mapped[1] is not None:
-        return "response", mapped[0], mapped[1]
+        return "response", mapped[0][0], mapped[1][0]
     known = set(columns.table.columns)
     for word in ("response", *OUTPUTS):
         for first, second in _SIDES:
@@ -51,29 +62,38 @@ def holds_pairs(columns: Columns) -> bool:
     """Whether a table holds two candidates and a choice, and no ratings."""
     return (
         find_sides(columns) is not None
-        and _find_choice(columns) is not None
+        and _find_choices(columns) != ()
         and not holds_ratings(columns)
     )
 
 
-def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
-    """Read every pair that somebody voted on."""
+def read_pair_rows(
+    columns: Columns, problems: Problems, needed: Collection[str] | None = None
+) -> LabelledPairs:
+    """Read every pair that somebody voted on; every row has the texts `needed` (all usual ones)."""
     check_mapping(columns, problems)
-    sides, choice = find_sides(columns), _find_choice(columns)
-    _check(columns, problems, sides is not None, choice is not None)
+    sides, choices = find_sides(columns), _find_choices(columns)
+    _check(columns, problems, sides is not None, choices != ())
     word, first, second = sides or ("response", "response_a", "response_b")
-    taken = columns.taken(_NAMES) | {first, second}
+    taken = columns.taken(_NAMES) | {first, second, *choices}
     texts = columns.texts(taken)
-    reader = RowReader(columns, problems, texts, candidates=(first, second))
+    reading = _reading(columns, texts, (first, second), choices)
+    notes: list[str] = []
+    votes_of: dict[int, tuple[Vote, ...] | None] = {}
+    if sides and choices:
+        columns, votes_of = _join_rows(columns, problems, texts, sides, choices, notes)
+        texts = {name: column for name, column in texts.items() if columns.has(column)}
+    needed = _demanded(columns, problems, texts, needed)
+    reader = RowReader(columns, problems, texts, needed, candidates=(first, second))
     if sides is not None:
         reader.check("give what both candidates answer, as in prompt, document, post or query")
     systems = columns.find("system_a"), columns.find("system_b")
     pairs, n_without = [], 0
-    for row in columns.table.rows if sides and choice else ():
+    for row in columns.table.rows if sides and choices else ():
         common = reader.read(row)
         left, right = (reader.text(row, column, column) for column in (first, second))
         names = tuple(reader.name(row, column) for column in systems)
-        votes = _read_votes(row, choice or "", problems)
+        votes = votes_of[row.line]
         if votes == ():
             n_without += 1
         if common is None or left is None or right is None or not votes:
@@ -90,7 +110,7 @@ def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
                 votes=votes,
             )
         )
-    notes = [f"{count(n_without, 'pair')} left out for want of a vote"] if n_without else []
+    notes += [f"{count(n_without, 'pair')} left out for want of a vote"] if n_without else []
     notes += reader.notes()
     if not pairs and not problems.found:
         problems.add("no-vote", "no pair has a vote", "give people's choices in votes or preferred")
@@ -103,11 +123,90 @@ def read_pair_rows(columns: Columns, problems: Problems) -> LabelledPairs:
         candidate=word,
         grouped_by=how_grouped(reader.group, texts),
         notes=tuple(notes),
+        reading=reading,
     )
 
 
-def _find_choice(columns: Columns) -> str | None:
-    return next((found for name in _CHOICES if (found := columns.find(name)) is not None), None)
+def _demanded(
+    columns: Columns,
+    problems: Problems,
+    texts: Mapping[str, str],
+    wanted: Collection[str] | None,
+) -> Collection[str]:
+    """The shared texts that every pair must have; a problem for each that no column holds."""
+    if wanted is None:
+        return {*SOURCES, *OUTPUTS}
+    if (only := only_text(texts, wanted)) is not None:
+        return (only,)
+    for name in wanted:
+        if name not in texts:
+            missing_column(columns, problems, name, name, ", and the judge reads it")
+    source = source_name(texts)
+    grouping = source is not None and wanted and columns.find("group") is None
+    return (*wanted, source) if grouping and source is not None else tuple(wanted)
+
+
+def _join_rows(
+    columns: Columns,
+    problems: Problems,
+    texts: Mapping[str, str],
+    sides: tuple[str, str, str],
+    choices: tuple[str, ...],
+    notes: list[str],
+) -> tuple[Columns, dict[int, tuple[Vote, ...] | None]]:
+    """One row a pair, where each annotator has a row, and the votes by row."""
+    word, first, second = sides
+    known = {name: column for name, column in texts.items() if is_known_text(name)}
+    known |= {f"{word}_a": first, f"{word}_b": second}
+    columns = identify(columns, problems, known, of="pair")
+    votes = {row.line: _read_votes(row, choices, problems) for row in columns.table.rows}
+    if not has_annotator_rows(columns):
+        return columns, votes
+    item = columns.find("id") or ""
+    joined: dict[object, tuple[int, tuple[Vote, ...] | None]] = {}
+    for row in columns.table.rows:
+        own = row.cells.get(item)
+        # What is no name is nobody's, and refused when the row is read.
+        key = str(own) if isinstance(own, str | int) else row.line
+        line, before = joined.get(key, (row.line, ()))
+        given = votes[row.line]
+        joined[key] = line, None if before is None or given is None else before + given
+    spent = {*choices, columns.find("annotator")}
+    folded = fold(columns, problems, spent=spent, texts=known.values(), notes=notes)
+    return folded, dict(joined.values())
+
+
+def _reading(
+    columns: Columns,
+    texts: Mapping[str, str],
+    sides: tuple[str, str],
+    choices: tuple[str, ...],
+) -> Reading:
+    read: dict[str, tuple[str, ...]] = {}
+    for name in ("id", "group", "system_a", "system_b", "annotator"):
+        column = columns.find(name)
+        if name == "id" and columns.mapping.get("id") == (LINE,):
+            several = has_annotator_rows(columns)
+            read[name] = ("the first line of each pair",) if several else ("the line's number",)
+        elif column is not None:
+            read[name] = (column,)
+    whole = {**texts, "response_a": sides[0], "response_b": sides[1]}
+    used = {column for names in read.values() for column in names} | {*whole.values(), *choices}
+    return Reading(
+        rows=read,
+        texts=whole,
+        ratings={"votes": choices},
+        unread=tuple(column for column in columns.table.columns if column not in used),
+    )
+
+
+def _find_choices(columns: Columns) -> tuple[str, ...]:
+    """The columns that hold votes: those mapped, before any that is called so."""
+    for name in _CHOICES:
+        if name in columns.mapping:
+            return tuple(column for column in columns.mapping[name] if columns.has(column))
+    found = next((found for name in _CHOICES if (found := columns.find(name)) is not None), None)
+    return () if found is None else (found,)
 
 
 def _check(columns: Columns, problems: Problems, sides: bool, choice: bool) -> None:
@@ -120,10 +219,10 @@ def _check(columns: Columns, problems: Problems, sides: bool, choice: bool) -> N
         problems.add("no-column", f"there are no votes in {known}", way_out)
 
 
-def _read_votes(row: Row, column: str, problems: Problems) -> tuple[Vote, ...] | None:
+def _read_votes(row: Row, columns: tuple[str, ...], problems: Problems) -> tuple[Vote, ...] | None:
     """Return a row's votes, none where nobody voted; None where one is a fault."""
     votes: list[Vote] = []
-    for value in _spread(cell(row, column)):
+    for column, value in ((one, value) for one in columns for value in _spread(cell(row, one))):
         if isinstance(value, Fault):
             what, given = value.what, value.value
         elif is_blank(value):

@@ -1,13 +1,15 @@
 """Read a file of human labels, whole, or refuse it with every problem it has."""
 
 import hashlib
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from data.columns import Columns
+from data.columns import ColumnNames, Columns
 from data.long import Ratings, is_long, read_long
 from data.numbers import Scale
 from data.open_table import open_table
+from data.options import map_flags, scale_flags
 from data.outputs import Wanted, read_outputs
 from data.pairs import find_sides, holds_pairs, read_pair_rows
 from data.problems import Problem, Problems
@@ -18,19 +20,21 @@ from data.types import LabelError, LabelledPairs, LabelledSet
 def read_labels(
     path: str | Path,
     *,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Mapping[str, ColumnNames] | None = None,
     dimensions: Sequence[str] | None = None,
     scales: Mapping[str, Scale] | None = None,
-    texts: Sequence[str] = (),
+    texts: Sequence[str] | None = None,
     annotations: str | Path | None = None,
 ) -> LabelledSet:
     """Read labelled outputs from JSONL, JSON, CSV, TSV, Parquet or a Hugging Face data set.
 
     `path` may be a folder made by `Dataset.save_to_disk`, or `hf:owner/name`, either with `:split`.
     `mapping` gives our names the file's columns (`{"document": "article"}`); `a.b` reaches into a
-    nested one. `dimensions` are read and no other, and each must be rated somewhere; an output
-    without a rating on one is kept and noted. `scales` gives (low, high) by dimension, "*" for all
-    others. `texts` must stand in every row. `annotations` is a long file (id, dimension,
+    nested one, and a list of columns holds one annotator's ratings in each. Rows of several
+    annotators (a column `annotator`) are joined by id. `dimensions` are read and no other, and
+    each must be rated somewhere; an output without a rating on one is kept and noted. `scales`
+    gives (low, high) by dimension, "*" for all others. `texts` must stand in every row, and no
+    other; by default every text of a usual name must. `annotations` is a long file (id, dimension,
     annotator, rating) whose ratings replace the first file's by id and dimension.
     Raises LabelError, whose `problems` are all there are.
     """
@@ -43,31 +47,43 @@ def read_labels(
         annotations=annotations,
     )
     if labelled is None or problems:
-        raise refusal(problems)
+        flags = [word for name in dimensions or () for word in ("--dimension", name)]
+        flags += [*map_flags(mapping), *scale_flags(scales)]
+        flags += [word for name in texts or () for word in ("--text", name)]
+        if annotations is not None:
+            flags += ["--annotations", str(annotations)]
+        raise refusal(problems, [str(path), *flags])
     return labelled
 
 
-def read_pairs(path: str | Path, *, mapping: Mapping[str, str] | None = None) -> LabelledPairs:
+def read_pairs(
+    path: str | Path,
+    *,
+    mapping: Mapping[str, ColumnNames] | None = None,
+    texts: Sequence[str] | None = None,
+) -> LabelledPairs:
     """Read labelled pairs from any of the formats of `read_labels`.
 
     The two sides are `response_a` and `response_b`, or another word with `_a`, `_b` or `_1`, `_2`;
     people's choice is `votes` (a list), `preferred` or `preference`, in the words A, B and tie or
-    the numbers 1, 2 and 1.5. Pairs without a vote are left out and noted.
+    the numbers 1, 2 and 1.5; several columns of votes, or rows of several annotators (a column
+    `annotator`), are joined. Pairs without a vote are left out and noted. `texts` as `read_labels`.
     Raises LabelError, whose `problems` are all there are.
     """
-    labelled, problems = check_pairs(path, mapping=mapping)
+    labelled, problems = check_pairs(path, mapping=mapping, texts=texts)
     if labelled is None or problems:
-        raise refusal(problems)
+        flags = [word for name in texts or () for word in ("--text", name)]
+        raise refusal(problems, [str(path), "--pairs", *map_flags(mapping), *flags])
     return labelled
 
 
 def check_labels(
     path: str | Path,
     *,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Mapping[str, ColumnNames] | None = None,
     dimensions: Sequence[str] | None = None,
     scales: Mapping[str, Scale] | None = None,
-    texts: Sequence[str] = (),
+    texts: Sequence[str] | None = None,
     annotations: str | Path | None = None,
 ) -> tuple[LabelledSet | None, tuple[Problem, ...]]:
     """Read as `read_labels`, and return what could be read and all problems."""
@@ -80,7 +96,7 @@ def check_labels(
     table = open_table(path, problems)
     if table is None:
         return None, (*problems.found, *more.found)
-    columns = Columns(table, mapping or {})
+    columns = Columns.of(table, mapping)
     if joined is None and holds_pairs(columns):
         way_out = "read it with read_pairs, or tune on it with --pairwise"
         problems.add("pairs", "holds pairs of candidates and votes, not rated outputs", way_out)
@@ -95,36 +111,44 @@ def check_labels(
         outputs=found.outputs,
         grouped_by=found.grouped_by,
         notes=found.notes,
+        reading=found.reading,
     )
     return labelled, (*problems.found, *more.found)
 
 
 def check_pairs(
-    path: str | Path, *, mapping: Mapping[str, str] | None = None
+    path: str | Path,
+    *,
+    mapping: Mapping[str, ColumnNames] | None = None,
+    texts: Sequence[str] | None = None,
 ) -> tuple[LabelledPairs | None, tuple[Problem, ...]]:
     """Read as `read_pairs`, and return what could be read and all problems."""
     problems = Problems(str(path))
     table = open_table(path, problems)
     if table is None:
         return None, tuple(problems.found)
-    columns = Columns(table, mapping or {})
+    columns = Columns.of(table, mapping)
     if find_sides(columns) is None and holds_ratings(columns):
         way_out = "read it with read_labels, or tune on it with --dimension"
         problems.add("outputs", "holds rated outputs, not pairs", way_out)
         return None, tuple(problems.found)
-    return read_pair_rows(columns, problems), tuple(problems.found)
+    return read_pair_rows(columns, problems, texts), tuple(problems.found)
 
 
-def file_holds_pairs(path: str | Path, *, mapping: Mapping[str, str] | None = None) -> bool:
+def file_holds_pairs(path: str | Path, *, mapping: Mapping[str, ColumnNames] | None = None) -> bool:
     """Whether a file looks like pairs rather than outputs; False where it cannot be read."""
     table = open_table(path, Problems(str(path)))
-    return table is not None and holds_pairs(Columns(table, mapping or {}))
+    return table is not None and holds_pairs(Columns.of(table, mapping))
 
 
-def refusal(problems: Sequence[Problem]) -> LabelError:
-    """One error for a file's problems: the first, and how many others there are."""
+def refusal(problems: Sequence[Problem], check: Sequence[str] = ()) -> LabelError:
+    """One error for a file's problems: the first, how many others there are, and who lists them.
+
+    `check` are the words after `python -m data check` that find the same problems.
+    """
     more = len(problems) - 1
-    also = "" if not more else f" (and {more:,} more: python -m data check {problems[0].file})"
+    words = shlex.join(check or [problems[0].file])
+    also = "" if not more else f" (and {more:,} more: python -m data check {words})"
     return LabelError(f"{problems[0]}{also}", problems)
 
 
@@ -134,7 +158,7 @@ def _read_annotations(
     table = open_table(path, problems)
     if table is None:
         return None, ""
-    columns = Columns(table, {})
+    columns = Columns.of(table)
     if not is_long(columns) or columns.find("id") is None:
         way_out = "give a file with the columns id, dimension, annotator, rating"
         problems.add("no-column", "is no long file of ratings", way_out)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from data.columns import LINE, OUTPUTS, SOURCES, Columns, cell
+from data.columns import LINE, Columns, cell, join_texts
 from data.grouping import document_of
 from data.numbers import is_blank
 from data.problems import NOTHING, Problems, count, listed
@@ -36,15 +36,15 @@ class RowReader:
         candidates: Collection[str] = (),
     ) -> None:
         self._columns, self._problems, self._texts = columns, problems, texts
-        self._needed = {*SOURCES, *OUTPUTS, *needed, *candidates}
+        self._needed = {*needed, *candidates}
         self._lines: dict[str, int] = {}
-        self._numbered = columns.mapping.get("id") == LINE
+        self._numbered = columns.mapping.get("id") == (LINE,) and not columns.has(LINE)
         self._id, self.group = columns.find("id"), columns.find("group")
         # People vote on systems that wrote nothing, so a candidate may be empty where a file tells
         # that from a cell that somebody forgot; so may a pair's prompt be white space.
         self._candidates = set(candidates)
         self._mute = self._candidates if columns.table.typed else set()
-        self.n_blank = self.n_bare = 0
+        self.n_blank = self.n_bare = self.n_joined = 0
 
     def check(self, way_out: str) -> None:
         """Note what no row can mend: a file without ids, or without texts and so `way_out`."""
@@ -91,6 +91,9 @@ class RowReader:
     def text(self, row: Row, name: str, column: str) -> str | None:
         """Return the text in a cell, None where there is none; a fault where it is needed."""
         value = cell(row, column)
+        if (joined := join_texts(value)) is not None:
+            self.n_joined += 1
+            value = joined
         # NaN, which equals nothing, is how data frames spell a missing text.
         if name in self._needed and isinstance(value, bool | int | float) and value == value:
             self.n_bare += 1
@@ -113,6 +116,11 @@ class RowReader:
             )
         if self.n_bare:
             notes.append(f"{count(self.n_bare, 'bare number')} (or true, false) read as a text")
+        if self.n_joined:
+            notes.append(
+                f"{count(self.n_joined, 'list')} of texts read as one text each, a blank line "
+                "between its items"
+            )
         return notes
 
     def _read_id(self, row: Row) -> str | None:
@@ -129,7 +137,10 @@ class RowReader:
         first = self._lines.setdefault(item, row.line)
         if first != row.line:
             what = f"is the id of {self._problems.unit} {first} too"
-            self._fault(row, "twice", what, "give every row an id of its own", self._id, item)
+            way_out = "give every row an id of its own"
+            if self._columns.find("annotator") is None:
+                way_out += ", or name who gave its ratings with --map annotator=COLUMN"
+            self._fault(row, "twice", what, way_out, self._id, item)
         return item
 
     def _read_texts(self, row: Row) -> dict[str, str]:

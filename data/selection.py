@@ -21,7 +21,8 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> Rated:
         known = listed(labelled.dimensions)
         raise LabelError(
             f"{labelled.name}: no output is rated on {dimension!r}, only on {known}; "
-            f"name the column that has it with --map {dimension}=COLUMN"
+            f"name the column that has it with --map {dimension}=COLUMN, or the key inside ratings "
+            f"with --map {dimension}=ratings.KEY"
         )
     left_out = len(labelled.outputs) - len(rated)
     return Rated(labelled=replace(labelled, outputs=rated), n_left_out=left_out)

@@ -1,11 +1,12 @@
 """Put what `python -m data` found into words and tables of at most 80 columns."""
 
+import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 
 from data.describe import DimensionSummary, PairsSummary, Summary, describe
 from data.problems import Problem, count
-from data.types import LabelledPairs, LabelledSet
+from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 
 _WIDTH = 80
 # So many problems of a kind are told one by one, unless all are asked for.
@@ -81,8 +82,56 @@ def problems(found: Sequence[Problem], *, every: bool) -> str:
     return "\n".join(lines)
 
 
-def sound(summary: Summary, labelled: LabelledSet | LabelledPairs, notes: Sequence[str]) -> str:
-    """A file without problems: what was read, and what to know about it."""
+def reading(labelled: LabelledSet | LabelledPairs) -> list[str]:
+    """How the columns were understood, and the first row as it was read."""
+    read = labelled.reading
+    lines = []
+    told = {
+        **read.rows,
+        **{f"text {name}": (column,) for name, column in read.texts.items()},
+        **{f"ratings {name}" if name != "votes" else name: c for name, c in read.ratings.items()},
+    }
+    if told:
+        lines += _entry("read", "; ".join(_from(name, columns) for name, columns in told.items()))
+    if read.unread:
+        lines += _entry("not read", ", ".join(map(_plain, read.unread)))
+    items = labelled.pairs if isinstance(labelled, LabelledPairs) else labelled.outputs
+    return lines + (_entry("first", _sample(items[0])) if items else [])
+
+
+def _from(name: str, columns: Sequence[str]) -> str:
+    last = name.split()[-1]
+    if tuple(columns) == (last,):
+        return _plain(name)
+    return f"{_plain(name)} from {' and '.join(map(_plain, columns))}"
+
+
+def _sample(item: LabelledOutput | LabelledPair) -> str:
+    """One row as it was read: texts cut short, every rating."""
+    texts = dict(item.texts)
+    if isinstance(item, LabelledPair):
+        texts |= {"response_a": item.response_a, "response_b": item.response_b}
+        given = [f"votes {', '.join(item.votes)}"]
+    else:
+        given = [
+            f"{name} {', '.join(f'{mark:g}' for mark in marks)}"
+            + (f" by {', '.join(item.annotators[name])}" if name in item.annotators else "")
+            for name, marks in item.ratings.items()
+        ]
+    parts = [f"id {item.id}, document {item.document_id}"]
+    if isinstance(item, LabelledOutput) and item.system is not None:
+        parts.append(f"system {item.system}")
+    parts += [f'{name} "{textwrap.shorten(text, 50)}"' for name, text in texts.items()]
+    return _plain("; ".join([*parts, *(given or ["no rating"])]))
+
+
+def sound(
+    summary: Summary,
+    labelled: LabelledSet | LabelledPairs,
+    notes: Sequence[str],
+    go_on: Sequence[str] = (),
+) -> str:
+    """A file without problems: what was read, what to know about it, the command that goes on."""
     what = f"{count(summary.n_items, kind(labelled)[:-1])} for "
     what += count(summary.n_documents, "document")
     if summary.systems:
@@ -90,7 +139,10 @@ def sound(summary: Summary, labelled: LabelledSet | LabelledPairs, notes: Sequen
     if isinstance(labelled, LabelledSet):
         what += ", rated on " + ", ".join(map(_plain, labelled.dimensions))
     lines = _wrapped(f"{summary.name}: no problem in {what}")
-    return "\n".join(lines + _entry("documents", f"by {summary.grouped_by}") + _notes(notes))
+    lines += _entry("documents", f"by {summary.grouped_by}")
+    lines += reading(labelled) + _notes(notes)
+    # On one line, so that it can be copied.
+    return "\n".join([*lines, *([f"next       {_plain(shlex.join(go_on))}"] if go_on else [])])
 
 
 def _head(summary: Summary, word: str) -> list[str]:

@@ -77,6 +77,20 @@ class LabelledPair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How a file's columns were understood: what each was read as, by our names.
+
+    `rows` says where ids, documents, systems and annotators stand, `texts` and `ratings` (or a
+    pair's votes) the like; `unread` are the columns that nothing was read from.
+    """
+
+    rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    ratings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledSet:
     """A data set or one of its splits; no document is in two splits made by document.
 
@@ -90,6 +104,7 @@ class LabelledSet:
     outputs: tuple[LabelledOutput, ...]
     grouped_by: str = ""
     notes: tuple[str, ...] = ()
+    reading: Reading = field(default_factory=Reading, compare=False)
 
     def __repr__(self) -> str:
         rated = ", ".join(self.dimensions) or "nothing"
@@ -124,6 +139,7 @@ class LabelledPairs:
     candidate: str = "response"
     grouped_by: str = ""
     notes: tuple[str, ...] = ()
+    reading: Reading = field(default_factory=Reading, compare=False)
 
     def __repr__(self) -> str:
         return (

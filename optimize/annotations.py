@@ -60,7 +60,7 @@ def read_annotations(path: Path, dimension: str) -> Mapping[str, Marks]:
     table = open_table(path, problems)
     rated: Ratings = {}
     if table is not None:
-        columns = Columns(table, {})
+        columns = Columns.of(table)
         if is_long(columns) and columns.find("id") is not None:
             rated = read_long(columns, problems, {})
         else:

@@ -116,7 +116,7 @@ def test_a_forgotten_candidate_or_prompt_is_refused(tmp_path: Path) -> None:
     good = {**PAIR, "preferred": "A"}
     for field, value, what in (
         ("response_a", None, "is missing"),
-        ("response_b", ["So."], r"\['So.'\] is no text"),
+        ("response_b", ["So.", 1], r"\['So.', 1\] is no text"),
         ("prompt", "", "is empty"),
     ):
         with pytest.raises(data.LabelError, match=f"line 2, field '{field}': {what}"):
@@ -159,3 +159,23 @@ def test_swapping_the_votes_turns_the_margin(votes: list[data.Vote]) -> None:
     turned: dict[data.Vote, data.Vote] = {"A": "B", "B": "A", "tie": "tie"}
     assert margin([turned[vote] for vote in votes]) == -margin(votes)
     assert -1 <= margin(votes) <= 1
+
+
+def test_votes_of_several_annotators_are_joined_from_columns_and_from_rows(tmp_path: Path) -> None:
+    columns = tmp_path / "columns.csv"
+    columns.write_text("id,prompt,response_a,response_b,v1,v2\na,Ask,Yes,No,A,tie\n")
+    labelled = data.read_pairs(columns, mapping={"votes": ["v1", "v2"]})
+    assert labelled.pairs[0].votes == ("A", "tie")
+    assert labelled.reading.ratings == {"votes": ("v1", "v2")}
+    rows = tmp_path / "rows.csv"
+    rows.write_text(
+        "prompt,response_a,response_b,annotator,preferred\nAsk,Yes,No,ann,A\nAsk,Yes,No,bob,tie\n"
+    )
+    labelled = data.read_pairs(rows, mapping={"id": "#line"})
+    assert [pair.votes for pair in labelled.pairs] == [("A", "tie")]
+
+
+def test_the_votes_that_are_mapped_go_before_a_column_of_that_name(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text("id,prompt,response_a,response_b,votes,mine\na,Ask,Yes,No,A,B\n")
+    assert data.read_pairs(path, mapping={"preferred": "mine"}).pairs[0].votes == ("B",)

@@ -55,7 +55,7 @@ ROWS: dict[str, tuple[Mapping[str, object], str]] = {
     "an empty text": ({"document": ""}, ", line 2, field 'document': is empty"),
     "a blank text": ({"summary": " \n"}, ", line 2, field 'summary': is empty"),
     "a missing text": ({"summary": None}, ", line 2, field 'summary': is missing"),
-    "a list as a text": ({"document": ["Hi."]}, ", line 2, field 'document': ['Hi.'] is no text"),
+    "a list as a text": ({"document": [3]}, ", line 2, field 'document': [3] is no text"),
     "half a character": (
         {"document": "\ud83d"},
         ", line 2, field 'document': '\\ud83d' holds half",
@@ -123,7 +123,7 @@ def test_csv_faults_are_placed(tmp_path: Path) -> None:
     path.write_text("id,id,document,relevance\n1,2,Text,3\n")
     assert "line 1, field 'id': names two columns" in refused(path)
     path.write_text(header + "a,Text,Short,NaN\n")
-    assert "line 2, field 'relevance': 'NaN' is not a number; write a plain" in refused(path)
+    assert "line 2, field 'relevance': 'NaN' is not a number; leave the cell empty" in refused(path)
 
 
 def test_a_missing_column_names_those_there_and_a_near_one(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_missing_column_names_those_there_and_a_near_one(tmp_path: Path) -> No
     path = file_of(tmp_path, row)
     said = refused(path)
     assert "field 'relevance': no output has a rating on it; there are ratings on relevanse" in said
-    assert "name the column that has it with --map relevance=COLUMN" in said
+    assert "did you mean 'relevanse'? name yours with --map relevance=relevanse" in said
     message = refused(path, mapping={"relevance": "relevance"})
     assert "there are id, article, relevanse; did you mean 'relevanse'?" in message
     message = refused(path, mapping={"relevance": "relevanse"}, texts=("summary",))

@@ -251,3 +251,188 @@ def test_a_flat_column_may_hold_a_list_with_one_rating_an_annotator(tmp_path: Pa
 def test_a_long_list_of_numbers_is_no_set_of_ratings(tmp_path: Path) -> None:
     row = output(relevance=4, embedding=[0.1] * 384)
     assert data.read_labels(write(tmp_path / "labels.jsonl", row)).dimensions == ("relevance",)
+
+
+def csv_of(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_dimension_in_several_columns_has_one_annotator_in_each(tmp_path: Path) -> None:
+    path = csv_of(
+        tmp_path / "labels.csv",
+        "id,document,summary,A,B\na,Text,Short,1,3\nb,Text,Other,4,\nc,Text,Third,,\n",
+    )
+    for dimensions in (None, ["engaging"]):
+        labelled = data.read_labels(path, mapping={"engaging": ["A", "B"]}, dimensions=dimensions)
+        assert [one.ratings for one in labelled.outputs] == [
+            {"engaging": (1, 3)},
+            {"engaging": (4,)},
+            {},
+        ]
+        assert labelled.outputs[0].annotators == {"engaging": ("A", "B")}
+        assert labelled.reading.ratings == {"engaging": ("A", "B")}
+    with pytest.raises(data.LabelError, match="'document': is mapped to 2 columns"):
+        data.read_labels(path, mapping={"document": ["A", "B"]})
+
+
+@pytest.mark.parametrize(
+    ("cell", "way_out"),
+    [
+        ("good", "write a plain number"),
+        ("yes", "write 1 for yes"),
+        ("4/5", "write 4 alone, and say the scale with --scale"),
+        ("4 out of 5", "write 4 alone"),
+        ("85%", "write 85 alone"),
+        ("3.5 stars", "write 3.5 alone"),
+        ('"3,5"', "write 3.5, with a point"),
+        ("n/a", "leave the cell empty"),
+        ("2024-01-31", "write a plain number"),
+    ],
+)
+@pytest.mark.parametrize("dimensions", [None, ["engaging"]])
+def test_a_mapped_column_that_holds_no_numbers_is_refused_with_its_way_out(
+    cell: str, way_out: str, dimensions: list[str] | None, tmp_path: Path
+) -> None:
+    path = csv_of(
+        tmp_path / "labels.csv",
+        f"id,document,summary,fluency,A\na,Text,Short,3,{cell}\nb,Text,Other,4,{cell}\n",
+    )
+    with pytest.raises(data.LabelError) as caught:
+        data.read_labels(path, mapping={"engaging": "A"}, dimensions=dimensions)
+    problem = caught.value.problems[0]
+    assert (problem.file, problem.line, problem.field) == (str(path), 2, "A")
+    assert problem.value == repr(cell.strip('"'))
+    assert problem.way_out.startswith(way_out)
+
+
+def test_a_mapped_column_of_prose_is_a_text_of_that_name(tmp_path: Path) -> None:
+    prose = "The fact that both were given before they spoke."
+    path = csv_of(
+        tmp_path / "labels.csv", f"id,summary,fluency,F\na,Short,3,{prose}\nb,Other,4,{prose}\n"
+    )
+    labelled = data.read_labels(path, mapping={"fact": "F"})
+    assert labelled.outputs[0].texts == {"summary": "Short", "fact": prose}
+
+
+ROWS_OF_TWO = (
+    "document,summary,system,worker,relevance,fluency,comment\n"
+    "One,Short,s1,ann,1,5,so so\nOne,Short,s1,bob,3,,fine\n"
+    "One,Other,s2,ann,4,4,\nTwo,Short,s1,bob,5,2,yes\n"
+)
+BY_ID = [("1", (1, 3)), ("3", (4,)), ("4", (5,))]
+
+
+def test_rows_of_several_annotators_are_one_output_not_several(tmp_path: Path) -> None:
+    path = csv_of(tmp_path / "labels.csv", ROWS_OF_TWO)
+    labelled = data.read_labels(path, mapping={"id": "#line"}, dimensions=["relevance", "fluency"])
+    rated = [(one.ratings["relevance"], one.annotators["relevance"]) for one in labelled.outputs]
+    assert rated == [((1, 3), ("ann", "bob")), ((4,), ("ann",)), ((5,), ("bob",))]
+    assert labelled.outputs[0].ratings["fluency"] == (5,)
+    assert len(labelled.documents) == 2
+    assert "comment" not in labelled.outputs[0].texts
+    assert "not one for each id, so left out: column 'comment'" in labelled.notes
+    # The same, where the file gives every output's id in each of its rows.
+    ids = dict(zip(range(5), ["id", "a", "a", "b", "c"], strict=True))
+    named = "".join(f"{ids[i]},{line}\n" for i, line in enumerate(ROWS_OF_TWO.splitlines()))
+    again = data.read_labels(csv_of(tmp_path / "ids.csv", named), dimensions=["relevance"])
+    assert [one.ratings["relevance"] for one in again.outputs] == [(1, 3), (4,), (5,)]
+
+
+def test_ids_that_number_annotators_rows_are_refused(tmp_path: Path) -> None:
+    lines = ROWS_OF_TWO.replace("One,Other,s2", "One,Short,s2").splitlines()[:3]
+    numbered = "".join(f"{i if i else 'id'},{line}\n" for i, line in enumerate(lines))
+    path = csv_of(tmp_path / "labels.csv", numbered)
+    with pytest.raises(data.LabelError, match=r"same texts as line 2.*--map id=#line"):
+        data.read_labels(path, dimensions=["relevance"])
+    # Nobody is named, but two rows for each output of each system are not two outputs.
+    bare = csv_of(tmp_path / "bare.csv", "\n".join(lines).replace("worker", "note") + "\n")
+    with pytest.raises(data.LabelError, match=r"same texts as line 2.*--map annotator=COLUMN"):
+        data.read_labels(bare, dimensions=["relevance"], mapping={"id": "#line"})
+
+
+def test_a_long_sheet_without_ids_is_matched_by_its_texts(tmp_path: Path) -> None:
+    path = csv_of(
+        tmp_path / "labels.csv",
+        "document,summary,dimension,annotator,rating\n"
+        "One,Short,relevance,ann,1\nOne,Short,relevance,bob,3\nOne,Other,relevance,ann,4\n",
+    )
+    labelled = data.read_labels(path, mapping={"id": "#line"})
+    assert [one.ratings["relevance"] for one in labelled.outputs] == [(1, 3), (4,)]
+
+
+def test_an_annotator_who_rates_an_output_twice_is_refused(tmp_path: Path) -> None:
+    path = csv_of(tmp_path / "labels.csv", ROWS_OF_TWO.replace("bob,3", "ann,3"))
+    with pytest.raises(data.LabelError, match="second rating of '2' on 'relevance' by 'ann'"):
+        data.read_labels(path, mapping={"id": "#line"}, dimensions=["relevance"])
+
+
+def test_annotations_beside_a_long_file_replace_its_ratings(tmp_path: Path) -> None:
+    path = csv_of(
+        tmp_path / "labels.csv",
+        "id,document,summary,dimension,annotator,rating\na,One,Short,relevance,ann,1\n"
+        "a,One,Short,fluency,ann,2\n",
+    )
+    more = csv_of(tmp_path / "more.csv", "id,dimension,annotator,rating\na,relevance,bob,5\n")
+    one = data.read_labels(path, annotations=more).outputs[0]
+    assert one.ratings == {"relevance": (5,), "fluency": (2,)}
+
+
+def test_a_key_inside_ratings_is_named_in_the_error_and_read_by_its_dotted_name(
+    tmp_path: Path,
+) -> None:
+    nested = write(tmp_path / "labels.jsonl", output(ratings={"rel": 2, "flu": 4}))
+    flat = csv_of(
+        tmp_path / "labels.csv",
+        'id,document,summary,ratings\na,One,Short,"{""rel"": 2, ""flu"": 4}"\n',
+    )
+    for path in (nested, flat):
+        for mapping in ({}, {"relevance": "rel"}):
+            with pytest.raises(data.LabelError, match=r"--map relevance=ratings\.rel"):
+                data.read_labels(path, dimensions=["relevance"], mapping=mapping)
+        with pytest.raises(data.LabelError, match="there is no such column"):
+            data.read_labels(path, mapping={"relevance": "ratings.nope"})
+        mapping = {"relevance": "ratings.rel"}
+        labelled = data.read_labels(path, dimensions=["relevance"], mapping=mapping)
+        assert labelled.outputs[0].ratings == {"relevance": (2,)}
+
+
+def test_names_that_differ_in_case_alone_are_the_same(tmp_path: Path) -> None:
+    path = csv_of(
+        tmp_path / "labels.csv",
+        "ID,Document ID,System,Document,Summary,Relevance\na,g,s,One,Short,3\n",
+    )
+    labelled = data.read_labels(path, dimensions=["relevance"])
+    one = labelled.outputs[0]
+    assert (one.id, one.document_id, one.system) == ("a", "g", "s")
+    assert one.texts == {"document": "One", "summary": "Short"}
+    assert one.ratings == {"relevance": (3,)}
+
+
+def test_only_texts_that_a_judge_reads_are_demanded(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "labels.jsonl",
+        output("a", prompt="Sum up.", relevance=3),
+        {**output("b", relevance=4), "prompt": ""},
+    )
+    with pytest.raises(data.LabelError, match="'prompt': is empty"):
+        data.read_labels(path)
+    for texts in ((), ("summary",), ("document", "summary")):
+        assert len(data.read_labels(path, texts=texts).outputs) == 2
+    bare = write(tmp_path / "bare.jsonl", {"id": "a", "relevance": 3})
+    assert data.read_labels(bare, texts=()).outputs[0].texts == {}
+    # What makes the documents is needed, whoever reads it.
+    lacking = {"id": "b", "document": None, "summary": "Short.", "relevance": 4}
+    rows = [{key: value for key, value in output("a").items() if key != "group"}, lacking]
+    with pytest.raises(data.LabelError, match="'document': is missing"):
+        data.read_labels(write(tmp_path / "no.jsonl", *rows), texts=("summary",))
+
+
+def test_a_list_of_texts_is_read_as_one_text(tmp_path: Path) -> None:
+    rows = [output("a", reviews=["Good.", None, "Bad."], relevance=3)]
+    path = write(tmp_path / "labels.jsonl", *rows)
+    parquet = tmp_path / "labels.parquet"
+    pd.DataFrame(rows).to_parquet(parquet)
+    for labelled in (data.read_labels(path), data.read_labels(parquet)):
+        assert labelled.outputs[0].texts["reviews"] == "Good.\n\nBad."
+        assert any(note.startswith("1 list of texts read as one text") for note in labelled.notes)

@@ -202,10 +202,11 @@ def with_rationale(judge: Judge, name: str) -> Judge:
 
 
 def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
-    mapping = {}
+    mapping: dict[str, str] = {}
     for pair in pairs:
         name, equals, column = pair.partition("=")
         if not (equals and name and column):
             raise UsageError(f"--map {pair}: write TEXT=COLUMN, as in summary=my_column")
-        mapping[name] = column
+        if mapping.setdefault(name, column) != column:
+            raise UsageError(f"--map {name}: {mapping[name]} and {column}; a text has one column")
     return mapping

@@ -1,6 +1,6 @@
 """Human labels for one run: read, checked, and split into train, dev, test and unseen systems."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +84,7 @@ def load(settings: Settings, subject: Dimension | Comparison) -> Labelled:
     if isinstance(subject, Comparison):
         if settings.data is None:
             return data.starter_pairs()
-        return data.read_pairs(settings.data, mapping=mapping)
+        return data.read_pairs(settings.data, mapping=mapping, texts=tuple(subject.inputs))
     if settings.data is None:
         whole = data.starter()
     else:
@@ -97,7 +97,7 @@ def read_rated(
     subject: Dimension,
     scale: str | None,
     *,
-    mapping: Mapping[str, str] | None = None,
+    mapping: Mapping[str, str | Sequence[str]] | None = None,
     annotations: str | None = None,
 ) -> LabelledSet:
     """Labelled outputs with ratings on one dimension; LabelError says how to state their scale."""
@@ -110,6 +110,7 @@ def read_rated(
             mapping=mapping,
             dimensions=[name],
             scales=None if bounds is None else {name: bounds},
+            texts=tuple(subject.inputs),
             annotations=annotations,
         )
 

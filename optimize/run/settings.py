@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from data.options import joined, read_bounds
+from data.options import joined, read_bounds, read_mapping
 from judges.commands.parsing import Parser as OneLineParser
 from judges.define import is_python
 from judges.models.opening import endpoint_of, is_plain, shown
@@ -47,7 +47,7 @@ class Settings:
     dimension: str | None = None
     pairwise: str | None = None
     data: str | None = None
-    map: Mapping[str, str] = field(default_factory=dict)
+    map: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     scale: str | None = None
     lm: str = "embedded"
     api_base: str | None = None
@@ -146,8 +146,11 @@ def _check_kinds(settings: Settings) -> None:
         if value is None and name in _OPEN:
             continue
         if name == "map":
-            words = [one for pair in value.items() for one in pair] if _is_map(value) else [None]
-            right = all(isinstance(one, str) and one for one in words)
+            right = _is_map(value) and all(
+                isinstance(one, str) and one
+                for name, columns in value.items()
+                for one in (name, *(columns if isinstance(columns, list | tuple) else (columns,)))
+            )
             wanted = "our names and their columns, as in {relevance: my_column}"
         elif name in _YES_OR_NO:
             right, wanted = isinstance(value, bool), "true or false"
@@ -279,13 +282,13 @@ def _read(file: str) -> dict[str, Any]:
     return _plain({name.replace("-", "_"): value for name, value in read.items()})
 
 
-def mapping(pairs: Sequence[str]) -> dict[str, str]:
-    """Read NAME=COLUMN pairs."""
+def mapping(pairs: Sequence[str]) -> dict[str, str | list[str]]:
+    """Read NAME=COLUMN pairs; a dimension given several columns has one annotator in each."""
     split = [pair.partition("=") for pair in pairs]
     for name, equals, column in split:
         if not (name and equals and column):
             raise SettingsError(f"--map {name}{equals}{column}: expected NAME=COLUMN")
-    return {name: column for name, _, column in split}
+    return read_mapping((name, column) for name, _, column in split)
 
 
 def _flag(name: str) -> str:

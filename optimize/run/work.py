@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from data.tell import reading
 from judges.define import is_python, read_subject
 from judges.dimension import DimensionError
 from judges.judge import Subject
@@ -75,6 +76,9 @@ class Work:
             )
         outputs = len(prepared.labels.everything)
         self._say(f"{self.folder}: {prepared.level}-level rho, {outputs} outputs")
+        if prepared.settings.data is not None:
+            for line in reading(prepared.labels.labelled):
+                self._say(line)
         for note in prepared.labels.labelled.notes:
             self._say(f"note: {note}")
         return run(prepared, self.folder, self._say)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from data.columns import only_text
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Dimension
 
@@ -104,9 +105,8 @@ def _texts(
     missing = [word for word in wanted if word not in texts]
     if not missing:
         return {word: texts[word] for word in wanted}
-    if len(wanted) == len(texts) == 1:
-        # One text on each side: whatever the file calls it, it is the one the judge reads.
-        return {wanted[0]: next(iter(texts.values()))}
+    if (only := only_text(texts, wanted)) is not None:
+        return {wanted[0]: texts[only]}
     raise LabelError(
         f"{name}: {item!r} has no text {missing[0]!r}, which the judge reads; it has "
         f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {missing[0]}=COLUMN"
