@@ -92,6 +92,9 @@ def identify(
         table = replace(columns.table, columns=(*columns.table.columns, LINE), rows=rows)
         return Columns(table, columns.mapping)
     own = columns.find("id")
+    if own is None and not numbered:
+        # The reader of the rows says so.
+        return columns
     ids = {row.line: row.line if own is None else row.cells.get(own) for row in columns.table.rows}
     again = [
         (row, line)

@@ -72,7 +72,7 @@ def read_outputs(
     if long:
         own = read_long(columns, problems, wanted.scales)
         columns = fold(columns, problems, texts=known.values(), notes=notes)
-    elif has_annotator_rows(columns):
+    elif has_annotator_rows(columns) and columns.find("id") is not None:
         reading = RatingReader(columns, found, problems, wanted.dimensions, wanted.scales)
         own = read_annotator_rows(columns, problems, lambda row: reading.read(row, ""))
         spent = {column.partition(DOT)[0] for column in found.taken}
@@ -137,7 +137,7 @@ def _demanded(
         if name not in texts:
             missing_column(columns, problems, name, name, ", and the judge reads it")
     source = source_name(texts)
-    grouping = source is not None and wanted.texts and columns.find("group") is None
+    grouping = source is not None and columns.find("group") is None
     return (*wanted.texts, source) if grouping and source is not None else tuple(wanted.texts)
 
 
@@ -228,8 +228,8 @@ def _unread(
     rated = {dimension for output in outputs for dimension in output.ratings}
     notes = []
     for name, mapped in columns.mapping.items():
-        used = name in texts or name in rated or name in found.flat or columns.find(name) in mapped
-        if name != "id" and not used:
+        known = name in texts or name in rated or name in found.flat
+        if not known and name not in (*_ROWS_OWN, "dimension", "rating"):
             notes.append(f"--map {name}={mapped[0]} is not used: {name} is nothing that is read")
     if wanted.dimensions is None:
         for name, column in texts.items():

@@ -142,7 +142,7 @@ def _demanded(
         if name not in texts:
             missing_column(columns, problems, name, name, ", and the judge reads it")
     source = source_name(texts)
-    grouping = source is not None and wanted and columns.find("group") is None
+    grouping = source is not None and columns.find("group") is None
     return (*wanted, source) if grouping and source is not None else tuple(wanted)
 
 
@@ -160,9 +160,9 @@ def _join_rows(
     known |= {f"{word}_a": first, f"{word}_b": second}
     columns = identify(columns, problems, known, of="pair")
     votes = {row.line: _read_votes(row, choices, problems) for row in columns.table.rows}
-    if not has_annotator_rows(columns):
+    item = columns.find("id")
+    if item is None or not has_annotator_rows(columns):
         return columns, votes
-    item = columns.find("id") or ""
     joined: dict[object, tuple[int, tuple[Vote, ...] | None]] = {}
     for row in columns.table.rows:
         own = row.cells.get(item)

@@ -4,7 +4,13 @@ import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from data.describe import DimensionSummary, PairsSummary, Summary, describe
+from data.describe import (
+    DimensionSummary,
+    PairsSummary,
+    Summary,
+    describe,
+    describe_dimension,
+)
 from data.problems import Problem, count
 from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 
@@ -137,7 +143,11 @@ def sound(
     if summary.systems:
         what += f" by {count(len(summary.systems), 'system')}"
     if isinstance(labelled, LabelledSet):
-        what += ", rated on " + ", ".join(map(_plain, labelled.dimensions))
+        what += ", rated on " + ", ".join(
+            f"{_plain(name)} ({one.low:g} to {one.high:g})"
+            for name in labelled.dimensions
+            for one in (describe_dimension(labelled, name),)
+        )
     lines = _wrapped(f"{summary.name}: no problem in {what}")
     lines += _entry("documents", f"by {summary.grouped_by}")
     lines += reading(labelled) + _notes(notes)

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -106,7 +106,7 @@ def measure(
     data: AnyPath | LabelledSet | LabelledPairs | None = None,
     *,
     dimension: str | None = None,
-    map: Mapping[str, str] | None = None,
+    map: Mapping[str, str | Sequence[str]] | None = None,
     scale: str | tuple[float, float] | None = None,
     annotations: AnyPath | None = None,
     level: AnyLevel = "auto",
@@ -223,7 +223,7 @@ class _Told:
     """Labels, and how to read them."""
 
     data: AnyPath | LabelledSet | LabelledPairs | None
-    map: Mapping[str, str] | None
+    map: Mapping[str, str | Sequence[str]] | None
     scale: str | None
     annotations: AnyPath | None
 
@@ -251,7 +251,8 @@ class _Told:
             raise TypeError(f"data is {self.data!r}; a file's path or a labelled set is wanted")
         path = os.fspath(self.data)
         if pairs:
-            return label_files.read_pairs(path, mapping=self.map)
+            inputs = tuple(subject.inputs) if subject is not None else None
+            return label_files.read_pairs(path, mapping=self.map, texts=inputs)
         more = None if self.annotations is None else os.fspath(self.annotations)
         if isinstance(subject, Dimension):
             return read_rated(path, subject, self.scale, mapping=self.map, annotations=more)
@@ -261,6 +262,7 @@ class _Told:
             mapping=self.map,
             dimensions=[name],
             scales={name: bounds} if bounds else None,
+            texts=(),
             annotations=more,
         )
 

@@ -55,6 +55,7 @@ def test_check_of_a_sound_file_says_what_was_read_and_notes_what_is_odd(
     assert told.startswith("labels: no problem in 3 outputs for 2 documents by 1 system, rated on")
     assert "no rating on relevance: 1 of 3 outputs" in told
     assert "too few documents to tune on: 2, and 6 are the least" in told
+    # Only the command that goes on is on one line, to be copied; here too few documents have none.
     assert max(map(len, told.splitlines())) <= 80
 
 
@@ -196,3 +197,89 @@ def test_a_scale_may_be_written_with_a_dash_or_a_colon(
     path.write_text('{"id": "a", "document": "A text.", "summary": "Short.", "relevance": 6}\n')
     assert main(["check", str(path), "--scale", scale]) == 1
     assert "6 is off the scale" in capsys.readouterr().out
+
+
+def sheet(folder: Path, n_documents: int = 8) -> Path:
+    path = folder / "labels.csv"
+    lines = ["id,doc,article,summary,A,B,seen"]
+    lines += [
+        f"{i},{i // 2},Words of {i // 2}.,Short {i}.,{i % 5 * 20},{i % 3 * 50},{i % 2 == 0}"
+        for i in range(2 * n_documents)
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+FLAGS = ["--map", "group=doc", "--map", "document=article", "--map", "engaging=A"]
+
+
+def test_check_prints_how_columns_were_understood_and_the_command_that_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheet(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    flags = [*FLAGS, "--map", "engaging=B", "--scale", "0-100"]
+    assert main(["check", "labels.csv", *flags]) == 0
+    told = capsys.readouterr().out
+    words = " ".join(told.split())
+    assert "rated on engaging (0 to 90)" in words
+    assert (
+        "read id; group from doc; text summary; text seen; text document from article; "
+        "ratings engaging from A and B"
+    ) in words
+    assert (
+        'first id 0, document 0; summary "Short 0."; seen "True"; document "Words of 0."' in words
+    )
+    assert "engaging 0, 0 by A, B" in words
+    assert told.splitlines()[-1] == (
+        "next       python -m optimize --dimension engaging --data labels.csv --map group=doc "
+        "--map document=article --map engaging=A --map engaging=B --scale 0-100"
+    )
+
+
+def test_optimize_prints_the_same_reading_and_refuses_what_check_refuses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from optimize.commands.tune import command
+
+    path = sheet(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    flags = ["--map", "group=doc", "--map", "document=article", "--map", "relevance=A"]
+    flags += ["--map", "relevance=B", "--scale", "0-100"]
+    assert main(["check", "labels.csv", "--dimension", "relevance", *flags]) == 0
+    read = [line for line in capsys.readouterr().out.splitlines() if line.startswith("read ")]
+    tune = ["--dimension", "relevance", "--data", "labels.csv", "--max-calls", "60"]
+    assert command([*tune, *flags]) == 0
+    assert read[0] in capsys.readouterr().err.splitlines()
+
+    # Two faults: the advice lists them with the flags as given, and so finds the same.
+    path.write_text(path.read_text().replace("\n3,1,", "\n3,,").replace(",60,", ",sixty,"))
+    assert command([*tune, *flags]) == 1
+    told = capsys.readouterr().err
+    advised = told.partition("python -m data check ")[2].partition(")")[0]
+    assert "--map relevance=A --map relevance=B --scale relevance=0-100" in advised
+    assert main(["check", *advised.split()]) == 1
+    assert told.partition(": ")[2].partition(" (and")[0].strip() in capsys.readouterr().out
+
+
+def test_two_scales_of_one_dimension_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(sheet(tmp_path)), "--scale", "1-5", "--scale", "0-100"]) == 1
+    assert "all dimensions is given two scales" in capsys.readouterr().err
+
+
+def test_a_mapping_that_nothing_reads_and_numbers_among_words_are_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "labels.csv"
+    words = ["3", "fair", "good", "poor"]
+    lines = [f"{i},Text,Short {i}.,{i},{i},{words[i % 4]}" for i in range(8)]
+    path.write_text("\n".join(["id,document,summary,relevance,mine,tone", *lines]) + "\n")
+    flags = ["--dimension", "relevance", "--map", "relevence=mine"]
+    assert main(["check", str(path), *flags]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "--map relevence=mine is not used: relevence is nothing that is read" in told
+    assert main(["check", str(path)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "column 'tone' was read as a text, though 2 cells of it hold numbers" in told

@@ -55,7 +55,11 @@ def work(flags: argparse.Namespace) -> Result:
     if not 0 <= flags.epsilon < 1:
         raise SettingsError(f"--epsilon {flags.epsilon}: expected 0 <= X < 1")
     labelled = data.read_labels(
-        flags.data, mapping=mapping(flags.map) or None, annotations=flags.annotations
+        flags.data,
+        mapping=mapping(flags.map) or None,
+        dimensions=flags.dimension or None,
+        texts=(),
+        annotations=flags.annotations,
     )
     tests = [
         _test(flags, labelled, Path(scores), dimension)

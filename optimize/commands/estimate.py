@@ -67,7 +67,7 @@ def work(flags: argparse.Namespace) -> Result:
     if not 0 < flags.confidence < 1:
         raise SettingsError(f"--confidence {flags.confidence}: expected between 0 and 1")
     labelled = data.read_labels(
-        flags.data, mapping=mapping(flags.map) or None, dimensions=[flags.dimension]
+        flags.data, mapping=mapping(flags.map) or None, dimensions=[flags.dimension], texts=()
     )
     judged = _join(labelled, Path(flags.scores), flags.dimension)
     for name in (flags.system, flags.against):

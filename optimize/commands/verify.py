@@ -273,14 +273,20 @@ def _labels(
 ) -> Labelled:
     named = mapping(flags.map) or None
     if flags.pairwise or isinstance(subject, Comparison):
-        return data.read_pairs(flags.data, mapping=named) if flags.data else data.starter_pairs()
+        if not flags.data:
+            return data.starter_pairs()
+        # Recorded judgements were made of texts that nobody reads again.
+        texts = tuple(subject.inputs) if flags.judge and subject is not None else ()
+        return data.read_pairs(flags.data, mapping=named, texts=texts)
     if not flags.data:
         return data.starter()
     if isinstance(subject, Dimension) and flags.judge:
         return read_rated(
             flags.data, subject, flags.scale, mapping=named, annotations=flags.annotations
         )
-    return data.read_labels(flags.data, mapping=named, annotations=flags.annotations)
+    return data.read_labels(
+        flags.data, mapping=named, dimensions=[name], texts=(), annotations=flags.annotations
+    )
 
 
 def _check_rated(number: int, data_name: str, name: str) -> None:
