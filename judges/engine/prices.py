@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from judges.models.protocol import Message
+if TYPE_CHECKING:
+    from judges.models.protocol import Message
 
 TABLE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4
@@ -49,13 +51,13 @@ def find_price(model: str) -> Price | None:
     return None
 
 
-def estimate_tokens(messages: Sequence[Message]) -> int:
+def estimate_tokens(messages: Sequence["Message"]) -> int:
     """Guess what a prompt takes, for dry runs: a token is about four characters of English."""
     characters = sum(len(message["content"]) for message in messages)
     return -(-characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * len(messages)
 
 
-def most_tokens(messages: Sequence[Message]) -> int:
+def most_tokens(messages: Sequence["Message"]) -> int:
     """Bound what a prompt can take: a byte-level tokenizer makes no token of less than a byte."""
     size = sum(len(message["content"].encode("utf-8", "replace")) for message in messages)
     return size + FRAMING_BYTES * len(messages)
