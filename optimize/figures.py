@@ -6,6 +6,15 @@ from typing import Any
 
 from optimize.statistics.bootstrap import Interval
 
+# From this share of failures on, they are said before any figure.
+MANY_FAILED = 0.05
+# The conventions on documents without a correlation, in words for lines and tables.
+CONVENTIONS = {
+    "judge_zero": "documents the judge rates alike count 0",
+    "left_out": "as most published tables: documents either side rates alike left out",
+    "zero": "documents either side rates alike count 0",
+}
+
 
 def shown(value: float | None) -> str:
     """Three decimals; the word "undefined" where the figure does not exist."""
@@ -44,5 +53,23 @@ def one_line(
     return (
         f"{name} {c['level']}-level {symbol} {shown(c['value'])} {interval_of(c['low'], c['high'])}"
         f" n={systems}{c['n_documents']} documents, {c['n_outputs']} {unit}"
-        f" ({c['n_undefined']} undefined, {c['n_failed']} failed)"
+        f" ({c['n_undefined']} undefined, {c['n_failed']} failed){_convention(c)}"
+    )
+
+
+def _convention(c: Mapping[str, Any]) -> str:
+    """What became of documents without a correlation; at other levels there are none."""
+    if c["level"] != "summary" or "undefined" not in c:
+        return ""
+    zeros = f" ({c['n_zero']})" if c["undefined"] != "left_out" else ""
+    return f"; {CONVENTIONS[c['undefined']]}{zeros}"
+
+
+def many_failed(n_failed: int, number: int, unit: str = "outputs") -> str:
+    """A sentence to lead with where more than a few judgements failed; else nothing."""
+    if n_failed <= MANY_FAILED * number:
+        return ""
+    return (
+        f"{n_failed / number:.1%} of the {unit} have no score ({n_failed:,} of {number:,} failed): "
+        "every figure is about the others alone."
     )

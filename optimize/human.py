@@ -11,12 +11,30 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
+from optimize.statistics.bootstrap import (
+    CONFIDENCE,
+    RESAMPLES,
+    Interval,
+    bootstrap,
+    drawn,
+    interval_of,
+    ratio_interval,
+)
 from optimize.statistics.coefficients import Coefficient, Matrix, Vector
-from optimize.statistics.levels import Level, Statistic, Undefined, level_statistic, read_rows
+from optimize.statistics.levels import (
+    PRIMARY,
+    Level,
+    Statistic,
+    Undefined,
+    document_values,
+    level_statistic,
+    read_rows,
+)
 
 Mask = NDArray[np.bool_]
 Comparer = Callable[[Vector, Vector, Mask], Statistic]
+# Rhos of fewer documents than these say nothing of how well people agree.
+FEWEST_DOCUMENTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +43,8 @@ class LeftOut:
 
     `bias` is how much higher than the others they rate. `outlying`: they agree less with the others
     than the rest do with theirs, by an interval wholly below 0 (one in twenty by chance, over all).
+    At summary level the same `n_documents` enter both means, those that the others do not rate
+    alike; in `n_defined` of them the annotator tells outputs apart, too, and has a rho.
     """
 
     annotator: int
@@ -32,6 +52,8 @@ class LeftOut:
     judge: float
     bias: float
     n_outputs: int
+    n_documents: int
+    n_defined: int
     outlying: bool
 
 
@@ -39,8 +61,11 @@ class LeftOut:
 class Ceiling:
     """The human ceiling and the judge under it, both averaged over the annotators left out.
 
-    `share` is judge / human, the share of the ceiling that the judge reaches. Counted are outputs
-    with two ratings or more; `n_failed` of them have no score.
+    `share` is judge / human, the share of the ceiling that the judge reaches. Where figures would
+    mislead they are NaN, and `why` says what is missing: all of them where too few documents have
+    a rho, the share alone where the ceiling's own interval reaches 0. `n_documents` enter a mean,
+    in `n_defined` of them an annotator and the others both tell outputs apart, so that there is a
+    rho among people. `n_outputs` have two ratings or more and a score; `n_failed` more have none.
     """
 
     human: float
@@ -53,7 +78,11 @@ class Ceiling:
     level: Level
     left_out: tuple[LeftOut, ...]
     n_outputs: int
+    n_documents: int
+    n_defined: int
     n_failed: int
+    undefined: Undefined = PRIMARY
+    why: str = ""
 
 
 def others_mean(annotations: Matrix, annotator: int) -> Vector:
@@ -74,15 +103,19 @@ def human_ceiling(
     level: Level = "summary",
     system: ArrayLike | None = None,
     coefficient: Coefficient = "spearman",
-    undefined: Undefined = "left_out",
+    undefined: Undefined = PRIMARY,
+    fewest_documents: int = FEWEST_DOCUMENTS,
     resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
 ) -> Ceiling:
     """Leave one annotator out; `annotations` is (outputs, annotators), NaN where unrated.
 
-    Both sides use the outputs that the annotator, somebody else and the judge all scored. Raises
-    ValueError with fewer than two annotators or where no output has two ratings. At system level
-    the intervals are for these very systems.
+    Both sides use the outputs that the annotator, somebody else and the judge all scored, and the
+    same convention on the same documents: one that the others rate alike is left out, one that the
+    annotator (or the judge) rates alike counts 0. With fewer than `fewest_documents` that have a
+    rho there is no ceiling. The share's interval is Fieller's. Raises ValueError with fewer than
+    two annotators or where no output has two ratings. At system level the intervals are for these
+    very systems.
     """
     marks, scores = np.asarray(annotations, dtype=float), np.asarray(judge, dtype=float)
     if marks.ndim != 2 or marks.shape[1] < 2 or marks.shape[0] != scores.size:
@@ -98,21 +131,36 @@ def human_ceiling(
     systems = None if systems is None else systems[kept]
     compare = _comparer(documents, systems, level, coefficient, undefined)
     lone = (_leave_out(marks[kept], scores[kept], k, compare) for k in range(marks.shape[1]))
-    found = [one for one in lone if one is not None]
-    people, judges = [one.person for one in found], [one.judge for one in found]
-    n = int(np.unique(documents).size)
+    without = [one for one in lone if one is not None]
+    people, judges = [one.person for one in without], [one.judge for one in without]
+    codes = np.unique(documents, return_inverse=True)[1]
+    n = int(codes.max()) + 1
+    entered = [_documents(one, marks[kept], codes, level) for one in without]
+    n_documents, n_defined = (len(set().union(*side)) for side in zip(*entered, strict=True))
+    once = np.ones((1, n))
 
-    def interval(statistic: Statistic, bound: float = 1.0) -> tuple[float, Interval | None]:
-        value = float(statistic(np.ones((1, n)))[0])
-        return value, bootstrap(
-            statistic, value, n, rng, bound=bound, resamples=resamples, confidence=confidence
-        )
+    def both(weights: Matrix) -> Matrix:
+        return np.stack([_mean(people, weights), _mean(judges, weights)], axis=1)
 
-    human, human_interval = interval(lambda weights: _mean(people, weights))
-    judged, judge_interval = interval(lambda weights: _mean(judges, weights))
-    share, share_interval = interval(
-        lambda weights: _ratio(_mean(judges, weights), _mean(people, weights)), np.inf
+    human, judged = both(once)[0].tolist()
+    draws = drawn(both, n, resamples, rng)
+    human_interval, judge_interval = (
+        interval_of(side, value, n, confidence=confidence)
+        for side, value in zip(draws.T, (human, judged), strict=True)
     )
+    share = judged / human if human > 0 else np.nan
+    share_interval = ratio_interval(draws[:, 1], draws[:, 0], share, human, n, confidence)
+    why = ""
+    if n_defined < fewest_documents:
+        why = (
+            f"annotators and others both tell outputs apart in {n_defined} of {n} documents, and "
+            f"{fewest_documents} are needed for a ceiling"
+        )
+        human, judged, human_interval, judge_interval = np.nan, np.nan, None, None
+    elif share_interval is None:
+        why = "people's own agreement cannot be told from 0, so there is no share of it"
+    if why:
+        share, share_interval = np.nan, None
     return Ceiling(
         human=human,
         human_interval=human_interval,
@@ -125,17 +173,37 @@ def human_ceiling(
         left_out=tuple(
             LeftOut(
                 annotator=one.annotator,
-                value=float(one.person(np.ones((1, n)))[0]),
-                judge=float(one.judge(np.ones((1, n)))[0]),
+                value=float(one.person(once)[0]),
+                judge=float(one.judge(once)[0]),
                 bias=one.bias,
                 n_outputs=int(one.usable.sum()),
+                n_documents=len(entered[k][0]),
+                n_defined=len(entered[k][1]),
                 outlying=_outlying(people, k, n, rng, resamples),
             )
-            for k, one in enumerate(found)
+            for k, one in enumerate(without)
         ),
         n_outputs=int(kept.sum()),
+        n_documents=n_documents,
+        n_defined=n_defined,
         n_failed=int((twice & np.isnan(scores)).sum()),
+        undefined=undefined,
+        why=why,
     )
+
+
+def _documents(
+    one: "_Without", marks: Matrix, codes: NDArray[np.intp], level: Level
+) -> tuple[set[int], set[int]]:
+    """Documents that enter this annotator's mean, and those of them that have a rho."""
+    present = np.unique(codes[one.usable])
+    if level != "summary":
+        # One coefficient over all.
+        return set(present.tolist()), set(present.tolist())
+    others = others_mean(marks, one.annotator)
+    rows = read_rows(marks[one.usable, one.annotator], others[one.usable], codes[one.usable])
+    values, _, varied = document_values(rows, "spearman")
+    return set(present[varied > 0].tolist()), set(present[~np.isnan(values)].tolist())
 
 
 def krippendorff_alpha(
@@ -225,8 +293,3 @@ def _mean(statistics: list[Statistic], weights: Matrix) -> Vector:
     known = ~np.isnan(values)
     n = known.sum(axis=0)
     return np.where(n > 0, np.where(known, values, 0).sum(axis=0) / np.maximum(n, 1), np.nan)
-
-
-def _ratio(judge: Vector, human: Vector) -> Vector:
-    """Undefined where people do not agree at all: there is no ceiling to reach."""
-    return np.where(human > 0, judge / np.where(human > 0, human, 1), np.nan)

@@ -13,15 +13,16 @@ from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
 from judges.judge import Judge, Subject
 from judges.loading import load
-from optimize.agreement import Correlation
+from optimize.agreement import PRIMARY, Correlation, Undefined
 from optimize.run.labels import Labelled, read_rated
 from optimize.run.scorecard import correlation_lines
 from optimize.run.settings import SettingsError, bounds_of, refuse_secret
 from optimize.run.subject import on_scale
+from optimize.run.table import cell
 from optimize.search.items import Items, compared_items, rated_items
 from optimize.search.objective import LEVELS, Level, choose_level
 from optimize.statistics.coefficients import Coefficient
-from optimize.verifying.correlations import Undefined, all_correlations, cells, pair_figures
+from optimize.verifying.correlations import all_correlations, levels_of, pair_figures
 from optimize.verifying.sources import Asking, Verified, asked, bare_items, from_numbers
 
 AnyPath = str | os.PathLike[str]
@@ -32,8 +33,8 @@ AnyLevel = Level | Literal["auto"]
 class Measured:
     """What one judge's scores are worth against people's labels; print it for the table.
 
-    `found` holds every level that the data has times every coefficient, each once with undefined
-    documents left out and once with them counted as 0.
+    `found` holds every level that the data has times every coefficient, each by every convention
+    on what is undefined (see `optimize.agreement.summary_level`).
     """
 
     judge: str
@@ -41,30 +42,30 @@ class Measured:
     data: Mapping[str, Any]
     level: Level
     verified: Verified
-    found: tuple[tuple[Correlation, Undefined], ...]
+    found: tuple[Correlation, ...]
 
     @property
     def rho(self) -> Correlation:
-        """Spearman's, at the level that suits the data, undefined documents left out."""
+        """Spearman's, at the level that suits the data, by the primary convention."""
         return self.at(self.level)
 
     @property
     def correlations(self) -> tuple[Correlation, ...]:
-        """Every level and coefficient, undefined documents left out, as tables are made."""
-        return tuple(one for one, undefined in self.found if undefined == "left_out")
+        """Every level and coefficient by the primary convention."""
+        return tuple(one for one in self.found if one.undefined == PRIMARY)
 
     def at(
         self,
         level: Level,
         coefficient: Coefficient = "spearman",
         *,
-        undefined: Undefined = "left_out",
+        undefined: Undefined = PRIMARY,
     ) -> Correlation:
-        """One of them; LookupError says which there are."""
-        for one, how in self.found:
-            if (one.level, one.coefficient, how) == (level, coefficient, undefined):
+        """One of them, "left_out" as published tables are; LookupError says which there are."""
+        for one in self.found:
+            if (one.level, one.coefficient, one.undefined) == (level, coefficient, undefined):
                 return one
-        known = ", ".join(dict.fromkeys(one.level for one, _ in self.found))
+        known = ", ".join(dict.fromkeys(one.level for one in self.found))
         raise LookupError(
             f"no {level}-level {coefficient}: these labels have the levels {known}; the "
             "coefficients are spearman, kendall and pearson"
@@ -89,7 +90,7 @@ class Measured:
             "dimension": self.dimension,
             "data": dict(self.data),
             "level": self.level,
-            "correlations": cells(self.found),
+            "correlations": [cell(one) for one in self.found],
             **(pair_figures(self.verified) if self.verified.verdicts else {}),
         }
 
@@ -179,6 +180,9 @@ def measured(
         raise SettingsError(f"level {level}: pairs have one margin each; only dataset fits them")
     if level == "auto":
         level = "dataset" if pairs else choose_level(items)
+    elif not pairs and level not in levels_of(items):
+        known = ", ".join(levels_of(items))
+        raise SettingsError(f"level {level}: these labels have the levels {known}")
     return Measured(
         judge=judge,
         dimension=dimension,
@@ -191,7 +195,7 @@ def measured(
         },
         level=level,
         verified=verified,
-        found=tuple(all_correlations(verified, seed, pairs=pairs)),
+        found=tuple(all_correlations(verified, seed, level=level, pairs=pairs)),
     )
 
 

@@ -85,7 +85,7 @@ def outputs(
     )
 
 
-def plain(n_documents: int = 8, n_systems: int = 5, seed: int = 0) -> Evidence:
+def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> Evidence:
     """Two annotators, several systems, a judge that is fairly right and fails once."""
     rng = np.random.default_rng(seed)
     n = n_documents * n_systems
@@ -159,9 +159,7 @@ def pairs(
 def correlation(evidence: Evidence) -> Correlation:
     rng = stream(0, "interval")
     if evidence.level == "summary":
-        return summary_level(
-            evidence.scores, evidence.human, evidence.documents, undefined="judge_zero", rng=rng
-        )
+        return summary_level(evidence.scores, evidence.human, evidence.documents, rng=rng)
     return dataset_level(evidence.scores, evidence.human, evidence.documents, rng=rng)
 
 
@@ -176,7 +174,7 @@ def result(evidence: Evidence, name: str = "my-labels") -> dict[str, Any]:
         "dimension": evidence.dimension,
         "data": _data(evidence, name),
         "level": evidence.level,
-        "correlations": correlations(verified, 0),
+        "correlations": correlations(verified, 0, evidence.level),
         "passed": True,
     }
 

@@ -13,6 +13,8 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from optimize.agreement import (
+    Correlation,
+    Undefined,
     dataset_level,
     rank_gaps,
     rank_terms,
@@ -20,6 +22,7 @@ from optimize.agreement import (
     system_level,
 )
 from optimize.statistics.coefficients import Coefficient, Vector, correlate, midranks
+from optimize.statistics.difference import paired_difference
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "pearson", "kendall")
 REFERENCE: dict[str, Callable[[Vector, Vector], float]] = {
@@ -89,7 +92,9 @@ def test_every_level_equals_scipy_on_ragged_tied_and_missing_data(
     assert pooled.n_failed == int((~usable).sum())
 
     values = by_document(rows, coefficient)
-    inside = summary_level(rows.judge, rows.human, rows.document, coefficient=coefficient)
+    inside = summary_level(
+        rows.judge, rows.human, rows.document, coefficient=coefficient, undefined="left_out"
+    )
     assert inside.value == pytest.approx(np.nanmean(values), abs=1e-12)
     assert inside.n_undefined == int(np.isnan(values).sum())
     assert inside.n_documents == 25 - inside.n_undefined
@@ -123,7 +128,7 @@ def test_three_levels_equal_those_of_nlpstats_on_200_random_sets() -> None:
         system, document = (index[~gone] for index in np.indices(x.shape))
         got = (
             system_level(judge, human, system, coefficient=coefficient),
-            summary_level(judge, human, document, coefficient=coefficient),
+            summary_level(judge, human, document, coefficient=coefficient, undefined="left_out"),
             dataset_level(judge, human, coefficient=coefficient),
         )
         assert [level.value for level in got] == pytest.approx(expected, abs=1e-12)
@@ -139,15 +144,17 @@ SEVEN = (
 
 
 def test_undefined_documents_are_left_out_or_0_and_always_counted() -> None:
-    left_out = summary_level(*SEVEN)
+    judge_zero = summary_level(*SEVEN)
+    left_out = summary_level(*SEVEN, undefined="left_out")
     zero = summary_level(*SEVEN, undefined="zero")
-    judge_zero = summary_level(*SEVEN, undefined="judge_zero")
     # Only document 1; 1 to 4; 1 and 2. Documents 5 to 7 are missing, whatever the convention.
     assert left_out.value == pytest.approx(1)
     assert zero.value == pytest.approx(1 / 4)
     assert judge_zero.value == pytest.approx(1 / 2)
     assert [c.n_documents for c in (left_out, zero, judge_zero)] == [1, 4, 2]
     assert {c.n_undefined for c in (left_out, zero, judge_zero)} == {6}
+    assert [c.n_zero for c in (left_out, zero, judge_zero)] == [0, 3, 1]
+    assert judge_zero.undefined == "judge_zero"
     assert left_out.n_failed == 3
 
 
@@ -158,13 +165,38 @@ def test_undefined_documents_are_left_out_or_0_and_always_counted() -> None:
 def test_constant_or_failed_judges_have_no_correlation(
     judge: list[float], human: list[float]
 ) -> None:
+    found = at_each_level(judge, human, "left_out")
+    assert all(math.isnan(level.value) and level.interval is None for level in found)
+
+
+def at_each_level(
+    judge: list[float], human: list[float], undefined: Undefined
+) -> list[Correlation]:
     rng = np.random.default_rng(0)
-    levels = (
-        dataset_level(judge, human, rng=rng),
-        summary_level(judge, human, [1, 1, 1], rng=rng),
-        system_level(judge, human, [1, 2, 3], rng=rng),
-    )
-    assert all(math.isnan(level.value) and level.interval is None for level in levels)
+    return [
+        dataset_level(judge, human, undefined=undefined, rng=rng),
+        summary_level(judge, human, [1, 1, 1], undefined=undefined, rng=rng),
+        system_level(judge, human, [1, 2, 3], undefined=undefined, rng=rng),
+    ]
+
+
+def test_a_judge_that_says_one_thing_of_all_counts_0_at_every_level() -> None:
+    silent = at_each_level([2, 2, 2], [1, 2, 3], "judge_zero")
+    assert [(level.value, level.interval) for level in silent] == [(0, None)] * 3
+    # Where people tell nothing apart, or the judge failed throughout, there is nothing to count.
+    for judge, human in (([1, 2, 3], [4, 4, 4]), ([math.nan] * 3, [1, 2, 3])):
+        assert all(math.isnan(one.value) for one in at_each_level(judge, human, "judge_zero"))
+
+
+def test_a_difference_from_a_silent_judge_is_the_whole_rho() -> None:
+    rng = np.random.default_rng(0)
+    human, document = np.tile([1.0, 2, 3, 4], 12), np.repeat(np.arange(12), 4)
+    judge = human + rng.normal(0, 1, human.size)
+    for level in ("dataset", "summary"):
+        gap = paired_difference(judge, 0 * judge, human, document, level=level, rng=rng)
+        alone = {"dataset": dataset_level, "summary": summary_level}[level]
+        assert gap.value == pytest.approx(alone(judge, human, document).value)
+        assert gap.interval is not None
 
 
 def test_nothing_at_all_has_no_correlation() -> None:
@@ -231,9 +263,9 @@ def test_midranks_equal_scipys(values: Vector) -> None:
 
 def levels(judge: Vector, human: Vector, document: Vector) -> list[float]:
     return [
-        dataset_level(judge, human).value,
+        dataset_level(judge, human, undefined="left_out").value,
         summary_level(judge, human, document, undefined="zero").value,
-        system_level(judge, human, document).value,
+        system_level(judge, human, document, undefined="left_out").value,
     ]
 
 

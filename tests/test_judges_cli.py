@@ -116,7 +116,8 @@ def test_compare_prints_one_quotable_line(
 ) -> None:
     assert main(["compare", "tldr_concise", "--data", pairs, "--out", "v.jsonl"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
-    assert first == "tldr_concise win rate of A 1.000 [1.000, 1.000] n=6 pairs (0 ties, 0 failed)"
+    # Three documents, so 1, 1, 1 and an added 0 and 1: .8 less 2.776 standard errors of .2.
+    assert first == "tldr_concise win rate of A 1.000 [0.245, 1.000] n=6 pairs (0 ties, 0 failed)"
 
 
 def test_a_dry_run_estimates_and_sends_nothing(

@@ -69,8 +69,9 @@ def test_a_failed_score_is_missing_and_counted() -> None:
 
 def test_a_document_of_which_the_judge_says_one_thing_counts_either_way() -> None:
     found = optimize.measure(by_id([[2, 2, 2], [4, 5, 6]]), "labels.jsonl", dimension="charm")
-    assert found.rho.value == pytest.approx(1)
-    assert found.at("summary", undefined="zero").value == pytest.approx((0 + 1) / 2)
+    assert found.rho.value == pytest.approx((0 + 1) / 2)
+    assert (found.rho.n_documents, found.rho.n_zero) == (2, 1)
+    assert found.at("summary", undefined="left_out").value == pytest.approx(1)
 
 
 def test_a_series_by_id_and_a_set_that_was_read_will_do() -> None:

@@ -93,9 +93,9 @@ def test_a_run_s_report_says_everything_that_was_promised(tmp_path: Path) -> Non
         "Provenance and cost",
     ):  # fmt: skip
         assert heading in text
-    assert re.search(r"relevance summary-level rho 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\] n=8 docu", text)
+    assert re.search(r"relevance summary-level rho 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\] n=12 docu", text)
     assert "The judge: It says what matters." in text
-    assert "1 of 40 outputs have no score" in text
+    assert "1 of 60 outputs have no score" in text
     assert "no rating in the reply" in text
     assert "unknown: no list price for this model" in text
     assert "share of the human ceiling" in text
@@ -143,11 +143,15 @@ def test_poor_data_give_a_report_that_says_so(name: str, tmp_path: Path) -> None
 def test_what_cannot_be_told_is_named() -> None:
     assert "gave no score at all" in text_of(page_of(DEGENERATE["all failed"]))
     assert "There is no rho" in text_of(page_of(DEGENERATE["both constant"]))
+    # People do tell these apart: the judge's silence counts 0.
+    assert "summary-level rho 0.000" in text_of(page_of(DEGENERATE["constant judge"]))
     assert "to its rho" not in text_of(page_of(DEGENERATE["both constant"]))
     assert "No output has a score, so no level has a value" in text_of(
         page_of(DEGENERATE["all failed"])
     )
-    assert "preferred a side of no pair" in text_of(page_of(DEGENERATE["pairs that all failed"]))
+    assert "gave no score at all, so there is nothing to report" in text_of(
+        page_of(DEGENERATE["pairs that all failed"])
+    )
     assert "people decided none of the pairs" in text_of(
         page_of(DEGENERATE["pairs that are all ties"])
     )
@@ -207,7 +211,8 @@ def test_pairs_report_accuracy_flips_and_position() -> None:
     )
     text = re.sub(r"\s+", " ", text_of(page_of(evidence)))
     assert "Judge and people prefer the same side of 50% of the pairs" in text
-    assert "n=3 decided pairs of 4, 2 documents (1 ties by the judge, 1 failed)" in text
+    assert "25.0% of the pairs have no score (1 of 4 failed)" in text
+    assert "of 4, 2 documents (1 ties by the judge, half right; 1 failed)" in text
     assert re.search(r"accuracy 0\.500 \[[^]]*\] 3", text)
     assert "order flips 0.333 3" in text
     assert "position bias 0.333" in text
@@ -245,7 +250,7 @@ def test_who_judged_dev_for_the_tuned_judge_is_said_in_both_reports(tmp_path: Pa
 def test_systems_are_the_n_of_the_system_level() -> None:
     evidence = replace(plain(), level="system")
     text = re.sub(r"\s+", " ", text_of(page_of(evidence)))
-    assert re.search(r"relevance system-level rho \S+ \S+ \S+ n=5 systems, 8 documents", text)
+    assert re.search(r"relevance system-level rho \S+ \S+ \S+ n=5 systems, 12 documents", text)
     assert "over the means of n=5 systems; the interval speaks for other systems" in text
     few = DEGENERATE["two systems"]
     assert "there is none with fewer than 5" in text_of(page_of(few))

@@ -41,7 +41,7 @@ def test_recorded_scores_get_the_same_page_with_the_labels_texts(
     html = page.read_text(encoding="utf-8")
     assert "recorded judgements cannot be asked again" in html
     assert '<p class="label">document</p>' in html
-    assert "length in words" in html
+    assert "length in characters" in html
     out = capsys.readouterr().out
     assert out.startswith("**fluency**: `")
     assert "summary-level rho 0" not in out.splitlines()[-1]

@@ -81,9 +81,12 @@ def test_the_two_conventions_differ_by_the_undefined_documents(
         "charm",
     )
     assert figure(result, "summary", "spearman", "left_out")["value"] == pytest.approx(1 / 3)
-    zero = figure(result, "summary", "spearman", "zero")
-    assert zero["value"] == pytest.approx(1 / 4)
-    assert (zero["n_documents"], zero["n_undefined"], zero["n_outputs"]) == (4, 1, 12)
+    primary = result["correlations"][0]
+    assert (primary["level"], primary["coefficient"]) == ("summary", "spearman")
+    assert primary["undefined"] == "judge_zero"
+    assert primary["value"] == pytest.approx(1 / 4)
+    counts = ("n_documents", "n_undefined", "n_zero", "n_outputs")
+    assert [primary[name] for name in counts] == [4, 1, 1, 12]
 
 
 def test_a_null_score_is_failed_and_counted(
@@ -219,7 +222,8 @@ def test_recorded_pairs_reproduce_llmbars_accuracy(capsys: pytest.CaptureFixture
         "Vanilla_NoRules" if "Vanilla_NoRules" in prompts else sorted(prompts)[0],
     )
     orders = [result["accuracy_order_ab"], result["accuracy_order_ba"]]
-    assert result["accuracy"] == pytest.approx(sum(orders) / 2)
+    assert result["accuracy_mean_of_orders"] == pytest.approx(sum(orders) / 2)
+    assert 0 <= result["accuracy_low"] < result["accuracy"] < result["accuracy_high"] <= 1
     assert result["accuracy"] > 0.7
     assert 0 <= result["order_agreement"] <= 1
 
@@ -256,6 +260,7 @@ def test_both_conventions_are_one_where_no_document_is_undefined_by_itself(
         "charm",
     )
     for level in ("dataset", "system"):
-        left_out, zero = (figure(result, level, "kendall", how) for how in ("left_out", "zero"))
-        assert left_out["low"] is not None
-        assert {**left_out, "undefined": "zero"} == zero
+        primary = figure(result, level, "kendall", "judge_zero")
+        assert primary["low"] is not None
+        for how in ("left_out", "zero"):
+            assert figure(result, level, "kendall", how) == {**primary, "undefined": how}

@@ -5,8 +5,6 @@ import json
 import math
 from collections.abc import Mapping
 
-import numpy as np
-
 from judges.commands import batching, estimate
 from judges.commands.options import (
     JUDGE,
@@ -25,7 +23,7 @@ from judges.judgement import Verdict
 from judges.loading import load
 from judges.tables.rows import Row, RowsError
 from judges.tables.writer import flat
-from judges.winrate import WinRate, win_rate
+from judges.winrate import WinRate, text_length, win_rate
 
 ABOUT = """\
 Compare the two outputs of every pair, and print how often A wins.
@@ -100,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         texts = texts_of(row, prepared.survey.texts[judge.name])
         verdicts.append(verdict)
         documents.append(hash(tuple(str(texts[name]) for name in subject.inputs)))
-        first, second = (len(str(texts[name] or "")) for name in subject.fields)
+        first, second = (text_length(str(texts[name] or "")) for name in subject.fields)
         lengths.append((first, second))
         entry = {key: getattr(verdict, key) for key in KEYS}
         if plain:
@@ -108,9 +106,7 @@ def run(args: argparse.Namespace) -> int:
         return {**row, "verdict": entry}
 
     taken = write(prepared, columns, fill, models)
-    rate = win_rate(
-        verdicts, rng=np.random.default_rng(args.seed), documents=documents, lengths=lengths
-    )
+    rate = win_rate(verdicts, documents=documents, lengths=lengths)
     _tell(judge, rate, args, taken)
     if rate.n == 0:
         raise RowsError(f"no pair got a verdict; the first reason: {verdicts[0].failure}")
@@ -133,7 +129,7 @@ def _tell(
     print(
         f"  preference for the first place     {_shown(rate.position_bias, '+')} "
         f"[{_shown(rate.position_bias_low, '+')}, {_shown(rate.position_bias_high, '+')}]\n"
-        f"  preference for the longer output   {_shown(rate.length_bias, '+')}\n"
+        f"  preference for the longer output   {_shown(rate.length_bias, '+')} (in characters)\n"
         f"  win rate of A at equal length      {_shown(rate.length_controlled_win_rate_a)}"
     )
 

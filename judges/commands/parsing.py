@@ -40,6 +40,13 @@ def positive(text: str) -> float:
     return number
 
 
+def share(text: str) -> float:
+    number = number_of(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be within 0 and 1")
+    return number
+
+
 def temperature(text: str) -> float:
     number = number_of(text)
     if not 0 <= number <= 10:

@@ -43,9 +43,16 @@ class RecordedPair:
     order_ba: str
 
 
-def read_replies(path: str | Path) -> Iterator[Recorded]:
-    """Read `{"id", "dimension", "replies": [...]}` line by line; raises RecordingError."""
+def read_replies(
+    path: str | Path, *, dimension: str | None = None, prompt: str | None = None
+) -> Iterator[Recorded]:
+    """Read `{"id", "dimension", "replies": [...]}` line by line; raises RecordingError.
+
+    Rows that name another dimension or prompt than the one wanted are passed over unread.
+    """
     for where, row in _rows(Path(path)):
+        if not _wanted(row, dimension, prompt):
+            continue
         replies = row.get("replies")
         if not isinstance(replies, list) or not all(isinstance(one, str) for one in replies):
             raise RecordingError(f"{where}: 'replies' must be a list of texts")
@@ -57,12 +64,17 @@ def read_replies(path: str | Path) -> Iterator[Recorded]:
         )
 
 
-def read_pair_replies(path: str | Path) -> Iterator[RecordedPair]:
+def read_pair_replies(
+    path: str | Path, *, dimension: str | None = None, prompt: str | None = None
+) -> Iterator[RecordedPair]:
     """Read `{"id", "order_ab", "order_ba"}` line by line; raises RecordingError.
 
-    Each order holds a text or a list of one; both may stand under `judge: {name: ...}`.
+    Each order holds a text or a list of one; both may stand under `judge: {name: ...}`. Rows that
+    name another dimension or prompt than the one wanted are passed over unread.
     """
     for where, row in _rows(Path(path)):
+        if not _wanted(row, dimension, prompt):
+            continue
         judge = row.get("judge")
         holder = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
         yield RecordedPair(
@@ -150,6 +162,13 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
             if not isinstance(row, dict):
                 raise RecordingError(f"{where}: not an object with named fields")
             yield where, row
+
+
+def _wanted(row: Mapping[str, object], dimension: str | None, prompt: str | None) -> bool:
+    """Whether a row is of the prompt asked for and, where it names one, of the dimension."""
+    if prompt is not None and _word(row, "prompt") != prompt:
+        return False
+    return dimension is None or _word(row, "dimension") in (None, dimension)
 
 
 def _id(where: str, row: Mapping[str, object]) -> str:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from judges.winrate import share_interval
 from optimize.agreement import dataset_level, summary_level
 from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
 from optimize.statistics.coefficients import Coefficient, Matrix, Vector
 from optimize.statistics.difference import paired_difference
-from optimize.statistics.levels import Level, read_rows
+from optimize.statistics.levels import PRIMARY, Level, Undefined, read_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +88,14 @@ def discriminant(
 ) -> Discriminant:
     """Every judge against every human dimension, within documents or over all outputs."""
 
-    def value(scores: ArrayLike, ratings: ArrayLike) -> float:
+    def value(scores: ArrayLike, ratings: ArrayLike, undefined: Undefined = PRIMARY) -> float:
         if level == "dataset":
-            return dataset_level(scores, ratings, coefficient=coefficient).value
-        return summary_level(scores, ratings, document, coefficient=coefficient).value
+            found = dataset_level(scores, ratings, coefficient=coefficient, undefined=undefined)
+        else:
+            found = summary_level(
+                scores, ratings, document, coefficient=coefficient, undefined=undefined
+            )
+        return found.value
 
     def measures_another(own: str, rival: str) -> bool:
         # The judge stands where people do elsewhere, and two of people's dimensions for judges.
@@ -103,6 +108,8 @@ def discriminant(
             np.asarray(document)[kept],
             level=level,
             coefficient=coefficient,
+            # The sides have changed places, and this convention knows no sides.
+            undefined="left_out",
             rng=rng,
             resamples=resamples,
             # Every other dimension is tried, one-sided: Bonferroni.
@@ -113,7 +120,8 @@ def discriminant(
     values = np.array(
         [[value(scores, human) for human in people.values()] for scores in judges.values()]
     )
-    among = np.array([[value(one, human) for human in people.values()] for one in people.values()])
+    # Neither of people's dimensions is the judge, so that documents alike in either are left out.
+    among = np.array([[value(a, b, "left_out") for b in people.values()] for a in people.values()])
     columns = tuple(people)
     halo = tuple(
         name
@@ -175,24 +183,20 @@ def preference(
     )
 
 
-def position_preference(
-    first_preferred: ArrayLike,
-    document: ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    confidence: float = CONFIDENCE,
-) -> Share:
+def position_preference(first_preferred: ArrayLike, document: ArrayLike) -> Share:
     """How often the output shown first is preferred: 1, 0, 0.5 for a tie, NaN for a failure.
 
     Meaningful where each pair was asked in both orders or in an order drawn at random: then a judge
     without a preference for a place has 0.5.
     """
     rows = read_rows(first_preferred, np.zeros(np.asarray(document).size), document)
-    value, interval = _mean(rows.judge, rows.document, rng, resamples, confidence)
-    if interval is not None:
-        interval = Interval(max(interval.low, 0.0), min(interval.high, 1.0), confidence)
-    return Share(value=value, interval=interval, n=rows.judge.size, n_failed=rows.n_failed)
+    low, high = share_interval(rows.judge, rows.document.tolist())
+    return Share(
+        value=float(rows.judge.mean()) if rows.judge.size else np.nan,
+        interval=None if np.isnan(low) else Interval(low, high),
+        n=rows.judge.size,
+        n_failed=rows.n_failed,
+    )
 
 
 def shift(

@@ -9,9 +9,11 @@ import numpy as np
 
 import data
 from data.types import LabelError
+from optimize.agreement import PRIMARY
 from optimize.alternative import EPSILON, alternative_test
 from optimize.annotations import annotation_matrix, read_scores
 from optimize.commands.tool import Result, ends, number, run, shown
+from optimize.figures import CONVENTIONS
 from optimize.human import human_ceiling
 from optimize.run.settings import Parser, SettingsError, mapping
 
@@ -108,6 +110,9 @@ def _test(
         "ceiling": {"value": number(ceiling.human), **ends(ceiling.human_interval)},
         "judge_under_ceiling": {"value": number(ceiling.judge), **ends(ceiling.judge_interval)},
         "share_of_ceiling": {"value": number(ceiling.share), **ends(ceiling.share_interval)},
+        "n_documents": ceiling.n_documents,
+        "n_documents_with_rho": ceiling.n_defined,
+        "why_no_share": ceiling.why or None,
     }
 
 
@@ -116,6 +121,7 @@ def lines(result: Result) -> list[str]:
     tests: Any = result["tests"]
     width = max(len(test["judge"]) for test in tests) + 2
     out = [f"alternative-annotator test, epsilon {result['epsilon']}; summary-level rho"]
+    out[0] += f", {CONVENTIONS[PRIMARY]}"
     for test in tests:
         verdict = "may replace an annotator" if test["passed"] else "may not"
         share = test["share_of_ceiling"]
@@ -124,6 +130,11 @@ def lines(result: Result) -> list[str]:
             f"winning rate {shown(test['winning_rate'])}  "
             f"advantage {shown(test['advantage_probability'])}  {verdict:<26}"
             f"rho {shown(test['judge_under_ceiling']['value'])} of "
-            f"{shown(test['ceiling']['value'])}, share {shown(*share.values())}"
+            f"{shown(test['ceiling']['value'])} n={test['n_documents']} documents, "
+            + (
+                f"no share: {why}"
+                if (why := test["why_no_share"])
+                else f"share {shown(*share.values())}"
+            )
         )
     return out

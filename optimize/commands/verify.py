@@ -9,7 +9,7 @@ from typing import Any, get_args
 import data
 from data.types import LabelledPairs, LabelledSet
 from judges.commands.options import constructed_note
-from judges.commands.parsing import count, positive, seed
+from judges.commands.parsing import count, positive, seed, share
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
 from judges.engine.telling import telling
@@ -21,6 +21,7 @@ from optimize.run.labels import read_rated
 from optimize.run.scorecard import correlation_lines
 from optimize.run.settings import Parser, SettingsError, bounds_of, mapping, refuse_secret
 from optimize.run.subject import whole_ratings
+from optimize.run.table import Cell
 from optimize.search.items import Items, compared_items, rated_items
 from optimize.search.objective import LEVELS
 from optimize.verifying.readings import other_readings, reading_lines
@@ -55,8 +56,9 @@ examples:
   python -m optimize.verify --replies replies.jsonl --data labels.jsonl \\
       --dimension coherence --report coherence.html
 
-It ends with 0, with 1 where it failed or rho fell short of --min-spearman,
-with 2 for wrong usage."""
+It ends with 0, with 1 where it failed, rho fell short of --min-spearman or too
+many judgements failed (--max-failed), and then says so; with 2 for wrong usage."""
+MAX_FAILED = 0.1
 
 
 def parser() -> argparse.ArgumentParser:
@@ -112,7 +114,15 @@ def parser() -> argparse.ArgumentParser:
         "--min-spearman",
         type=float,
         metavar="X",
-        help="exit 1 unless rho, with undefined documents counted as 0, reaches X",
+        help="exit 1 unless rho, as the first line has it (documents the judge rates alike count "
+        "0), reaches X",
+    )
+    add(
+        "--max-failed",
+        type=share,
+        default=MAX_FAILED,
+        metavar="SHARE",
+        help=f"exit 1 where more than this share of the judgements failed ({MAX_FAILED:g})",
     )
     add("--lm", metavar="MODEL", help="who answers (the judge's own model)")
     add("--api-base", metavar="URL", help="an OpenAI-compatible endpoint")
@@ -153,6 +163,8 @@ def command(arguments: Sequence[str]) -> int:
         show(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
     elif flags.markdown != "-":
         show("\n".join([*correlation_lines(result), *reading_lines(result.get("readings", ()))]))
+    for reason in result.get("short", ()):
+        say(f"python -m optimize.verify: falls short: {reason}")
     return DONE if result["passed"] else FAILED
 
 
@@ -180,17 +192,33 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
         )
     found = measured(sources[0], name, labelled, verified, level=flags.level, seed=flags.seed)
     result = {**found.summary(), **({"readings": readings} if readings else {})}
-    wanted = {"coefficient": "spearman", "level": found.level, "undefined": "zero"}
-    cells = (cell for cell in result["correlations"] if wanted.items() <= cell.items())
-    reached = next((cell["value"] for cell in cells), None)
-    least = flags.min_spearman
-    result["passed"] = least is None or (reached is not None and reached >= least)
+    short = _short(result["correlations"][0], len(verified.items), flags)
+    result["passed"] = not short
+    if short:
+        result["short"] = short
     if flags.report or flags.markdown:
         # Drawing takes matplotlib, which a check in CI need not load.
         from optimize.verifying.report import tell
 
         tell(result, verified, labelled, scale, flags)
     return result
+
+
+def _short(cell: Cell, number: int, flags: argparse.Namespace) -> list[str]:
+    """What the judge falls short of, a reason each; `cell` is the headline's."""
+    reasons, failed, least = [], cell["n_failed"], flags.min_spearman
+    if failed > flags.max_failed * number:
+        reasons.append(
+            f"{failed / number:.1%} of the judgements failed ({failed:,} of {number:,}); "
+            f"--max-failed allows {flags.max_failed:.1%}"
+        )
+    if least is not None and cell["value"] is None:
+        reasons.append(f"there is no {cell['level']}-level rho; --min-spearman asks for {least:g}")
+    elif least is not None and cell["value"] < least:
+        reasons.append(
+            f"{cell['level']}-level rho is {cell['value']:.4f}; --min-spearman asks for {least:g}"
+        )
+    return reasons
 
 
 def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, Verified, Scale]:

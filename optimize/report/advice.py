@@ -9,9 +9,12 @@ from optimize.figures import counted
 from optimize.report import pairs
 from optimize.report.findings import Findings
 from optimize.run.evidence import Evidence
+from optimize.statistics.bootstrap import Interval
+from optimize.statistics.difference import POWER, documents_for_difference, documents_for_width
 
 MOST = 4
-TARGET = 0.05
+# The smallest difference in rho that is worth planning for.
+PLANNED = 0.05
 WIDE = 0.10
 FAILED, TIED, TOP = 0.02, 0.25, 0.40
 # Shares of the human ceiling.
@@ -55,7 +58,7 @@ def advice(
         _injections(evidence, found),
         _length(found),
         _position(found),
-        _ceiling(found),
+        _ceiling(found, summary),
         _halo(evidence, found),
     ]
     kept = [one for one in said if one][: MOST - 1]
@@ -85,13 +88,18 @@ def _own_labels(evidence: Evidence, summary: Mapping[str, Any] | None) -> str:
     )
 
 
-def documents_needed(cell: Cell, target: float = TARGET) -> int | None:
-    """How many documents bring the interval to ± target: its width falls with their root."""
-    if cell.get("low") is None or not cell.get("n_documents"):
-        return None
-    half: float = (cell["high"] - cell["low"]) / 2
-    number: int = cell["n_documents"]
-    return math.ceil(number * (half / target) ** 2)
+def documents_to_tell(gain: Cell, n_documents: int, level: str = "") -> str:
+    """What showing the planned difference takes, as a clause; at system level it is systems."""
+    if level == "system":
+        return f"a gain of {PLANNED:g} is told sooner by more systems than by more documents"
+    if n_documents < 2:
+        return f"showing a gain of {PLANNED:g} takes more documents, some tens at least"
+    interval = Interval(gain["low"], gain["high"])
+    number = documents_for_difference(interval, n_documents, PLANNED)
+    return (
+        f"showing a true gain of {PLANNED:g} takes about {number:,} test documents "
+        f"(power {POWER:g})"
+    )
 
 
 def _chance(cell: Cell) -> str | None:
@@ -125,8 +133,7 @@ def _precision(cell: Cell, found: Findings) -> str | None:
     if cell["value"] is None:
         return None
     of = " of accuracy" if found.pairs else ""
-    needed = documents_needed(cell)
-    if needed is None:
+    if cell["low"] is None or not cell["n_documents"]:
         return (
             f"With {counted(cell['n_documents'], 'document')} there is no interval{of}: label more "
             "documents, some tens at least."
@@ -134,9 +141,13 @@ def _precision(cell: Cell, found: Findings) -> str | None:
     half = (cell["high"] - cell["low"]) / 2
     if half <= WIDE:
         return None
+    told = f"The interval{of} is about ±{half:.2f} with {counted(cell['n_documents'], 'document')}"
+    if cell.get("level") == "system":
+        return f"{told}: label outputs of more systems, which narrow it more than documents do."
+    interval = Interval(cell["low"], cell["high"])
+    needed = documents_for_width(interval, cell["n_documents"], PLANNED)
     return (
-        f"The interval{of} is about ±{half:.2f} with {counted(cell['n_documents'], 'document')}; "
-        f"about {needed:,} would bring it to ±{TARGET:g}."
+        f"{told}; about {needed:,} bring it to ±{PLANNED:g} or less (in {POWER:.0%} of the cases)."
     )
 
 
@@ -163,17 +174,23 @@ def _gate(summary: Mapping[str, Any] | None) -> str | None:
             "Nothing that the search found did better than the seed, so both judges are one: give "
             "it more calls (`--max-calls`), more documents, or a stronger `--proposer-lm`."
         )
-    if half <= TARGET:
+    if gain["low"] > 0:
         return (
-            f"Tuning changes little here: the gain on test is known to ±{half:.2f}. A stronger "
+            f"The gate could not tell a gain on dev, yet on test there is one "
+            f"({gain['value']:+.2f} [{gain['low']:.2f}, {gain['high']:.2f}]): tune again with more "
+            "documents, so that dev can tell it, and verify on new ones."
+        )
+    if gain["high"] < PLANNED:
+        return (
+            f"Tuning changes little here: by test the gain is below {PLANNED:g}. A stronger "
             "`--lm` or `--proposer-lm` is worth more than more labels or calls."
         )
     cell = summary["seed_judge"]["test"] or {}
-    needed = math.ceil(cell.get("n_documents", 0) * (half / TARGET) ** 2)
+    needed = documents_to_tell(gain, cell.get("n_documents", 0), cell.get("level", ""))
     return (
         f"No candidate was clearly better than the seed; the gain on test is known to ±{half:.2f}, "
-        f"and telling a gain of {TARGET:g} takes about {needed:,} test documents. More labels, a "
-        "stronger `--lm` or `--proposer-lm` are worth more than more calls."
+        f"and {needed}. More labels, a stronger `--lm` or `--proposer-lm` are worth more than more "
+        "calls."
     )
 
 
@@ -191,8 +208,7 @@ def _unconfirmed(summary: Mapping[str, Any] | None) -> str | None:
     )
     if gain["value"] <= 0:
         return f"{told}. Verify both judges on labels of your own before you rely on the gain."
-    needed = math.ceil(cell.get("n_documents", 0) * (half / gain["value"]) ** 2)
-    return f"{told}; to tell a gain of that size takes about {needed:,} documents."
+    return f"{told}; {documents_to_tell(gain, cell.get('n_documents', 0), cell.get('level', ''))}."
 
 
 def _ties(found: Findings) -> str | None:
@@ -245,17 +261,19 @@ def _position(found: Findings) -> str | None:
     )
 
 
-def _ceiling(found: Findings) -> str | None:
+def _ceiling(found: Findings, summary: Mapping[str, Any] | None) -> str | None:
+    """What the share says as far as its interval goes, and nothing that a gain here denies."""
     ceiling = found.people.ceiling
-    if ceiling is None or ceiling.share != ceiling.share:
+    if ceiling is None or ceiling.share_interval is None:
         return None
-    share = ceiling.share
-    if share < FAR:
+    share, around = ceiling.share, ceiling.share_interval
+    if share < FAR and around.high < NEAR:
         return (
             f"The judge reaches {share:.0%} of what annotators reach among themselves, so there "
             "is room: a stronger `--lm`, or more train documents for demonstrations, come first."
         )
-    if share >= NEAR:
+    gain = summary["gain"]["test"] if summary else {}
+    if share >= NEAR and around.low >= FAR and not (gain.get("low") or 0) > 0:
         return (
             "The judge agrees with annotators about as well as they agree with each other: these "
             "labels cannot show a better judge; more annotators an output could."
@@ -271,7 +289,7 @@ def _unseen(summary: Mapping[str, Any] | None) -> str | None:
     if not test or not unseen or test["value"] is None or unseen["value"] is None:
         return None
     seed = summary["seed_judge"].get("test_unseen_systems")
-    if seed and seed["value"] is not None and seed["value"] > unseen["value"] + TARGET:
+    if seed and seed["value"] is not None and seed["value"] > unseen["value"] + PLANNED:
         return (
             f"On systems it never saw the tuned judge agrees less than the seed did (rho "
             f"{unseen['value']:.2f} against {seed['value']:.2f}, n={unseen['n_documents']:,} "

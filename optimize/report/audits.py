@@ -26,7 +26,7 @@ def audits(found: Findings) -> list[str]:
 def _preferences(found: Findings) -> list[str]:
     rows = [_preference(name, one) for name, one in found.kinds.items()]
     if found.length is not None:
-        rows.insert(0, _preference("length in words", found.length))
+        rows.insert(0, _preference("length in characters", found.length))
     rows = [row for row in rows if row is not None]
     if not rows:
         return []

@@ -8,6 +8,7 @@ import numpy as np
 from data.types import LabelError, LabelledSet
 from judges.judgement import Judgement
 from judges.winrate import WinRate, win_rate
+from optimize.agreement import pair_accuracy
 from optimize.alternative import AlternativeTest, alternative_test
 from optimize.annotations import annotation_matrix
 from optimize.audits.consistency import SelfConsistency, self_consistency
@@ -19,7 +20,7 @@ from optimize.human import Ceiling, human_ceiling, krippendorff_alpha
 from optimize.run.evidence import Evidence
 from optimize.search.chance import stream
 from optimize.search.objective import choose_level
-from optimize.statistics.bootstrap import Interval, bootstrap
+from optimize.statistics.bootstrap import Interval
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.errors import Errors, errors
 from optimize.statistics.levels import Level
@@ -50,6 +51,7 @@ class Pairs:
     accuracy: float
     accuracy_interval: Interval | None
     n_decided: int
+    n_ties: int
     n_documents: int
 
 
@@ -75,7 +77,7 @@ def find(evidence: Evidence, probes: Probes, seed: int) -> Findings:
     """Everything that this evidence can tell, for a fixed seed."""
     shifts = tuple(probes.shifts(seed))
     if evidence.verdicts:
-        return Findings(pairs=of_pairs(evidence, seed), shifts=shifts, probes_why=probes.why)
+        return Findings(pairs=of_pairs(evidence), shifts=shifts, probes_why=probes.why)
     if np.isnan(evidence.scores).all():
         people = People(why="the judge gave no score at all")
         return Findings(people=people, shifts=shifts, probes_why=probes.why)
@@ -191,34 +193,17 @@ def _dimensions(evidence: Evidence, seed: int) -> Discriminant | None:
     )
 
 
-def of_pairs(evidence: Evidence, seed: int) -> Pairs:
+def of_pairs(evidence: Evidence) -> Pairs:
     """Accuracy, order and win rate of a pairwise judge."""
-    rng = stream(seed, "report", "pairs")
-    decided = (evidence.human != 0) & ~np.isnan(evidence.scores)
-    # Half right where the judge cannot decide, or decides by the order.
-    right = (1 + np.sign(evidence.scores[decided]) * np.sign(evidence.human[decided])) / 2
-    codes = np.unique(np.array(evidence.documents)[decided], return_inverse=True)[1]
-    sums, counts = np.bincount(codes, right), np.bincount(codes).astype(float)
-    accuracy = float(right.mean()) if right.size else np.nan
-    interval = bootstrap(
-        lambda weights: (weights @ sums) / np.maximum(weights @ counts, 1),
-        accuracy,
-        counts.size,
-        rng,
-    )
+    together = pair_accuracy(evidence.scores, evidence.human, evidence.documents)
     return Pairs(
         rate=win_rate(
-            evidence.verdicts,
-            rng=rng,
-            documents=evidence.documents,
-            lengths=evidence.pair_lengths(),
+            evidence.verdicts, documents=evidence.documents, lengths=evidence.pair_lengths()
         ),
         people_rate=float((1 + evidence.human).mean() / 2),
-        accuracy=accuracy,
-        # All wrong, as all right, says how few there are.
-        accuracy_interval=Interval(max(interval.low, 0.0), interval.high)
-        if interval and accuracy > 0
-        else None,
-        n_decided=int(decided.sum()),
-        n_documents=counts.size,
+        accuracy=together.value,
+        accuracy_interval=together.interval,
+        n_decided=together.n_decided,
+        n_ties=together.n_ties,
+        n_documents=together.n_documents,
     )

@@ -40,7 +40,7 @@ def judge_parts(
     parts.append(page.section("Injection probes", injected.probes(found, name)))
     if cells is None:
         verified = Verified(items=evidence.items, scores=evidence.scores, said=evidence.said)
-        cells = correlations(verified, seed)
+        cells = correlations(verified, seed, evidence.level)
     n_systems, unit = len(evidence.items.systems), "pairs" if found.pairs else "outputs"
     levels = [soft, scores.all_levels(cells, n_systems, unit), *scores.accuracy(found)]
     title = "All levels" if found.pairs is None else "All coefficients"

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from data.shipped import is_constructed
-from optimize.figures import interval_of, shown, with_interval
+from optimize.agreement import PRIMARY
+from optimize.figures import CONVENTIONS, counted, interval_of, many_failed, shown, with_interval
 from optimize.report.findings import Findings
 from optimize.report.origins import CONSTRUCTED
 from optimize.report.run_report import Run, headline
@@ -54,13 +55,13 @@ def verification_table(result: Mapping[str, Any], found: Findings | None = None)
         failed = f"{paired.rate.n_failed:,}"
         rows.append(("accuracy, both orders", share, f"{paired.n_documents:,}", "", failed))
     for cell in result["correlations"]:
-        if cell["undefined"] == "zero" and not (cell["level"] == "summary" and cell["n_undefined"]):
-            # The same again.
+        twice = cell["level"] == "summary" and cell["n_undefined"]
+        if cell["undefined"] == "zero" or (cell["undefined"] != PRIMARY and not twice):
             continue
-        zero = ", undefined as 0" if cell["undefined"] == "zero" else ""
+        how = f" ({CONVENTIONS[cell['undefined']]})" if twice else ""
         rows.append(
             (
-                f"{cell['level']}-level {cell['coefficient']}{zero}",
+                f"{cell['level']}-level {cell['coefficient']}{how}",
                 _figure(cell),
                 f"{cell['n_documents']:,}",
                 f"{cell['n_undefined']:,}",
@@ -70,10 +71,12 @@ def verification_table(result: Mapping[str, Any], found: Findings | None = None)
     head = ("figure", "value", "documents", "undefined", "failed")
     cell = main_cell(result)
     lead = f"{cell['level']}-level rho {_figure(cell)}"
+    failed = many_failed(cell["n_failed"], data["n_outputs"], "pairs" if paired else "outputs")
     if paired is not None:
         lead = f"accuracy {share} on {paired.n_decided:,} decided pairs, {lead} of margins"
     lines = [
         f"**{_text(result['dimension'])}**: `{_code(named(result))}` against people, {lead}.",
+        *([failed] if failed else []),
         "",
         *_table(head, rows),
         "",
@@ -91,7 +94,8 @@ def _people(found: Findings) -> list[str]:
         return []
     return [
         f"Share of the human ceiling: {with_interval(ceiling.share, ceiling.share_interval)} "
-        f"(annotators {ceiling.human:.3f}, judge {shown(ceiling.judge)}).",
+        f"(annotators {ceiling.human:.3f}, judge {shown(ceiling.judge)}, "
+        f"n={counted(ceiling.n_documents, 'document')}).",
         "",
     ]
 

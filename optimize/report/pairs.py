@@ -27,9 +27,10 @@ def quotable(name: str, found: Pairs) -> str:
     """The accuracy on one line, with what it was computed from."""
     n = found.rate.n + found.rate.n_failed
     return (
-        f"{name} accuracy {with_interval(found.accuracy, found.accuracy_interval)} "
+        f"{name} accuracy, both orders together "
+        f"{with_interval(found.accuracy, found.accuracy_interval)} "
         f"n={found.n_decided} decided pairs of {n}, {found.n_documents} documents "
-        f"({found.rate.n_ties} ties by the judge, {found.rate.n_failed} failed)"
+        f"({found.n_ties} ties by the judge, half right; {found.rate.n_failed} failed)"
     )
 
 
@@ -97,7 +98,7 @@ def pairs(found: Pairs, evidence: Evidence) -> list[str]:
             "length bias",
             shown(rate.length_bias),
             f"{rate.n:,}",
-            "above 0: it favours the longer one",
+            "above 0: it favours the longer one, in characters",
         ),
         (
             "win rate of A, judge",

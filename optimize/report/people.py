@@ -1,6 +1,6 @@
 """The judge among the annotators: the human ceiling, its share, and who is out of line."""
 
-from optimize.figures import shown, with_interval
+from optimize.figures import counted, interval_of, shown
 from optimize.human import Ceiling
 from optimize.report import page
 from optimize.report.comparisons import bars
@@ -21,6 +21,8 @@ def ceiling(people: People, name: str) -> list[str]:
             )
         ]
     parts = [page.paragraph(sentence(found))]
+    if found.human != found.human:
+        return [*parts, _more(people)]
     drawn = {
         label: (value, ends(interval))
         for label, value, interval in (
@@ -29,33 +31,74 @@ def ceiling(people: People, name: str) -> list[str]:
         )
         if value == value
     }
-    if drawn:
-        label = f"{found.level}-level Spearman's rho"
-        told = (
-            "Each annotator in turn against the mean of the others, and the judge against that "
-            "same mean. It is noisier than everybody's, so either rho is lower than it would be "
-            "against all."
+    label = f"{found.level}-level Spearman's rho"
+    told = (
+        "Each annotator in turn against the mean of the others, and the judge against that "
+        "same mean. It is noisier than everybody's, so either rho is lower than it would be "
+        "against all."
+    )
+    if found.level == "summary":
+        told += (
+            " Documents that the others rate alike are left out; one that the annotator (or the "
+            "judge) rates alike counts 0."
         )
-        parts.append(page.figure(bars(drawn, label, name), told))
+    parts.append(page.figure(bars(drawn, label, name), told))
     parts.append(_annotators(people, found))
     parts.append(_more(people))
     return parts
 
 
 def sentence(found: Ceiling) -> str:
-    """The headline beside rho."""
+    """The headline beside rho: the share, or why there is none."""
+    n = f"{found.level}-level, n={_documents(found)}"
+    if found.human != found.human:
+        return f"The human ceiling is withheld: {found.why}."
+    agree = f"an annotator agrees with the others at rho {shown(found.human)}"
     if found.share != found.share:
+        around = interval_of(*(ends(found.human_interval) or (None, None)))
         return (
-            f"Annotators do not agree with each other here (rho {shown(found.human)}), so there is "
-            "no ceiling to reach."
+            f"There is no share of the human ceiling to give: {found.why} ({agree} {around}, the "
+            f"judge at {shown(found.judge)}; {n})."
         )
     between = found.share_interval
     around = f" [{between.low:.0%}, {between.high:.0%}]" if between else ""
     return (
-        f"The judge reaches {found.share:.0%}{around} of the human ceiling: an annotator agrees "
-        f"with the others at rho {shown(found.human)}, the judge at {shown(found.judge)} "
-        f"({found.level}-level, n={found.n_outputs:,} outputs)."
+        f"The judge reaches {found.share:.0%}{around} of the human ceiling: {agree}, the judge at "
+        f"{shown(found.judge)} ({n})."
     )
+
+
+def _documents(found: Ceiling) -> str:
+    """How many documents the ceiling rests on, and in how many people have a rho at all."""
+    told = counted(found.n_documents, "document")
+    if found.n_defined < found.n_documents:
+        told += f", {found.n_defined:,} of them with a rho among people, the others count 0"
+    return told
+
+
+def tiles(people: People) -> list[tuple[str, str, str]]:
+    """The share as a figure to see first; nothing where it is withheld."""
+    found = people.ceiling
+    if found is None or found.share_interval is None:
+        return []
+    between = found.share_interval
+    n = counted(found.n_documents, "document")
+    return [
+        (
+            "share of the human ceiling",
+            f"{found.share:.0%}",
+            f"[{between.low:.0%}, {between.high:.0%}], n={n}",
+        )
+    ]
+
+
+def share_of_ceiling(people: People) -> str:
+    """The share with its interval, in words; empty where it is withheld."""
+    found = people.ceiling
+    if found is None or found.share_interval is None:
+        return ""
+    between = found.share_interval
+    return f"{found.share:.0%} [{between.low:.0%}, {between.high:.0%}]"
 
 
 def ends(interval: Interval | None) -> tuple[float, float] | None:
@@ -70,6 +113,7 @@ def _annotators(people: People, found: Ceiling) -> str:
             shown(one.judge),
             f"{one.bias:+.2f}",
             f"{one.n_outputs:,}",
+            f"{one.n_documents:,}",
             "yes" if one.outlying else "no",
         )
         for one in found.left_out
@@ -80,6 +124,7 @@ def _annotators(people: People, found: Ceiling) -> str:
         "judge's rho",
         "rates higher by",
         "outputs",
+        "documents",
         "outlying",
     )
     told = "Outlying: agrees less with the others than the rest do, by more than chance."
@@ -101,11 +146,3 @@ def _more(people: People) -> str:
             f"{test.advantage_probability:.1%} of the outputs on average)."
         )
     return page.paragraph(" ".join(said), "soft") if said else ""
-
-
-def share(people: People) -> str | None:
-    """The share of the ceiling with its interval; None where unknown."""
-    found = people.ceiling
-    if found is None or found.share != found.share:
-        return None
-    return with_interval(found.share, found.share_interval)

@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from optimize.figures import CONVENTIONS
 from optimize.report import charts, page
 from optimize.run.evidence import Evidence
 from optimize.search.chance import stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.errors import on_scale
-from optimize.statistics.levels import document_values, read_rows
+from optimize.statistics.levels import PRIMARY, counted_values, read_rows
 
 SIDES = ("B", "tie", "A")
 # A longer scale is drawn in bands.
@@ -81,14 +82,17 @@ def _choices(evidence: Evidence) -> str:
 def _documents(evidence: Evidence) -> list[str]:
     head = page.heading("Document by document", 3)
     rows = read_rows(evidence.scores, evidence.human, evidence.documents)
-    values = document_values(rows, "spearman")[0]
-    known = values[~np.isnan(values)]
+    values, counted = counted_values(rows, "spearman", PRIMARY)
+    known = values[counted > 0]
     if known.size < 2:
-        few = "Fewer than two documents have a rho of their own, so they are not drawn."
+        few = "Fewer than two documents have a rho, so they are not drawn."
         return [head, page.paragraph(few, "soft")]
-    drawn = charts.per_document(values, float(known.mean()), evidence.dimension)
+    drawn = charts.per_document(known, float(known.mean()), evidence.dimension)
     left_out = values.size - known.size
-    without = f" {left_out} without a rho of their own are left out." if left_out else ""
+    without = f" {CONVENTIONS[PRIMARY].capitalize()}."
+    without += f" {left_out} that people rate alike, or with one score, are left out." * (
+        left_out > 0
+    )
     return [
         head,
         page.figure(drawn, f"Each bar is one document, the line is their mean.{without}"),

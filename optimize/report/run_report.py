@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from optimize.figures import interval_of, one_line
-from optimize.report import changes, origins, page, pairs, scores
+from optimize.agreement import summary_level
+from optimize.figures import interval_of, many_failed, one_line
+from optimize.report import changes, origins, page, pairs, people, scores
 from optimize.report.advice import advice
 from optimize.report.annotators import annotated
 from optimize.report.findings import Findings, Pairs, find, of_pairs
 from optimize.report.judge_parts import judge_parts
-from optimize.report.people import share
 from optimize.run import evidence_files, run_folder
 from optimize.run.evidence import Evidence
 from optimize.run.evidence_files import Recorded
 from optimize.run.run_folder import RunFolderError
+from optimize.run.table import cell
+from optimize.search.chance import stream
 
 SIDES = {"seed": "seed_judge", "tuned": "tuned_judge"}
 
@@ -52,7 +54,7 @@ class Run:
         if not self.evidence.verdicts:
             return {}
         return {
-            judge: {split: of_pairs(one, self.summary["seed"]) for split, one in splits.items()}
+            judge: {split: of_pairs(one) for split, one in splits.items()}
             for judge, splits in self.recorded.shown.items()
         }
 
@@ -155,7 +157,7 @@ def _head(run: Run) -> list[str]:
             "soft",
         ),
         page.verdict(
-            headline(summary),
+            _failed(run) + headline(summary),
             _quotable(run),
             f"The choice: {summary['why']}.",
         ),
@@ -165,11 +167,27 @@ def _head(run: Run) -> list[str]:
     ]
 
 
+def _failed(run: Run) -> str:
+    """What leads where the shipped judge failed on more than a few test outputs."""
+    number = run.cell["n_outputs"] + run.cell["n_failed"]
+    told = many_failed(run.cell["n_failed"], number, run.unit)
+    return f"{told} " if told else ""
+
+
 def _quotable(run: Run) -> list[str]:
     name = run.summary["dimension"]
     n_systems = len(run.evidence.items.systems)
-    rho = one_line(name, run.cell, unit=run.unit, n_systems=n_systems)
-    return [pairs.quotable(name, run.found.pairs), rho] if run.found.pairs else [rho]
+    lines = [one_line(name, run.cell, unit=run.unit, n_systems=n_systems)]
+    if run.found.pairs:
+        return [pairs.quotable(name, run.found.pairs), *lines]
+    if run.cell["level"] == "summary" and run.cell["n_undefined"]:
+        one = run.evidence
+        rng = stream(run.summary["seed"], "interval", "test")
+        published = summary_level(
+            one.scores, one.human, one.documents, undefined="left_out", rng=rng
+        )
+        lines.append(one_line(name, cell(published), unit=run.unit))
+    return lines
 
 
 def _tiles(run: Run) -> list[tuple[str, str, str]]:
@@ -190,12 +208,7 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
                 interval_of(gain.get("low"), gain.get("high")),
             )
         )
-    ceiling = run.found.people.ceiling
-    if share(run.found.people) is not None and ceiling is not None:
-        around = ceiling.share_interval
-        between = f"[{around.low:.0%}, {around.high:.0%}]" if around else "no interval"
-        tiles.append(("share of the human ceiling", f"{ceiling.share:.0%}", between))
-    return tiles
+    return [*tiles, *people.tiles(run.found.people)]
 
 
 def _json(path: Path) -> Mapping[str, Any]:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from optimize.figures import counted, interval_of, shown, with_interval
+from optimize.agreement import PRIMARY
+from optimize.figures import CONVENTIONS, counted, interval_of, shown, with_interval
 from optimize.report import page
 from optimize.report.comparisons import Figure, forest
 from optimize.report.findings import Findings, Pairs
@@ -22,7 +23,6 @@ COEFFICIENTS = {
     "kendall": "Kendall's tau-b",
     "pearson": "Pearson's r",
 }
-UNDEFINED = {"left_out": "left out", "zero": "counted as 0"}
 Cell = Mapping[str, Any]
 
 
@@ -45,7 +45,10 @@ def scorecard(summary: Mapping[str, Any], *, pairs: bool = False) -> list[str]:
         "The choice was made on dev; test was touched once, after it.",
     ]
     if summary["level"] == "summary":
-        told.append("Undefined: documents where one side says the same of all outputs.")
+        told.append(
+            "Undefined: documents where one side says the same of all outputs; "
+            f"{CONVENTIONS[PRIMARY]}, those that people rate alike are left out."
+        )
     told += stand_ins(summary)
     parts = []
     if any(one for pair in drawn.values() for one in pair):
@@ -90,13 +93,15 @@ def all_levels(cells: Sequence[Cell], n_systems: int, unit: str) -> str:
     if not any(cell["n_outputs"] for cell in cells):
         return page.paragraph(f"No {unit[:-1]} has a score, so no level has a value.")
     levels = [name for name in LEVELS if any(cell["level"] == name for cell in cells)]
-    # Where no document is undefined, both ways of counting them are one.
+    # Where no document is undefined, both conventions are one.
     twice = any(cell["level"] == "summary" and cell["n_undefined"] for cell in cells)
     rows = []
     for cell in cells:
-        if cell["undefined"] == "zero" and not (twice and cell["level"] == "summary"):
+        if cell["undefined"] == "zero":
             continue
-        how = UNDEFINED[cell["undefined"]] if cell["level"] == "summary" else ""
+        if cell["undefined"] != PRIMARY and not (twice and cell["level"] == "summary"):
+            continue
+        how = CONVENTIONS[cell["undefined"]] if cell["level"] == "summary" else ""
         rows.append(
             (
                 cell["level"],
@@ -106,7 +111,7 @@ def all_levels(cells: Sequence[Cell], n_systems: int, unit: str) -> str:
             )
         )
     head = (
-        "level", "coefficient", *(("undefined are",) if twice else ()), "value", "95 % interval",
+        "level", "coefficient", *(("convention",) if twice else ()), "value", "95 % interval",
         unit, "documents", "undefined", "failed",
     )  # fmt: skip
     told = [LEVELS[name].format(unit=unit, n=f"{n_systems:,}") for name in levels]

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from optimize.audits.probes import Probes
-from optimize.figures import interval_of, one_line, shown
-from optimize.report import origins, page, pairs, scores
+from optimize.figures import many_failed, one_line
+from optimize.report import origins, page, pairs, people, scores
 from optimize.report.advice import advice
 from optimize.report.findings import Findings, find
 from optimize.report.judge_parts import judge_parts
@@ -30,12 +30,14 @@ def render(
     data = result["data"]
     unit = "pairs" if found.pairs else "outputs"
     quotable = [one_line(result["dimension"], cell, unit=unit, n_systems=data["n_systems"])]
+    if other := published(result):
+        quotable.append(one_line(result["dimension"], other, unit=unit))
     if found.pairs:
         quotable.insert(0, pairs.quotable(result["dimension"], found.pairs))
     parts = [
         page.heading(title(result), 1),
         page.paragraph(dict(origins.data_facts(data, unit))["data"] + ".", "soft"),
-        page.verdict(_headline(result, found), quotable, _undefined(result)),
+        page.verdict(_headline(result, found), quotable, ""),
         page.tiles(_tiles(cell, found, evidence)),
         *origins.notes(lm, data),
         page.contents(),
@@ -80,42 +82,38 @@ def named(result: Mapping[str, Any]) -> str:
 
 
 def main_cell(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Spearman's rho at the level asked for, undefined documents left out, as papers report it."""
-    wanted = {"coefficient": "spearman", "level": result["level"], "undefined": "left_out"}
-    cells: list[Mapping[str, Any]] = result["correlations"]
-    return next((c for c in cells if wanted.items() <= c.items()), cells[0])
+    """Spearman's rho at the level asked for, by the primary convention: what a threshold is for."""
+    first: Mapping[str, Any] = result["correlations"][0]
+    return first
 
 
-def _undefined(result: Mapping[str, Any]) -> str:
-    """The same figure by the other convention, where the two differ."""
+def published(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The main cell as most published tables have it; None where the two cannot differ."""
     cell = main_cell(result)
     if cell["level"] != "summary" or not cell["n_undefined"] or cell["value"] is None:
-        return ""
-    zero = next(
-        c
-        for c in result["correlations"]
-        if (c["coefficient"], c["level"], c["undefined"]) == ("spearman", "summary", "zero")
-    )
-    return (
-        f"Documents without a rho are left out, as most published tables do; counted as 0 it is "
-        f"{shown(zero['value'])} {interval_of(zero['low'], zero['high'])}."
-    )
+        return None
+    wanted = {"coefficient": "spearman", "level": "summary", "undefined": "left_out"}
+    cells: list[Mapping[str, Any]] = result["correlations"]
+    return next(c for c in cells if wanted.items() <= c.items())
 
 
 def _headline(result: Mapping[str, Any], found: Findings) -> str:
     cell = main_cell(result)
-    short = "" if result["passed"] else " Its rho is short of what was asked for."
-    if found.pairs is not None:
-        return pairs.headline(found.pairs) + short
+    reasons = "; ".join(result.get("short", ()))
+    short = f" It falls short of what was asked for: {reasons}." if reasons else ""
     if not cell["n_outputs"]:
         return "The judge gave no score at all, so there is nothing to report." + short
+    unit = "pairs" if found.pairs else "outputs"
+    lead = many_failed(cell["n_failed"], result["data"]["n_outputs"], unit)
+    lead += " " * bool(lead)
+    if found.pairs is not None:
+        return lead + pairs.headline(found.pairs) + short
     if cell["value"] is None:
-        return "There is no rho to report: one side says the same of every output." + short
-    told = f"Judge and people agree at {cell['level']}-level rho {cell['value']:.3f}"
-    ceiling = found.people.ceiling
-    if ceiling is not None and ceiling.share == ceiling.share:
-        told += f", {ceiling.share:.0%} of what annotators reach among themselves"
-    return told + ("." if result["passed"] else ": short of what was asked for.")
+        return f"{lead}There is no rho to report: people say the same of every output.{short}"
+    told = lead + f"Judge and people agree at {cell['level']}-level rho {cell['value']:.3f}"
+    if share := people.share_of_ceiling(found.people):
+        told += f"; that is {share} of what annotators reach among themselves"
+    return f"{told}.{short}"
 
 
 def _tiles(
@@ -126,9 +124,4 @@ def _tiles(
     if found.pairs is not None:
         return [*pairs.tiles(found.pairs, cell), failed]
     tiles = [scores.tile(f"{cell['level']}-level rho", cell)]
-    ceiling = found.people.ceiling
-    if ceiling is not None and ceiling.share == ceiling.share:
-        around = ceiling.share_interval
-        between = f"[{around.low:.0%}, {around.high:.0%}]" if around else "no interval"
-        tiles.append(("share of the human ceiling", f"{ceiling.share:.0%}", between))
-    return [*tiles, failed]
+    return [*tiles, *people.tiles(found.people), failed]

@@ -8,6 +8,7 @@ import numpy as np
 from data.columns import OUTPUTS
 from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from judges.judgement import Judgement, Verdict
+from judges.winrate import text_length
 from optimize.search.items import Items, Vector
 from optimize.search.objective import Level
 
@@ -93,22 +94,22 @@ class Evidence:
         return person.texts
 
     def lengths(self) -> Vector | None:
-        """Words of each output; None where its text is not known."""
+        """Characters of each output; None where its text is not known."""
         lengths = []
         for index in range(len(self.items)):
             texts = self.texts(index)
             name = output_name(tuple(texts))
             if name is None:
                 return None
-            lengths.append(len(texts[name].split()))
+            lengths.append(text_length(texts[name]))
         return np.array(lengths, float)
 
     def pair_lengths(self) -> list[tuple[int, int]] | None:
-        """Words of A and of B."""
+        """Characters of A and of B."""
         pairs = [one for one in self.people if isinstance(one, LabelledPair)]
         if len(pairs) != len(self.items):
             return None
-        return [(len(one.response_a.split()), len(one.response_b.split())) for one in pairs]
+        return [(text_length(one.response_a), text_length(one.response_b)) for one in pairs]
 
     def kinds(self) -> dict[str, tuple[str, ...]]:
         """Columns of few short values, unread by the judge, that differ within a document."""

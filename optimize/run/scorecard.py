@@ -5,13 +5,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from data.shipped import is_constructed
-from optimize.figures import one_line
+from optimize.agreement import PRIMARY
+from optimize.figures import CONVENTIONS, interval_of, many_failed, one_line, shown
 
 WIDTH = 80
 CONSTRUCTED = (
     "These labels are constructed, so the figures show how a run works, and the judge is no "
     "judge to use: tune one on labels of your own (--data FILE)."
 )
+# Pairs: what each order alone reaches, by its key in JSON.
+ORDERS = {
+    "accuracy_mean_of_orders": "accuracy, mean of the two orders taken alone",
+    "accuracy_order_ab": "accuracy, A shown first",
+    "accuracy_order_ba": "accuracy, B shown first",
+    "order_agreement": "same answer in both orders",
+}
 SPLITS = (("dev", "dev"), ("test", "test"), ("test_unseen_systems", "unseen systems"))
 
 
@@ -21,12 +29,15 @@ def scorecard(summary: Mapping[str, Any], folder: str) -> str:
     systems = f"{data['n_systems']} systems, " if data["n_systems"] else ""
     unit = "pairs" if "accuracy" in summary else "outputs"
     lines = [
+        *_failed(summary, unit),
         f"{summary['dimension']} judged by {summary['lm']}, {summary['optimizer']} search, "
         f"seed {summary['seed']}",
         f"{data['name']}: {data['n_documents']} documents, {systems}{data['n_outputs']} {unit}",
         "",
         f"{summary['level']}-level rho" + f"{'seed':>10}{'tuned':>27}",
     ]
+    if summary["level"] == "summary":
+        lines.append(f"({CONVENTIONS[PRIMARY]})")
     lines += [line for name, said in SPLITS if (line := _row(summary, name, said))]
     if summary.get("stand_ins"):
         lines += textwrap.wrap(f"({summary['stand_ins']})", WIDTH)
@@ -44,6 +55,20 @@ def scorecard(summary: Mapping[str, Any], folder: str) -> str:
         folder,
     ]
     return "\n".join(lines)
+
+
+def _failed(summary: Mapping[str, Any], unit: str) -> list[str]:
+    """Where either judge gave no score to more than a few, before anything else."""
+    lines = []
+    for judge in ("seed", "tuned"):
+        for split, name in SPLITS:
+            cell = summary[f"{judge}_judge"].get(split)
+            if not cell:
+                continue
+            number = cell["n_outputs"] + cell["n_failed"]
+            if said := many_failed(cell["n_failed"], number, unit):
+                lines += textwrap.wrap(f"{judge} judge on {name}: {said}", WIDTH)
+    return [*lines, ""] if lines else []
 
 
 def _row(summary: Mapping[str, Any], split: str, said: str) -> str | None:
@@ -103,20 +128,45 @@ def _plans(tried: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def correlation_lines(result: Mapping[str, Any]) -> list[str]:
-    """A verification: one quotable line a correlation, undefined left out and counted as 0."""
-    data = result["data"]
+    """A verification, one quotable line a figure: the primary convention, then the published one.
+
+    A share of failures that is not negligible comes first.
+    """
+    data, cells = result["data"], result["correlations"]
+    paired = "accuracy" in result
+    unit = "pairs" if paired else "outputs"
+    failed = many_failed(cells[0]["n_failed"], data["n_outputs"], unit)
     lines = [
-        f"{result['judge']} on {data['name']}: {data['n_outputs']} outputs, "
+        *([failed] if failed else []),
+        f"{result['judge']} on {data['name']}: {data['n_outputs']} {unit}, "
         f"{data['n_documents']} documents",
         "",
     ]
-    for found in result["correlations"]:
-        if found["level"] != "summary" and found["undefined"] == "zero":
-            # The same again: only documents can be undefined one by one.
-            continue
-        zero = ", undefined as 0" if found["undefined"] == "zero" else ""
-        lines.append(one_line(result["dimension"], found) + zero)
-    for name in ("accuracy", "accuracy_order_ab", "accuracy_order_ba", "order_agreement"):
-        if result.get(name) is not None:
-            lines.append(f"{result['dimension']} {name.replace('_', ' ')} {result[name]:.3f}")
+    if paired:
+        lines += accuracy_lines(result)
+    for found in cells:
+        # Where no document counts 0, both conventions are one figure.
+        if found["undefined"] == PRIMARY or (found["undefined"] == "left_out" and _differ(found)):
+            lines.append(one_line(result["dimension"], found, unit=unit))
+    return lines
+
+
+def _differ(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell of the published convention may differ from the primary one's."""
+    return bool(cell["level"] == "summary" and cell["n_undefined"])
+
+
+def accuracy_lines(result: Mapping[str, Any]) -> list[str]:
+    """Pairs: the primary accuracy with all its counts, then what each order alone reaches."""
+    name = result["dimension"]
+    between = interval_of(result["accuracy_low"], result["accuracy_high"])
+    lines = [
+        f"{name} accuracy, both orders together {shown(result['accuracy'])} {between} "
+        f"n={result['n_decided']} decided pairs of {result['n_pairs']}, "
+        f"{result['n_documents']} documents ({result['n_ties']} ties by the judge, half right; "
+        f"{result['n_failed']} failed)"
+    ]
+    for key, said in ORDERS.items():
+        if result.get(key) is not None:
+            lines.append(f"{name} {said} {result[key]:.3f}")
     return lines

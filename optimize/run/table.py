@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from optimize.agreement import Correlation, dataset_level, summary_level, system_level
+from optimize.agreement import (
+    Correlation,
+    dataset_level,
+    pair_accuracy,
+    summary_level,
+    system_level,
+)
 from optimize.search.chance import stream
 from optimize.search.items import Items, Vector
 from optimize.search.objective import Level
@@ -29,13 +35,11 @@ class Scores:
 def correlation(
     one: Scores, level: Level, rng: np.random.Generator, coefficient: Coefficient = "spearman"
 ) -> Correlation:
-    """The objective's own convention: a document on which the judge says one thing counts 0."""
+    """One level's, by the primary convention, as everywhere."""
     human = one.items.human
     documents = [item.document_id for item in one.items.items]
     if level == "summary":
-        return summary_level(
-            one.scores, human, documents, coefficient=coefficient, undefined="judge_zero", rng=rng
-        )
+        return summary_level(one.scores, human, documents, coefficient=coefficient, rng=rng)
     if level == "system":
         systems = [item.system or "" for item in one.items.items]
         return system_level(one.scores, human, systems, documents, coefficient=coefficient, rng=rng)
@@ -52,7 +56,9 @@ def cell(found: Correlation) -> Cell:
         "n_outputs": found.n_outputs,
         "n_documents": found.n_documents,
         "n_undefined": found.n_undefined,
+        "n_zero": found.n_zero,
         "n_failed": found.n_failed,
+        "undefined": found.undefined,
     }
 
 
@@ -75,7 +81,6 @@ def gain(tuned: Scores, seed_judge: Scores, level: Level, seed: int) -> Cell:
         [item.document_id for item in items.items],
         level=level,
         system=systems,
-        undefined="judge_zero",
         rng=stream(seed, "gain"),
     )
     return {"value": _number(found.value), **_ends(found.interval)}
@@ -83,11 +88,8 @@ def gain(tuned: Scores, seed_judge: Scores, level: Level, seed: int) -> Cell:
 
 def accuracy(one: Scores) -> float | None:
     """Share of the pairs people decided that the judge decides alike; its ties are half right."""
-    decided = (one.items.human != 0) & ~np.isnan(one.scores)
-    if not decided.any():
-        return None
-    alike = np.sign(one.scores[decided]) * np.sign(one.items.human[decided])
-    return round(float((1 + alike).mean() / 2), 6)
+    documents = [item.document_id for item in one.items.items]
+    return _number(pair_accuracy(one.scores, one.items.human, documents).value)
 
 
 def _ends(interval: Interval | None) -> Cell:

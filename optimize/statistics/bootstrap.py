@@ -67,8 +67,22 @@ def bootstrap(
     if n < 2 or np.isnan(value):
         return None
     draws = drawn(statistic, n, resamples, rng)
+    return interval_of(draws, value, n, bound=bound, fisher=fisher, confidence=confidence)
+
+
+def interval_of(
+    draws: Vector,
+    value: float,
+    n: int,
+    *,
+    bound: float = 1.0,
+    fisher: bool = False,
+    confidence: float = CONFIDENCE,
+) -> Interval | None:
+    """The interval from a statistic's `value` and its `draws` (NaN: undefined), as `bootstrap`."""
+    resamples = draws.size
     draws = draws[~np.isnan(draws)]
-    if draws.size < max(2, resamples // 2):
+    if n < 2 or np.isnan(value) or draws.size < max(2, resamples // 2):
         return None
     on_z = fisher and max(abs(value), float(np.abs(draws).max())) < PERFECT
     centre = np.arctanh(value) if on_z else value
@@ -81,6 +95,33 @@ def bootstrap(
     ends = np.array([centre - reach, centre + reach])
     low, high = np.clip(np.tanh(ends) if on_z else ends, -bound, bound)
     return Interval(float(low), float(high), confidence)
+
+
+def ratio_interval(
+    numerators: Vector,
+    denominators: Vector,
+    ratio: float,
+    denominator: float,
+    n: int,
+    confidence: float = CONFIDENCE,
+) -> Interval | None:
+    """Fieller's interval of a ratio from joint draws of both its parts, `n` clusters in each.
+
+    All ratios r at which numerator - r * denominator is within t standard errors of 0. None where
+    the denominator's own interval reaches 0: there is then no ratio that could be excluded.
+    """
+    known = ~np.isnan(numerators + denominators)
+    if n < 2 or known.sum() < max(2, known.size // 2) or np.isnan(ratio):
+        return None
+    spread = np.cov(numerators[known], denominators[known]) * n / (n - 1)
+    reach = student_quantile(n - 1, confidence) ** 2
+    # (x - r y)^2 <= t^2 (a - 2 r b + r^2 c), a quadratic in r; with x = ratio * y divided by y^2.
+    a, b, c = reach * np.array([spread[0, 0], spread[0, 1], spread[1, 1]]) / denominator**2
+    if denominator <= 0 or c >= 1:
+        return None
+    middle = (ratio - b) / (1 - c)
+    half = np.sqrt(max(middle**2 - (ratio**2 - a) / (1 - c), 0.0))
+    return Interval(float(middle - half), float(middle + half), confidence)
 
 
 def student_quantile(freedom: float, confidence: float) -> float:

@@ -6,7 +6,7 @@ weights, the bootstrap; all but one document, the jackknife.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,7 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from optimize.statistics.coefficients import BLOCK, Coefficient, Matrix, Vector, constant, correlate
 
 Level = Literal["dataset", "summary", "system"]
-Undefined = Literal["left_out", "zero", "judge_zero"]
+Undefined = Literal["judge_zero", "left_out", "zero"]
+# What every figure means that names no other convention: people who rate a document alike leave it
+# without a rho, a judge that rates it alike has told nothing of it and gets 0.
+PRIMARY: Undefined = "judge_zero"
 Statistic = Callable[[Matrix], Vector]
 Codes = NDArray[np.intp]
 
@@ -228,13 +231,14 @@ def _rounded(means: Matrix) -> Matrix:
 
 
 def level_statistic(
-    rows: Rows, level: Level, coefficient: Coefficient, undefined: Undefined
+    rows: Rows, level: Level, coefficient: Coefficient, undefined: Undefined = PRIMARY
 ) -> Statistic:
-    """The statistic of a level by its name."""
-    if level == "dataset":
-        return dataset_statistic(rows, coefficient)
-    if level == "system":
-        return system_statistic(rows, coefficient)
+    """The statistic of a level by its name, under a convention on what is undefined."""
+    if level != "summary":
+        of_level = dataset_statistic if level == "dataset" else system_statistic
+        if counts_zero(rows, level, undefined):
+            return lambda weights: np.zeros(len(weights))
+        return of_level(rows, coefficient)
     values, counted = counted_values(rows, coefficient, undefined)
 
     def mean(weights: Matrix) -> Vector:
@@ -242,6 +246,24 @@ def level_statistic(
         return np.where(n > 0, weights @ (values * counted) / np.maximum(n, 1), np.nan)
 
     return mean
+
+
+def counts_zero(rows: Rows, level: Level, undefined: Undefined) -> bool:
+    """Whether the one coefficient over all outputs or systems is 0 by convention.
+
+    It is where the judge says one thing throughout ("zero": where either side does).
+    """
+    if undefined == "left_out" or not rows.n_documents:
+        return False
+    of_level = dataset_statistic if level == "dataset" else system_statistic
+    once = np.ones((1, rows.n_documents))
+    if not np.isnan(of_level(rows, "spearman")(once)[0]):
+        return False
+    if undefined == "zero":
+        return (rows.judge.size if level == "dataset" else rows.n_systems) > 1
+    # People held against themselves have a coefficient wherever they tell outputs apart.
+    people = replace(rows, judge=rows.human)
+    return not np.isnan(of_level(people, "spearman")(once)[0])
 
 
 def _in_blocks(statistic: Statistic, n: int) -> Statistic:

@@ -1,13 +1,19 @@
 """All correlations of one verification, and for pairs the accuracy in both orders."""
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
-
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, get_args
 
 from judges.judgement import Verdict
-from optimize.agreement import Correlation, dataset_level, summary_level, system_level
+from optimize.agreement import (
+    Correlation,
+    Undefined,
+    dataset_level,
+    pair_accuracy,
+    summary_level,
+    system_level,
+)
 from optimize.run.table import Cell, cell
 from optimize.search.chance import stream
 from optimize.search.items import Items
@@ -16,47 +22,45 @@ from optimize.statistics.coefficients import Coefficient
 from optimize.verifying.sources import Verified
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
-Undefined = Literal["left_out", "zero"]
+CONVENTIONS: tuple[Undefined, ...] = get_args(Undefined)
 
 
 def all_correlations(
-    verified: Verified, seed: int, *, pairs: bool = False
-) -> list[tuple[Correlation, Undefined]]:
-    """Every level that the data has, every coefficient, undefined left out and counted as 0.
+    verified: Verified, seed: int, *, level: Level | None = None, pairs: bool = False
+) -> list[Correlation]:
+    """Every level that the data has, every coefficient, by every convention; the primary one first.
 
-    Pairs have the dataset level only: within a document there are few margins, and no systems.
+    `level` is put first. Pairs have the dataset level only: within a document there are few
+    margins, and no systems.
     """
-    levels: tuple[Level, ...] = ("dataset",) if pairs else _levels(verified.items)
-    found: list[tuple[Correlation, Undefined]] = []
-    for level in levels:
-        for coefficient in COEFFICIENTS:
-            one = _correlate(verified, level, coefficient, "left_out", seed)
-            # Only documents can be undefined one by one: else both conventions find the same.
-            if level == "summary":
-                zero = _correlate(verified, level, coefficient, "zero", seed)
-            else:
-                zero = one
-            found += [(one, "left_out"), (zero, "zero")]
-    return found
+    levels: tuple[Level, ...] = ("dataset",) if pairs else levels_of(verified.items)
+    return [
+        one
+        for name in sorted(levels, key=lambda name: name != level)
+        for coefficient in COEFFICIENTS
+        for one in _by_convention(verified, name, coefficient, seed)
+    ]
 
 
-def correlations(verified: Verified, seed: int) -> list[Cell]:
+def _by_convention(
+    verified: Verified, level: Level, coefficient: Coefficient, seed: int
+) -> list[Correlation]:
+    first, *others = CONVENTIONS
+    primary = _correlate(verified, level, coefficient, first, seed)
+    if level != "summary" and abs(primary.value) > 0:
+        # Only documents can be undefined one by one: one figure, whatever the convention.
+        return [primary, *(replace(primary, undefined=other) for other in others)]
+    return [primary, *(_correlate(verified, level, coefficient, one, seed) for one in others)]
+
+
+def correlations(verified: Verified, seed: int, level: Level | None = None) -> list[Cell]:
     """All of them, for JSON."""
-    return cells(all_correlations(verified, seed, pairs=bool(verified.verdicts)))
+    pairs = bool(verified.verdicts)
+    return [cell(one) for one in all_correlations(verified, seed, level=level, pairs=pairs)]
 
 
-def cells(found: Iterable[tuple[Correlation, Undefined]]) -> list[Cell]:
-    """What is there, for JSON."""
-    made = []
-    for one, undefined in found:
-        made.append({**cell(one), "undefined": undefined})
-        # Where every judgement failed the figure is missing, not 0.
-        if undefined == "zero" and made[-1]["value"] is None and one.n_outputs:
-            made[-1]["value"] = 0.0
-    return made
-
-
-def _levels(items: Items) -> tuple[Level, ...]:
+def levels_of(items: Items) -> tuple[Level, ...]:
+    """The levels that labels have, the most telling first."""
     several = len(items) > len(items.documents)
     levels: list[Level] = ["summary", "dataset"] if several else ["dataset"]
     if len(items.systems) > 1:
@@ -77,21 +81,34 @@ def _correlate(
     if level == "system":
         systems = [item.system or "" for item in items.items]
         return system_level(
-            scores, items.human, systems, documents, coefficient=coefficient, rng=rng
+            scores,
+            items.human,
+            systems,
+            documents,
+            coefficient=coefficient,
+            undefined=undefined,
+            rng=rng,
         )
-    return dataset_level(scores, items.human, documents, coefficient=coefficient, rng=rng)
+    return dataset_level(
+        scores, items.human, documents, coefficient=coefficient, undefined=undefined, rng=rng
+    )
 
 
 def pair_figures(verified: Verified) -> dict[str, Any]:
     """Accuracy over the pairs on which people prefer a side; a tie is half right.
 
-    The orders are told apart by which output came first; `order_agreement` is the share of pairs
-    with the same answer in both, failed pairs left out.
+    `accuracy` is of both orders together (the side of the joint margin), as runs and reports have
+    it. The orders taken alone are told apart by which output came first, and their mean is what
+    some tables call accuracy; `order_agreement` is the share of pairs with the same answer in both,
+    failed pairs left out.
     """
-    human = verified.items.human
+    items = verified.items
+    together = pair_accuracy(
+        verified.scores, items.human, [item.document_id for item in items.items]
+    )
     decided = [
         (one, "A" if margin > 0 else "B")
-        for one, margin in zip(verified.verdicts, human, strict=True)
+        for one, margin in zip(verified.verdicts, items.human, strict=True)
         if margin != 0 and one.failure is None
     ]
     orders = {
@@ -100,13 +117,19 @@ def pair_figures(verified: Verified) -> dict[str, Any]:
     }
     # Both orders were asked of every pair: where neither has a preference, both called it a tie.
     both = [one for one in verified.verdicts if one.failure is None]
+    interval = together.interval
     return {
-        "accuracy": _mean([right for order in orders.values() for right in order]),
+        "accuracy": None if math.isnan(together.value) else round(together.value, 6),
+        "accuracy_low": round(interval.low, 6) if interval else None,
+        "accuracy_high": round(interval.high, 6) if interval else None,
+        "accuracy_mean_of_orders": _mean([right for order in orders.values() for right in order]),
         **{f"accuracy_{name}": _mean(right) for name, right in orders.items()},
         "order_agreement": _mean([float(one.order_ab == one.order_ba) for one in both]),
         "n_pairs": len(verified.verdicts),
-        "n_decided": len(decided),
-        "n_failed": int(np.isnan(verified.scores).sum()),
+        "n_decided": together.n_decided,
+        "n_ties": together.n_ties,
+        "n_documents": together.n_documents,
+        "n_failed": together.n_failed,
     }
 
 

@@ -19,7 +19,8 @@ def other_readings(
 
     Published tables were often made with such readings, which find a number in nearly any reply
     and sometimes a wrong one (judges/replies/lenient.py). They know single digits only: other
-    scales have none to compare with. Summary-level rho leaves undefined documents out.
+    scales have none to compare with. Summary-level rho is there by both conventions, the published
+    one ("left_out") to compare with such tables.
     """
     if min(scale) < 0 or max(scale) > 9:
         return []
@@ -30,6 +31,7 @@ def other_readings(
         documents = [item.document_id for item in other.items.items]
         human = other.items.human
         over = summary_level(other.scores, human, documents)
+        published = summary_level(other.scores, human, documents, undefined="left_out")
         told.append(
             {
                 "reading": reading,
@@ -37,6 +39,8 @@ def other_readings(
                 "dataset_level_spearman": _known(dataset_level(other.scores, human).value),
                 "summary_level_spearman": _known(over.value),
                 "n_documents": over.n_documents,
+                "summary_level_spearman_left_out": _known(published.value),
+                "n_documents_left_out": published.n_documents,
             }
         )
     return told
@@ -47,7 +51,9 @@ def reading_lines(readings: Sequence[dict[str, Any]]) -> list[str]:
     return [
         f"read as {one['reading']}, as in older tables, {one['n_different']} scores differ: "
         f"dataset-level rho {_shown(one['dataset_level_spearman'])}, summary-level rho "
-        f"{_shown(one['summary_level_spearman'])} (n={one['n_documents']} documents)"
+        f"{_shown(one['summary_level_spearman'])} (n={one['n_documents']} documents), as most "
+        f"published tables {_shown(one['summary_level_spearman_left_out'])} "
+        f"(n={one['n_documents_left_out']})"
         for one in readings
         if one["n_different"]
     ]

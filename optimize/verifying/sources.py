@@ -124,7 +124,9 @@ def from_replies(
     reading: Reading = "strict",
 ) -> Verified:
     """Parse any judge's raw replies; several in a record are averaged."""
-    records = _of_prompt(path, dimension, prompt, read_replies(path))
+    records = _of_prompt(
+        path, dimension, prompt, read_replies(path, dimension=dimension, prompt=prompt)
+    )
     said = {
         one.id: judgement(one.replies, scale, letters=letters, reading=reading) for one in records
     }
@@ -135,7 +137,9 @@ def from_pair_replies(
     path: Path, items: Items, dimension: str, prompt: str | None, tie: str | None = None
 ) -> Verified:
     """The same for pairs, each asked in both orders; a reply of `tie` prefers neither."""
-    records = _of_prompt(path, dimension, prompt, read_pair_replies(path))
+    records = _of_prompt(
+        path, dimension, prompt, read_pair_replies(path, dimension=dimension, prompt=prompt)
+    )
     return _verified(items, {one.id: verdict(one, tie=tie) for one in records})
 
 
