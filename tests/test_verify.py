@@ -107,13 +107,136 @@ def test_a_null_score_is_failed_and_counted(
     assert (found["n_failed"], found["n_outputs"]) == (1, 8)
 
 
-@pytest.mark.parametrize(("least", "code"), [("0.9", 1), ("0.2", 0)])
-def test_falling_short_is_exit_1(tmp_path: Path, least: str, code: int) -> None:
-    human = [[1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3]]
-    judge: list[list[float | None]] = [[1, 2, 3], [3, 2, 1], [2, 2, 2], [1, 4, 5]]
-    arguments = ["--scores", scores(tmp_path / "s.jsonl", judge), "--dimension", "charm"]
-    arguments += ["--data", labels(tmp_path / "l.jsonl", human), "--min-spearman", least]
-    assert command(arguments) == code
+# In order, reversed, a document on which the judge says one thing, in order, and one that people
+# rate alike: (1 - 1 + 0 + 1) / 4 by the primary convention, (1 - 1 + 1) / 3 as tables publish it.
+FIVE_PEOPLE: list[list[float]] = [[1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3], [2, 2, 2]]
+FIVE_SCORES: list[list[float | None]] = [[1, 2, 3], [3, 2, 1], [2, 2, 2], [1, 4, 5], [1, 2, 3]]
+
+
+def of_scores(folder: Path, judge: list[list[float | None]]) -> list[str]:
+    """Arguments that verify these scores against people's."""
+    return [
+        *("--scores", scores(folder / "s.jsonl", judge)),
+        *("--data", labels(folder / "l.jsonl", FIVE_PEOPLE), "--dimension", "charm"),
+    ]
+
+
+@pytest.mark.parametrize(("least", "code"), [("0.2499", 0), ("0.2501", 1)])
+def test_min_spearman_passes_just_below_the_headline_and_fails_just_above_and_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], least: str, code: int
+) -> None:
+    arguments = of_scores(tmp_path, FIVE_SCORES)
+    assert command([*arguments, "--min-spearman", least]) == code
+    out, err = capsys.readouterr()
+    headline = out.splitlines()[2]
+    assert headline.startswith("charm summary-level rho 0.250 ")
+    assert "n=4 documents, 15 outputs (2 undefined, 0 failed)" in headline
+    assert headline.endswith("; documents the judge rates alike count 0 (1)")
+    published = out.splitlines()[3]
+    assert published.startswith("charm summary-level rho 0.333 ")
+    assert "as most published tables" in published
+    assert ("rho is 0.2500; --min-spearman asks for 0.2501" in err) == bool(code)
+    assert err.count("\n") == code
+
+
+def test_too_many_failures_fall_short_and_lead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = [list(row) for row in FIVE_SCORES]
+    judge[0][0] = judge[1][0] = None
+    arguments = of_scores(tmp_path, judge)
+    assert command(arguments) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("13.3% of the outputs have no score (2 of 15 failed): every figure")
+    assert "13.3% of the judgements failed (2 of 15); --max-failed allows 10.0%" in err
+    assert command([*arguments, "--max-failed", "0.14"]) == 0
+    capsys.readouterr()
+    assert verified(capsys, *arguments)["short"]
+    # One of 15 is within a tenth, and above a twentieth: it leads, and passes.
+    judge[1][0] = 3
+    assert command(of_scores(tmp_path, judge)) == 0
+    assert capsys.readouterr().out.startswith("6.7% of the outputs have no score")
+
+
+def test_a_judge_that_tells_nothing_apart_falls_short_of_any_rho(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = of_scores(tmp_path, [[2, 2, 2]] * 5)
+    assert command([*arguments, "--min-spearman", "0.1"]) == 1
+    assert "rho is 0.0000; --min-spearman asks for 0.1" in capsys.readouterr().err
+
+
+@needs_shared
+@pytest.mark.parametrize("dimension", ["coherence", "consistency", "fluency", "relevance"])
+def test_gpt4_passes_just_below_its_headline_and_fails_just_above(
+    dimension: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        *("--replies", str(SHARED / "summeval_judges" / "replies_gpt-4-0314.jsonl")),
+        *("--data", str(SHARED / "summeval" / "summeval.jsonl"), "--dimension", dimension),
+    ]
+    headline = verified(capsys, *arguments)["correlations"][0]
+    assert (headline["level"], headline["undefined"]) == ("summary", "judge_zero")
+    for step, code in ((-1e-4, 0), (1e-4, 1)):
+        assert command([*arguments, "--min-spearman", str(headline["value"] + step)]) == code
+        capsys.readouterr()
+
+
+def test_a_level_that_the_labels_lack_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"id": f"d{d}s0", "group": f"d{d}", "summary": "S.", "ratings": {"charm": d}}
+        for d in range(3)
+    ]
+    arguments = ["--scores", scores(tmp_path / "s.jsonl", [[1], [2], [3]]), "--dimension", "charm"]
+    arguments += ["--data", lines(tmp_path / "l.jsonl", rows)]
+    assert command([*arguments, "--level", "summary"]) == 2
+    assert "these labels have the levels dataset" in capsys.readouterr().err
+
+
+def pair_files(folder: Path, replies: list[dict[str, Any]]) -> list[str]:
+    """Arguments that verify recorded pair replies against two votes for A and one for B."""
+    pairs = [
+        {"id": f"p{n}", "prompt": f"Q{n}", "response_a": "a", "response_b": "b", "preferred": side}
+        for n, side in enumerate(["A", "A", "B", "tie"])
+    ]
+    return [
+        *("--replies", lines(folder / "r.jsonl", replies)),
+        *("--data", lines(folder / "p.jsonl", pairs), "--pairwise", "wit"),
+    ]
+
+
+def test_pairs_lead_with_accuracy_its_interval_n_and_ties(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Right in both orders; for what is shown first (a tie); right in one order, a tie in the other.
+    # Together 1, .5 and 1; by orders taken alone (1 + 1 + 0 + 1 + 1 + .5) / 6.
+    told = [("A", "B"), ("A", "A"), ("C", "A"), ("A", "B")]
+    arguments = pair_files(
+        tmp_path, [{"id": f"p{n}", "order_ab": a, "order_ba": b} for n, (a, b) in enumerate(told)]
+    )
+    arguments += ["--tie", "C"]
+    assert command(arguments) == 0
+    out = capsys.readouterr().out
+    assert "wit accuracy, both orders together 0.833 [0." in out
+    assert "n=3 decided pairs of 4, 3 documents (1 ties by the judge, half right; 0 failed)" in out
+    assert "wit accuracy, mean of the two orders taken alone 0.750" in out
+    result = verified(capsys, *arguments)
+    assert result["accuracy"] == pytest.approx(5 / 6, abs=1e-6)
+    assert result["accuracy_mean_of_orders"] == pytest.approx(0.75)
+
+
+def test_rows_of_other_prompts_are_not_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": f"p{n}", "prompt": "plain", "order_ab": "A", "order_ba": "B"} for n in range(4)]
+    other = {"id": "p0", "prompt": "metrics", "questions": ["Is it true?"]}
+    arguments = pair_files(tmp_path, [other, *rows])
+    assert command([*arguments, "--prompt", "plain"]) == 0
+    capsys.readouterr()
+    assert command([*arguments, "--prompt", "metrics"]) == 1
+    assert "r.jsonl, line 1: 'order_ab' must be a text" in capsys.readouterr().err
 
 
 def test_replies_need_a_scale_where_the_catalogue_has_none(
