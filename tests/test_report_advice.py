@@ -15,9 +15,13 @@ from optimize.report.markdown import run_table, verification_table
 from optimize.report.run_report import read_run
 from optimize.report.verification import main_cell, named
 from optimize.run.evidence import Evidence
-from optimize.statistics.bootstrap import Interval, student_quantile
+from optimize.statistics.bootstrap import (
+    Interval,
+    documents_for_difference,
+    documents_for_width,
+    student_quantile,
+)
 from optimize.statistics.coefficients import Vector
-from optimize.statistics.difference import documents_for_difference, documents_for_width
 
 CELL = {"value": 0.5, "low": 0.3, "high": 0.7, "n_documents": 20, "n_outputs": 60}
 

@@ -9,8 +9,12 @@ from optimize.figures import counted
 from optimize.report import pairs
 from optimize.report.findings import Findings
 from optimize.run.evidence import Evidence
-from optimize.statistics.bootstrap import Interval
-from optimize.statistics.difference import POWER, documents_for_difference, documents_for_width
+from optimize.statistics.bootstrap import (
+    POWER,
+    Interval,
+    documents_for_difference,
+    documents_for_width,
+)
 
 MOST = 4
 # The smallest difference in rho that is worth planning for.

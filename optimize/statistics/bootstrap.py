@@ -1,4 +1,4 @@
-"""Cluster bootstrap: intervals for any statistic of documents drawn with replacement.
+"""Cluster bootstrap: intervals for any statistic of documents, and how many documents they take.
 
 The interval is value ± Student's t (documents - 1) x the bootstrap standard error, on Fisher's z
 for a correlation of many outputs. Percentile and BCa intervals were tried first: with 20 to 60
@@ -16,6 +16,10 @@ from optimize.statistics.coefficients import BLOCK, Matrix, Vector
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
+# The chance that a planned sample shows what it was planned for.
+POWER = 0.8
+# More documents than anybody labels.
+MOST_DOCUMENTS = 10**7
 # From here on Fisher's z says more about rounding than about agreement.
 PERFECT = 1 - 1e-9
 
@@ -129,3 +133,60 @@ def student_quantile(freedom: float, confidence: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, (1 + confidence) / 2))
+
+
+def documents_for_difference(
+    interval: Interval, n: int, difference: float, power: float = POWER
+) -> int:
+    """How many documents show a true `difference` by an interval that leaves out 0.
+
+    `interval` is what `n` documents gave for such a difference: its width tells how much documents
+    vary, its place is no matter. That width is an estimate itself, which lowers the power; with
+    z and t normal and Student quantiles, the number is the least for which difference / error
+    reaches t + z sqrt(1 + (difference / error)^2 / (2 (n - 1))).
+    """
+    from scipy.special import ndtri
+
+    spread, z = _spread(interval, n), float(ndtri(power))
+
+    def enough(number: int) -> bool:
+        ratio = difference * np.sqrt(number) / spread
+        unsure = np.sqrt(1 + ratio**2 / (2 * (n - 1)))
+        reach = student_quantile(number - 1, interval.confidence)
+        return bool(ratio >= reach + z * unsure)
+
+    return _least(enough)
+
+
+def documents_for_width(interval: Interval, n: int, half: float, power: float = POWER) -> int:
+    """How many documents give an interval of ± `half` or less, with a probability of `power`.
+
+    The ratio of the new variance among documents to the one that `interval` rests on is F.
+    """
+    from scipy.special import fdtri
+
+    spread = _spread(interval, n)
+
+    def enough(number: int) -> bool:
+        wider = np.sqrt(fdtri(number - 1, n - 1, power))
+        reach = student_quantile(number - 1, interval.confidence)
+        return bool(reach * spread * wider / np.sqrt(number) <= half)
+
+    return _least(enough)
+
+
+def _spread(interval: Interval, n: int) -> float:
+    """The standard deviation among documents behind an interval from `n` of them."""
+    half = (interval.high - interval.low) / 2
+    return float(half / student_quantile(n - 1, interval.confidence) * np.sqrt(n))
+
+
+def _least(enough: Callable[[int], bool]) -> int:
+    """The least number of documents, two or more, that is enough, by halving."""
+    low, high = 1, 2
+    while not enough(high) and high < MOST_DOCUMENTS:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

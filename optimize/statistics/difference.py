@@ -3,8 +3,7 @@
 The test swaps the two judges on some documents: were they equally good, the difference would be as
 likely with either sign of any document (the paired permutation test of Deutsch et al. 2021,
 arXiv:2104.00054). It stays right where few documents differ, which no bootstrap does: three gains
-and zeros else are all of one sign in one of eight draws. From the interval follows how many
-documents a planned difference takes.
+and zeros else are all of one sign in one of eight draws.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +17,6 @@ from optimize.statistics.bootstrap import (
     RESAMPLES,
     Interval,
     bootstrap,
-    student_quantile,
 )
 from optimize.statistics.coefficients import Coefficient, Matrix, Vector, correlate, midranks
 from optimize.statistics.levels import (
@@ -31,11 +29,6 @@ from optimize.statistics.levels import (
     read_rows,
 )
 from optimize.statistics.systems import difference_interval, system_ends
-
-# The chance that a planned sample shows what it was planned for.
-POWER = 0.8
-# More documents than anybody labels.
-MOST_DOCUMENTS = 10**7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,60 +301,3 @@ def _balanced_signs(n: int) -> Matrix:
 
     signs: Matrix = hadamard(1 << n.bit_length())[:, 1 : n + 1].astype(float)
     return signs
-
-
-def documents_for_difference(
-    interval: Interval, n: int, difference: float, power: float = POWER
-) -> int:
-    """How many documents show a true `difference` by an interval that leaves out 0.
-
-    `interval` is what `n` documents gave for such a difference: its width tells how much documents
-    vary, its place is no matter. That width is an estimate itself, which lowers the power; with
-    z and t normal and Student quantiles, the number is the least for which difference / error
-    reaches t + z sqrt(1 + (difference / error)^2 / (2 (n - 1))).
-    """
-    from scipy.special import ndtri
-
-    spread, z = _spread(interval, n), float(ndtri(power))
-
-    def enough(number: int) -> bool:
-        ratio = difference * np.sqrt(number) / spread
-        unsure = np.sqrt(1 + ratio**2 / (2 * (n - 1)))
-        reach = student_quantile(number - 1, interval.confidence)
-        return bool(ratio >= reach + z * unsure)
-
-    return _least(enough)
-
-
-def documents_for_width(interval: Interval, n: int, half: float, power: float = POWER) -> int:
-    """How many documents give an interval of ± `half` or less, with a probability of `power`.
-
-    The ratio of the new variance among documents to the one that `interval` rests on is F.
-    """
-    from scipy.special import fdtri
-
-    spread = _spread(interval, n)
-
-    def enough(number: int) -> bool:
-        wider = np.sqrt(fdtri(number - 1, n - 1, power))
-        reach = student_quantile(number - 1, interval.confidence)
-        return bool(reach * spread * wider / np.sqrt(number) <= half)
-
-    return _least(enough)
-
-
-def _spread(interval: Interval, n: int) -> float:
-    """The standard deviation among documents behind an interval from `n` of them."""
-    half = (interval.high - interval.low) / 2
-    return float(half / student_quantile(n - 1, interval.confidence) * np.sqrt(n))
-
-
-def _least(enough: Callable[[int], bool]) -> int:
-    """The least number of documents, two or more, that is enough, by halving."""
-    low, high = 1, 2
-    while not enough(high) and high < MOST_DOCUMENTS:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
