@@ -266,7 +266,7 @@ def test_replies_need_a_scale_where_the_catalogue_has_none(
         (["--scores", "s.jsonl"], 2, "--dimension NAME"),
         (["relevanse"], 2, "relevance"),
         (["--scores", "none.jsonl", "--dimension", "charm", "--data", "l.jsonl"], 1, "none.jsonl"),
-        (["--scores", "s.jsonl", "--dimension", "wit", "--data", "l.jsonl"], 2, "wit"),
+        (["--scores", "s.jsonl", "--dimension", "wit", "--data", "l.jsonl"], 1, "field 'wit'"),
     ],
 )
 def test_what_a_user_can_mend_is_said_in_one_line(
