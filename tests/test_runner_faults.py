@@ -164,6 +164,34 @@ def test_an_endpoint_nobody_ever_reached_ends_the_run() -> None:
         list(runner.run(asks(1000)))
 
 
+def test_a_host_nobody_ever_reached_is_named_at_once_and_given_up_in_seconds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def nobody(prompt: str, sampling: Sampling, before: int) -> str:
+        raise UnreachableError("no connection to http://nowhere")
+
+    start = time.monotonic()
+    runner = Runner(Model(nobody), attempts=10_000)
+    with runner, pytest.raises(LastingError, match="nowhere"):
+        list(runner.run(asks(5)))
+    # Three seconds of trying, at most one more of waiting, and the machine's own.
+    assert 3 <= time.monotonic() - start < 6
+    (said,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert said.getMessage() == "no connection to http://nowhere; trying for 3 s more"
+
+
+def test_a_host_that_comes_up_within_seconds_is_waited_for() -> None:
+    start = time.monotonic()
+
+    def late(prompt: str, sampling: Sampling, before: int) -> str:
+        if time.monotonic() - start < 1:
+            raise UnreachableError("no connection to http://late")
+        return prompt
+
+    with Runner(Model(late), attempts=10_000) as runner:
+        assert parsed(list(runner.run(asks(5)))) == [0, 1, 2, 3, 4]
+
+
 def test_an_endpoint_that_goes_away_later_fails_its_rows() -> None:
     def gone(prompt: str, sampling: Sampling, before: int) -> str:
         if int(prompt) > 3:

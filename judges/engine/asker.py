@@ -34,6 +34,9 @@ LONGEST_REST = 120.0
 NOTABLE_REST = 20.0
 THROTTLES_PER_ATTEMPT = 4
 LOOK_AGAIN = 0.02
+# A host that never answered any request is given up after these seconds.
+PATIENCE_UNREACHED = 3.0
+LONGEST_WAIT_UNREACHED = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +68,7 @@ class Asker:
         self._fresh_asks = fresh_asks
         self._rng = rng
         self._reached = False
+        self._unreached_since: float | None = None
         self._hasher = RequestHasher()
         self._resting = 0.0
         self._flying: dict[str, asyncio.Future[Completion]] = {}
@@ -213,8 +217,24 @@ class Asker:
                     f"gave up after {faults + throttles} attempts: {error}"
                 ) from error
             wait = self._wait(faults + throttles, self._rest(error))
+            if isinstance(error, UnreachableError) and not self._reached:
+                wait = self._wait_unreached(error, faults, wait)
             _log.info("%s; attempt %d, the next in %.1f s", error, faults + throttles, wait)
             await asyncio.sleep(wait)
+
+    def _wait_unreached(self, error: UnreachableError, faults: int, wait: float) -> float:
+        """The wait for a host that never answered: seconds in all, since its name may be wrong.
+
+        Raises LastingError once they are over; the first time, says at once what goes on.
+        """
+        now = asyncio.get_running_loop().time()
+        if self._unreached_since is None:
+            self._unreached_since = now
+            # A warning reaches stderr, also where nobody set up logging.
+            _log.warning("%s; trying for %g s more", error, PATIENCE_UNREACHED)
+        if faults >= 2 and now - self._unreached_since >= PATIENCE_UNREACHED:
+            raise LastingError(str(error)) from error
+        return min(wait, LONGEST_WAIT_UNREACHED)
 
     async def _attempt(
         self, limiter: Limiter, messages: Sequence[Message], sampling: Sampling, tries: int
