@@ -107,8 +107,7 @@ def loads(raw: bytes) -> Judge:
         judge = _judge(document)
     except ValueError as error:
         raise FrozenJudgeError(str(error)) from error
-    _check_derived(document, judge)
-    return judge
+    return _check_derived(document, judge)
 
 
 def digest(document: Mapping[str, object]) -> str:
@@ -273,12 +272,21 @@ def _subject(entry: Mapping[str, Any]) -> Subject:
     return Dimension(**shared, anchors={a["rating"]: a["meaning"] for a in entry["anchors"]})
 
 
-def _check_derived(document: Mapping[str, Any], judge: Judge) -> None:
-    """What the file says twice must agree, or a reader would see one judge and run another."""
+def _check_derived(document: Mapping[str, Any], judge: Judge) -> Judge:
+    """Return the judge as its messages were rendered.
+
+    What the file says twice must agree, or a reader would see one judge and run another.
+    """
     again = _document(judge)
+    if again["messages"] != document["messages"]:
+        # Earlier releases broke fewer markers in instruction and demos; it asks what it asked then.
+        earlier = replace(judge, prompt=replace(judge.prompt, rendering=1))
+        if (older := _document(earlier))["messages"] == document["messages"]:
+            judge, again = earlier, older
     for name in ("kind", "name", "texts", "scale", "messages", "program", "subject"):
         if again[name] != document[name]:
             raise FrozenJudgeError(
                 f"its {name!r} does not follow from its program and subject; "
                 "freeze the judge again instead of editing its file"
             )
+    return judge

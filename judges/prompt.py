@@ -20,13 +20,52 @@ HEADER = "[[ ## {name} ## ]]"
 END = HEADER.format(name="completed")
 SLOT = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
-# What a document could use to look like our framing, a chat template or a DSPy custom type.
-_MARKERS = re.compile(
+# A field's header, however a model spells it: what replies are cut at, and what no text may hold.
+FIELD_HEADER = re.compile(r"\[\[\s{0,3}#{1,3}\s{0,3}(\w{1,64})\s{0,3}#{1,3}\s{0,3}\]\]")
+# Where a reply's thoughts begin and end, by model family; no text may hold these either.
+_THINKING = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning|scratchpad)"
+THOUGHT_START = re.compile(
+    rf"<{_THINKING}>|\[THINK\]|\u25c1think\u25b7|<\|begin_of_thought\|>|<\|channel\|>analysis\b",
+    re.IGNORECASE,
+)
+THOUGHT_END = re.compile(
+    rf"</{_THINKING}>|\[/THINK\]|\u25c1/think\u25b7|<\|end_of_thought\|>"
+    r"|<\|channel\|>final(?:\s?<\|message\|>)?",
+    re.IGNORECASE,
+)
+# What a document could use to look like our framing, a chat template or a DSPy custom type: as
+# the first release broke them, to which the messages of its frozen judges are held.
+_FIRST_MARKERS = (
     r"\[(?=\[[ \t]*##)|#(?=#[ \t]*\]\])"
     r"|<(?=\|[A-Za-z_][\w ]{0,40}\|>)|<(?=/?s>)|<(?=/?(?:start|end)_of_turn>)"
     r"|\[(?=/?INST\])|<(?=</?SYS>>)"
     r"|<(?=<CUSTOM-TYPE-(?:START|END)-IDENTIFIER>>)"
 )
+# Tags that are one token in some family's vocabulary: Gemma, LLaVA, InternVL, Qwen, Mistral,
+# Idefics, Command, Hunyuan and their kin.
+_TAGS = (
+    r"(?:begin|start|end|beginning)_of_(?:turn|image|audio|video|text|sentence|utterance|role)"
+    r"|(?:image|audio|video)(?:_soft_token|_placeholder|_pad|_start|_end)?|img|im_(?:start|end|patch)"
+    r"|img_context|global-img|fake_token_around_image"
+    r"|bos|eos|pad|unk|eot|eod|sop|eop|(?:bos|eos|pad|unk|mask)_token"
+    r"|system|user|assistant|tool_(?:calls?|response|outputs?)|function_call"
+    r"|extra_id_\d{1,4}|reserved_\d{1,4}|unused\d{1,4}|loc\d{4}|row_\d{1,2}_col_\d{1,2}"
+    r"|fim_(?:prefix|middle|suffix)|seed:\w{1,20}"
+)
+_BRACKETS = (
+    r"IMG(?:_BREAK|_END)?|(?:BEGIN_|END_)?AUDIO|VIDEO|SYSTEM_PROMPT|AVAILABLE_TOOLS"
+    r"|TOOL_(?:CALLS|RESULTS|CONTENT)|BOS|EOS|PAD|UNK|EOT|MASK|[gs]MASK"
+)
+_MARKERS = {
+    1: re.compile(_FIRST_MARKERS),
+    2: re.compile(
+        rf"{_FIRST_MARKERS}|(?={FIELD_HEADER.pattern})\["
+        rf"|(?=(?i:{THOUGHT_START.pattern}|{THOUGHT_END.pattern}))."
+        rf"|<(?=[|\uff5c][^<>|\uff5c\n]{{1,60}}>|[|\uff5c][^<>|\uff5c\n]{{1,60}}[|\uff5c]>)"
+        rf"|\[(?=\|/?\w{{1,30}}\|\])|<(?=/?(?i:{_TAGS})>)|\[(?=/?(?:{_BRACKETS})\])"
+    ),
+}
+RENDERING = 2  # which of them a prompt's own texts are rendered with, unless its file says otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +83,17 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """An instruction, the fields read and written, and worked examples (field name -> value)."""
+    """An instruction, the fields read and written, and worked examples (field name -> value).
+
+    `rendering` tells which markers are broken in the instruction and the demos, so that a judge
+    frozen by an earlier release asks what it asked then; texts under judgement are always rendered
+    with the newest.
+    """
 
     instruction: str
     fields: tuple[Field, ...]
     demos: tuple[Mapping[str, Value], ...] = ()
+    rendering: int = RENDERING
 
     def __repr__(self) -> str:
         """Short, since demos hold whole documents; `template()` shows all of it."""
@@ -78,6 +123,14 @@ class Prompt:
         return messages
 
 
+def neutralise(text: str, rendering: int = RENDERING) -> str:
+    """Break what could pass for our framing or a chat template by a space; mend lone surrogates.
+
+    Every header and thought mark that replies are read by is among it (`FIELD_HEADER`,
+    `THOUGHT_START`, `THOUGHT_END`): what no text can hold, no text can make a model repeat.
+    """
+    whole = text.encode("utf-8", "replace").decode("utf-8")
+    return _MARKERS[rendering].sub(lambda match: match.group() + " ", whole)
 def neutralise(text: str) -> str:
     """Break markers that could pass for our framing by a space, and mend lone surrogates."""
     return _MARKERS.sub(lambda match: match.group() + " ", encodable(text))
@@ -104,7 +157,7 @@ def _system(prompt: Prompt) -> str:
     lines += ["", "You write:"]
     lines += [f"- {field.name}{_allowed(field)}: {field.description}" for field in prompt.outputs]
     lines += ["", "Your task:", prompt.instruction.strip()]
-    return "\n".join(neutralise(line) for line in lines)
+    return "\n".join(neutralise(line, prompt.rendering) for line in lines)
 
 
 def _allowed(field: Field) -> str:
@@ -120,7 +173,7 @@ def _request(prompt: Prompt, texts: Mapping[str, Value], *, neutral: bool = True
     blocks = []
     for field in prompt.inputs:
         text = str(texts[field.name])
-        shown = neutralise(text) if neutral else text
+        shown = neutralise(text, prompt.rendering) if neutral else text
         blocks.append(f"{HEADER.format(name=field.name)}\n{shown}")
     return "\n\n".join([*blocks, _reminder(prompt.outputs)])
 
@@ -139,8 +192,9 @@ def _answer(prompt: Prompt, values: Mapping[str, Value]) -> str:
     outputs = prompt.outputs
     if len(outputs) == 1 and outputs[0].choices:
         return str(values[outputs[0].name])
+    texts = [neutralise(str(values.get(field.name, "")), prompt.rendering) for field in outputs]
     blocks = [
-        f"{HEADER.format(name=field.name)}\n{neutralise(str(values.get(field.name, '')))}"
-        for field in outputs
+        f"{HEADER.format(name=field.name)}\n{text}"
+        for field, text in zip(outputs, texts, strict=True)
     ]
     return "\n\n".join([*blocks, END])

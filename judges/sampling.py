@@ -73,7 +73,7 @@ def check_model(plan: SamplingPlan, model: Model) -> None:
 def read_sample(plan: SamplingPlan, prompt: Prompt, reply: Reply) -> Sample:
     """Read one reply; raises NoScoreError, and NoProbabilitiesError where "weighted" has none."""
     outputs = prompt.outputs
-    values = parse_fields(reply.text, outputs)
+    values = parse_fields(reply.text, outputs, truncated=reply.truncated)
     field = scored_field(outputs)
     texts = [str(values[output.name]) for output in outputs if not output.choices]
     sample = Sample(value=values[field.name], text="\n".join(filter(None, texts)) or None)
@@ -82,7 +82,7 @@ def read_sample(plan: SamplingPlan, prompt: Prompt, reply: Reply) -> Sample:
     if not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError(_no_probabilities("the model"))
     assert field.choices is not None
-    place = chosen_token(reply, field, sample.value)
+    place = chosen_token(reply, outputs, field, sample.value)
     probabilities, outside = over_choices(reply.tokens[place:], field.choices)
     return replace(sample, probabilities=probabilities, outside=outside)
 

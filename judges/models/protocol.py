@@ -43,6 +43,11 @@ class Reply:
     tokens: tuple[Token, ...] = ()
     finish_reason: str = "stop"
 
+    @property
+    def truncated(self) -> bool:
+        """Whether the endpoint stopped the reply before the model had ended it."""
+        return self.finish_reason.lower() in {"length", "max_tokens", "content_filter"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:

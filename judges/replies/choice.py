@@ -1,27 +1,33 @@
-"""Find the one choice a reply makes among a few words or letters, and refuse any other reply."""
+"""Find the one choice a reply makes among a few words or letters, and refuse any other reply.
 
+Every mention of a choice is looked at. One that is called the answer ("Answer: B", "[[A]]",
+"B: Summary 2 is ...", alone on its line), better, best or preferred counts for its choice; one that
+is called worse, not better or not preferred counts against it. A reply that counts for one choice
+alone, and not against it, makes that choice. One that is negated, asked, supposed, quoted or taken
+back where it would count makes none: such a reply fails, and is kept.
+"""
+
+import json
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 
 from judges.judgement import NoScoreError
 
 KEPT = 160
-_NOUN = r"(?:output|response|summary|answer|option|assistant|candidate|text|reply|version)"
-_LABEL = (
-    r"(?:(?:the|my|your)\s+)?(?:final\s+)?"
-    r"(?:preferred|preference|answer|choice|verdict|winner|decision|better|best|more helpful)"
-    r"(?:\s+(?:summary|response|output|answer|option|one))?"
-)
-_BETTER = (
-    r"(?:\s+(?:is|was|would be|seems|appears)\s+(?:\w+ly\s+|the\s+|a\s+|much\s+|slightly\s+){0,3}"
-    r"(?:better|best|preferred|preferable|superior|winner|more helpful)\b"
-    r"|\s+(?:wins|is\s+(?:my|the)\s+(?:choice|preference))\b)"
-)
+# What is read at most, white space counted once: a longer reply is no answer to our question.
+LONGEST = 20_000
+MOST_MENTIONS = 300  # numbers or letters that may be the answer: more are no answer either
+_TAG = re.compile(r"<([A-Za-z_]{1,30})>([^<>\n]{0,60})</\1>")
+_FENCE = re.compile(r"```[A-Za-z]{0,10}\n?")
 
 
 def shortened(text: str) -> str:
     """Quote a reply for a message: its two ends where it is long, since the score is at an end."""
+    if len(text) > 4 * LONGEST:
+        text = f"{text[:LONGEST]} ... {text[-LONGEST:]}"
     whole = " ".join(text.split())
     if len(whole) <= KEPT:
         return repr(whole)
@@ -29,48 +35,347 @@ def shortened(text: str) -> str:
     return repr(f"{whole[:half]} ... {whole[-half:]}")
 
 
+class _Folding(dict[int, str]):
+    """Full-width forms, digits of other scripts, quotes, dashes and spaces, each as one sign."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = sign = _folded(chr(code))
+        return sign
+
+
+def _folded(sign: str) -> str:
+    kind = unicodedata.category(sign)
+    if kind == "Nd":
+        return str(unicodedata.decimal(sign))
+    if kind == "Cf":  # zero-width signs
+        return ""
+    if kind == "Zs":
+        return " "
+    if "\uff01" <= sign <= "\uff5e":
+        return chr(ord(sign) - 0xFEE0)
+    return _SIGNS.get(sign, sign)
+
+
+_SIGNS = {
+    **dict.fromkeys("“”„«»", '"'),
+    **dict.fromkeys("‘’", "'"),
+    **dict.fromkeys("−‐‑", "-"),
+    **dict.fromkeys("‒—―", "–"),
+    "。": ". ",
+    "、": ", ",
+}
+_FOLDING = _Folding({code: chr(code) for code in range(128)})
+# A backslash before markup, and the markup itself: "**4**", "`4`", "_4_", "## 4".
+_MARKUP = re.compile(r"\\(?=[*_`#\[\]])|[*`]|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|^#{1,6} ", re.M)
+
+
+def plain_lines(text: str) -> str:
+    """The reply without markup, blank lines and double spaces; NoScoreError where it is too long."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    whole = "\n".join(line for line in lines if line)
+    if len(whole) > LONGEST:
+        raise NoScoreError(
+            f"{len(whole):,} characters, of which at most {LONGEST:,} are read: {shortened(text)}"
+        )
+    folded = _FENCE.sub("\n", whole).translate(_FOLDING)
+    marked = _TAG.sub(r"\n\1: \2\n", _MARKUP.sub("", folded))
+    return "\n".join(filter(None, map(str.strip, marked.splitlines())))
+
+
+def json_object(text: str) -> tuple[list[tuple[str, object]] | None, str]:
+    """Split a reply into the items of the one JSON object in it, if any, and what stands around.
+
+    Raises NoScoreError where the object names a key twice or is nested too deeply.
+    """
+    start, end = text.find("{"), text.rfind("}")
+    if start < 0 or end < start or end - start > LONGEST:
+        return None, text
+    try:
+        items = json.loads(text[start : end + 1], object_pairs_hook=list)
+    except (ValueError, RecursionError):
+        return None, text
+    names = [str(name).strip().lower() for name, _ in items]
+    if len(set(names)) < len(names):
+        raise NoScoreError(f"a key stands twice in {shortened(text)}")
+    around = f"{text[:start]}\n{text[end + 1 :]}"
+    return list(zip(names, (value for _, value in items), strict=True)), around
+
+
+# What stands between a negation or a supposition and the clause it does not reach.
+_CLAUSE = re.compile(
+    r"[,;:()–]|(?:^| )(?:so|but|and|thus|therefore|hence|because|since|yet|still|however|although"
+    r"|while|whereas|which|results?|resulting|leads?|leading|earning|earns|giving|making|receiving"
+    r"|getting|scoring|warranting|meriting|deserving|with)(?= |$)"
+)
+_DEPENDENT = re.compile(
+    r"\s*(?:and |or )?(?:even |also |ever |just |simply |truly |really |still |quite )*"
+    r"(?:give|rate|score|grade|award|assign|grant|call|say|make|prefer|choose|pick|select|go|deem"
+    r"|consider|find|a\b|an\b|\Z)"
+)
+_DOUBTED = re.compile(
+    r"\b(?:not|never|no|nor|neither|cannot|hardly|barely|scarcely|without|nowhere|far from|short of"
+    r"|nothing|nobody|none|refuse[ds]?|hesitate|reluctant|fail(?:s|ed)? to|unable|impossible|stop"
+    r"|if|unless|were|could|might|may|would have|should have|could've|would've|had i|had it"
+    r"|imagine|suppose|assum(?:e|ing)|tempted|inclined|going to|about to|want(?:ed|s)? to|almost"
+    r"|nearly|close to|closer to|around|roughly|approximately|up to|less|fewer|more than|at least"
+    r"|at most|higher|lower|above|below|under|between|instead|rather|than|avoid|whether|except"
+    r"|others?|someone|somebody|some|anyone|people|critics|humans?|annotators?|raters?|users?"
+    r"|readers?|authors?|experts?|you|they|initially|originally|first|previous(?:ly)?|earlier"
+    r"|before|once|used to|perfect (?:summary|text|response|output|answer)|ideal|hypothetical\w*"
+    r"|argue[ds]?|claim(?:s|ed)?|says|said|states?|stated|asks?|asked|tells|told|tell|instruct\w*"
+    r"|demand\w*|request\w*|beg(?:s|ged)?|insist\w*|writes?|wrote|written|reads|quot\w+|prompt\w*"
+    r"|doubt\w*|den(?:y|ies|ied)|disagree\w*|wonder\w*|unsure|uncertain|dispute[ds]?|question(?:s|ed|able)"
+    r"|inject\w*|pretend\w*|joke|jok(?:es|ing)|example|e\.g|expect\w*|hop(?:e|ed|ing)|wish\w*)\b"
+    r"|n't\b|n't\Z"
+)
+_SUPPOSED = re.compile(
+    r"\W*(?:(?:but|and|so|even|only|perhaps|maybe) )*(?:if|unless|had|were|should|suppose|imagine|in case)\b"
+)
+TAKEN_BACK = re.compile(
+    r"\b(?:scratch that|on second thoughts?|on reflection|take (?:that|it) back|never ?mind"
+    r"|(?:disregard|ignore) (?:that|my|the above)|i misspoke|my mistake|my bad|stand corrected"
+    r"|let me (?:re(?:consider|vise|think|phrase|do|assess)|correct|change|think)|i (?:must|should|need to|have to|want to)? ?"
+    r"(?:reconsider|revise|correct|retract|change)|i changed? my mind|just kidding|i'm joking|i lied|not really)\b"
+    r"|(?:\A|(?<=[.!?,;:/–] )|(?<=\n))(?:no,? )?that(?:'s| is| was| seems)"
+    r" (?:a bit |far |way |much )?(?:too (?:high|low|generous|harsh|strict|lenient|much)|wrong"
+    r"|a mistake|not right)\b"
+    r"|\b(?:wait|hmm+|oops|sorry)\b ?[,.:!–]|\b(?:correction|edit)\b ?[,:!–]"
+)
+REFUSED = re.compile(
+    r"\bi(?:'m| am)? (?:cannot|can't|can not|could not|couldn't|won't|will not|refuse|decline|unable"
+    r"|not able)(?: to)? (?:rate|score|judge|evaluate|assess|assign|provide|give|grade|decide|choose"
+    r"|pick|determine|compare|say|tell|prefer|select|answer|help)\b|\bn/a\b"
+)
+
+
+def doubted(before: str) -> bool:
+    """Whether what stands before a claim, in its sentence, negates, supposes or reports it."""
+    sentence = before.lower()
+    if _SUPPOSED.match(sentence):
+        return True
+    clause = sentence
+    cuts = list(_CLAUSE.finditer(sentence))
+    while cuts:
+        cut = cuts.pop()
+        clause = sentence[cut.end() :]
+        # A bare verb belongs to an earlier clause ("I would not, in all fairness, give it a 5").
+        if not _DEPENDENT.match(clause) or cut.group().strip() in _RESULTS:
+            break
+        clause = sentence
+    return bool(_DOUBTED.search(clause))
+
+
+_RESULTS = frozenset(
+    "so thus therefore hence but yet result results resulting lead leads leading earning earns"
+    " giving making receiving getting scoring warranting meriting deserving ;".split()
+)
+
+
+def sentence_before(text: str, place: int, most: int = 160) -> str:
+    """What stands before a place, in its sentence and its line."""
+    before = text[max(0, place - most) : place]
+    return re.split(r"[.!?][\"')]{0,2}(?=\s)|\n", before)[-1]
+
+
+def quoted(text: str, start: int, end: int) -> bool:
+    """Whether a place stands within quotation marks that open and close around more than it."""
+    line_start = text.rfind("\n", max(0, start - 2000), start) + 1
+    before = text[max(line_start, start - 2000) : start]
+    stop = text.find("\n", end, end + 2000)
+    after = text[end : stop if stop >= 0 else end + 2000]
+    if before.count('"') % 2 and '"' in after:
+        return True
+    opened = re.search(r"(?:^|[\s(:])'(?=\S)[^']*\Z", before)
+    return bool(opened and re.search(r"\S'(?:\W|\Z)", after)) or before.startswith(">")
+
+
+_NOUN = r"(?:output|response|summary|answer|option|assistant|candidate|text|reply|version|model)"
+_KEYS = frozenset(
+    "preferred preference winner choice answer verdict better best decision selected selection"
+    " final_answer final_verdict better_summary better_response better_output prediction".split()
+)
+_LABEL = (
+    r"(?:preferred|preference|answer|choice|verdict|winner|decision|better|best|more helpful"
+    r"|conclusion|selection|pick)"
+    r"(?: (?:summary|response|output|answer|option|one|candidate|reply|choice|version))?"
+)
+# A label counts where a sentence, a line or a clause begins with it.
+_LABELLED = re.compile(
+    r"(?:\A|[\n.!?;:,|(–-] ?|\b(?:so|therefore|thus|hence|and|that|think|believe|say) )"
+    r"(?:(?:so|therefore|thus|hence|overall|then|in conclusion|finally|and|to conclude),? )?"
+    r"(?:(?:the|my|your|our|i choose the) )?(?:(?:final|overall|clear|clearly|a) )*"
+    rf"{_LABEL} ?(?:\((?:a|b|[^()\n]{{0,20}})\) ?)?(?:[:=]|[-=]>|→| –| -| (?:is|was|would be|has to be|must be)(?: clearly| therefore| thus| definitely)?:?)"
+    r" ?[\"'(\[]{0,3} ?(?:the )?\Z",
+    re.IGNORECASE,
+)
+_PREFER = re.compile(
+    r"\b(?:prefer|preferring|choose|chose|pick|select|go(?:ing)? with|vote for|opt for|favou?r"
+    r"|settle on)(?: for)? ?(?:the )?\Z",
+    re.IGNORECASE,
+)
+_SAYING = re.compile(
+    r"(?:\A|[\n.!?;,/:(–] ?)(?:(?:so|thus|therefore|hence|overall|finally|yes|no|actually|wait|sorry"
+    r"|correction|instead|rather|i mean|i'd say|i say|i would say|make (?:it|that)|my bad|ok|okay"
+    r"|in conclusion|in short|then|clearly|definitely)[,:]? )+\Z",
+    re.IGNORECASE,
+)
+_DEGREE = (
+    r"(?:(?:\w+ly|the|a|much|slightly|still|far|by far|overall|also|therefore|thus|a bit|a little"
+    r"|somewhat|even|likely) ){0,4}"
+)
+_IS = r" (?:is|was|would be|seems|appears|looks|has to be|must be|remains|comes out|does) "
+_BETTER = re.compile(
+    rf"(?:{_IS}{_DEGREE}(?:better|best|preferred|preferable|superior|winner|more helpful|stronger"
+    r"|(?:better|best|preferred|superior|stronger) (?:one|choice|option|output|response|summary|answer))"
+    r"(?P<rest>[^.!?;\n]{0,60})"
+    r"| wins\b| is (?:my|the) (?:choice|preference|pick|winner|answer)\b"
+    r"| ?(?:[:=]|–|-) (?:clearly |much |slightly )?(?:better|best|winner|preferred)\b)",
+    re.IGNORECASE,
+)
+_WORSE = re.compile(
+    rf"(?:{_IS}{_DEGREE}(?:worse|worst|inferior|weaker|weakest|less (?:helpful|preferred|preferable))"
+    r"| (?:isn't|wasn't|is not|was not|is never|cannot be|can't be|would not be|wouldn't be|is no"
+    r"|is hardly|is nowhere)\b[^.!?;,\n]{0,40}\b(?:better|best|preferred|preferable|superior"
+    r"|winner|more helpful|(?:the|my) (?:answer|choice))\b| (?:does not|doesn't|cannot|can't) win\b"
+    r"| loses\b| ?(?:[:=]|–|-) ?(?:it(?:'s| is) |is |this is |clearly |much |slightly |far |a bit )*"
+    r"(?:worse|worst|weaker|inferior|loser|bad|poor|no\b|not\b|wrong|incorrect|lacks|fails|rejected"
+    r"|less|misses|omits|terrible|good|fine|okay|ok\b|short|long|dull|clear|fair|decent|nice"
+    r"|better than nothing|second))",
+    re.IGNORECASE,
+)
+# "better at one thing", "better if", "better?" are no verdicts.
+_ONLY = re.compile(
+    r" ?(?:at |in (?!every|all|my|terms|general|this|both|the end|overall)|if |when |with (?:respect|regard)"
+    r"|only |on (?:paper|style|one)|for (?:those|people|some)|until |unless |than (?:nothing|average|most)"
+    r"|written|organi[sz]ed|structured|known|off|suited|,? or\b|,? and\b|as (?:far|regards))",
+    re.IGNORECASE,
+)
+_OTHERS = r"(?: ?[/&,>|<=~+]+ ?| (?:or|and|and/or|as well as|nor|vs\.?|versus|equals|ties with) )"
+_TIED = re.compile(
+    r"\b(?:it(?:'s| is) a (?:tie|draw)|i(?:'d| would)? call it a (?:tie|draw)|neither is better"
+    r"|both (?:are|were) (?:\w+ )?(?:equally|the same|equal)|equally (?:good|bad)|no clear winner"
+    r"|(?:cannot|can't|could not) (?:decide|choose|say|tell)|either (?:one|is fine|would do)|a toss-?up)\b",
+    re.IGNORECASE,
+)
+
+
 def parse_choice(text: str, choices: Sequence[str]) -> str:
     """Return the one choice `text` makes; NoScoreError keeps a short form of the reply.
 
-    First the reply that is the choice or starts with it ("A", "B: Summary 2 is ...", "Output (a)"),
-    then a labelled choice ("Preferred: B", "[[A]]"), then its last sentence ("Therefore, Output (a)
-    is better."). A tie counts only where `choices` has a word for it.
+    A tie counts only where `choices` has a word for it.
     """
-    plain = re.sub(r"[*`\"“”]", "", text).strip()
-    patterns = _patterns(tuple(choices))
+    made = choices_made(text, choices)
+    if len(made) > 1:
+        raise NoScoreError(f"two choices, {' and '.join(sorted(made))}, in {shortened(text)}")
+    if not made:
+        raise NoScoreError(f"none of {', '.join(choices)} chosen in {shortened(text)}")
+    return made.pop()
+
+
+def choices_made(text: str, choices: Sequence[str]) -> set[str]:
+    """Every choice that `text` makes; NoScoreError where one is negated, quoted or taken back."""
+    items, around = json_object(plain_lines(text))
+    made: set[str] = set()
+    for name, value in items or ():
+        if name in _KEYS:
+            made |= {parse_choice(str(value), choices)}
+    plain = re.sub(r"(?<=\w)'s\b", "", around) if items else around
+    against: set[str] = set()
     by_name = {choice.lower(): choice for choice in choices}
-    for pattern in patterns:
-        where = _last_sentence(plain) if pattern is patterns[-1] else plain
-        found = {by_name[_letter(match)] for match in pattern.finditer(where)}
-        if len(found) > 1:
-            raise NoScoreError(f"two choices, {' and '.join(sorted(found))}, in {shortened(text)}")
-        if found:
-            return found.pop()
-    raise NoScoreError(f"none of {', '.join(choices)} chosen in {shortened(text)}")
+    described: set[str] = set()
+    for mention in few(_mentions(tuple(choices)), plain):
+        name = by_name[next(group for group in mention.groups() if group).lower()]
+        counts = _counts(plain, mention, _words(tuple(choices)))
+        if re.match(r" ?:[ \n]| [–-] |: ", plain[mention.end() : mention.end() + 3]):
+            described.add(name)
+        if counts > 0:
+            made.add(name)
+        elif counts < 0:
+            against.add(name)
+    lowered = plain.lower()
+    if made and (TAKEN_BACK.search(lowered) or REFUSED.search(lowered)):
+        raise NoScoreError(f"a choice that is taken back in {shortened(text)}")
+    if made and len(choices) == 2 and _TIED.search(plain):
+        raise NoScoreError(f"a choice and a tie in {shortened(text)}")
+    if len(described) > 1 and made & described:
+        raise NoScoreError(f"each choice is described in {shortened(text)}")
+    if made & against:
+        raise NoScoreError(f"{', '.join(made & against)} for better and worse in {shortened(text)}")
+    return made
 
 
-def _letter(match: re.Match[str]) -> str:
-    return next(group for group in match.groups() if group).lower()
-
-
-def _last_sentence(text: str) -> str:
-    return re.split(r"(?<=[.!?])\s+|\n+", text.rstrip())[-1]
+def few(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
+    """All matches; NoScoreError where there are too many to look at each."""
+    matches = list(islice(pattern.finditer(text), MOST_MENTIONS + 1))
+    if len(matches) > MOST_MENTIONS:
+        raise NoScoreError(f"more than {MOST_MENTIONS} possible answers: {shortened(text)}")
+    return matches
 
 
 @lru_cache(maxsize=64)
-def _patterns(choices: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
-    word = "|".join(re.escape(choice) for choice in choices)
-    # The article "a" is everywhere: within prose a letter counts in its own case or in brackets.
-    one = rf"(?:\(((?i:{word}))\)|({word})(?![\w'’]))"
-    named = rf"(?:(?i:{_NOUN})\s+)?(?:#\s?)?{one}"
-    whole = rf"\A\W{{0,2}}(?:(?i:{_NOUN})\s+)?\(?((?i:{word}))\)?\s?[.!)]?\s*\Z"
-    start = rf"\A(?:(?i:{_NOUN})\s+)?{one}(?:\s?[:.,)]\s|\s[–—-]\s|\s*\n|\s?\()"
-    label = rf"\b(?i:{_LABEL})\s*(?:[:=]|\b(?i:is)\b:?)\s*{named}"
-    bracket = rf"\[\[\s?({word})\s?\]\]"
-    better = rf"(?<![\w])(?<!nor )(?<!neither ){named}(?i:{_BETTER})"
-    prefer = rf"\b(?i:prefer|choose|pick|select)\s+(?:(?i:the)\s+)?{named}"
-    return (
-        re.compile(whole),
-        re.compile(f"{start}|{label}|{bracket}"),
-        re.compile(f"{better}|{prefer}"),
+def _words(choices: tuple[str, ...]) -> str:
+    return "|".join(re.escape(choice) for choice in choices)
+
+
+@lru_cache(maxsize=64)
+def _mentions(choices: tuple[str, ...]) -> re.Pattern[str]:
+    """A choice: in brackets in any case, else in its own; "a" is an article more often."""
+    word = _words(choices)
+    return re.compile(
+        rf"(?:\b(?i:{_NOUN}) )?(?:# ?)?(?:\[\[? ?((?i:{word})) ?\]\]?|\(((?i:{word}))\)"
+        rf"|(?<![\w'.&/-])({word})(?![\w'&]|[-/.]\w)|(?:\A|(?<=\n))((?i:{word}))(?=[.!)]?(?:\Z|\n)))"
     )
+
+
+def _counts(text: str, mention: re.Match[str], word: str) -> int:
+    """1 where a mention makes its choice, -1 where it speaks against it, else 0."""
+    start, end = mention.span()
+    before, after = text[max(0, start - 120) : start], text[end : end + 120]
+    alone = re.fullmatch(r"(?:.*\n)?[\W_]{0,3}", before, re.DOTALL) is not None
+    if _WORSE.match(after):
+        return -1
+    place = _place(text, mention, before, after, alone=alone)
+    if not place:
+        return 0
+    if re.match(rf"{_OTHERS}(?:(?i:{_NOUN}) )?[\[(]{{0,2}}(?:{word})\b", after) or re.search(
+        rf"\b(?:{word})[\])]{{0,2}}{_OTHERS}(?:the )?\Z", before
+    ):
+        raise NoScoreError(f"two choices in one place: {shortened(text)}")
+    tail = re.match(r"[\])\"'.:,]{0,4} ?\?", after) or (
+        place == "better" and re.match(r"[^.!;\n]{0,120}\?", after)
+    )
+    sentence = sentence_before(text, start)
+    if place == "better":  # its own subject: "although neither is perfect, Output (b) is better"
+        sentence += "it"
+    if tail or quoted(text, start, end) or doubted(sentence):
+        if place == "prefer":
+            return -1
+        raise NoScoreError(f"a choice that is negated, supposed, asked or quoted: {shortened(text)}")
+    return 1
+
+
+def _place(
+    text: str, mention: re.Match[str], before: str, after: str, *, alone: bool
+) -> str | None:
+    """What makes a mention a choice, if anything does."""
+    if mention.group().startswith("[["):
+        return "brackets"
+    if _LABELLED.search(before):
+        return "label"
+    if _PREFER.search(before):
+        return "prefer"
+    better = _BETTER.match(after)
+    if better:
+        rest = better["rest"] or ""
+        return None if _ONLY.match(rest) else "better"
+    if alone and re.match(r"[\"'\]]{0,2}[.!)]?[\"']?(?:\Z|\n)", after):
+        return "alone"
+    if _SAYING.search(before) and re.match(r"[\"']?[.!]?(?:\Z|\n| –| -|,| because\b| since\b)", after):
+        return "said"
+    # First in the reply or on a line, before an explanation: "B: Summary 2 is more consistent."
+    first = not before.strip()
+    if alone and re.match(r" ?[:)] ?\S| [–-] \S| ?\((?!\w{1,2}\))" + (r"|[.,] \S" if first else ""), after):
+        return "first"
+    if (first or re.search(r"[.!?]\s\Z", before)) and re.match(r"[.!]?(?:\Z|\n)", after):
+        return "sentence"
+    return None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from judges.judgement import NoScoreError
 from judges.models.protocol import Reply, Token
 from judges.prompt import Field, Value
-from judges.replies.parse import header_end
+from judges.replies.parse import content_span
 from judges.replies.rating import WORDS
 
 # What may be glued to a rating inside its token: markup, and how raw vocabularies show a space.
@@ -19,22 +19,24 @@ NEGLIGIBLE = 0.01
 MOST_MASS = 1.01  # of a token's probabilities, which are rounded
 
 
-def chosen_token(reply: Reply, field: Field, value: Value) -> int:
+def chosen_token(reply: Reply, outputs: Sequence[Field], field: Field, value: Value) -> int:
     """Return the place of the token that begins `value`, the choice that was read off the reply.
 
-    It is looked for after the field's last header; without one, after the last mention of a score;
-    else from the start. Raises NoScoreError where no token begins the value.
+    It is looked for in the field's own section; in a reply without headers, after the last mention
+    of a score, or else from the start of the answer. Raises NoScoreError where no token begins the
+    value.
     """
-    start = header_end(reply.text, field.name)
-    if start is None:
-        start = max((match.end() for match in _MENTION.finditer(reply.text)), default=0)
+    start, end, headed = content_span(reply.text, outputs, field.name)
+    mentions = () if headed else _MENTION.finditer(reply.text, start, end)
+    starts = {start, max((match.end() for match in mentions), default=start)}
     whole = len("".join(token.text for token in reply.tokens))
-    # Where tokens do not spell the reply (raw vocabularies), places are only known from the end.
-    position = len(reply.text) - whole
-    for place, token in enumerate(reply.tokens):
-        position += len(token.text)
-        if position > start and _begins(token.text, value):
-            return place
+    for first in sorted(starts, reverse=True):
+        # Where tokens do not spell the reply (raw vocabularies), places are only known from the end.
+        position = len(reply.text) - whole
+        for place, token in enumerate(reply.tokens):
+            position += len(token.text)
+            if first < position <= end + len(token.text) and _begins(token.text, value):
+                return place
     raise NoScoreError(f"no token of the reply begins its choice {value!r}")
 
 

@@ -1,66 +1,202 @@
 r"""Find the one rating a reply gives; refuse a reply that gives none, two, or one off the scale.
 
-In this order, and the first kind that is present decides: an explicit score or rating ("Final
-score: 4.", "a score of 4", "Rating: 4/5"); "4 out of 5" or "4/5"; a number standing alone (on its
-own line, perhaps after a label; as its own last sentence; in parentheses; or first, before an
-explanation: "2. The reply ..."); then the same for a number word. Numbers inside prose, in ranges
-("3-4", "3 or 4"), or glued to other signs ("£4", "4%", "aaaa4bbb") are never ratings.
+Every number is looked at. It is a candidate where it is called the score or rating ("Final score:
+4.", "a score of 4", "Coherence: 4"), where it is what the output is given ("I'd give it a 4"), where
+it is "4 out of 5" or "4/5", and where it stands alone (on its own line or as its own last sentence;
+first, before an explanation: "2. The reply ..."; the value of a JSON key). All candidates must say
+the same. A label that says "final" or "overall" speaks for those that name a part ("Coverage: 3").
+
+A number where a rating belongs that is negated, supposed, quoted, asked, hedged ("3-4", "3 or 4"),
+reckoned ("3 + 1 = 4"), on another scale or under another quantity's name ("Number of errors: 2",
+"Confidence: 5") makes the whole reply fail. Numbers within prose are no candidates.
 """
 
 import re
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from judges.judgement import NoScoreError
-from judges.replies.choice import parse_choice, shortened
+from judges.replies.choice import (
+    REFUSED,
+    TAKEN_BACK,
+    choices_made,
+    doubted,
+    few,
+    json_object,
+    plain_lines,
+    quoted,
+    sentence_before,
+    shortened,
+)
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
-_DIGITS = r"(?<![\w.,/£$€#%+−-])[-−+]?\d{1,6}(?:\.\d{1,6})?(?![\w%°]|[-–—/:.,]\d)"
-_WORD = r"(?<![\w-])(?:" + "|".join(WORDS) + r")(?![\w-])"
-_EITHER = rf"(?:{_DIGITS}|{_WORD})"
-# A fraction's upper number, which _DIGITS leaves alone since dates and match results look like it.
-_UPPER = r"(?<![\w.,/£$€#%+−-])[-−+]?\d{1,6}(?:\.\d{1,6})?(?=\s?/)"
-_NOUN = r"(?:scores?|ratings?|grade|mark|answer|verdict)"
-_LINK = (
-    r"(?:\s{0,2}\([^()\n]{0,40}\))?(?:\s+for\s[^.:;=\n\d]{1,60}?(?=\s*[:=]|\sis\b|\swould\b))?"
-    r"[\s:=>–-]{1,6}"
-    r"(?:(?:of|is|as|at|an?|the|equals|(?:would|should|will|must) be)\b[\s:=]{1,4}){0,3}"
+_WORD = "(?:" + "|".join(WORDS) + ")"
+_NUMBER = re.compile(rf"\d{{1,9}}(?:\.\d{{1,6}})?|(?<![\w-]){_WORD}(?![\w-])", re.IGNORECASE)
+_ANY = rf"(?:\d{{1,9}}(?:\.\d{{1,6}})?|\b{_WORD}\b)"
+_FOREIGN = (
+    r"note|nota|bewertung|punktzahl|wertung|puntuación|puntaje|calificación|punteggio|voto|pontuação"
+    r"|classificação|avaliação|cijfer|оценка|балл|评分|得分|分数|评级|評分|スコア|評価|点数|점수|평점"
 )
-_OBJECT = r"(?:(?:it|this|that|the|[a-z]+)\s+){0,3}?(?:as\s+|at\s+|with\s+)?(?:an?\s+)?"
-_SCORING = r"(?:scores?|scored|scoring|rates?|rated|rating)"
+_NOUN = (
+    r"(?:scores?|ratings?|rated|grade|mark|verdict|answer|label|evaluation|assessment"
+    rf"|judge?ment|{_FOREIGN})"
+)
+_LEAD = (
+    r"(?:(?:a|an|the|of|as|at|is|be|to be|solid|clear|strong|definite|firm|fair|good|high|low|perfect"
+    r"|full|therefore|thus|just|only|simply|clearly|exactly|:|=) ){0,4}"
+)
+_COPULA = (
+    r" (?:is|as|of|at|was|equals|would be|should be|will be|must be|is therefore|is thus|comes to"
+    r"|comes out (?:at|to)|remains|stands at|(?:is )?as follows)"
+)
+_LINK = rf"(?:(?: ?[\"']? ?(?:[:=]|[-=]>|→)| [–-]|{_COPULA}:?) ?[\"'(]{{0,2}}{_LEAD}| )"
+_CALLED = re.compile(
+    rf"(?<![^\W_])(?P<noun>{_NOUN})(?P<aside> ?\([^()\n]{{0,40}}\))?"
+    rf"(?P<part> (?:for|of|on|in|regarding) [^.:;=\n\d]{{1,60}}?)??(?P<link>{_LINK})\Z",
+    re.IGNORECASE,
+)
 _GIVING = (
-    r"(?:gives?|given|giving|gets?|getting|making|award|assign|assigned|deserves?|earns?|earning"
-    r"|receives?|merits?)"
+    r"(?:rates?|rated|rating|scored?|scores|scoring|graded?|marked|evaluated?|assess(?:ed)?|judged?"
+    r"|gives?|given|giving|gave|gets?|got|getting|makes?|making|awards?|awarded|awarding|assign(?:s|ed|ing)?"
+    r"|deserv(?:e|es|ing)|earn(?:s|ed|ing)?|receiv(?:e|es|ed|ing)|merit(?:s|ing)?|warrant(?:s|ing)?|grant"
+    r"|say|go with|going with|settle (?:on|for)|choose|pick|select|land on|call|arrive at|opt for|stick with)"
 )
-_CLOSE = r"(?=\s*(?:$|[.,;!()\n]|out of\b|/|stars?\b|points?\b|for\b|because\b|since\b|on\b))"
-_UNIT = r"(?:\s?stars?|\s?points?)?"
-_LABEL = r"[^\W\d_](?:[^\W\d_]|[ /-]){0,40}"
-_FLAGS = re.IGNORECASE | re.MULTILINE
+_TARGET = (
+    r"(?:it|this|that|them|one|as|at|a|an|to|with|summary|response|output|text|answer|reply|article"
+    r"|dialogue|translation|story|essay|conversation|document|system|model|here)"
+)
+_GIVEN = re.compile(
+    rf"\b(?P<verb>{_GIVING})(?: [^\W\d_]+){{0,8}}? ?(?:(?<= )|(?<=\b){_TARGET} )"
+    r"(?:(?:a|an|as|at|to be|solid|clear|strong|firm|definite|perfect|full|high|low|fair|good|decent"
+    r"|only|just|about) ){0,3}:? ?\Z",
+    re.IGNORECASE,
+)
+_DIRECT = re.compile(rf"\b{_TARGET} (?:(?:solid|clear|strong|firm|perfect|full|high|low|fair|good|decent|only|just) ){{0,2}}\Z|\b(?:rated?|say|go with|going with|settle on|choose|pick|select|deserves?|earns?|merits?):? \Z", re.IGNORECASE)
+_ISA = re.compile(
+    r"\b(?:it(?:'s| is)|this is|that's|that is|this one is|summary is|response is|output is|text is"
+    r"|reply is|it remains)(?: clearly| therefore| thus| still| just| only)? an? "
+    r"(?:(?:solid|clear|strong|firm|definite|perfect|fair|good|decent) ){0,2}\Z",
+    re.IGNORECASE,
+)
+_SAYING = re.compile(
+    r"(?:\A|[\n.!?;,:/(–] ?|\s)(?:(?:so|thus|therefore|hence|overall|finally|yes|no|okay|ok|actually"
+    r"|wait|correction|sorry|instead|rather|make (?:it|that)|i mean|i'd say|i say|i would say|final"
+    r"|in conclusion|in short|in sum|in total|change(?:d)? (?:(?:it|that|this|my \w+) )?to|revised?(?: it)?"
+    r"(?: (?:up|down))? to|[-=]>|→)[,:]? )(?:(?:so|i'd say|i say|it is|it's|then|to|only|just|rather)[,:]? )?(?:an? )?\Z",
+    re.IGNORECASE,
+)
+# Another label, back to where its line, sentence, clause or cell begins.
+_LABELLED = re.compile(
+    r"(?:\A|[\n.;,/|({–!?]|(?<=\s)-) ?(?P<label>[^\W\d_\s(][^.:;=,!?\n|({]{0,70}?) ?[\"']? ?[:=] ?[\"'(]?\Z"
+)
+_QUALITY = re.compile(
+    r"\w*(?:ness|ity|cy|nce|ability|ment|ship|sion|tion)|quality|grammar|style|tone|clarity|depth"
+    r"|detail|overall|safety|logic|humou?r|empathy|length control|usefulness|structure|coverage|flow",
+    re.IGNORECASE,
+)
+_OTHER = frozenset(
+    "confidence confident certainty uncertainty sure probability likelihood odds number count amount"
+    " frequency quantity redundancy previous prior original initial first second third old earlier"
+    " other another human humans expert experts annotator annotators user users author reference"
+    " baseline gold expected average mean median sum total maximum max minimum min highest lowest"
+    " best worst possible top bottom threshold passing cutoff target difficulty length word words"
+    " sentence sentences time age year page chapter section paragraph step item question index rank"
+    " position weight penalty deduction bonus temperature version id bleu rouge bertscore meteor f1"
+    " iq credit test match game error mistake typo option example criterion scale sample duration"
+    " deviation variance distance percentage reading next last wrong mention duplication agreement"
+    " iteration turn line token character attention population edition dimension".split()
+)
+_PLAIN = frozenset("response output result reply".split())
+_FINAL = frozenset(("final", "overall"))
+_NEUTRAL = frozenset(
+    "final overall my the a an this that its your our of with at is to as and so single numerical"
+    " numeric integer likert perfect full high higher low lower good solid strong fair whole same"
+    " general generous decent middling moderate middle respectable therefore thus hence resulting"
+    " in earning giving given receives receive deserves deserve earns gets warrants merits assign"
+    " assigned give award awarded warranting meriting deserving leading leads results result for"
+    " corresponding following respective summary response output text clear just about quality"
+    " rating score scoring only here is: it hence, so, numeric overall: evaluation".split()
+)
+_UNIT = r"(?: ?-?(?:stars?|points?|pts?)\b| ?[⭐★])?"
+_HEDGED = re.compile(
+    rf"{_UNIT}(?:,? ?\(?(?:or|to|–|-|/|~|maybe|perhaps|possibly|verging on|leaning|bordering on|close to"
+    rf"|even|nearly|almost|plus|minus|times|[+*×x÷=&|])(?: [a-z]+){{0,3}}? ?{_ANY}(?! ?[a-z]{{3}})"
+    rf"|,? ?\(?(?:and|but|,|could(?: also)? be|might be)(?: [a-z]+){{0,4}}? ?{_ANY} ?(?:[.,;!)\n]|\Z)"
+    r"| (?:and a|½|1/2|a) half| (?:or|and) (?:so|higher|above|lower|below|less|more|up|under|over|better|worse)\b"
+    r"|,? at (?:most|least)\b| (?:plus|minus)\b| ?[+~?%°]|,? ?(?:maybe|perhaps|possibly|probably)\b"
+    rf"| (?:in|on|of|times|by|x|over) {_ANY})",
+    re.IGNORECASE,
+)
+_REJECTED = re.compile(
+    r"['\"]? (?:is|was|would|seems?|feels?|might|may|could|can|cannot|isn't|wasn't|wouldn't|doesn't"
+    r"|can't|does|has|looks|sounds)\b[^.!?;\n]{0,40}?(?:\bnot\b|n't\b|\bnever\b|cannot|\btoo \w+"
+    r"|\bunwarranted|\bundeserved|\bunjustified|\bwrong|\bincorrect|\bunfair|\bimpossible|\bhard to)",
+    re.IGNORECASE,
+)
+_MEANS = re.compile(
+    r"(?: ?\([^()\n]{0,40}\))? (?:would (?!be (?:appropriate|fair|right|suitable|reasonable|fitting"
+    r"|my|warranted|justified|given|accurate))|means?\b|indicates?\b|requires?\b|needs?\b|represents?\b"
+    r"|denotes?\b|signif|stands\b|corresponds?\b|is (?:for|reserved|used|when|given (?:to|when|if))\b"
+    r"|being\b|meaning\b|if\b|when\b|unless\b|= ?[a-z])",
+    re.IGNORECASE,
+)
+_ENDS = re.compile(
+    rf"{_UNIT}[\"']?(?: ?\Z| ?\n|[.!…](?=[\s\"')]|\Z)|[,;:)](?=\s|\Z)| ?[([|]| [–-](?= ?\D)|- (?=\D)"
+    r"| (?:for|because|since|as|on|due|given|in|based|with|overall|and|but|from|here|according|which"
+    r"|indicating|meaning|reflecting|suggesting|to reflect|to this|at best|rating|score|seems|considering"
+    r"|is (?:appropriate|given|fair|assigned|warranted|deserved|justified|awarded|suitable|reasonable)"
+    r"|would be (?:appropriate|fair|right|suitable|reasonable|fitting|warranted|justified|accurate))\b)",
+    re.IGNORECASE,
+)
+_LINE_END = re.compile(rf"{_UNIT}[\"')]{{0,2}}[.!]?[\"')]{{0,2}}(?:\Z|\n)", re.IGNORECASE)
+_FIRST = re.compile(
+    r"[\"']?(?: ?(?:stars?|points?)\b(?=[.,:;!)\n(–-]| [–(-])|[.:;,)](?=[ \n])| ?[–-] (?=\D)| ?\((?=\D)|\n)",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"[-•–+]{0,2} ?(?:\d{1,2}[.)] )?[\"'(]{0,2}\Z")
+_GLUED_LEFT = frozenset("_.,/€$£¥#%+~≈<≥≤^×÷±'-–&@\\")
+_OVER = re.compile(
+    rf" {{0,2}}(?P<by>/|out of|of)(?: a)?(?: (?:possible|maximum|total|max)(?: of)?)? ?(?P<most>{_ANY})(?:\.0+)?(?![\w%]|[./]\d)",
+    re.IGNORECASE,
+)
+_BOXED = re.compile(r"\$?\\boxed ?\{([^{}\n]{0,40})\}\$?")
+_KEYS = frozenset(
+    "score rating grade final_score final_rating overall overall_score overall_rating mark label"
+    " judgement judgment verdict answer result total_rating".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
-class _Patterns:
-    """What depends on the scale: how it is mentioned, and what "out of" it looks like."""
+class _Claim:
+    """A number that a reply may give as its rating.
 
-    mention: re.Pattern[str]
-    out_of: re.Pattern[str]
+    `part` names what it is the rating of, where that is said; `final` marks the word of the whole.
+    """
+
+    value: float
+    part: str | None = None
+    final: bool = False
+    unknown: bool = False
 
 
 def parse_rating(
-    text: str, scale: Sequence[int], *, letters: Mapping[str, int] | None = None
+    text: str,
+    scale: Sequence[int],
+    *,
+    letters: Mapping[str, int] | None = None,
+    names: Collection[str] = (),
 ) -> int:
     """Return the one rating `text` gives on `scale`; NoScoreError keeps a short form of the reply.
 
     `letters` ({"A": 1, ...}) is for prompts that offer lettered options; without it a letter is no
-    rating.
+    rating. `names` are further labels that the rating may have: the dimension's own.
     """
     bare = text.strip()
     if bare.isascii() and bare.isdigit() and len(bare) < 7 and int(bare) in scale:
         return int(bare)
-    number = _number(text, scale, letters)
+    number = _number(text, scale, letters, names)
     if number not in scale:
         raise NoScoreError(
             f"{number:g} is not on the scale from {scale[0]} to {scale[-1]}: {shortened(text)}"
@@ -69,59 +205,88 @@ def parse_rating(
 
 
 def parse_score(
-    text: str, scale: Sequence[int], *, letters: Mapping[str, int] | None = None
+    text: str,
+    scale: Sequence[int],
+    *,
+    letters: Mapping[str, int] | None = None,
+    names: Collection[str] = (),
 ) -> float:
     """Like `parse_rating`, but "3.5" counts, for prompts that never asked for integers."""
-    number = _number(text, scale, letters)
+    number = _number(text, scale, letters, names)
     if not scale[0] <= number <= scale[-1]:
         raise NoScoreError(f"{number:g} is not from {scale[0]} to {scale[-1]}: {shortened(text)}")
     return number
 
 
-def _number(text: str, scale: Sequence[int], letters: Mapping[str, int] | None) -> float:
+def _number(
+    text: str, scale: Sequence[int], letters: Mapping[str, int] | None, names: Collection[str]
+) -> float:
+    lettered: set[float] = set()
     if letters:
-        try:
-            return letters[parse_choice(text, list(letters))]
-        except NoScoreError:
-            pass
-    plain = _plain(text)
-    patterns = _patterns(scale[0], scale[-1])
-    plain = patterns.mention.sub(" ", plain)
-    for find in (_explicit, _fractions, _digits_alone, _words_alone):
-        found = find(plain, patterns)
-        if len(set(found)) > 1:
-            numbers = " and ".join(f"{value:g}" for value in sorted(set(found)))
-            raise NoScoreError(f"two ratings, {numbers}, in {shortened(text)}")
-        if found:
-            return found[0]
-    raise NoScoreError(f"no rating from {scale[0]} to {scale[-1]} in {shortened(text)}")
+        lettered = {float(letters[choice]) for choice in choices_made(text, list(letters))}
+    claims = _claims(text, scale, frozenset(name.lower() for name in names))
+    parts = {claim.part for claim in claims if claim.part}
+    if any(claim.final for claim in claims):
+        claims = [claim for claim in claims if claim.final or not claim.part]
+    elif len(parts) > 1 or any(claim.unknown for claim in claims):
+        raise NoScoreError(f"a number of something else, {', '.join(sorted(parts))}, in {shortened(text)}")
+    values = lettered | {claim.value for claim in claims}
+    if len(values) > 1:
+        numbers = " and ".join(f"{value:g}" for value in sorted(values))
+        raise NoScoreError(f"two ratings, {numbers}, in {shortened(text)}")
+    if not values:
+        raise NoScoreError(f"no rating from {scale[0]} to {scale[-1]} in {shortened(text)}")
+    return values.pop()
 
 
-def _plain(text: str) -> str:
-    r"""Strip markup and fold full-width forms: "**４**", "[[4]]" and "\boxed{4}" read 4."""
-    folded = unicodedata.normalize("NFKC", text).replace("−", "-")
-    folded = re.sub(r"\$?\\boxed\s?\{([^{}\n]{0,40})\}\$?", r" \1 ", folded)
-    folded = re.sub(r"</?\w{1,20}>", "\n", folded)
-    return folded.translate(_MARKUP).strip()
+def _claims(text: str, scale: Sequence[int], names: frozenset[str]) -> list[_Claim]:
+    items, around = json_object(_BOXED.sub(r" \1 ", plain_lines(text)))
+    reader = _Reader(around, scale, names)
+    claims = reader.claims()
+    if items is not None:
+        claims += _json_claims(items, scale, names, text)
+    lowered = reader.text.lower()
+    if claims and (TAKEN_BACK.search(lowered) or REFUSED.search(lowered)):
+        raise NoScoreError(f"a rating that is taken back or refused in {shortened(text)}")
+    return claims
 
 
-_MARKUP = str.maketrans({**dict.fromkeys('*`"“”', ""), **dict.fromkeys("{}[]", " ")})
+def _json_claims(
+    items: Sequence[tuple[str, object]], scale: Sequence[int], names: frozenset[str], text: str
+) -> list[_Claim]:
+    """The rating of a JSON object: the value of a key that says so, or of its only number."""
+    called = [value for name, value in items if name in _KEYS or name in names]
+    numbers = [v for _, v in items if isinstance(v, int | float) and not isinstance(v, bool)]
+    if not called and len(numbers) == 1 and len(items) <= 2:
+        name = next(name for name, value in items if value is numbers[0])
+        called = numbers if _QUALITY.fullmatch(name) and name not in _OTHER else []
+    claims = []
+    for value in called:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise NoScoreError(f"no number where the rating belongs in {shortened(text)}")
+        claims += (
+            _Reader(plain_lines(value), scale, names).claims()
+            if isinstance(value, str)
+            else [_Claim(float(value))]
+        )
+    if called and not claims:
+        raise NoScoreError(f"no number where the rating belongs in {shortened(text)}")
+    return claims
 
 
 @lru_cache(maxsize=64)
-def _patterns(low: int, high: int) -> _Patterns:
+def _mention(low: int, high: int) -> re.Pattern[str]:
+    """The scale itself, wherever a reply repeats it."""
     least, most = _spelt(low), _spelt(high)
-    ends = rf"{least}\s?(?:to|-|–|—)\s?{most}"
-    return _Patterns(
-        mention=re.compile(
-            rf"\((?:[a-z ]{{0,20}}\b)?{ends}\)|\b(?:scale|range)(?: of| from)? {ends}\b"
-            rf"|\bfrom {ends}\b|\b{ends} scale\b",
-            re.IGNORECASE,
-        ),
-        out_of=re.compile(
-            rf"(?P<n>{_UPPER}|{_EITHER})\s{{0,2}}(?:/|out of)\s{{0,2}}{most}(?![\w%]|[./]\d)",
-            re.IGNORECASE,
-        ),
+    aside = r"(?: ?\([^()\n]{0,30}\))?"
+    ends = rf"{least}{aside} ?(?:to|-|–) ?{most}{aside}"
+    return re.compile(
+        rf"\((?:[a-z ]{{0,20}}\b)?{ends}[^()\n]{{0,40}}\)|\b(?:scale|range)(?: of| from)? {ends}"
+        rf"(?![\w.,]?\d)|\bfrom {ends}(?![\w.,]?\d)|\b{ends}(?:-point)? (?:likert )?scale\b"
+        rf"|\bbetween {least} and {most}(?![\w.,]?\d)"
+        rf"|\((?:where |with )?{least} ?(?:=|:|is|being|meaning|-|–)[^()\n]{{0,80}}\b{most} ?"
+        rf"(?:=|:|is|being|meaning|-|–)[^()\n]{{0,60}}\)",
+        re.IGNORECASE,
     )
 
 
@@ -134,84 +299,222 @@ def _value(token: str) -> float:
     return float(WORDS.index(word)) if word in WORDS else float(token)
 
 
-# "3 or 4", "3 to 4", "3, maybe 4": the second number counts as well.
-_HEDGE = r"(?:or|to|-|–|—|maybe|perhaps|possibly)\s+(?:maybe |a |even )?"
-_NEXT = rf"(?:{_UNIT},?\s{{0,2}}{_HEDGE}(?P<m>{_EITHER}))?"
-_OVER = r"(?P<over>\s{0,2}(?:/|out of)\s{0,2}(?P<most>\w{1,6}))?"
-_AMOUNT = rf"(?P<n>{_UPPER}|{_EITHER}){_OVER}{_NEXT}"
-_FINAL = re.compile(rf"\b(?:final|overall)\s+{_NOUN}{_LINK}{_AMOUNT}", _FLAGS)
-_BARE = re.compile(rf"(?:^|[.!?]\s{{1,3}}){_NOUN}\s?[:=]\s{{0,3}}{_AMOUNT}", _FLAGS)
-_SAID = [
-    re.compile(rf"\b{_NOUN}{_LINK}{_AMOUNT}", _FLAGS),
-    re.compile(rf"\b{_SCORING}\s+{_OBJECT}{_AMOUNT}{_CLOSE}", _FLAGS),
-    re.compile(rf"\b{_GIVING}\s+{_OBJECT}{_AMOUNT}{_CLOSE}", _FLAGS),
-]
+class _Reader:
+    """Goes through a text's numbers, each with what stands around it."""
+
+    def __init__(self, text: str, scale: Sequence[int], names: frozenset[str]) -> None:
+        flat = text.translate(str.maketrans(dict.fromkeys("{}[]", " ")))
+        flat = _mention(scale[0], scale[-1]).sub(" ", flat)
+        self.text = "\n".join(" ".join(line.split()) for line in flat.splitlines()).strip("\n")
+        self.top = float(scale[-1])
+        self.names = names
+
+    def claims(self) -> list[_Claim]:
+        claims = []
+        done = 0
+        for number in few(_NUMBER, self.text):
+            if number.start() < done:
+                continue
+            over = _OVER.match(self.text, number.end())
+            done = over.end() if over else 0
+            claim = self._claim(number, over)
+            if claim is not None:
+                claims.append(claim)
+        return claims
+
+    def _claim(self, number: re.Match[str], over: re.Match[str] | None) -> _Claim | None:
+        start, end = number.span()
+        value = _value(number.group())
+        digits = number.group()[0].isdigit()
+        before = self.text[max(0, start - 120) : start]
+        after = self.text[end : end + 120]
+        if before.endswith("-") and (len(before) == 1 or before[-2] in " \n(:=["):
+            before, value, start = before[:-1], -value, start - 1
+        glued = self._glued(before, after) if digits else False
+        above, before = self._above(before)
+        if over:
+            if _value(over["most"]) == self.top:
+                after = self.text[over.end() : over.end() + 120]
+            elif over["by"] != "of":
+                glued = True
+        context = self._context(above + before, digits=digits)
+        if context is None:
+            return self._standing(number, value, before, after, above, over, glued=glued, digits=digits)
+        claim, kind = context
+        return self._settle(claim, kind, value, start, end, after, glued=glued, over=bool(over))
+
+    @staticmethod
+    def _above(before: str) -> tuple[str, str]:
+        """What stands before in the same line; a line that ends in a colon labels the next."""
+        lines = before.split("\n")
+        if len(lines) > 1 and _BULLET.fullmatch(lines[-1]) and lines[-2].endswith((":", "=")):
+            return lines[-2] + " ", ""
+        return "", lines[-1]
+
+    @staticmethod
+    def _glued(before: str, after: str) -> bool:
+        """Whether a number is part of something longer: a date, a range, an amount, a name."""
+        left, right, then = before[-1:], after[:1], after[1:2]
+        if left in {'"', "'"} and right == left:
+            left, right, then = before[-2:-1], after[1:2], after[2:3]
+        if left and (left.isalnum() or left in _GLUED_LEFT):
+            return True
+        if left == ">" and before[-2:-1] not in {"-", "="}:
+            return True
+        if left in {":", "="} and before[-2:-1].isdigit():
+            return True
+        if right and (right.isalnum() or right in "_%°+^~<>=*×÷½¼¾\\@"):
+            return True
+        return right in {"-", "–", ".", ",", ":", "'"} and then.isalnum()
+
+    def _context(self, before: str, *, digits: bool) -> tuple[_Claim, str] | None:
+        """What a number is called or given as: a claim without its value, and its kind."""
+        called = _CALLED.search(before)
+        if called:
+            return self._called(called, before)
+        labelled = _LABELLED.search(before)
+        if labelled:
+            return self._labelled(labelled["label"])
+        given = _GIVEN.search(before)
+        if given and _DIRECT.search(before):
+            return _Claim(0.0), "given"
+        if _ISA.search(before) or re.search(r"\b(?:and|but|,) an? \Z", before) or (digits and _SAYING.search(before)):
+            return _Claim(0.0), "given"
+        return None
+
+    def _called(self, called: re.Match[str], before: str) -> tuple[_Claim, str]:
+        clause = re.split(r"[.!?;:,\n()|/–]", before[: called.start()])[-1]
+        words = [word.strip("\"'#-").lower() for word in clause.split()[-4:]]
+        part = (called["part"] or "").lower()
+        link = called["link"]
+        labelled = bool(re.search(r"[:=>→]", link))
+        near = [*words[-3:], *part.split()] if not labelled else [*words, *part.split()]
+        if called["noun"].lower() in {"scores", "ratings"} and labelled:
+            return _Claim(0.0, "scores", unknown=True), "label"
+        if any(word in _OTHER or (labelled and any(c.isdigit() for c in word)) for word in near):
+            return _Claim(0.0, " ".join(near), unknown=True), "other"
+        final = bool(_FINAL & set(words[-3:])) and "sub" not in words
+        name = words[-1] if words and words[-1] not in _NEUTRAL and (labelled or _QUALITY.fullmatch(words[-1])) else None
+        if part and not final:
+            name = name or (part.split()[-1] if not re.search(r"\b(?:this|the|it)\b", part) else None)
+        own = name in self.names or name is None
+        kind = "label" if labelled else "bare" if link == " " else "said"
+        return _Claim(0.0, None if own or final else name, final=final), kind
+
+    def _labelled(self, label: str) -> tuple[_Claim, str]:
+        words = [word.strip("\"'()-").lower() for word in label.split()]
+        words = [word for word in words if word]
+        name = " ".join(words)
+        if name in _PLAIN:
+            return _Claim(0.0), "named"
+        if name in self.names:
+            return _Claim(0.0, name), "named"
+        counted = any(
+            word in _OTHER
+            or any(sign.isdigit() for sign in word)
+            or (word.endswith("s") and not word.endswith(("ss", "us", "is", "'s")) and len(word) > 3)
+            for word in words
+        )
+        if counted or not words:
+            return _Claim(0.0, name, unknown=True), "other"
+        final = words[0] in _FINAL
+        if len(words) <= 4 and _QUALITY.fullmatch(words[-1]):
+            return _Claim(0.0, None if final else name, final=final), "named"
+        return _Claim(0.0, name, unknown=True), "named"
+
+    def _settle(
+        self, claim: _Claim, kind: str, value: float, start: int, end: int, after: str,
+        *, glued: bool, over: bool,
+    ) -> _Claim | None:  # fmt: skip
+        """Give a number in a rating's place its value, unless it says something else there."""
+        sentence = sentence_before(self.text, start)
+        if kind == "other":
+            if glued or not _ENDS.match(after):
+                return None
+            raise self._unclear(f"{claim.part or 'another quantity'} is no rating")
+        if kind in {"said", "bare", "given"} and _MEANS.match(after):
+            return None
+        ends = bool(_ENDS.match(after)) or (kind == "label" and bool(re.match(r" [A-Z]", after)))
+        if kind != "label" and (glued or not (ends or _HEDGED.match(after))):
+            return None  # a number within prose: "the score of one match", "a score of 3-1"
+        if glued or not ends or _HEDGED.match(after) or _REJECTED.match(after):
+            raise self._unclear("a number that is no plain rating")
+        if self._reckoned(start, end):
+            raise self._unclear("a number that is reckoned")
+        # A label on its own needs no clause; what is said of a number in prose does.
+        head = _head(sentence) if kind in {"label", "named"} else sentence
+        if quoted(self.text, start, end) or doubted(head):
+            raise self._unclear("a number that is negated, supposed or quoted")
+        return _Claim(value, claim.part, claim.final, claim.unknown)
+
+    def _standing(
+        self, number: re.Match[str], value: float, before: str, after: str, above: str,
+        over: re.Match[str] | None, *, glued: bool, digits: bool,
+    ) -> _Claim | None:  # fmt: skip
+        """A number that nothing names: it counts where it stands alone, and as "4 out of 5"."""
+        start, end = number.span()
+        first = bool(_BULLET.fullmatch(before))
+        top = over is not None and _value(over["most"]) == self.top and over["by"] != "of"
+        alone = (first or re.search(r"[.!?:][\"')]? \Z", before)) and _LINE_END.match(after)
+        leads = first and (_FIRST.match(after) or (not digits and re.match(r" stars?\b", after)))
+        if leads and not digits and not re.match(r" ?(?:stars?\b|points?\b|[.] | [–-] |\n)", after):
+            leads = None
+        if leads and after[:1] in {".", ")"} and (start > 4 or self._listed(value, after)):
+            leads = None
+        noted = (
+            re.search(r"[\w.!] \(\Z", before)
+            and re.match(r"\)[.!]?(?:\Z|\n)", after)
+            and len(self.text.split()) <= 40
+        ) or (re.search(r" (?:is|seems|was)(?: [a-z]+){1,3} \(\Z", before) and after[:3] == "). ")
+        said = top and _ENDS.match(after) and not re.match(r" (?:and|with|as) ", after)
+        if not (alone or leads or noted or said):
+            if first and not glued and re.match(r"(?: ?(?:-|–|/|or|to|,) ?\d| ?\?)", after):
+                raise self._unclear("a number that is no plain rating")
+            return None
+        if glued or _HEDGED.match(after) or _REJECTED.match(after) or self._reckoned(start, end):
+            raise self._unclear("a number that is no plain rating")
+        sentence = sentence_before(self.text, start)
+        if quoted(self.text, start, end) or (said and not alone and doubted(sentence)):
+            raise self._unclear("a number that is negated, supposed or quoted")
+        heading = self._heading(start)
+        if alone and first and heading:
+            return self._headed(heading, value)
+        return _Claim(value)
+
+    def _heading(self, start: int) -> str:
+        """The line above, where it is a few words that end no sentence."""
+        line_start = self.text.rfind("\n", 0, start)
+        if line_start < 0:
+            return ""
+        above = self.text[:line_start].rpartition("\n")[2]
+        few = len(above.split()) <= 4 and not re.search(r"[.!?,;]\Z|\d", above)
+        return above if few else ""
+
+    def _headed(self, heading: str, value: float) -> _Claim:
+        claim, kind = self._labelled(heading)
+        if kind == "other":
+            raise self._unclear(f"{claim.part} is no rating")
+        return _Claim(value)
+
+    def _listed(self, value: float, after: str) -> bool:
+        """Whether a first number begins a list: "1. Coherence: 2", "1. Dull\n2. Fair"."""
+        line = after[1:].split("\n")[0].strip()
+        if re.fullmatch(rf"[^\W\d_][^:=\n]{{0,60}}[:=] ?\(?{_ANY}\)?(?:/\d+)?[.!]?", line, re.IGNORECASE):
+            return True
+        return bool(re.search(rf"(?:\n|[.!?;] |: ){value + 1:g}[.)] ", self.text))
+
+    def _reckoned(self, start: int, end: int) -> bool:
+        line_start = self.text.rfind("\n", 0, start) + 1
+        stop = self.text.find("\n", end)
+        line = self.text[max(line_start, start - 60) : stop if 0 <= stop < end + 60 else end + 60]
+        return bool(
+            re.search(r"\d ?[+=×÷*] ?\d|\d (?:plus|minus|times|x) \d|\d [–-] \d+(?! ?[a-z]{3})|[+] ?\d", line)
+        )
+
+    def _unclear(self, why: str) -> NoScoreError:
+        return NoScoreError(f"{why}: {shortened(self.text)}")
 
 
-def _explicit(text: str, patterns: _Patterns) -> list[float]:
-    """Scores called so. A final one beats what prose says of others, not a second label."""
-    final = _amounts(_FINAL, text, patterns)
-    if final:
-        return [*final, *_amounts(_BARE, text, patterns)]
-    said = [value for pattern in _SAID for value in _amounts(pattern, text, patterns)]
-    return [*said, *_leading(text, _DIGITS), *_lines(text, _DIGITS)] if said else []
-
-
-def _amounts(pattern: re.Pattern[str], text: str, patterns: _Patterns) -> list[float]:
-    values = []
-    for match in pattern.finditer(text):
-        if match["over"] and not patterns.out_of.match(text, match.start("n")):
-            raise NoScoreError(f"a rating on another scale in {shortened(text)}")
-        values += [_value(match[name]) for name in ("n", "m") if match[name]]
-    return values
-
-
-def _fractions(text: str, patterns: _Patterns) -> list[float]:
-    return [_value(match["n"]) for match in patterns.out_of.finditer(text)]
-
-
-def _digits_alone(text: str, patterns: _Patterns) -> list[float]:
-    return _alone(text, _DIGITS)
-
-
-def _words_alone(text: str, patterns: _Patterns) -> list[float]:
-    return _alone(text, _WORD)
-
-
-def _alone(text: str, number: str) -> list[float]:
-    labelled = re.compile(
-        rf"^[\s>•–-]{{0,4}}(?:\d{{1,2}}[.)]\s{{1,2}})?{_LABEL}[:=]\s{{0,4}}\(?(?P<n>{number})\)?"
-        rf"{_UNIT}(?:[.!]?\s*$|\.\s+[^\W\d_]|\s?\([^()\n]{{1,40}}\)[.!]?\s*$)",
-        _FLAGS,
-    )
-    inside = re.compile(
-        rf"\(\s?(?P<n>{number}){_UNIT}\s?\)|(?:[.!?:]\s{{1,3}}|[,;–—]\s)(?P<m>{number}){_UNIT}[.!]?\s*\Z",
-        re.IGNORECASE,
-    )
-    found = [_value(match["n"]) for match in labelled.finditer(text)]
-    found += [_value(match["n"] or match["m"]) for match in inside.finditer(text)]
-    return [*found, *_lines(text, number), *_leading(text, number)]
-
-
-def _lines(text: str, number: str) -> list[float]:
-    """Numbers that have a line of their own."""
-    own = re.compile(rf"^[\s>•–-]{{0,4}}(?P<n>{number}){_UNIT}[.!]?\s*$", _FLAGS)
-    return [_value(match["n"]) for match in own.finditer(text)]
-
-
-def _leading(text: str, number: str) -> list[float]:
-    """Return the first number where an explanation follows it, unless it numbers a list."""
-    listed = re.search(r"^\s*\d{1,2}[.)]\s", text[1:], re.MULTILINE)
-    first = re.match(
-        rf"(?P<n>{number})(?:\s?stars?\b|\s?points?\b|[.:;,)]\s|\s?[–—-]\s|\s?\()(?P<rest>[^\n]*)",
-        text,
-        re.IGNORECASE,
-    )
-    if first is None or listed:
-        return []
-    rest = first["rest"].strip()
-    if re.fullmatch(rf"{_LABEL}[:=]\s*{_EITHER}{_UNIT}[.!]?", rest, re.IGNORECASE):
-        return []
-    second = re.match(rf"(?:or|to|maybe|perhaps)?\s?(?P<m>{_EITHER})[.!]?$", rest, re.IGNORECASE)
-    values = [first["n"], *([second["m"]] if second else [])]
-    return [_value(value) for value in values]
+def _head(sentence: str) -> str:
+    """What stands before a label in its clause."""
+    return sentence[:-1].rpartition(",")[2] if ":" not in sentence[:-2] else sentence

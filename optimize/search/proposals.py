@@ -76,7 +76,8 @@ def accept(reply: Reply) -> str:
     """The instruction in a proposer's reply, with or without our headers around it."""
     from judges.replies.parse import parse_fields
 
-    return str(parse_fields(reply.text, PROPOSER.outputs)["instruction"]).strip()
+    fields = parse_fields(reply.text, PROPOSER.outputs, truncated=reply.truncated)
+    return str(fields["instruction"]).strip()
 
 
 def mistakes(scores: Vector, items: Items, prompt: Prompt) -> str:
