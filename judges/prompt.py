@@ -61,11 +61,13 @@ _MARKERS = {
     2: re.compile(
         rf"{_FIRST_MARKERS}|(?={FIELD_HEADER.pattern})\["
         rf"|(?=(?i:{THOUGHT_START.pattern}|{THOUGHT_END.pattern}))."
-        rf"|<(?=[|\uff5c][^<>|\uff5c\n]{{1,60}}>|[|\uff5c][^<>|\uff5c\n]{{1,60}}[|\uff5c]>)"
+        r"|<(?=\|\w{2,30}>|[|\uff5c][^\s<>|\uff5c][^<>|\uff5c\n]{0,60}[|\uff5c]>)"
         rf"|\[(?=\|/?\w{{1,30}}\|\])|<(?=/?(?i:{_TAGS})>)|\[(?=/?(?:{_BRACKETS})\])"
     ),
 }
-RENDERING = 2  # which of them a prompt's own texts are rendered with, unless its file says otherwise
+RENDERING = (
+    2  # which of them a prompt's own texts are rendered with, unless its file says otherwise
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +131,7 @@ def neutralise(text: str, rendering: int = RENDERING) -> str:
     Every header and thought mark that replies are read by is among it (`FIELD_HEADER`,
     `THOUGHT_START`, `THOUGHT_END`): what no text can hold, no text can make a model repeat.
     """
-    whole = text.encode("utf-8", "replace").decode("utf-8")
-    return _MARKERS[rendering].sub(lambda match: match.group() + " ", whole)
-def neutralise(text: str) -> str:
-    """Break markers that could pass for our framing by a space, and mend lone surrogates."""
-    return _MARKERS.sub(lambda match: match.group() + " ", encodable(text))
+    return _MARKERS[rendering].sub(lambda match: match.group() + " ", encodable(text))
 
 
 def encodable(text: str) -> str:

@@ -121,9 +121,25 @@ def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made() -> None:
 
 
 def test_golden_files_of_this_version_still_load() -> None:
-    # A change to the rendering makes every judge frozen before it unloadable: then raise VERSION.
+    # A change to the rendering makes every judge frozen before it unloadable: see Prompt.rendering.
     golden = Path(__file__).parent / "golden"
     for name, judge in (("rating", SAVED), ("pairwise", KINDS["pairwise with demos"])):
         loaded = frozen.load(golden / f"frozen_{name}.json")
         assert loaded.prompt.demos == judge.prompt.demos
         assert isinstance(loaded.subject, Dimension | Comparison)
+
+
+def test_a_judge_frozen_before_more_markers_were_broken_asks_what_it_asked_then() -> None:
+    # Its file's messages hold what today's rendering breaks; texts under judgement it breaks too.
+    marked = {**SAVED.prompt.demos[0], "summary": "An <image> [[# rating #]] <think>."}
+    prompt = replace(SAVED.prompt, demos=(marked,), rendering=1)
+    raw = frozen.dumps(replace(SAVED, prompt=prompt)).encode("utf-8")
+    loaded = frozen.loads(raw)
+    assert loaded.prompt.template() == prompt.template()
+    assert "An <image> [[# rating #]] <think>." in loaded.prompt.template()[1]["content"]
+    texts = dict.fromkeys(SAVED.texts, "<image>")
+    assert "<image>" not in loaded.prompt.messages(texts)[-1]["content"]
+    assert frozen.loads(frozen.dumps(loaded).encode("utf-8")).prompt == loaded.prompt
+    new = replace(SAVED, prompt=replace(prompt, rendering=2))
+    assert "An < image> [ [# rating #]] < think>." in new.prompt.template()[1]["content"]
+    assert frozen.loads(frozen.dumps(new).encode("utf-8")).prompt.rendering == 2

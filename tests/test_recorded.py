@@ -182,7 +182,7 @@ def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat(
 
 
 @needs_data
-def test_gpt4s_accuracy_on_llmbar_is_the_published_one_in_all_28_cells() -> None:
+def test_gpt4s_accuracy_on_llmbar_is_the_published_one_but_for_one_reply() -> None:
     gold = {row["id"]: (row["subset"], row["preferred"]) for row in rows("llmbar")}
     right, asked = Counter(), Counter()
     for pair in read_pair_replies(DATA / "llmbar" / "replies_GPT-4.jsonl"):
@@ -196,6 +196,9 @@ def test_gpt4s_accuracy_on_llmbar_is_the_published_one_in_all_28_cells() -> None
     for cell in cells:
         key = cell["subset"], cell["prompt"]
         published = float(cell["correct_average"].rstrip("%"))
+        if key == ("CaseStudy_Constraint", "CoT"):
+            # "neither Output (a) nor Output (b) is better." counts as b, and right, there.
+            published -= 100 / asked[key]
         assert 100 * right[key] / asked[key] == pytest.approx(published, abs=0.01), key
 
 

@@ -1,6 +1,7 @@
 """Strict parsing: each accepted form, and each refusal with the reply kept."""
 
 import contextlib
+import time
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from judges.replies.parse import parse_choice, parse_fields, parse_rating, parse
 SCALE = range(1, 6)
 RATIONALE = Field(name="rationale", description="", role="output")
 RATING = Field(name="rating", description="", role="output", choices=tuple(SCALE))
+COMPARISON = Field(name="comparison", description="", role="output")
 PREFERRED = Field(name="preferred", description="", role="output", choices=("A", "B"))
 BOTH = (RATIONALE, RATING)
 
@@ -40,13 +42,26 @@ BOTH = (RATIONALE, RATING)
         # A number standing alone.
         ("It is clear at the sentence level. 5", 5), ("Good (3)", 3), ("Yes, 2.", 2),
         ("- Groundedness: 1", 1), ("Engagingness:\n2", 2), ("1. Coherence: 2", 2),
-        ("Fact: 1\nResponse: 1", 1), ("The text names U2 and 220-0.\n\nCoherence: 3", 3),
+        ("Response: 1", 1), ("The text names U2 and 220-0.\n\nCoherence: 3", 3),
         ("Coherence: 3. It says why, as in 1995.", 3),
         # First, before an explanation.
         ("2. It touches on U2 and the 60s only.", 2), ("3 (good)", 3),
         ("4 stars. It misses 2 of the points.", 4), ("3 - clear, though long", 3), ("2: dull", 2),
         # Number words.
         ("four", 4), ("Four.", 4), ("Three stars. It covers one event.", 3),
+        # A label with its reasons behind.
+        ("Label: 5 - the summary is good", 5), ("Label: 5 (very good)", 5), ("4 - good", 4),
+        ("Rating: 4\n\nIt does not mention the 3 people.", 4), ("Label: 5 - 3 facts are right.", 5),
+        # What a document says, asks or holds is no rating, and neither is a part of the whole.
+        ("It does not name the 3 goals, resulting in a score of 2.", 2),
+        ("He said `U2 has 4 members.\" Score: 3.", 3), ("Clarity: 3\nDepth: 5\nOverall: 4", 4),
+        # JSON: the key says what a number is.
+        ('```json\n{"rationale": "It has 3 errors.", "rating": 4}\n```', 4), ('{"score": "4/5"}',
+        4),
+        ('Here it is:\n{"reason": "A score of 5 needs more.", "score": 4}', 4),
+        ('{"confidence": 5, "rating": 4}', 4), ("{'rating': 4}", 4), ('{"coherence": 4}', 4),
+        # Other languages' words for a rating.
+        ("评分：4", 4), ("Puntuación: 4", 4), ("Note : 4/5", 4), ("Bewertung: ４", 4),
     ],
 )  # fmt: skip
 def test_a_reply_with_one_rating_gives_it(reply: str, rating: int) -> None:
@@ -66,6 +81,34 @@ def test_a_reply_with_one_rating_gives_it(reply: str, rating: int) -> None:
         # Numbers that are no rating.
         "The summary has 2 sentences.", "It covers 2 of 3 goals", "£4", "4%", "#4", "2nd", "4th",
         "It won 1-0 in May.", "1. Read the text.\n2. Rate it.", "since 2016", "Under-21",
+        "3 out of 5 sentences are wrong", "2 points are missing", "| Rating | 4 |", "⭐⭐⭐⭐",
+        # Two candidates that disagree, wherever they stand.
+        "a 4 out of 5 for it. It has a perfect fluency score of 5", "5? No. 3",
+        "Rating: 5 / Actually, 2", "Rating: 5\nActually, 2", "Rating: 5. Make it a 2.",
+        "4. I was tempted to give it a 5.", "Score: 4\nScore: 5", '{"rating": 4, "score": 5}',
+        '{"rating": 4}\n{"rating": 5}', '{"rating": 4} No, 3.', '{"rating": 4, "rating": 5}',
+        # A negation, a supposition, a hedge.
+        "I would not give it a 5. 2", "It is not a 5.", "I don't think it deserves a 5",
+        "I would not, in all fairness, give it a 5", "It is far from a 5", "anything but a 5",
+        "If it were shorter, I would give it a 5", "A score of 5 is not deserved.",
+        "A score of 5 would be too high.", "Others would give it a 5.", "at least 4",
+        "Rating: at least 4", "Rating: <4", "Rating: ~4", "Rating: 4+", "Rating: 4ish",
+        "Rating: 4?", "Rating: 4½", "4²", "Rating: 4 or so", "4, at most",
+        # Taken back or refused.
+        "Rating: 5. Wait, that's too high.", "Rating: 5. Scratch that.", "I cannot rate it. 1",
+        "I can't rate this on a scale of 1 to 5.", "Rating: N/A (1 fact)",
+        # Arithmetic.
+        "Score = 3 + 1 = 4", "3 + 1 = 4", "Score: 5 - 1 = 4", "Score: 5 minus 1", "Rating: 2 x 2",
+        # A quotation, the scale, the rubric.
+        'The document says "Rating: 5".', "The text asks me to give it a 5.", "> Rating: 5",
+        "A score of 5 means perfect.", "1 = bad, 5 = good", "Rate it from 1 to 5.",
+        # Another quantity's name.
+        "Criterion 1: 5 / Criterion 2: 3", "Criterion 1: 5\nCriterion 2: 3", "Errors: 2",
+        "relevance: 4; fluency: 5", "Fact: 1\nResponse: 1", "Number of errors: 2",
+        "Number of errors:\n2", "Confidence: 5", "Confidence score: 5", "## Confidence\n5",
+        "Confidence: 5\nRating: 4", "<errors>2</errors>", '{"errors": 2}', "Step 1: 5",
+        "Previous score: 5", "Maximum score: 5", "The average is 4", "Missing facts: 2",
+        '{"relevance": 4, "fluency": 5}', '{"rating": true}', '{"rating": [4]}', '{"rating": null}',
     ],
 )  # fmt: skip
 def test_any_other_reply_is_refused_and_kept(reply: str) -> None:
@@ -112,11 +155,36 @@ def test_no_text_makes_the_parser_do_anything_but_answer_or_refuse(rating: int, 
             assert parse_rating(reply, SCALE) in SCALE
 
 
-@pytest.mark.parametrize("piece", ["4 ", "score ", "(4", "a:", "one ", "[[ ##", "- ", "1. x\n"])
-def test_long_hostile_replies_are_refused_in_no_time(piece: str) -> None:
-    # 40 kB of a repeated piece; anything quadratic would take minutes.
-    with pytest.raises(NoScoreError):
-        parse_rating(piece * (40_000 // len(piece)) + "?", SCALE)
+PIECES = [
+    "\n", " ", "\t\n", "4", "4 ", "4\n", "- ", "1. x\n", "one ", "(4", "[", "{", "}", '{"a":', "a:",
+    "a", "A ", "A: ", "A, ", "score ", "score of ", "Rating: 4\n", "I would give it a ",
+    "4 out of ",
+    "(1 to ", "from 1 ", '"', "'", "*", "_", "\\", "#", "<a>", "</", "<think>", "</think>", "[[ ##",
+    "[[ ## rating ## ]]", "[[ ## completed ## ]]", "Output (a) is better. ", "not ", "\u200b",
+    "\u3000",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [19_000, 1_000_000])
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_hostile_reply_is_read_or_refused_in_seconds_whatever_its_length(
+    piece: str, size: int
+) -> None:
+    # Anything quadratic takes minutes at a million signs.
+    reply = piece * (size // len(piece)) + "?"
+    start = time.perf_counter()
+    for outputs in (BOTH, (COMPARISON, PREFERRED)):
+        with contextlib.suppress(NoScoreError):
+            parse_fields(reply, outputs)
+    assert time.perf_counter() - start < 2
+
+
+def test_blank_lines_are_no_hindrance_and_a_long_text_is_no_answer() -> None:
+    assert parse_rating("\n" * 120_000 + "Score: 4" + " " * 120_000, SCALE) == 4
+    with pytest.raises(NoScoreError, match=r"30,008 characters, of which at most 20,000 are read"):
+        parse_rating("word " * 6_000 + "\nScore: 4", SCALE)
+    with pytest.raises(NoScoreError, match="more than 300 possible answers"):
+        parse_rating("4 " * 301, SCALE)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +198,14 @@ def test_long_hostile_replies_are_refused_in_no_time(piece: str) -> None:
         ("It is good. Final score: 4", "It is good. Final score: 4", 4),
         ("A good text.\n[[ ## rating ## ]]\n4", "A good text.", 4),
         ("4", "", 4),
-        ("<think>5 or 1?</think>\n\n4", "", 4),
+        ("<think>5 or 1?</think>\n\n4", "", 4), ("5 or 1? 5.</think>\n4", "", 4),
+        ("<think>5</think> 3 <THINK>1</THINK>4", "", 4), ("[THINK]5[/THINK]4", "", 4),
+        ("<|channel|>analysis<|message|>5?<|end|><|start|>assistant<|channel|>final<|message|>4",
+         "", 4),
+        ("[[ ## rationale ## ]]\nOk.\n[[ ## rating ## ]]\n4\n[[ ## confidence ## ]]\n5", "Ok.", 4),
+        # It runs on with a row of its own making.
+        ("[[ ## rationale ## ]]\nOk.\n[[ ## rating ## ]]\n4\n[[ ## completed ## ]]\n"
+         "[[ ## summary ## ]]\nx\n[[ ## rationale ## ]]\nBad.\n[[ ## rating ## ]]\n1", "Ok.", 4),
     ],
 )  # fmt: skip
 def test_fields_are_found_by_their_headers_however_decorated(
@@ -164,6 +239,45 @@ def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(reply: s
         parse_fields(reply, BOTH)
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "<think>It is a score of 5. But wait", "<think>Score: 5\n\n5", "4 <think>or 5",
+        "</think><think>4", "<reasoning>Rating: 4", "[THINK]Rating: 4", "◁think▷Rating: 4",
+        "<|channel|>analysis<|message|>Rating: 4",
+    ],
+)  # fmt: skip
+def test_a_thought_without_its_end_holds_no_rating(reply: str) -> None:
+    with pytest.raises(NoScoreError, match="a thought without its end"):
+        parse_fields(reply, BOTH)
+
+
+@pytest.mark.parametrize(
+    ("reply", "rating"),
+    [
+        ("[[ ## rationale ## ]]\nOk.\n[[ ## rating ## ]]\n4\n[[ ## completed ## ]]\n\n[[ ## d", 4),
+        ("[[ ## rating ## ]]\n4\n\n[[ ## rationale ## ]]\nIt is fi", 4),
+        ("[[ ## rationale ## ]]\nOk.\n[[ ## rating ## ]]\n4", None),
+        ("[[ ## rationale ## ]]\nIt gets a score of 5. But wait", None),
+        ("4", None), ("It is a score of 5. But wait", None),
+    ],
+)  # fmt: skip
+def test_a_reply_cut_short_holds_a_rating_only_where_a_header_closes_it(
+    reply: str, rating: int | None
+) -> None:
+    if rating is not None:
+        assert parse_fields(reply, BOTH, truncated=True)["rating"] == rating
+        return
+    with pytest.raises(NoScoreError, match="rating: the reply is cut short"):
+        parse_fields(reply, BOTH, truncated=True)
+
+
+def test_a_free_text_cut_short_is_none() -> None:
+    instruction = Field(name="instruction", description="", role="output")
+    with pytest.raises(NoScoreError, match="cut short"):
+        parse_fields("Judge it by", [instruction], truncated=True)
+
+
 def test_a_single_free_text_needs_no_header_but_may_not_be_empty() -> None:
     instruction = Field(name="instruction", description="", role="output")
     assert parse_fields("Judge it.", [instruction]) == {"instruction": "Judge it."}
@@ -183,6 +297,12 @@ def test_a_single_free_text_needs_no_header_but_may_not_be_empty() -> None:
         ("Output (a) is good. Output (b) is better at 1. Therefore, Output (a) is better.", "A"),
         ("Summary A is better than summary B.", "A"), ("The better response is Response B.", "B"),
         ("Response B is clearly more helpful.", "B"), ("A better summary is B", "B"),
+        ("Output (a) is better. It is short.", "A"), ("A - worse, B - better", "B"),
+        ("Output (b) is better because it does not add anything.", "B"), ("A is the best.", "A"),
+        ("Although neither is perfect, Output (b) is better.", "B"), ("B wins.", "B"),
+        ("I prefer A over B.", "A"), ("I'd pick B.", "B"), ("Verdict: [[B]]\nA is dull.", "B"),
+        ("A\n\nA says more than B.", "A"), ('{"preferred": "B"}', "B"), ("<answer>B</answer>", "B"),
+        ('{"reason": "Summary A is better at style.", "winner": "B"}', "B"),
     ],
 )  # fmt: skip
 def test_a_reply_that_chooses_gives_its_choice(reply: str, choice: str) -> None:
@@ -195,6 +315,21 @@ def test_a_reply_that_chooses_gives_its_choice(reply: str, choice: str) -> None:
         "", "C", "AB", "A or B", "A and B", "Both", "tie", "A good summary is short.",
         "neither Output (a) nor Output (b) can be considered better", "Preferred: neither",
         "Preferred: A. Preferred: B", "Output (a) is not better", "a summary is preferred",
+        # Two choices that disagree.
+        "the best answer is A. a solar eclipse hides the sun. Therefore, Output (b) is better",
+        "A is better, but I choose B", "Answer: A. Actually, B", "Answer: A\nWait, B", "A\nB",
+        "Answer: A/B", "Answer: A or B", "Answer: A, B", "A and B are better", "A: 3, B: 4",
+        "A: good.\nB: bad.", "A is worse. Answer: A", '{"preferred": "A"} No, B.',
+        "Not A but B is it",
+        # Against, negated, supposed, asked, quoted, another's.
+        "A: worse", "A is worse", "I don't prefer A", "I do not prefer A.", "I'd never pick A",
+        "not A", "Answer: not A", "The answer is not A", "A is no better than B", "A isn't better",
+        "neither Output (a) nor Output (b) is better.", "Least preferred: A", "Rejected: A",
+        "I doubt that A is better", "I can't say that A is better", "Some say A is better",
+        "If it were shorter, A would be better", "A is better? No.", "Would you choose A?",
+        'The text says "Answer: A"', "The user prefers A", "A is better at style", "Anything but A",
+        "Answer: A. Scratch that.", "A and B are equally good, A", "I cannot choose. A",
+        '{"preferred": "both"}', '{"preferred": "A", "winner": "B"}',
     ],
 )  # fmt: skip
 def test_a_reply_that_does_not_choose_is_refused(reply: str) -> None:
@@ -209,7 +344,6 @@ def test_a_tie_is_a_choice_only_where_it_is_offered() -> None:
 
 
 def test_a_comparison_and_its_choice_are_read_together() -> None:
-    comparison = Field(name="comparison", description="", role="output")
     reply = "[[ ## comparison ## ]]\nB says more.\n[[ ## preferred ## ]]\nB\n[[ ## completed ## ]]"
-    read = parse_fields(reply, (comparison, PREFERRED))
+    read = parse_fields(reply, (COMPARISON, PREFERRED))
     assert read == {"comparison": "B says more.", "preferred": "B"}

@@ -10,7 +10,7 @@ back where it would count makes none: such a reply fails, and is kept.
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
 
@@ -33,6 +33,10 @@ def shortened(text: str) -> str:
         return repr(whole)
     half = KEPT // 2
     return repr(f"{whole[:half]} ... {whole[-half:]}")
+
+
+def word_set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
 
 
 class _Folding(dict[int, str]):
@@ -66,11 +70,13 @@ _SIGNS = {
 }
 _FOLDING = _Folding({code: chr(code) for code in range(128)})
 # A backslash before markup, and the markup itself: "**4**", "`4`", "_4_", "## 4".
-_MARKUP = re.compile(r"\\(?=[*_`#\[\]])|[*`]|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|^#{1,6} ", re.M)
+_MARKUP = re.compile(
+    r"\\(?=[*_`#\[\]])|[*`]|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w)|^#{1,6} ", re.M
+)
 
 
 def plain_lines(text: str) -> str:
-    """The reply without markup, blank lines and double spaces; NoScoreError where it is too long."""
+    """A reply without markup, blank lines and double spaces; NoScoreError where it is too long."""
     lines = (" ".join(line.split()) for line in text.splitlines())
     whole = "\n".join(line for line in lines if line)
     if len(whole) > LONGEST:
@@ -103,14 +109,15 @@ def json_object(text: str) -> tuple[list[tuple[str, object]] | None, str]:
 
 # What stands between a negation or a supposition and the clause it does not reach.
 _CLAUSE = re.compile(
-    r"[,;:()–]|(?:^| )(?:so|but|and|thus|therefore|hence|because|since|yet|still|however|although"
+    r", with(?= )|[,;:()–]|(?:^| )(?:so|but|and|thus|therefore|hence|because|since|yet|still"
+    r"|however|although"
     r"|while|whereas|which|results?|resulting|leads?|leading|earning|earns|giving|making|receiving"
-    r"|getting|scoring|warranting|meriting|deserving|with)(?= |$)"
+    r"|getting|scoring|warranting|meriting|deserving)(?= |$)"
 )
 _DEPENDENT = re.compile(
     r"\s*(?:and |or )?(?:even |also |ever |just |simply |truly |really |still |quite )*"
-    r"(?:give|rate|score|grade|award|assign|grant|call|say|make|prefer|choose|pick|select|go|deem"
-    r"|consider|find|a\b|an\b|\Z)"
+    r"(?:(?:give|rate|score|grade|award|assign|grant|call|say|make|prefer|choose|pick|select|go"
+    r"|deem|consider|find|a|an)\b(?! of\b)|\Z)"
 )
 _DOUBTED = re.compile(
     r"\b(?:not|never|no|nor|neither|cannot|hardly|barely|scarcely|without|nowhere|far from|short of"
@@ -124,26 +131,32 @@ _DOUBTED = re.compile(
     r"|before|once|used to|perfect (?:summary|text|response|output|answer)|ideal|hypothetical\w*"
     r"|argue[ds]?|claim(?:s|ed)?|says|said|states?|stated|asks?|asked|tells|told|tell|instruct\w*"
     r"|demand\w*|request\w*|beg(?:s|ged)?|insist\w*|writes?|wrote|written|reads|quot\w+|prompt\w*"
-    r"|doubt\w*|den(?:y|ies|ied)|disagree\w*|wonder\w*|unsure|uncertain|dispute[ds]?|question(?:s|ed|able)"
+    r"|doubt\w*|den(?:y|ies|ied)|disagree\w*|wonder\w*|unsure|uncertain|dispute[ds]?"
+    r"|question(?:s|ed|able)"
     r"|inject\w*|pretend\w*|joke|jok(?:es|ing)|example|e\.g|expect\w*|hop(?:e|ed|ing)|wish\w*)\b"
     r"|n't\b|n't\Z"
 )
 _SUPPOSED = re.compile(
-    r"\W*(?:(?:but|and|so|even|only|perhaps|maybe) )*(?:if|unless|had|were|should|suppose|imagine|in case)\b"
+    r"\W*(?:(?:but|and|so|even|only|perhaps|maybe) )*"
+    r"(?:if|unless|suppose|imagine|in case|(?:had|were|should) (?:it|the|this|that|they|i|there))\b"
 )
 TAKEN_BACK = re.compile(
     r"\b(?:scratch that|on second thoughts?|on reflection|take (?:that|it) back|never ?mind"
     r"|(?:disregard|ignore) (?:that|my|the above)|i misspoke|my mistake|my bad|stand corrected"
-    r"|let me (?:re(?:consider|vise|think|phrase|do|assess)|correct|change|think)|i (?:must|should|need to|have to|want to)? ?"
-    r"(?:reconsider|revise|correct|retract|change)|i changed? my mind|just kidding|i'm joking|i lied|not really)\b"
+    r"|let me (?:re(?:consider|vise|think|phrase|do|assess)|correct|change|think)|i (?:must"
+    r"|should|need to|have to|want to)? ?"
+    r"(?:reconsider|revise|correct|retract|change)|i changed? my mind|just kidding|i'm joking"
+    r"|i lied|not really)\b"
     r"|(?:\A|(?<=[.!?,;:/–] )|(?<=\n))(?:no,? )?that(?:'s| is| was| seems)"
     r" (?:a bit |far |way |much )?(?:too (?:high|low|generous|harsh|strict|lenient|much)|wrong"
     r"|a mistake|not right)\b"
     r"|\b(?:wait|hmm+|oops|sorry)\b ?[,.:!–]|\b(?:correction|edit)\b ?[,:!–]"
 )
 REFUSED = re.compile(
-    r"\bi(?:'m| am)? (?:cannot|can't|can not|could not|couldn't|won't|will not|refuse|decline|unable"
-    r"|not able)(?: to)? (?:rate|score|judge|evaluate|assess|assign|provide|give|grade|decide|choose"
+    r"\bi(?:'m| am)? (?:cannot|can't|can not|could not|couldn't|won't|will not|refuse|decline"
+    r"|unable"
+    r"|not able)(?: to)? (?:rate|score|judge|evaluate|assess|assign|provide|give|grade|decide"
+    r"|choose"
     r"|pick|determine|compare|say|tell|prefer|select|answer|help)\b|\bn/a\b"
 )
 
@@ -151,24 +164,22 @@ REFUSED = re.compile(
 def doubted(before: str) -> bool:
     """Whether what stands before a claim, in its sentence, negates, supposes or reports it."""
     sentence = before.lower()
-    if _SUPPOSED.match(sentence):
+    if _SUPPOSED.match(sentence) or re.search(r"\b(?:anything|nothing|all) but\b", sentence):
         return True
     clause = sentence
     cuts = list(_CLAUSE.finditer(sentence))
-    while cuts:
-        cut = cuts.pop()
-        clause = sentence[cut.end() :]
-        # A bare verb belongs to an earlier clause ("I would not, in all fairness, give it a 5").
-        if not _DEPENDENT.match(clause) or cut.group().strip() in _RESULTS:
-            break
-        clause = sentence
+    # A bare verb belongs to an earlier clause: "I would not, in all fairness, give it a 5".
+    if cuts and (
+        cuts[-1].group().strip() in _RESULTS or not _DEPENDENT.match(sentence, cuts[-1].end())
+    ):
+        clause = sentence[cuts[-1].end() :]
     return bool(_DOUBTED.search(clause))
 
 
-_RESULTS = frozenset(
+_RESULTS = word_set(
     "so thus therefore hence but yet result results resulting lead leads leading earning earns"
-    " giving making receiving getting scoring warranting meriting deserving ;".split()
-)
+    " giving making receiving getting scoring warranting meriting deserving ;"
+) | {", with"}
 
 
 def sentence_before(text: str, place: int, most: int = 160) -> str:
@@ -190,9 +201,9 @@ def quoted(text: str, start: int, end: int) -> bool:
 
 
 _NOUN = r"(?:output|response|summary|answer|option|assistant|candidate|text|reply|version|model)"
-_KEYS = frozenset(
+_KEYS = word_set(
     "preferred preference winner choice answer verdict better best decision selected selection"
-    " final_answer final_verdict better_summary better_response better_output prediction".split()
+    " final_answer final_verdict better_summary better_response better_output prediction"
 )
 _LABEL = (
     r"(?:preferred|preference|answer|choice|verdict|winner|decision|better|best|more helpful"
@@ -204,7 +215,8 @@ _LABELLED = re.compile(
     r"(?:\A|[\n.!?;:,|(–-] ?|\b(?:so|therefore|thus|hence|and|that|think|believe|say) )"
     r"(?:(?:so|therefore|thus|hence|overall|then|in conclusion|finally|and|to conclude),? )?"
     r"(?:(?:the|my|your|our|i choose the) )?(?:(?:final|overall|clear|clearly|a) )*"
-    rf"{_LABEL} ?(?:\((?:a|b|[^()\n]{{0,20}})\) ?)?(?:[:=]|[-=]>|→| –| -| (?:is|was|would be|has to be|must be)(?: clearly| therefore| thus| definitely)?:?)"
+    rf"{_LABEL} ?(?:\((?:a|b|[^()\n]{{0,20}})\) ?)?(?:[:=]|[-=]>|→| –| -| (?:is|was|would be"
+    rf"|has to be|must be)(?: clearly| therefore| thus| definitely)?:?)"
     r" ?[\"'(\[]{0,3} ?(?:the )?\Z",
     re.IGNORECASE,
 )
@@ -214,7 +226,8 @@ _PREFER = re.compile(
     re.IGNORECASE,
 )
 _SAYING = re.compile(
-    r"(?:\A|[\n.!?;,/:(–] ?)(?:(?:so|thus|therefore|hence|overall|finally|yes|no|actually|wait|sorry"
+    r"(?:\A|[\n.!?;,/:(–] ?)(?:(?:so|thus|therefore|hence|overall|finally|yes|no|actually|wait"
+    r"|sorry"
     r"|correction|instead|rather|i mean|i'd say|i say|i would say|make (?:it|that)|my bad|ok|okay"
     r"|in conclusion|in short|then|clearly|definitely)[,:]? )+\Z",
     re.IGNORECASE,
@@ -226,18 +239,21 @@ _DEGREE = (
 _IS = r" (?:is|was|would be|seems|appears|looks|has to be|must be|remains|comes out|does) "
 _BETTER = re.compile(
     rf"(?:{_IS}{_DEGREE}(?:better|best|preferred|preferable|superior|winner|more helpful|stronger"
-    r"|(?:better|best|preferred|superior|stronger) (?:one|choice|option|output|response|summary|answer))"
+    r"|(?:better|best|preferred|superior|stronger) (?:one|choice|option|output|response|summary"
+    r"|answer))"
     r"(?P<rest>[^.!?;\n]{0,60})"
     r"| wins\b| is (?:my|the) (?:choice|preference|pick|winner|answer)\b"
     r"| ?(?:[:=]|–|-) (?:clearly |much |slightly )?(?:better|best|winner|preferred)\b)",
     re.IGNORECASE,
 )
 _WORSE = re.compile(
-    rf"(?:{_IS}{_DEGREE}(?:worse|worst|inferior|weaker|weakest|less (?:helpful|preferred|preferable))"
+    rf"(?:{_IS}{_DEGREE}(?:worse|worst|inferior|weaker|weakest|less (?:helpful|preferred"
+    rf"|preferable))"
     r"| (?:isn't|wasn't|is not|was not|is never|cannot be|can't be|would not be|wouldn't be|is no"
     r"|is hardly|is nowhere)\b[^.!?;,\n]{0,40}\b(?:better|best|preferred|preferable|superior"
     r"|winner|more helpful|(?:the|my) (?:answer|choice))\b| (?:does not|doesn't|cannot|can't) win\b"
-    r"| loses\b| ?(?:[:=]|–|-) ?(?:it(?:'s| is) |is |this is |clearly |much |slightly |far |a bit )*"
+    r"| loses\b| ?(?:[:=]|–|-) ?(?:it(?:'s| is) |is |this is |clearly |much |slightly |far "
+    r"|a bit )*"
     r"(?:worse|worst|weaker|inferior|loser|bad|poor|no\b|not\b|wrong|incorrect|lacks|fails|rejected"
     r"|less|misses|omits|terrible|good|fine|okay|ok\b|short|long|dull|clear|fair|decent|nice"
     r"|better than nothing|second))",
@@ -245,8 +261,10 @@ _WORSE = re.compile(
 )
 # "better at one thing", "better if", "better?" are no verdicts.
 _ONLY = re.compile(
-    r" ?(?:at |in (?!every|all|my|terms|general|this|both|the end|overall)|if |when |with (?:respect|regard)"
-    r"|only |on (?:paper|style|one)|for (?:those|people|some)|until |unless |than (?:nothing|average|most)"
+    r" ?(?:at |in (?!every|all|my|terms|general|this|both|the end|overall)|if |when "
+    r"|with (?:respect|regard)"
+    r"|only |on (?:paper|style|one)|for (?:those|people|some)|until |unless |than (?:nothing"
+    r"|average|most)"
     r"|written|organi[sz]ed|structured|known|off|suited|,? or\b|,? and\b|as (?:far|regards))",
     re.IGNORECASE,
 )
@@ -254,7 +272,8 @@ _OTHERS = r"(?: ?[/&,>|<=~+]+ ?| (?:or|and|and/or|as well as|nor|vs\.?|versus|eq
 _TIED = re.compile(
     r"\b(?:it(?:'s| is) a (?:tie|draw)|i(?:'d| would)? call it a (?:tie|draw)|neither is better"
     r"|both (?:are|were) (?:\w+ )?(?:equally|the same|equal)|equally (?:good|bad)|no clear winner"
-    r"|(?:cannot|can't|could not) (?:decide|choose|say|tell)|either (?:one|is fine|would do)|a toss-?up)\b",
+    r"|(?:cannot|can't|could not) (?:decide|choose|say|tell)|either (?:one|is fine|would do)"
+    r"|a toss-?up)\b",
     re.IGNORECASE,
 )
 
@@ -297,7 +316,7 @@ def choices_made(text: str, choices: Sequence[str]) -> set[str]:
         raise NoScoreError(f"a choice that is taken back in {shortened(text)}")
     if made and len(choices) == 2 and _TIED.search(plain):
         raise NoScoreError(f"a choice and a tie in {shortened(text)}")
-    if len(described) > 1 and made & described:
+    if made & described and described - made - against:
         raise NoScoreError(f"each choice is described in {shortened(text)}")
     if made & against:
         raise NoScoreError(f"{', '.join(made & against)} for better and worse in {shortened(text)}")
@@ -323,7 +342,8 @@ def _mentions(choices: tuple[str, ...]) -> re.Pattern[str]:
     word = _words(choices)
     return re.compile(
         rf"(?:\b(?i:{_NOUN}) )?(?:# ?)?(?:\[\[? ?((?i:{word})) ?\]\]?|\(((?i:{word}))\)"
-        rf"|(?<![\w'.&/-])({word})(?![\w'&]|[-/.]\w)|(?:\A|(?<=\n))((?i:{word}))(?=[.!)]?(?:\Z|\n)))"
+        rf"|(?<![\w'.&/-])({word})(?![\w'&]|[-/.]\w)|(?:\A|(?<=\n))((?i:{word}))(?=[.!)]?(?:\Z"
+        rf"|\n)))"
     )
 
 
@@ -350,7 +370,9 @@ def _counts(text: str, mention: re.Match[str], word: str) -> int:
     if tail or quoted(text, start, end) or doubted(sentence):
         if place == "prefer":
             return -1
-        raise NoScoreError(f"a choice that is negated, supposed, asked or quoted: {shortened(text)}")
+        raise NoScoreError(
+            f"a choice that is negated, supposed, asked or quoted: {shortened(text)}"
+        )
     return 1
 
 
@@ -370,11 +392,15 @@ def _place(
         return None if _ONLY.match(rest) else "better"
     if alone and re.match(r"[\"'\]]{0,2}[.!)]?[\"']?(?:\Z|\n)", after):
         return "alone"
-    if _SAYING.search(before) and re.match(r"[\"']?[.!]?(?:\Z|\n| –| -|,| because\b| since\b)", after):
+    if _SAYING.search(before) and re.match(
+        r"[\"']?[.!]?(?:\Z|\n| –| -|,| because\b| since\b)", after
+    ):
         return "said"
     # First in the reply or on a line, before an explanation: "B: Summary 2 is more consistent."
     first = not before.strip()
-    if alone and re.match(r" ?[:)] ?\S| [–-] \S| ?\((?!\w{1,2}\))" + (r"|[.,] \S" if first else ""), after):
+    if alone and re.match(
+        r" ?[:)] ?\S| [–-] \S| ?\((?!\w{1,2}\))" + (r"|[.,] \S" if first else ""), after
+    ):
         return "first"
     if (first or re.search(r"[.!?]\s\Z", before)) and re.match(r"[.!]?(?:\Z|\n)", after):
         return "sentence"

@@ -8,8 +8,16 @@ from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value
 from judges.replies.choice import parse_choice, shortened
 from judges.replies.rating import parse_rating, parse_score
 
-__all__ = ["answer_span", "content_span", "parse_choice", "parse_fields", "parse_rating", "parse_score"]
+__all__ = [
+    "answer_span",
+    "content_span",
+    "parse_choice",
+    "parse_fields",
+    "parse_rating",
+    "parse_score",
+]
 
+MOST_HEADERS = 300
 _END = "completed"
 # Models decorate our header or go on in the same line; the name decides.
 _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER.pattern}[*_`:]{{0,3}}")
@@ -33,9 +41,9 @@ def parse_fields(
     sections, closed = _sections(whole, [field.name for field in outputs])
     values: dict[str, Value] = {}
     for field in outputs:
-        if truncated and end == len(reply) and field.name not in closed:
-            if field.choices or len(outputs) == 1:
-                raise NoScoreError(f"{field.name}: the reply is cut short: {shortened(whole)}")
+        cut = truncated and end == len(reply) and field.name not in closed
+        if cut and (field.choices or len(outputs) == 1):
+            raise NoScoreError(f"{field.name}: the reply is cut short: {shortened(whole)}")
         try:
             values[field.name] = _value(field, sections, whole, alone=len(outputs) == 1)
         except NoScoreError as error:
@@ -54,7 +62,9 @@ def answer_span(reply: str, outputs: Sequence[Field]) -> tuple[int, int]:
     if THOUGHT_START.search(reply, start):
         raise NoScoreError(f"a thought without its end: {shortened(reply[start:])}")
     missing = {field.name for field in outputs}
-    for header in _HEADER.finditer(reply, start):
+    for number, header in enumerate(_HEADER.finditer(reply, start)):
+        if number == MOST_HEADERS:
+            raise NoScoreError(f"more than {MOST_HEADERS} headers: {shortened(reply)}")
         name = header.group(1).lower()
         if name == _END and not missing:
             return start, header.start()

@@ -31,7 +31,7 @@ def chosen_token(reply: Reply, outputs: Sequence[Field], field: Field, value: Va
     starts = {start, max((match.end() for match in mentions), default=start)}
     whole = len("".join(token.text for token in reply.tokens))
     for first in sorted(starts, reverse=True):
-        # Where tokens do not spell the reply (raw vocabularies), places are only known from the end.
+        # Where tokens do not spell the reply (raw vocabularies), the end alone is known.
         position = len(reply.text) - whole
         for place, token in enumerate(reply.tokens):
             position += len(token.text)

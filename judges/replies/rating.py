@@ -1,10 +1,10 @@
 r"""Find the one rating a reply gives; refuse a reply that gives none, two, or one off the scale.
 
 Every number is looked at. It is a candidate where it is called the score or rating ("Final score:
-4.", "a score of 4", "Coherence: 4"), where it is what the output is given ("I'd give it a 4"), where
-it is "4 out of 5" or "4/5", and where it stands alone (on its own line or as its own last sentence;
-first, before an explanation: "2. The reply ..."; the value of a JSON key). All candidates must say
-the same. A label that says "final" or "overall" speaks for those that name a part ("Coverage: 3").
+4.", "a score of 4", "Coherence: 4"), where it is what the output is given ("I'd give it a 4"),
+where it is "4 out of 5" or "4/5", and where it stands alone (on its own line or as its own last
+sentence; first, before an explanation: "2. The reply ..."; the value of a JSON key). All candidates
+must say the same. A label that says "final" or "overall" speaks for those that name a part ("Coverage: 3").
 
 A number where a rating belongs that is negated, supposed, quoted, asked, hedged ("3-4", "3 or 4"),
 reckoned ("3 + 1 = 4"), on another scale or under another quantity's name ("Number of errors: 2",
@@ -28,6 +28,7 @@ from judges.replies.choice import (
     quoted,
     sentence_before,
     shortened,
+    word_set,
 )
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -36,7 +37,8 @@ _WORD = "(?:" + "|".join(WORDS) + ")"
 _NUMBER = re.compile(rf"\d{{1,9}}(?:\.\d{{1,6}})?|(?<![\w-]){_WORD}(?![\w-])", re.IGNORECASE)
 _ANY = rf"(?:\d{{1,9}}(?:\.\d{{1,6}})?|\b{_WORD}\b)"
 _FOREIGN = (
-    r"note|nota|bewertung|punktzahl|wertung|puntuación|puntaje|calificación|punteggio|voto|pontuação"
+    r"note|nota|bewertung|punktzahl|wertung|puntuación|puntaje|calificación|punteggio|voto"
+    r"|pontuação"
     r"|classificação|avaliação|cijfer|оценка|балл|评分|得分|分数|评级|評分|スコア|評価|点数|점수|평점"
 )
 _NOUN = (
@@ -44,7 +46,8 @@ _NOUN = (
     rf"|judge?ment|{_FOREIGN})"
 )
 _LEAD = (
-    r"(?:(?:a|an|the|of|as|at|is|be|to be|solid|clear|strong|definite|firm|fair|good|high|low|perfect"
+    r"(?:(?:a|an|the|of|as|at|is|be|to be|solid|clear|strong|definite|firm|fair|good|high|low"
+    r"|perfect"
     r"|full|therefore|thus|just|only|simply|clearly|exactly|:|=) ){0,4}"
 )
 _COPULA = (
@@ -59,9 +62,12 @@ _CALLED = re.compile(
 )
 _GIVING = (
     r"(?:rates?|rated|rating|scored?|scores|scoring|graded?|marked|evaluated?|assess(?:ed)?|judged?"
-    r"|gives?|given|giving|gave|gets?|got|getting|makes?|making|awards?|awarded|awarding|assign(?:s|ed|ing)?"
-    r"|deserv(?:e|es|ing)|earn(?:s|ed|ing)?|receiv(?:e|es|ed|ing)|merit(?:s|ing)?|warrant(?:s|ing)?|grant"
-    r"|say|go with|going with|settle (?:on|for)|choose|pick|select|land on|call|arrive at|opt for|stick with)"
+    r"|gives?|given|giving|gave|gets?|got|getting|makes?|making|awards?|awarded|awarding"
+    r"|assign(?:s|ed|ing)?"
+    r"|deserv(?:e|es|ing)|earn(?:s|ed|ing)?|receiv(?:e|es|ed|ing)|merit(?:s|ing)?|warrant(?:s"
+    r"|ing)?|grant"
+    r"|say|go with|going with|settle (?:on|for)|choose|pick|select|land on|call|arrive at"
+    r"|opt for|stick with)"
 )
 _TARGET = (
     r"(?:it|this|that|them|one|as|at|a|an|to|with|summary|response|output|text|answer|reply|article"
@@ -69,11 +75,17 @@ _TARGET = (
 )
 _GIVEN = re.compile(
     rf"\b(?P<verb>{_GIVING})(?: [^\W\d_]+){{0,8}}? ?(?:(?<= )|(?<=\b){_TARGET} )"
-    r"(?:(?:a|an|as|at|to be|solid|clear|strong|firm|definite|perfect|full|high|low|fair|good|decent"
+    r"(?:(?:a|an|as|at|to be|solid|clear|strong|firm|definite|perfect|full|high|low|fair|good"
+    r"|decent"
     r"|only|just|about) ){0,3}:? ?\Z",
     re.IGNORECASE,
 )
-_DIRECT = re.compile(rf"\b{_TARGET} (?:(?:solid|clear|strong|firm|perfect|full|high|low|fair|good|decent|only|just) ){{0,2}}\Z|\b(?:rated?|say|go with|going with|settle on|choose|pick|select|deserves?|earns?|merits?):? \Z", re.IGNORECASE)
+_DIRECT = re.compile(
+    rf"\b{_TARGET} (?:(?:solid|clear|strong|firm|perfect|full|high|low|fair|good|decent|only"
+    rf"|just) ){{0,2}}\Z|\b(?:rated?|say|go with|going with|settle on|choose|pick|select"
+    rf"|deserves?|earns?|merits?):? \Z",
+    re.IGNORECASE,
+)
 _ISA = re.compile(
     r"\b(?:it(?:'s| is)|this is|that's|that is|this one is|summary is|response is|output is|text is"
     r"|reply is|it remains)(?: clearly| therefore| thus| still| just| only)? an? "
@@ -81,24 +93,30 @@ _ISA = re.compile(
     re.IGNORECASE,
 )
 _SAYING = re.compile(
-    r"(?:\A|[\n.!?;,:/(–] ?|\s)(?:(?:so|thus|therefore|hence|overall|finally|yes|no|okay|ok|actually"
+    r"(?:\A|[\n.!?;,:/(–] ?|\s)(?:(?:so|thus|therefore|hence|overall|finally|yes|no|okay|ok"
+    r"|actually"
     r"|wait|correction|sorry|instead|rather|make (?:it|that)|i mean|i'd say|i say|i would say|final"
-    r"|in conclusion|in short|in sum|in total|change(?:d)? (?:(?:it|that|this|my \w+) )?to|revised?(?: it)?"
-    r"(?: (?:up|down))? to|[-=]>|→)[,:]? )(?:(?:so|i'd say|i say|it is|it's|then|to|only|just|rather)[,:]? )?(?:an? )?\Z",
+    r"|in conclusion|in short|in sum|in total|change(?:d)? (?:(?:it|that|this|my \w+) )?to"
+    r"|revised?(?: it)?"
+    r"(?: (?:up|down))? to|[-=]>|→)[,:]? )(?:(?:so|i'd say|i say|it is|it's|then|to|only|just"
+    r"|rather)[,:]? )?(?:an? )?\Z",
     re.IGNORECASE,
 )
 # Another label, back to where its line, sentence, clause or cell begins.
 _LABELLED = re.compile(
-    r"(?:\A|[\n.;,/|({–!?]|(?<=\s)-) ?(?P<label>[^\W\d_\s(][^.:;=,!?\n|({]{0,70}?) ?[\"']? ?[:=] ?[\"'(]?\Z"
+    r"(?:\A|[\n.;,/|({–!?]|(?<=\s)-) ?(?P<label>[^\W\d_\s(][^.:;=,!?\n"
+    r"|({]{0,70}?) ?[\"']? ?[:=] ?[\"'(]?\Z"
 )
 _QUALITY = re.compile(
     r"\w*(?:ness|ity|cy|nce|ability|ment|ship|sion|tion)|quality|grammar|style|tone|clarity|depth"
-    r"|detail|overall|safety|logic|humou?r|empathy|length control|usefulness|structure|coverage|flow",
+    r"|detail|overall|safety|logic|humou?r|empathy|length control|usefulness|structure|coverage"
+    r"|flow",
     re.IGNORECASE,
 )
-_OTHER = frozenset(
-    "confidence confident certainty uncertainty sure probability likelihood odds number count amount"
-    " frequency quantity redundancy previous prior original initial first second third old earlier"
+_OTHER = word_set(
+    "confidence confident certainty uncertainty sure probability likelihood odds number count"
+    " amount frequency quantity redundancy previous prior original initial first second third old"
+    " earlier"
     " other another human humans expert experts annotator annotators user users author reference"
     " baseline gold expected average mean median sum total maximum max minimum min highest lowest"
     " best worst possible top bottom threshold passing cutoff target difficulty length word words"
@@ -106,25 +124,28 @@ _OTHER = frozenset(
     " position weight penalty deduction bonus temperature version id bleu rouge bertscore meteor f1"
     " iq credit test match game error mistake typo option example criterion scale sample duration"
     " deviation variance distance percentage reading next last wrong mention duplication agreement"
-    " iteration turn line token character attention population edition dimension".split()
+    " iteration turn line token character attention population edition dimension"
 )
-_PLAIN = frozenset("response output result reply".split())
+_PLAIN = frozenset(("response", "output", "result", "reply"))
 _FINAL = frozenset(("final", "overall"))
-_NEUTRAL = frozenset(
+_NEUTRAL = word_set(
     "final overall my the a an this that its your our of with at is to as and so single numerical"
     " numeric integer likert perfect full high higher low lower good solid strong fair whole same"
     " general generous decent middling moderate middle respectable therefore thus hence resulting"
     " in earning giving given receives receive deserves deserve earns gets warrants merits assign"
     " assigned give award awarded warranting meriting deserving leading leads results result for"
     " corresponding following respective summary response output text clear just about quality"
-    " rating score scoring only here is: it hence, so, numeric overall: evaluation".split()
+    " rating score scoring only here is: it hence, so, numeric overall: evaluation"
 )
 _UNIT = r"(?: ?-?(?:stars?|points?|pts?)\b| ?[⭐★])?"
 _HEDGED = re.compile(
-    rf"{_UNIT}(?:,? ?\(?(?:or|to|–|-|/|~|maybe|perhaps|possibly|verging on|leaning|bordering on|close to"
+    rf"{_UNIT}(?:,? ?\(?(?:or|to|–|-|/|~|maybe|perhaps|possibly|verging on|leaning|bordering on"
+    rf"|close to"
     rf"|even|nearly|almost|plus|minus|times|[+*×x÷=&|])(?: [a-z]+){{0,3}}? ?{_ANY}(?! ?[a-z]{{3}})"
-    rf"|,? ?\(?(?:and|but|,|could(?: also)? be|might be)(?: [a-z]+){{0,4}}? ?{_ANY} ?(?:[.,;!)\n]|\Z)"
-    r"| (?:and a|½|1/2|a) half| (?:or|and) (?:so|higher|above|lower|below|less|more|up|under|over|better|worse)\b"
+    rf"|,? ?\(?(?:and|but|,|could(?: also)? be"
+    rf"|might be)(?: [a-z]+){{0,4}}? ?{_ANY} ?(?:[.,;!)\n]|\Z)"
+    r"| (?:and a|½|1/2|a) half| (?:or|and) (?:so|higher|above|lower|below|less|more|up|under"
+    r"|over|better|worse)\b"
     r"|,? at (?:most|least)\b| (?:plus|minus)\b| ?[+~?%°]|,? ?(?:maybe|perhaps|possibly|probably)\b"
     rf"| (?:in|on|of|times|by|x|over) {_ANY})",
     re.IGNORECASE,
@@ -132,39 +153,49 @@ _HEDGED = re.compile(
 _REJECTED = re.compile(
     r"['\"]? (?:is|was|would|seems?|feels?|might|may|could|can|cannot|isn't|wasn't|wouldn't|doesn't"
     r"|can't|does|has|looks|sounds)\b[^.!?;\n]{0,40}?(?:\bnot\b|n't\b|\bnever\b|cannot|\btoo \w+"
-    r"|\bunwarranted|\bundeserved|\bunjustified|\bwrong|\bincorrect|\bunfair|\bimpossible|\bhard to)",
+    r"|\bunwarranted|\bundeserved|\bunjustified|\bwrong|\bincorrect|\bunfair|\bimpossible"
+    r"|\bhard to)",
     re.IGNORECASE,
 )
 _MEANS = re.compile(
     r"(?: ?\([^()\n]{0,40}\))? (?:would (?!be (?:appropriate|fair|right|suitable|reasonable|fitting"
-    r"|my|warranted|justified|given|accurate))|means?\b|indicates?\b|requires?\b|needs?\b|represents?\b"
-    r"|denotes?\b|signif|stands\b|corresponds?\b|is (?:for|reserved|used|when|given (?:to|when|if))\b"
+    r"|my|warranted|justified|given|accurate))|means?\b|indicates?\b|requires?\b|needs?\b"
+    r"|represents?\b"
+    r"|denotes?\b|signif|stands\b|corresponds?\b|is (?:for|reserved|used|when|given (?:to|when"
+    r"|if))\b"
     r"|being\b|meaning\b|if\b|when\b|unless\b|= ?[a-z])",
     re.IGNORECASE,
 )
 _ENDS = re.compile(
-    rf"{_UNIT}[\"']?(?: ?\Z| ?\n|[.!…](?=[\s\"')]|\Z)|[,;:)](?=\s|\Z)| ?[([|]| [–-](?= ?\D)|- (?=\D)"
-    r"| (?:for|because|since|as|on|due|given|in|based|with|overall|and|but|from|here|according|which"
-    r"|indicating|meaning|reflecting|suggesting|to reflect|to this|at best|rating|score|seems|considering"
-    r"|is (?:appropriate|given|fair|assigned|warranted|deserved|justified|awarded|suitable|reasonable)"
-    r"|would be (?:appropriate|fair|right|suitable|reasonable|fitting|warranted|justified|accurate))\b)",
+    rf"{_UNIT}[\"']?(?: ?\Z| ?\n|[.!…](?=[\s\"')]|\Z)|[,;:)](?=\s|\Z)| ?[([|]| [–-](?= ?\D)"
+    rf"|- (?=\D)"
+    r"| (?:for|because|since|as|on|due|given|in|based|with|overall|and|but|from|here|according"
+    r"|which"
+    r"|indicating|meaning|reflecting|suggesting|to reflect|to this|at best|rating|score|seems"
+    r"|considering"
+    r"|is (?:appropriate|given|fair|assigned|warranted|deserved|justified|awarded|suitable"
+    r"|reasonable)"
+    r"|would be (?:appropriate|fair|right|suitable|reasonable|fitting|warranted|justified"
+    r"|accurate))\b)",
     re.IGNORECASE,
 )
 _LINE_END = re.compile(rf"{_UNIT}[\"')]{{0,2}}[.!]?[\"')]{{0,2}}(?:\Z|\n)", re.IGNORECASE)
 _FIRST = re.compile(
-    r"[\"']?(?: ?(?:stars?|points?)\b(?=[.,:;!)\n(–-]| [–(-])|[.:;,)](?=[ \n])| ?[–-] (?=\D)| ?\((?=\D)|\n)",
+    r"[\"']?(?: ?(?:stars?|points?)\b(?=[.,:;!)\n(–-]| [–(-])|[.:;,)](?=[ \n])| ?[–-] (?=\D)"
+    r"| ?\((?=\D)|\n)",
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"[-•–+]{0,2} ?(?:\d{1,2}[.)] )?[\"'(]{0,2}\Z")
 _GLUED_LEFT = frozenset("_.,/€$£¥#%+~≈<≥≤^×÷±'-–&@\\")
 _OVER = re.compile(
-    rf" {{0,2}}(?P<by>/|out of|of)(?: a)?(?: (?:possible|maximum|total|max)(?: of)?)? ?(?P<most>{_ANY})(?:\.0+)?(?![\w%]|[./]\d)",
+    rf" {{0,2}}(?P<by>/|out of|of)(?: a)?(?: (?:possible|maximum|total"
+    rf"|max)(?: of)?)? ?(?P<most>{_ANY})(?:\.0+)?(?![\w%]|[./]\d)",
     re.IGNORECASE,
 )
 _BOXED = re.compile(r"\$?\\boxed ?\{([^{}\n]{0,40})\}\$?")
-_KEYS = frozenset(
+_KEYS = word_set(
     "score rating grade final_score final_rating overall overall_score overall_rating mark label"
-    " judgement judgment verdict answer result total_rating".split()
+    " judgement judgment verdict answer result total_rating"
 )
 
 
@@ -224,12 +255,14 @@ def _number(
     lettered: set[float] = set()
     if letters:
         lettered = {float(letters[choice]) for choice in choices_made(text, list(letters))}
-    claims = _claims(text, scale, frozenset(name.lower() for name in names))
+    claims = _claims(text, scale, frozenset(name.lower().replace("_", " ") for name in names))
     parts = {claim.part for claim in claims if claim.part}
     if any(claim.final for claim in claims):
         claims = [claim for claim in claims if claim.final or not claim.part]
     elif len(parts) > 1 or any(claim.unknown for claim in claims):
-        raise NoScoreError(f"a number of something else, {', '.join(sorted(parts))}, in {shortened(text)}")
+        raise NoScoreError(
+            f"a number of something else, {', '.join(sorted(parts))}, in {shortened(text)}"
+        )
     values = lettered | {claim.value for claim in claims}
     if len(values) > 1:
         numbers = " and ".join(f"{value:g}" for value in sorted(values))
@@ -241,7 +274,7 @@ def _number(
 
 def _claims(text: str, scale: Sequence[int], names: frozenset[str]) -> list[_Claim]:
     items, around = json_object(_BOXED.sub(r" \1 ", plain_lines(text)))
-    reader = _Reader(around, scale, names)
+    reader = _Reader(around, scale, names, text)
     claims = reader.claims()
     if items is not None:
         claims += _json_claims(items, scale, names, text)
@@ -255,17 +288,17 @@ def _json_claims(
     items: Sequence[tuple[str, object]], scale: Sequence[int], names: frozenset[str], text: str
 ) -> list[_Claim]:
     """The rating of a JSON object: the value of a key that says so, or of its only number."""
-    called = [value for name, value in items if name in _KEYS or name in names]
+    called: list[object] = [value for name, value in items if name in _KEYS or name in names]
     numbers = [v for _, v in items if isinstance(v, int | float) and not isinstance(v, bool)]
     if not called and len(numbers) == 1 and len(items) <= 2:
         name = next(name for name, value in items if value is numbers[0])
-        called = numbers if _QUALITY.fullmatch(name) and name not in _OTHER else []
+        called = list(numbers) if _QUALITY.fullmatch(name) and name not in _OTHER else []
     claims = []
     for value in called:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise NoScoreError(f"no number where the rating belongs in {shortened(text)}")
         claims += (
-            _Reader(plain_lines(value), scale, names).claims()
+            _Reader(plain_lines(value), scale, names, text).claims()
             if isinstance(value, str)
             else [_Claim(float(value))]
         )
@@ -302,12 +335,13 @@ def _value(token: str) -> float:
 class _Reader:
     """Goes through a text's numbers, each with what stands around it."""
 
-    def __init__(self, text: str, scale: Sequence[int], names: frozenset[str]) -> None:
-        flat = text.translate(str.maketrans(dict.fromkeys("{}[]", " ")))
+    def __init__(self, text: str, scale: Sequence[int], names: frozenset[str], reply: str) -> None:
+        flat = re.sub(r"[{}\[\]]", " ", text)
         flat = _mention(scale[0], scale[-1]).sub(" ", flat)
         self.text = "\n".join(" ".join(line.split()) for line in flat.splitlines()).strip("\n")
         self.top = float(scale[-1])
         self.names = names
+        self.reply = reply
 
     def claims(self) -> list[_Claim]:
         claims = []
@@ -339,9 +373,8 @@ class _Reader:
                 glued = True
         context = self._context(above + before, digits=digits)
         if context is None:
-            return self._standing(number, value, before, after, above, over, glued=glued, digits=digits)
-        claim, kind = context
-        return self._settle(claim, kind, value, start, end, after, glued=glued, over=bool(over))
+            return self._standing(number, value, before, after, over, glued=glued, digits=digits)
+        return self._settle(*context, value, start, end, after, glued=glued)
 
     @staticmethod
     def _above(before: str) -> tuple[str, str]:
@@ -367,19 +400,29 @@ class _Reader:
             return True
         return right in {"-", "–", ".", ",", ":", "'"} and then.isalnum()
 
-    def _context(self, before: str, *, digits: bool) -> tuple[_Claim, str] | None:
-        """What a number is called or given as: a claim without its value, and its kind."""
+    def _context(self, before: str, *, digits: bool) -> tuple[_Claim, str, str] | None:
+        """What a number is called or given as: a claim without its value, its kind, its head.
+
+        The head is what stands before in the sentence, with a word for the subject where the name
+        is one by itself ("..., score: 4").
+        """
         called = _CALLED.search(before)
         if called:
-            return self._called(called, before)
+            claim, kind = self._called(called, before)
+            head = sentence_before(before, called.start())
+            return claim, kind, f"{head}it" if kind in {"label", "bare"} else head
         labelled = _LABELLED.search(before)
         if labelled:
-            return self._labelled(labelled["label"])
+            head = sentence_before(before, labelled.start("label"))
+            return *self._labelled(labelled["label"]), f"{head}it"
         given = _GIVEN.search(before)
-        if given and _DIRECT.search(before):
-            return _Claim(0.0), "given"
-        if _ISA.search(before) or re.search(r"\b(?:and|but|,) an? \Z", before) or (digits and _SAYING.search(before)):
-            return _Claim(0.0), "given"
+        if (
+            (given and _DIRECT.search(before))
+            or _ISA.search(before)
+            or re.search(r"\b(?:and|but|,) an? \Z", before)
+            or (digits and _SAYING.search(before))
+        ):
+            return _Claim(0.0), "given", sentence_before(before, len(before))
         return None
 
     def _called(self, called: re.Match[str], before: str) -> tuple[_Claim, str]:
@@ -394,9 +437,15 @@ class _Reader:
         if any(word in _OTHER or (labelled and any(c.isdigit() for c in word)) for word in near):
             return _Claim(0.0, " ".join(near), unknown=True), "other"
         final = bool(_FINAL & set(words[-3:])) and "sub" not in words
-        name = words[-1] if words and words[-1] not in _NEUTRAL and (labelled or _QUALITY.fullmatch(words[-1])) else None
+        name = (
+            words[-1]
+            if words and words[-1] not in _NEUTRAL and (labelled or _QUALITY.fullmatch(words[-1]))
+            else None
+        )
         if part and not final:
-            name = name or (part.split()[-1] if not re.search(r"\b(?:this|the|it)\b", part) else None)
+            name = name or (
+                part.split()[-1] if not re.search(r"\b(?:this|the|it)\b", part) else None
+            )
         own = name in self.names or name is None
         kind = "label" if labelled else "bare" if link == " " else "said"
         return _Claim(0.0, None if own or final else name, final=final), kind
@@ -412,7 +461,9 @@ class _Reader:
         counted = any(
             word in _OTHER
             or any(sign.isdigit() for sign in word)
-            or (word.endswith("s") and not word.endswith(("ss", "us", "is", "'s")) and len(word) > 3)
+            or (
+                word.endswith("s") and not word.endswith(("ss", "us", "is", "'s")) and len(word) > 3
+            )
             for word in words
         )
         if counted or not words:
@@ -423,11 +474,10 @@ class _Reader:
         return _Claim(0.0, name, unknown=True), "named"
 
     def _settle(
-        self, claim: _Claim, kind: str, value: float, start: int, end: int, after: str,
-        *, glued: bool, over: bool,
+        self, claim: _Claim, kind: str, head: str, value: float, start: int, end: int, after: str,
+        *, glued: bool,
     ) -> _Claim | None:  # fmt: skip
         """Give a number in a rating's place its value, unless it says something else there."""
-        sentence = sentence_before(self.text, start)
         if kind == "other":
             if glued or not _ENDS.match(after):
                 return None
@@ -441,14 +491,12 @@ class _Reader:
             raise self._unclear("a number that is no plain rating")
         if self._reckoned(start, end):
             raise self._unclear("a number that is reckoned")
-        # A label on its own needs no clause; what is said of a number in prose does.
-        head = _head(sentence) if kind in {"label", "named"} else sentence
         if quoted(self.text, start, end) or doubted(head):
             raise self._unclear("a number that is negated, supposed or quoted")
         return _Claim(value, claim.part, claim.final, claim.unknown)
 
     def _standing(
-        self, number: re.Match[str], value: float, before: str, after: str, above: str,
+        self, number: re.Match[str], value: float, before: str, after: str,
         over: re.Match[str] | None, *, glued: bool, digits: bool,
     ) -> _Claim | None:  # fmt: skip
         """A number that nothing names: it counts where it stands alone, and as "4 out of 5"."""
@@ -497,9 +545,11 @@ class _Reader:
         return _Claim(value)
 
     def _listed(self, value: float, after: str) -> bool:
-        """Whether a first number begins a list: "1. Coherence: 2", "1. Dull\n2. Fair"."""
+        """Whether a first number begins a list, or numbers a label: "1. Coherence: 2"."""
         line = after[1:].split("\n")[0].strip()
-        if re.fullmatch(rf"[^\W\d_][^:=\n]{{0,60}}[:=] ?\(?{_ANY}\)?(?:/\d+)?[.!]?", line, re.IGNORECASE):
+        if re.fullmatch(
+            rf"[^\W\d_][^:=\n]{{0,60}}[:=] ?\(?{_ANY}\)?(?:/\d+)?[.!]?", line, re.IGNORECASE
+        ):
             return True
         return bool(re.search(rf"(?:\n|[.!?;] |: ){value + 1:g}[.)] ", self.text))
 
@@ -508,13 +558,11 @@ class _Reader:
         stop = self.text.find("\n", end)
         line = self.text[max(line_start, start - 60) : stop if 0 <= stop < end + 60 else end + 60]
         return bool(
-            re.search(r"\d ?[+=×÷*] ?\d|\d (?:plus|minus|times|x) \d|\d [–-] \d+(?! ?[a-z]{3})|[+] ?\d", line)
+            re.search(
+                r"\d ?[+=×÷*] ?\d|\d (?:plus|minus|times|x) \d|\d [–-] \d+(?! ?[a-z]{3})|[+] ?\d",
+                line,
+            )
         )
 
     def _unclear(self, why: str) -> NoScoreError:
-        return NoScoreError(f"{why}: {shortened(self.text)}")
-
-
-def _head(sentence: str) -> str:
-    """What stands before a label in its clause."""
-    return sentence[:-1].rpartition(",")[2] if ":" not in sentence[:-2] else sentence
+        return NoScoreError(f"{why}: {shortened(self.reply)}")

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -92,16 +92,18 @@ def judgement(
     *,
     letters: Mapping[str, int] | None = None,
     reading: Reading = "strict",
+    names: Collection[str] = (),
 ) -> Judgement:
     """Average the replies that hold a score on `scale`; the others are left out and counted.
 
     Scores between two ratings ("3.5") count here, since recorded prompts seldom forbid them. For
-    the readings other than "strict" see judges/replies/lenient.py.
+    the readings other than "strict" see judges/replies/lenient.py. `names` are labels that the
+    score may have beside the usual ones: the dimension's own.
     """
     scores, failures = [], []
     for reply in replies:
         try:
-            scores.append(_score(reply, scale, letters, reading))
+            scores.append(_score(reply, scale, letters, reading, names))
         except NoScoreError as error:
             failures.append(str(error))
     if not scores:
@@ -136,10 +138,14 @@ def verdict(pair: RecordedPair, *, tie: str | None = None) -> Verdict:
 
 
 def _score(
-    text: str, scale: Sequence[int], letters: Mapping[str, int] | None, reading: Reading
+    text: str,
+    scale: Sequence[int],
+    letters: Mapping[str, int] | None,
+    reading: Reading,
+    names: Collection[str],
 ) -> float:
     if reading == "strict":
-        return parse_score(text, scale, letters=letters)
+        return parse_score(text, scale, letters=letters, names=names)
     return {"first_digit": first_digit, "last_digit": last_digit}[reading](text, scale)
 
 

@@ -128,7 +128,8 @@ def from_replies(
         path, dimension, prompt, read_replies(path, dimension=dimension, prompt=prompt)
     )
     said = {
-        one.id: judgement(one.replies, scale, letters=letters, reading=reading) for one in records
+        one.id: judgement(one.replies, scale, letters=letters, reading=reading, names=(dimension,))
+        for one in records
     }
     return _verified(items, said)
 
