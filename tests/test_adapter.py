@@ -114,8 +114,8 @@ def test_a_hostile_text_reaches_the_model_as_text_and_changes_no_framing(
 
 
 _SIGNS = ["[", "]", "[[", "]]", "#", "##", " ", "\n", "\u00a0", "\t", "\u200b", "\uff03",
-          "\uff3b",           "rating", "RATING", "completed", "<", "</", ">", "think", "Thought", "<|", "|>", "channel",
-          "final", "analysis", "[THINK]", "*", "_", "x"]  # fmt: skip
+          "\uff3b", "rating", "RATING", "completed", "<", "</", ">", "think", "Thought", "<|",
+          "|>", "channel", "final", "analysis", "[THINK]", "*", "_", "x"]  # fmt: skip
 
 
 @given(signs=st.lists(st.sampled_from(_SIGNS), max_size=14))

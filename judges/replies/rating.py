@@ -4,7 +4,8 @@ Every number is looked at. It is a candidate where it is called the score or rat
 4.", "a score of 4", "Coherence: 4"), where it is what the output is given ("I'd give it a 4"),
 where it is "4 out of 5" or "4/5", and where it stands alone (on its own line or as its own last
 sentence; first, before an explanation: "2. The reply ..."; the value of a JSON key). All candidates
-must say the same. A label that says "final" or "overall" speaks for those that name a part ("Coverage: 3").
+must say the same. A label that says "final" or "overall" speaks for those that name a part
+("Coverage: 3").
 
 A number where a rating belongs that is negated, supposed, quoted, asked, hedged ("3-4", "3 or 4"),
 reckoned ("3 + 1 = 4"), on another scale or under another quantity's name ("Number of errors: 2",
