@@ -165,18 +165,18 @@ PIECES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("size", [19_000, 1_000_000])
+@pytest.mark.parametrize("size", [19_000, 400_000])
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_hostile_reply_is_read_or_refused_in_seconds_whatever_its_length(
     piece: str, size: int
 ) -> None:
-    # Anything quadratic takes minutes at a million signs.
+    # Anything quadratic takes minutes at 400 kB.
     reply = piece * (size // len(piece)) + "?"
-    start = time.perf_counter()
+    start = time.process_time()
     for outputs in (BOTH, (COMPARISON, PREFERRED)):
         with contextlib.suppress(NoScoreError):
             parse_fields(reply, outputs)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_blank_lines_are_no_hindrance_and_a_long_text_is_no_answer() -> None:
