@@ -13,6 +13,7 @@ from judges.commands.table_run import Run, judged
 from judges.engine.journal import Journal
 from judges.engine.session import Session
 from judges.models import LastingError
+from judges.tables.landing import in_use
 
 if TYPE_CHECKING:
     from judges.models.protocol import Model
@@ -39,7 +40,10 @@ def submit(run: Run) -> int:
     lm, folder = _one_model(run), folder_of(run.args)
     _check_budget(run)
     model = batch.queue(lm, folder, api_base=run.args.api_base)
-    with Session(journal=journal_of(run), models={lm: model}) as session:
+    with (
+        in_use(journal_of(run)),
+        Session(journal=journal_of(run), models={lm: model}) as session,
+    ):
         for _ in judged(run, session):
             pass
     if not model.written:
@@ -68,7 +72,7 @@ def collect(run: Run) -> Mapping[str, "Model"]:
 
     lm, folder = _one_model(run), folder_of(run.args)
     try:
-        with Journal(journal_of(run)) as journal:
+        with in_use(journal_of(run)), Journal(journal_of(run)) as journal:
             got = batch.collect(folder, journal, api_base=run.args.api_base)
     except LastingError as error:
         raise LastingError(f"{error} (see --batch-api status)") from error

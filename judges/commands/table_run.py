@@ -1,11 +1,13 @@
 """Run judges over a table: look it through, estimate, ask, and write each row as it is answered."""
 
 import argparse
+import hashlib
+import json
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import repeat, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +20,7 @@ from judges.engine.progress import Progress
 from judges.engine.session import Session
 from judges.judge import Judge, Said
 from judges.models.secrets import holds_secret
+from judges.tables.landing import in_use, write_whole
 from judges.tables.rows import Row, RowsError, format_of, read_rows
 from judges.tables.writer import RowWriter, flat, partial_of
 
@@ -82,32 +85,107 @@ def write(
 
     `models` are open already and stand for their names.
     """
-    args = run.args
+    args, journal = run.args, journal_of(run)
     if not models:
         print(estimate.told(run.estimates), file=sys.stderr)
     started = time.monotonic()
     columns = list(dict.fromkeys([*run.survey.columns, *new_columns]))
-    writer = RowWriter(args.out, columns=columns, overwrite=args.force or args.resume)
+    with ExitStack() as held:
+        for file in filter(None, (args.out, journal)):
+            held.enter_context(in_use(file))
+        origin = _origin(run, new_columns)
+        _check_resumed(args, origin)
+        write_whole(
+            _origin_of(args.out), f"{json.dumps(origin, indent=1)}\n".encode(), overwrite=True
+        )
+        writer = RowWriter(args.out, columns=columns, overwrite=args.force or args.resume)
+        done = False
+        try:
+            taken = _fill(run, writer, fill, journal, models)
+            done = True
+        except BudgetSpentError as error:
+            raise UnfinishedError(_unfinished(str(error), writer, run)) from error
+        except OSError as error:
+            why = f"{error.filename or writer.partial}: {error.strerror or error}"
+            raise UnfinishedError(_unfinished(why, writer, run)) from error
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_unfinished("interrupted", writer, run)) from None
+        finally:
+            # Beside the replies of a finished run it says whose they are.
+            if done and (journal is None or args.journal is not None):
+                _origin_of(args.out).unlink(missing_ok=True)
+            if not (done or args.resume or writer.partial.exists()):
+                _origin_of(args.out).unlink(missing_ok=True)
+        return {**taken, "seconds": round(time.monotonic() - started, 3)}
+
+
+def _fill(
+    run: Run,
+    writer: RowWriter,
+    fill: Fill,
+    journal: Path | None,
+    models: "Mapping[str, Model] | None",
+) -> dict[str, Any]:
+    args = run.args
     with Session(
         api_base=args.api_base,
         max_calls=args.max_calls,
         max_cost=args.max_cost,
         concurrency=args.concurrency,
-        journal=journal_of(run),
+        journal=journal,
         models=models,
     ) as session:
-        try:
-            with writer, Progress("judging", run.survey.n_rows, sys.stderr) as progress:
-                for row, said in judged(run, session):
-                    writer.write(fill(row, said))
-                    progress.step(failed=any(one.failure for one in said.values()))
-        except BudgetSpentError as error:
-            raise UnfinishedError(_unfinished(str(error), writer, run)) from error
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(_unfinished("interrupted", writer, run)) from None
+        with writer, Progress("judging", run.survey.n_rows, sys.stderr) as progress:
+            for row, said in judged(run, session):
+                writer.write(fill(row, said))
+                progress.step(failed=any(one.failure for one in said.values()))
         # Ray's workers keep their own ledgers.
-        taken = _taken(session.ledgers) if args.engine == "local" else {}
-        return {**taken, "seconds": round(time.monotonic() - started, 3)}
+        return _taken(session.ledgers) if args.engine == "local" else {}
+
+
+def _origin_of(out: Path) -> Path:
+    """Where it stands what an output is made of while it is made, and who made the replies."""
+    return out.with_name(f"{out.name}.run.json")
+
+
+def _origin(run: Run, new_columns: Sequence[str]) -> dict[str, Any]:
+    """Everything that determines an output but the replies: judges, models, rows, columns."""
+    args = run.args
+    with args.data.open("rb") as file:
+        data = hashlib.file_digest(file, "sha256").hexdigest()
+    return {
+        "data": data,
+        "judges": {judge.name: _fingerprint(judge) for judge in run.judges},
+        "models": {judge.name: judge.lm for judge in run.judges},
+        "order": getattr(args, "order", None),
+        "seed": args.seed,
+        "columns": list(new_columns),
+        "map": sorted(args.map or []),
+    }
+
+
+def _fingerprint(judge: Judge) -> str:
+    asked = [judge.kind, judge.prompt.template(), asdict(judge.plan) if judge.plan else None]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+def _check_resumed(args: argparse.Namespace, origin: Mapping[str, Any]) -> None:
+    """RowsError where --resume would write over what is not this very run's."""
+    if not args.resume or args.force:
+        return
+    file = next((one for one in (partial_of(args.out), args.out) if one.exists()), None)
+    if file is None:
+        return
+    way_out = "--force writes over it, or name another --out"
+    try:
+        before = json.loads(_origin_of(args.out).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        raise RowsError(f"{file}: not of a run that can be resumed; {way_out}") from None
+    if not isinstance(before, dict):
+        before = {}
+    for name, value in origin.items():
+        if before.get(name) != value:
+            raise RowsError(f"{file}: of a run with other {name}; {way_out}")
 
 
 def judged(run: Run, session: Session) -> Iterator[tuple[Row, dict[str, Said]]]:

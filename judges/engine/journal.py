@@ -163,7 +163,10 @@ class Journal:
                 # Another process died in the middle of a line: do not write on to it.
                 line = b"\n" + line
             start = size + line.startswith(b"\n")
-            write_all(self._file, line)
+            try:
+                write_all(self._file, line)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(self.path)) from error
             self._offsets[bytes.fromhex(key)] = start
 
     def flush(self) -> None:

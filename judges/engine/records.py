@@ -5,6 +5,7 @@ reply is noticed. Lines of releases that wrote none are read as long as they hav
 and stand before all lines that have one.
 """
 
+import errno
 import json
 import math
 import os
@@ -22,6 +23,11 @@ START = b'{"key":"'
 KEY_DIGITS = 64
 BLOCK = 1 << 12
 _CHECKSUM = re.compile(rb',"sum":"(?P<sum>[0-9a-f]{16})"\}\Z')
+
+
+_OLD_NAMES = frozenset(
+    ("key", "endpoint", "asked", "model", "at", "tokens_in", "tokens_out", "replies")
+)
 
 
 class DamagedRecordError(ValueError):
@@ -57,8 +63,8 @@ def read_record(line: bytes) -> dict[str, Any]:
         raise DamagedRecordError("its checksum is another")
     try:
         record = json.loads(line)
-        if not match and "sum" in record:
-            raise DamagedRecordError("its checksum is none")
+        if not match and record.keys() - _OLD_NAMES:
+            raise DamagedRecordError("a name that no release wrote")
         if len(bytes.fromhex(record["key"])) * 2 != KEY_DIGITS:
             raise DamagedRecordError("no key")
         if not all(isinstance(record[name], str) for name in ("endpoint", "asked", "model")):
@@ -172,4 +178,4 @@ def _reply(reply: Reply) -> dict[str, Any]:
 def write_all(file: int, data: bytes) -> None:
     written = os.write(file, data)
     if written != len(data):
-        raise OSError(f"only {written} of {len(data)} bytes of the journal could be written")
+        raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written")

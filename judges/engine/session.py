@@ -126,8 +126,15 @@ def check_options(options: Mapping[str, object]) -> None:
 @contextmanager
 def open_runner(lm: str, **opening: object) -> Iterator["Runner"]:
     """Open what asks one model, and close it whatever happens; options as for Session."""
-    with Session(**opening) as session:  # type: ignore[arg-type]
-        yield session.runner(lm)
+    from judges.tables.landing import in_use
+
+    journal = opening.get("journal")
+    with ExitStack() as held:
+        if journal:
+            path = Path(str(journal))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            held.enter_context(in_use(path))
+        yield held.enter_context(Session(**opening)).runner(lm)  # type: ignore[arg-type]
 
 
 def open_named(lm: str, api_base: str | None = None) -> "Model":

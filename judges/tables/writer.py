@@ -1,9 +1,11 @@
 """Write rows to JSONL, CSV, TSV or Parquet; the file gets its name only when it is whole."""
 
 import csv
+import errno
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol
@@ -36,8 +38,18 @@ class RowWriter:
         self._sink = _open(path, self.partial, columns)
 
     def write(self, row: Row) -> None:
-        self._sink.write(row)
+        with self._named():
+            self._sink.write(row)
         self.written += 1
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """An error of writing says which file it was."""
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise OSError(error.errno or errno.EIO, reason, str(self.partial)) from error
 
     def __enter__(self) -> "RowWriter":
         return self
@@ -48,10 +60,15 @@ class RowWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._sink.close()
         if error is None:
+            with self._named():
+                self._sink.close()
             land(self.partial, self.path, overwrite=self._overwrite)
-        elif self.written == 0:
+            return
+        # What went wrong is told already, and a full disk fails here once more.
+        with suppress(OSError, RowsError):
+            self._sink.close()
+        if self.written == 0:
             self.partial.unlink(missing_ok=True)
 
 

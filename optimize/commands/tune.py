@@ -1,6 +1,5 @@
 """The command's outside: flags in, a scorecard out, one line and a code for whatever fails."""
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -13,8 +12,9 @@ from judges.engine.telling import trace_of
 from judges.frozen import FrozenJudgeError
 from judges.loading_time import loading_time
 from judges.models.protocol import ModelError
+from judges.tables.landing import InUseError
 from optimize.commands.flags import parser
-from optimize.run.run_folder import RunFolderError
+from optimize.run.run_folder import RunFolderError, as_json
 from optimize.run.settings import SettingsError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -70,14 +70,17 @@ def command(arguments: Sequence[str]) -> int:
         work.clear()
         if flags.get("verbose"):
             say(trace_of(error).rstrip())
-        say(f"python -m optimize: {one_line(error)}")
+        way_out = ""
+        if isinstance(error, OSError) and not isinstance(error, InUseError) and work.begun:
+            way_out = f"; python -m optimize --resume --out {work.folder} goes on from here"
+        say(f"python -m optimize: {one_line(error)}{way_out}")
         return FAILED
     except KeyboardInterrupt:
         where = f" --out {work.folder}" if work.folder else ""
         say(f"interrupted: python -m optimize --resume{where} goes on from here")
         return INTERRUPTED
     if flags.get("json"):
-        show(json.dumps(summary, indent=1, ensure_ascii=False))
+        show(as_json(summary, indent=1))
     else:
         from optimize.run.scorecard import scorecard
 

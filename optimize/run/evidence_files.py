@@ -12,7 +12,7 @@ from judges.judgement import Judgement, Verdict
 from judges.prompt import Prompt
 from optimize.audits.probes import Probes
 from optimize.run.evidence import LONGEST_KIND, Evidence, Person, Said
-from optimize.run.run_folder import RunFolderError, write_json, write_text
+from optimize.run.run_folder import RunFolderError, as_json, write_json, write_text
 from optimize.search.items import Item, Items
 
 JUDGEMENTS = "judgements.jsonl"
@@ -45,11 +45,7 @@ class Recorded:
 def record(folder: Path, recorded: Recorded) -> None:
     """Write judgements.jsonl, one line an output, and evidence.json, the rest."""
     seed, tuned = (recorded.shown[name] for name in JUDGES)
-    lines = [
-        json.dumps(line, ensure_ascii=False, allow_nan=False)
-        for split in seed
-        for line in _lines(seed[split], tuned[split])
-    ]
+    lines = [as_json(line) for split in seed for line in _lines(seed[split], tuned[split])]
     write_text(folder / JUDGEMENTS, "".join(line + "\n" for line in lines))
     one = next(iter(seed.values()))
     rest = {

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from judges.prompt import encodable
+
 CONFIG = "config.json"
 SPLITS = "splits.json"
 REPLIES = "replies.jsonl"
@@ -28,12 +30,17 @@ def open_fresh(out: str | None, name: str) -> Path:
     if out is None:
         return _next(name)
     folder = Path(out)
+    check_fresh(folder)
+    _make(folder)
+    return folder
+
+
+def check_fresh(folder: Path) -> None:
+    """RunFolderError where it holds a run; once more when nobody else can begin one there."""
     if folder.is_dir() and any((folder / file).exists() for file in (CONFIG, TRIALS, JUDGE)):
         raise RunFolderError(
             f"{folder} holds a run already: add --resume to go on with it, or name another --out"
         )
-    _make(folder)
-    return folder
 
 
 def find_started(out: str | None, name: str) -> Path:
@@ -68,15 +75,33 @@ def read_endpoints(folder: Path) -> dict[str, str] | None:
 def begin(
     folder: Path,
     settings: Mapping[str, Any],
+    data: Mapping[str, Any],
     split: Mapping[str, Any],
     endpoints: Mapping[str, str],
 ) -> None:
-    """Write what a run was told and how its labels are split, before anything is asked."""
+    """Write what a run was told, on which labels and how they are split, before all questions."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(folder / SPLITS, split)
-    write_json(
-        folder / CONFIG, {"started": now, "settings": settings, "endpoints": dict(endpoints)}
-    )
+    config = {"started": now, "settings": settings, "endpoints": dict(endpoints), "data": data}
+    write_json(folder / CONFIG, config)
+
+
+def check_labels(folder: Path, data: Mapping[str, Any], split: Mapping[str, Any]) -> None:
+    """RunFolderError where the labels are no longer those that the run was begun with."""
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        splits = json.loads((folder / SPLITS).read_text(encoding="utf-8"))
+        # Releases that did not write the labels' hash down wrote the split's.
+        before = config.get("data", {}).get("sha256", data["sha256"])
+        same = before == data["sha256"] and splits["sha256"] == split["sha256"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunFolderError(f"{folder}: {CONFIG} or {SPLITS} is damaged ({error!r})") from error
+    if not same:
+        raise RunFolderError(
+            f"{folder}: {data['name']} has changed since the run was begun (sha256 "
+            f"{before[:12]}... then, {data['sha256'][:12]}... now): resume with the labels as they "
+            "were, or start another run"
+        )
 
 
 def clear_unanswered(folder: Path) -> None:
@@ -98,14 +123,26 @@ def started(folder: Path) -> str:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write whole or not at all, so that a kill leaves the old file or the new one."""
-    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    write_text(path, text)
+    write_text(path, as_json(value, indent=1) + "\n")
+
+
+def as_json(value: object, indent: int | None = None) -> str:
+    """JSON that UTF-8 can hold: a lone surrogate, as in some file names, stays escaped."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    if encodable(text) == text:
+        return text
+    return json.dumps(value, indent=indent, allow_nan=False)
 
 
 def write_text(path: Path, text: str) -> None:
     part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    try:
+        part.write_bytes(encodable(text).encode("utf-8"))
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _next(name: str) -> Path:

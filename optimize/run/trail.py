@@ -1,13 +1,13 @@
 """What a run leaves as it goes: trials.jsonl, and a line on stderr now and then."""
 
-import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from optimize.run.run_folder import TRIALS
+from optimize.run.run_folder import TRIALS, as_json
 from optimize.search.loop import Record
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -33,7 +33,9 @@ class Trail:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        with suppress(OSError):
+            # What could not be written has been told.
+            self._file.close()
 
     def record(self, trial: Record) -> None:
         self._write(trial)
@@ -63,8 +65,11 @@ class Trail:
             self._speak(f"round {self._round}" if self._round else "judging")
 
     def _write(self, trial: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(trial, ensure_ascii=False, allow_nan=False) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(as_json(trial) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._file.name) from error
 
     def _speak(self, what: str) -> None:
         self._spoke = time.monotonic()

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from data.tell import reading
 from judges.define import is_python, read_subject
 from judges.dimension import DimensionError
 from judges.judge import Subject
+from judges.tables.landing import in_use
 from optimize.run import definition, run_folder
 from optimize.run.course import Prepared, prepare, run
 from optimize.run.settings import SettingsError, resolve
@@ -32,20 +33,24 @@ class Work:
         `told` is as the command's flags; `subject` stands for a definition in no file, which the
         folder then holds.
         """
-        saved = endpoints = None
-        if told.get("resume"):
+        with ExitStack() as held:
+            if not told.get("resume"):
+                return self._begin(told, subject, held)
             self.folder = _find_started(told, subject)
+            held.enter_context(in_use(self.folder))
             saved = _without_code(run_folder.read_config(self.folder), self.folder, told)
             endpoints = run_folder.read_endpoints(self.folder)
             if subject is not None:
                 told = {**told, **definition.kept(subject, self.folder)}
-                subject = None
-        if subject is None:
-            return self._run(prepare(resolve(told, saved, endpoints)))
-        with tempfile.TemporaryDirectory() as scratch:
-            named = definition.write(subject, Path(scratch))
-            prepared = prepare(resolve({**told, **named}))
-        return self._run(prepared, subject)
+            prepared = prepare(resolve(told, saved, endpoints))
+            labels = prepared.labels
+            run_folder.check_labels(self.folder, labels.counts(), labels.split)
+            return self._run(prepared, self.folder)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run to resume."""
+        return self.folder is not None and (self.folder / run_folder.CONFIG).exists()
 
     def clear(self) -> None:
         """Leave nothing of a run that got no reply at all, so that it can be started again."""
@@ -58,30 +63,42 @@ class Work:
                 # Something of the user's own is in it, or it is gone.
                 self.folder.rmdir()
 
-    def _run(self, prepared: Prepared, subject: Subject | None = None) -> dict[str, Any]:
-        if self.folder is None:
-            settings = prepared.settings
-            self.folder = run_folder.open_fresh(settings.out, prepared.subject.name)
-            self._fresh = True
+    def _begin(
+        self, told: Mapping[str, Any], subject: Subject | None, held: ExitStack
+    ) -> dict[str, Any]:
+        """Start a run in a folder that no other run has or is about to have."""
+        with tempfile.TemporaryDirectory() as scratch:
+            named: dict[str, Any] = {}
             if subject is not None:
-                named: dict[str, Any] = definition.write(subject, self.folder)
-                settings = replace(settings, **named)
-                prepared = replace(prepared, settings=settings)
-            elif is_python(settings.subject):
-                # So that to go on with the run is not to run what its folder names.
-                with suppress(DimensionError):
-                    definition.write(prepared.subject, self.folder)
-            run_folder.begin(
-                self.folder, settings.known(), prepared.labels.split, settings.endpoints
-            )
+                named = definition.write(subject, Path(scratch))
+            prepared = prepare(resolve({**told, **named}))
+        settings, labels = prepared.settings, prepared.labels
+        folder = run_folder.open_fresh(settings.out, prepared.subject.name)
+        held.enter_context(in_use(folder))
+        run_folder.check_fresh(folder)
+        self.folder, self._fresh = folder, True
+        if subject is not None:
+            named = dict(definition.write(subject, folder))
+            settings = replace(settings, **named)
+            prepared = replace(prepared, settings=settings)
+        elif is_python(settings.subject):
+            # So that to go on with the run is not to run what its folder names.
+            with suppress(DimensionError):
+                definition.write(prepared.subject, folder)
+        run_folder.begin(
+            folder, settings.known(), labels.counts(), labels.split, settings.endpoints
+        )
+        return self._run(prepared, folder)
+
+    def _run(self, prepared: Prepared, folder: Path) -> dict[str, Any]:
         outputs = len(prepared.labels.everything)
-        self._say(f"{self.folder}: {prepared.level}-level rho, {outputs} outputs")
+        self._say(f"{folder}: {prepared.level}-level rho, {outputs} outputs")
         if prepared.settings.data is not None:
             for line in reading(prepared.labels.labelled):
                 self._say(line)
         for note in prepared.labels.labelled.notes:
             self._say(f"note: {note}")
-        return run(prepared, self.folder, self._say)
+        return run(prepared, folder, self._say)
 
 
 def _without_code(

@@ -12,6 +12,7 @@ from dspy.teleprompt import Teleprompter
 from judges.adapter import demos_of
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge, Subject
+from judges.tables.landing import in_use
 from optimize.run.models_asked import judging, open_models, proposing
 from optimize.run.settings import Settings
 from optimize.search.bench import Bench, Budget
@@ -78,7 +79,10 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             level = "dataset"
         trials: list[Record] = []
         with tempfile.TemporaryDirectory() as scratch:
-            found = self._search(judge, train, dev, level, trials, Path(self.folder or scratch))
+            folder = Path(self.folder or scratch)
+            folder.mkdir(parents=True, exist_ok=True)
+            with in_use(folder):
+                found = self._search(judge, train, dev, level, trials, folder)
         compiled = student.deepcopy()
         if found.choice.ship:
             tuned = found.tuned.prompt(judge.prompt)
