@@ -149,6 +149,21 @@ def fill(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]
     return [*template[:-1], Message(role=last["role"], content=content)]
 
 
+def restated(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
+    """The same request with the form of the reply said once more, after one that had another.
+
+    What stood before comes first as it was, so that providers' prompt caches apply.
+    """
+    last = messages[-1]
+    choices = [field for field in prompt.outputs if field.choices]
+    alone = [f"{HEADER.format(name=f.name)} is {_either(f.choices or ())} alone" for f in choices]
+    form = _reminder(prompt.outputs)
+    if len(prompt.outputs) > 1:
+        form = f"{form} What follows {' and '.join(alone)}, without any other word."
+    again = f"{last['content']}\n\nAn earlier reply was not of this form and was not read. {form}"
+    return [*messages[:-1], Message(role=last["role"], content=again)]
+
+
 def _system(prompt: Prompt) -> str:
     lines = ["You read:"]
     lines += [f"- {field.name}: {field.description}" for field in prompt.inputs]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 from judges.catalog import find
 from judges.dimension import Comparison, Dimension
 from judges.engine.asks import Answer, Ask
+from judges.engine.journal import Journal
 from judges.engine.judging import judge_outputs, judge_pairs
 from judges.engine.judging_rows import unusable
+from judges.engine.ledger import BudgetSpentError, Ledger
+from judges.engine.runner import Runner
 from judges.judge import Judge
 from judges.judgement import NoScoreError
-from judges.models.protocol import Reply, Token
+from judges.models.protocol import Completion, Reply, Token
 from judges.sampling import NoProbabilitiesError, SamplingPlan
 
 ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
@@ -160,3 +164,60 @@ def test_an_empty_post_or_output_cannot_be_judged() -> None:
     judged = {**PAIR, "post": " "}
     assert unusable(Judge.of(CONCISE), judged) == "post is empty"
     assert unusable(Judge.of(FLUENCY), {"summary": ""}) == "summary is empty"
+
+
+class Stubborn:
+    """Answers in the form asked for only where it is said twice."""
+
+    name, endpoint, native_n, has_logprobs = "stubborn-1", "https://example.org", True, True
+
+    def __init__(self, reply: str) -> None:
+        self.reply = reply
+        self.contents: list[str] = []
+
+    async def complete(self, messages: Any, sampling: Any) -> Completion:
+        self.contents.append(messages[-1]["content"])
+        text = self.reply if self.contents[-1].count("Reply with") > 1 else "It is all right."
+        token = Token(text, {"4": -0.1, "2": -3.0})
+        return Completion(
+            replies=(Reply(text=text, tokens=(token,)),) * sampling.n,
+            tokens_in=10, tokens_out=1, model=self.name,
+        )  # fmt: skip
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("plan", [ONE, WEIGHTED])
+def test_an_unreadable_reply_is_asked_again_with_the_form_restated(
+    plan: SamplingPlan, tmp_path: Path
+) -> None:
+    journal, rows = tmp_path / "j.jsonl", [{"summary": "s"}]
+    model, ledger = Stubborn("4"), Ledger(max_calls=2)
+    with Journal(journal) as kept, Runner(model, journal=kept, ledger=ledger) as runner:
+        (first,) = judge_outputs(FLUENCY.prompt(), plan, rows, runner)
+    assert (first.rating, first.unparsable) == (4, 0)
+    asked, again = model.contents
+    assert again.startswith(asked)
+    assert again.endswith("Reply with the rating alone: 1, 2, 3, 4 or 5.")
+    # Both calls are in the journal: a resumed run asks nothing and says the same.
+    with Journal(journal) as kept, Runner(Stubborn("1"), journal=kept) as runner:
+        (second,) = judge_outputs(FLUENCY.prompt(), plan, rows, runner)
+        assert runner.model.contents == []  # type: ignore[attr-defined]
+    assert second == first
+
+
+def test_a_restated_form_names_the_headers_and_counts_against_the_budget() -> None:
+    model = Stubborn("[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\nA")
+    with Runner(model, ledger=Ledger(max_calls=3)) as runner, pytest.raises(BudgetSpentError):
+        list(judge_pairs(CONCISE.prompt(), CONCISE.fields, ONE, [PAIR], runner))
+    form = "[[ ## preferred ## ]] is A or B alone, without any other word."
+    assert [form in content for content in model.contents].count(True) == 1
+
+
+def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt() -> None:
+    model = Stubborn("4")
+    plan = SamplingPlan(kind="mean", samples=2, temperature=1.0)
+    with Runner(model, fresh_asks=1) as runner:
+        (said,) = judge_outputs(FLUENCY.prompt(), plan, [{"summary": "s"}], runner)
+    assert said.failure is not None
+    assert len(set(model.contents)) == 1

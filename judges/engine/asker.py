@@ -122,7 +122,7 @@ class Asker:
         """Make one request, file its replies under `places`, and return how many came."""
         cached = False
         try:
-            completion, cached = await self._request(tally.ask.messages, sampling)
+            completion, cached = await self._request(tally.ask.messages_of(fresh), sampling)
         except (PassingError, RefusedError) as error:
             _log.info("%s", error)
             tally.errors.append(str(error))

@@ -11,13 +11,20 @@ class Ask:
     """Messages, how to draw replies, and the parser that accepts them.
 
     `accept` returns what a reply holds and raises NoScoreError where it holds nothing; such a
-    reply is asked again afresh. `key` is the caller's own name for the ask; nothing here reads it.
+    reply is asked again afresh, with the messages that `restate` makes of these where it is given
+    (a single reply drawn at temperature 0 would come out the same). `key` is the caller's own name
+    for the ask; nothing here reads it.
     """
 
     messages: Sequence[Message]
     sampling: Sampling
     accept: Callable[[Reply], object]
     key: str = ""
+    restate: Callable[[Sequence[Message]], Sequence[Message]] | None = None
+
+    def messages_of(self, fresh: int) -> Sequence[Message]:
+        """What is sent: these messages first, and with the form restated after that."""
+        return self.restate(self.messages) if fresh and self.restate else self.messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from judges.engine.asks import Answer, Ask
 from judges.judgement import Choice, Judgement, Verdict
 from judges.models.protocol import Message, Reply
-from judges.prompt import Prompt, fill
+from judges.prompt import Prompt, fill, restated
 from judges.sampling import (
     Sample,
     SamplingPlan,
@@ -93,7 +94,9 @@ def _asker(prompt: Prompt, plan: SamplingPlan, seed: int) -> Callable[[Mapping[s
     def accept(reply: Reply) -> Sample:
         return read_sample(plan, prompt, reply)
 
-    return lambda row: Ask(fill(template, row), sampling, accept)
+    # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges.
+    restate = None if plan.kind == "mean" else partial(restated, prompt)
+    return lambda row: Ask(fill(template, row), sampling, accept, restate=restate)
 
 
 def _orders(order: Order, draw: np.random.Generator) -> tuple[Shown, ...]:
