@@ -163,6 +163,12 @@ def _next(labelled: LabelledSet | LabelledPairs, options: argparse.Namespace) ->
         return [*words, *map_flags(mapping)]
     mapped = [name for name in mapping if name in labelled.dimensions]
     dimension = (options.dimension or mapped or [*labelled.dimensions])[0]
+    own = dimension.lower()
+    if own != dimension:
+        # Judges' names are in small letters.
+        column = next((c for c in labelled.reading.ratings if c == dimension), None)
+        mapping |= {own: dimension if column else f"ratings.{dimension}"}
+        dimension = own
     words = ["python", "-m", "optimize", "--dimension", dimension]
     if options.annotations:
         words = ["python", "-m", "optimize.verify", dimension, "--annotations", options.annotations]

@@ -25,8 +25,8 @@ from data.long import (
     read_annotator_rows,
     read_long,
 )
-from data.numbers import Scale
-from data.problems import Problems, count, listed
+from data.numbers import Scale, is_blank
+from data.problems import Problems, count, listed, shown
 from data.ratings import RatingColumns, RatingReader, find_ratings
 from data.rows import RowReader
 from data.tables import Row
@@ -175,7 +175,18 @@ def _check_rated(
             )
     if not rated and not wanted.dimensions:
         way_out = "add a column named as the dimension, or name yours with --map DIMENSION=COLUMN"
-        problems.add("no-rating", "no output has a rating", way_out)
+        labels = [
+            f"{shown(column)} has {shown(value)}"
+            for column in columns.table.columns
+            if column not in columns.taken(_ROWS_OWN)
+            and not is_known_text(column)
+            and not columns.is_prose(column)
+            for value in [next((one for one in columns.cells(column) if not is_blank(one)), None)]
+            if value is not None
+        ]
+        what = f"no output has a rating that is a number ({'; '.join(labels[:3])})"
+        what = what if labels else "no output has a rating"
+        problems.add("no-rating", what, way_out)
 
 
 def _rated_on(columns: Columns) -> str:

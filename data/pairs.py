@@ -18,14 +18,14 @@ from data.grouping import document_notes, how_grouped, source_name
 from data.long import fold, has_annotator_rows, identify
 from data.numbers import Fault, is_blank, read_json
 from data.problems import Problems, count, listed
-from data.ratings import holds_ratings
+from data.ratings import find_ratings, holds_ratings
 from data.rows import RowReader
 from data.tables import Row
 from data.types import LabelledPair, LabelledPairs, Reading, Vote
 
 _SIDES = (("_a", "_b"), ("_A", "_B"), ("_1", "_2"))
-_CHOICES = ("votes", "preferred", "preference")
-_NAMES = ("id", "group", "system_a", "system_b", *_CHOICES, "response_a", "response_b")
+_CHOICES = ("votes", "preferred", "preference", "winner")
+_NAMES = ("id", "group", "system_a", "system_b", "annotator", *_CHOICES, "response_a", "response_b")
 _WORDS: dict[str, Vote] = {
     "a": "A",
     "b": "B",
@@ -36,6 +36,10 @@ _WORDS: dict[str, Vote] = {
     "1.5": "tie",
     "1.0": "A",
     "2.0": "B",
+    # Chatbot Arena's words.
+    "model_a": "A",
+    "model_b": "B",
+    "tie (bothbad)": "tie",
 }
 _WAY_OUT = "write A, B or tie (or 1, 2 and 1.5)"
 
@@ -59,12 +63,10 @@ def find_sides(columns: Columns) -> tuple[str, str, str] | None:
 
 
 def holds_pairs(columns: Columns) -> bool:
-    """Whether a table holds two candidates and a choice, and no ratings."""
-    return (
-        find_sides(columns) is not None
-        and _find_choices(columns) != ()
-        and not holds_ratings(columns)
-    )
+    """Whether a table holds two candidates and a choice (or nothing but them), and no ratings."""
+    if find_sides(columns) is None or holds_ratings(columns):
+        return False
+    return _find_choices(columns) != () or not find_ratings(columns, None).flat
 
 
 def read_pair_rows(
@@ -244,6 +246,8 @@ def _spread(value: object) -> Iterator[object]:
         value = read_json(value)
     if isinstance(value, list | tuple):
         yield from value
+    elif isinstance(value, str) and value.strip().lower() in _WORDS:
+        yield value
     elif isinstance(value, str):
         yield from re.split(r"[,;|\s]+", value.strip()) if not is_blank(value) else ()
     else:

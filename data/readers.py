@@ -102,6 +102,13 @@ def check_labels(
         problems.add("pairs", "holds pairs of candidates and votes, not rated outputs", way_out)
         return None, tuple(problems.found)
     found = read_outputs(columns, problems, wanted, joined)
+    notes = found.notes
+    if (sides := find_sides(columns)) is not None:
+        notes += (
+            f"holds two candidates a row, {sides[1]} and {sides[2]}, and was read as one output a "
+            "row: for pairs name people's choice with --map votes=COLUMN, else write a row for "
+            "each output",
+        )
     sha256 = table.sha256
     if joined_sha256:
         sha256 = hashlib.sha256(f"{sha256}{joined_sha256}".encode()).hexdigest()
@@ -110,7 +117,7 @@ def check_labels(
         sha256=sha256,
         outputs=found.outputs,
         grouped_by=found.grouped_by,
-        notes=found.notes,
+        notes=notes,
         reading=found.reading,
     )
     return labelled, (*problems.found, *more.found)

@@ -101,7 +101,11 @@ def reading(labelled: LabelledSet | LabelledPairs) -> list[str]:
         lines += _entry("read", "; ".join(_from(name, columns) for name, columns in told.items()))
     if read.unread:
         lines += _entry("not read", ", ".join(map(_plain, read.unread)))
-    items = labelled.pairs if isinstance(labelled, LabelledPairs) else labelled.outputs
+    if isinstance(labelled, LabelledPairs):
+        items: Sequence[LabelledOutput | LabelledPair] = labelled.pairs
+    else:
+        # The first that somebody rated says more.
+        items = [one for one in labelled.outputs if one.ratings] or labelled.outputs
     return lines + (_entry("first", _sample(items[0])) if items else [])
 
 

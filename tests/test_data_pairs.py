@@ -179,3 +179,26 @@ def test_the_votes_that_are_mapped_go_before_a_column_of_that_name(tmp_path: Pat
     path = tmp_path / "pairs.csv"
     path.write_text("id,prompt,response_a,response_b,votes,mine\na,Ask,Yes,No,A,B\n")
     assert data.read_pairs(path, mapping={"preferred": "mine"}).pairs[0].votes == ("B",)
+
+
+def test_the_words_of_chatbot_arena_are_votes_and_any_other_choice_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "pairs.csv"
+    header = "id,question,answer_a,answer_b,winner\n"
+    path.write_text(header + "a,Ask,Yes,No,model_b\nb,Ask,Yes,No,tie (bothbad)\n")
+    assert [pair.votes for pair in data.read_pairs(path).pairs] == [("B",), ("tie",)]
+    path.write_text(header.replace("winner", "choice") + "a,Ask,Yes,No,model_b\n")
+    with pytest.raises(data.LabelError, match="holds pairs of candidates"):
+        data.read_labels(path)
+    with pytest.raises(data.LabelError, match="name yours with --map votes=COLUMN"):
+        data.read_pairs(path)
+
+
+def test_two_candidates_with_a_score_each_are_noted_where_read_as_one_output(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "pairs.csv"
+    path.write_text("id,question,answer_a,answer_b,score_a,score_b\na,Ask,Yes,No,3,4\n")
+    (note,) = data.read_labels(path).notes
+    assert note.startswith("holds two candidates a row, answer_a and answer_b, and was read as one")
