@@ -227,6 +227,17 @@ def test_a_datasets_map_takes_rows_and_batches(scripted: Scripted, tmp_path: Pat
         assert "no idea" in mapped["relevance_failure"][1]
 
 
+def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read(frame: pd.DataFrame) -> None:
+    judge, texts = judges.load("fluency"), ["One fine day.", None, "It rained."]
+    whole = judge(summary="One fine day.\n\nIt rained.")
+    assert isinstance(whole, Judgement)
+    cells = pd.Series([texts, np.array(texts, dtype=object), [1, "x"]])
+    with pytest.warns(FailedJudgementWarning, match="summary is list, no text"):
+        scores = judge.score(pd.DataFrame({"summary": cells}))
+    assert scores.tolist()[:2] == [whole.score] * 2
+    assert math.isnan(scores[2])
+
+
 def test_a_judge_travels_to_another_process() -> None:
     judge = Judge.of(RELEVANCE)
     assert pickle.loads(pickle.dumps(judge)) == judge

@@ -30,7 +30,7 @@ def judge_rows(
             why = unusable(judge, row)
             pulled.append(why)
             if why is None:
-                yield {name: str(row[name]) for name in judge.texts}
+                yield {name: str(one_text(row[name])) for name in judge.texts}
 
     for said in _ask(judge, usable(), runner, order=order, seed=seed):
         while (why := pulled.popleft()) is not None:
@@ -47,7 +47,7 @@ def unusable(judge: "Judge", row: Mapping[str, object]) -> str | None:
     """
     blank: list[str] = []
     for name in judge.texts:
-        text = row.get(name)
+        text = one_text(row.get(name))
         if not isinstance(text, str):
             return f"no {name}" if _missing(text) else f"{name} is {type(text).__name__}, no text"
         if not text.strip():
@@ -59,6 +59,18 @@ def unusable(judge: "Judge", row: Mapping[str, object]) -> str | None:
     ):
         return None
     return f"{blank[0]} is empty" if blank else None
+
+
+def one_text(value: object) -> object:
+    """A list of texts, such as reviews, as one text, as label files are read; else the value."""
+    if not isinstance(value, list | tuple) and hasattr(value, "tolist"):
+        # A data frame's cell.
+        value = value.tolist()
+    if not isinstance(value, list | tuple) or not any(isinstance(one, str) for one in value):
+        return value
+    if not all(one is None or isinstance(one, str) for one in value):
+        return value
+    return "\n\n".join(one for one in value if one and one.strip())
 
 
 def _missing(value: object) -> bool:
