@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     import pyarrow
 
 _BATCH = 1000
+# Parquet packs repeated values into next to nothing; honest tables unpack to less of their size.
+MOST_TIMES = 2000
+LEAST_ROOM = 256 * 2**20
+MOST_AT_ONCE = 32 * 2**20
+CELL_BYTES = 32  # what any value takes as an object
 HUB = "hf:"
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
@@ -32,12 +37,84 @@ def read_parquet(path: Path, problems: Problems) -> Table:
     columns: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
     try:
-        with pyarrow.parquet.ParquetFile(path) as parquet:
-            columns, rows = gather(_rows(parquet.iter_batches(batch_size=_BATCH)))
+        columns, rows = gather(_numbered(parquet_cells(path)))
+    except UnpacksError as error:
+        problems.add("too-long", str(error), "write it anew, or in parts")
     except (pyarrow.ArrowException, OSError) as error:
         what = f"cannot be read as Parquet ({_first_line(error)})"
         problems.add("bad-parquet", what, "write it anew, for instance with DataFrame.to_parquet")
     return _table(source_name(path), problems, digest.hexdigest(), columns, rows)
+
+
+class UnpacksError(ValueError):
+    """A Parquet file that unpacks to far more than a table of its size holds."""
+
+
+def parquet_cells(path: Path) -> Iterator[dict[str, object]]:
+    """Yield a Parquet file's rows, unpacking little of it at a time; raises UnpacksError."""
+    from pyarrow.parquet import ParquetFile
+
+    most = max(LEAST_ROOM, MOST_TIMES * path.stat().st_size)
+    with ParquetFile(path) as parquet:
+        texts = _check_metadata(parquet.metadata, most)
+    size = 0
+    # Texts that repeat stay one text until they are rows.
+    with ParquetFile(path, read_dictionary=texts) as parquet:
+        for batch in parquet.iter_batches(batch_size=_BATCH):
+            whole = sum(_unpacked(column) for column in batch.columns)
+            size += whole
+            if size > most:
+                raise UnpacksError(_unpacks(size, most))
+            step = max(1, batch.num_rows * MOST_AT_ONCE // max(whole, 1))
+            for start in range(0, batch.num_rows, step):
+                yield from batch.slice(start, step).to_pylist(maps_as_pydicts="lossy")
+
+
+def _check_metadata(metadata: "pyarrow.parquet.FileMetaData", most: int) -> list[str]:
+    """Refuse what the file itself says is too much; returns the paths of its columns of texts."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    columns = [group.column(place) for group in groups for place in range(group.num_columns)]
+    size = sum(group.total_byte_size for group in groups)
+    size = max(size, CELL_BYTES * max(metadata.num_rows, sum(one.num_values for one in columns)))
+    if size > most:
+        raise UnpacksError(_unpacks(size, most))
+    places = (metadata.schema.column(place) for place in range(metadata.num_columns))
+    return [
+        one.path
+        for one in places
+        if one.physical_type == "BYTE_ARRAY" and one.logical_type.type in {"STRING", "NONE", "JSON"}
+    ]
+
+
+def _unpacks(size: int, most: int) -> str:
+    return (
+        f"unpacks to {size / 2**20:,.0f} MiB or more; from a file of its size at most "
+        f"{most / 2**20:,.0f} MiB are read"
+    )
+
+
+def _unpacked(column: "pyarrow.Array") -> int:
+    """About how many bytes a column's values take as rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        if not (pa.types.is_string(kind.value_type) or pa.types.is_binary(kind.value_type)):
+            return CELL_BYTES * len(column)
+        lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
+        return CELL_BYTES * len(column) + int(pc.sum(pc.cast(lengths, "int64")).as_py() or 0)
+    if pa.types.is_map(kind):
+        return _unpacked(column.keys) + _unpacked(column.items)
+    if pa.types.is_struct(kind):
+        return sum(_unpacked(part) for part in column.flatten())
+    if pa.types.is_nested(kind):
+        return CELL_BYTES * len(column) + _unpacked(column.flatten())
+    return max(CELL_BYTES * len(column), int(column.nbytes))
+
+
+def _numbered(cells: Iterable[Mapping[str, object]]) -> Iterator[Row]:
+    return (Row(number, one) for number, one in enumerate(cells, start=1))
 
 
 def read_dataset(path: str, problems: Problems) -> Table:

@@ -5,10 +5,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from data.lines import LineFile
+from data.lines import LineFile, is_mostly_brackets
 from data.problems import Problems
 from data.tables import Row, Table, gather, source_name
 
+MOST_CHARACTERS = 512 * 2**20
 _ONE_LINE = "write one JSON object a line"
 
 
@@ -41,9 +42,24 @@ def read_json(path: Path, problems: Problems) -> Table:
     if head[:1] != b"[":
         return read_jsonl(path, problems)
     lines = LineFile(path, problems)
-    text = "".join(line.text for line in lines)
+    text = "".join(_bounded(lines, problems))
+    if is_mostly_brackets(text):
+        problems.add("too-deep", "has more brackets than rows have", _ONE_LINE)
+        text = "[]"
     columns, rows = gather(_items(text, problems))
     return _table(path, problems, columns, rows, lines.sha256)
+
+
+def _bounded(lines: LineFile, problems: Problems) -> Iterator[str]:
+    """The lines of a file that is read whole, as long as it is no longer than that allows."""
+    size = 0
+    for line in lines:
+        size += len(line.text)
+        if size > MOST_CHARACTERS:
+            what = f"is longer than {MOST_CHARACTERS:,} characters"
+            problems.add("too-long", what, "write JSON Lines, which are read one by one")
+            return
+        yield line.text
 
 
 def _table(
@@ -64,6 +80,10 @@ def _rows(lines: LineFile, problems: Problems) -> Iterator[Row]:
     for number, text in lines:
         stripped = text.strip()
         if not stripped:
+            continue
+        if is_mostly_brackets(stripped):
+            what = "has more brackets than any row has"
+            problems.add("too-deep", what, _ONE_LINE, line=number)
             continue
         value = _parse(stripped, number, problems)
         if value is not None:

@@ -1,16 +1,49 @@
 """Bytes to lines: hashed, decoded as UTF-8 and bounded, whatever a file holds."""
 
 import codecs
+import errno
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from data.problems import Problems
 
 # No label file has such a line; a file without line ends must not fill the memory.
 LONGEST_LINE = 64 * 2**20
+MOST_BRACKETS = 200_000
 _OTHER_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file; OSError for pipes and devices, too, which may never end."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "no regular file, which alone is read", str(path))
+    return path.open("rb")
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield each line with its number from 1; LineError where one is longer than any row is."""
+    with open_regular(path) as file:
+        for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
+            if len(raw) > LONGEST_LINE:
+                what = f"longer than {LONGEST_LINE // 2**20} MiB; end every row with a line break"
+                raise LineError(f"{path}, line {number}: {what}")
+            if is_mostly_brackets(raw):
+                raise LineError(f"{path}, line {number}: more brackets than any row has")
+            yield number, raw
+
+
+def is_mostly_brackets(raw: bytes | str) -> bool:
+    """Whether JSON would take dozens of times its own size in memory."""
+    if len(raw) <= MOST_BRACKETS:
+        return False
+    openings: list[Any] = ["[", "{"] if isinstance(raw, str) else [b"[", b"{"]
+    return sum(raw.count(opening) for opening in openings) > max(MOST_BRACKETS, len(raw) // 20)
+
+
+class LineError(ValueError):
+    """A line that no row has; the message names file, line and the way out."""
 
 
 class Line(NamedTuple):

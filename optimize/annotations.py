@@ -2,12 +2,13 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from data.columns import Columns
+from data.lines import LineError, read_lines
 from data.long import Ratings, is_long, read_long
 from data.numbers import Marks
 from data.open_table import open_table
@@ -81,29 +82,44 @@ def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
     Raises LabelError for any other line, a second score of an id, or none at all.
     """
     scores: dict[str, float] = {}
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        where = f"{path.name}, line {number}"
+        try:
+            row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            if row.get("dimension", dimension) != dimension:
                 continue
-            where = f"{path.name}, line {number}"
-            try:
-                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-                if row.get("dimension", dimension) != dimension:
-                    continue
-                told = row["judgements"].get(dimension) if "judgements" in row else row
-                if told is None:
-                    continue
-                name, score = str(row["id"]), told["score"]
-                value = math.nan if score is None else float(score)
-            except UnicodeDecodeError as error:
-                raise LabelError(f"{where}: not UTF-8 text; save the file as UTF-8") from error
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise LabelError(
-                    f'{where}: expected {{"id", "dimension", "score"}} with a number ({error!r})'
-                ) from error
-            if name in scores:
-                raise LabelError(f"{where}: {name!r} has a score already")
-            scores[name] = value
+            told = row["judgements"].get(dimension) if "judgements" in row else row
+            if told is None:
+                continue
+            name, score = str(row["id"]), told["score"]
+            value = math.nan if score is None else float(score)
+            if math.isinf(value):
+                raise ValueError("an infinite score")
+        except UnicodeDecodeError as error:
+            raise LabelError(f"{where}: not UTF-8 text; save the file as UTF-8") from error
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+        ) as error:
+            raise LabelError(
+                f'{where}: expected {{"id", "dimension", "score"}} with a number ({error!r:.200})'
+            ) from error
+        if name in scores:
+            raise LabelError(f"{where}: {name!r:.60} has a score already")
+        scores[name] = value
     if not scores:
         raise LabelError(f"{path.name}: no score on {dimension!r}")
     return scores
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        yield from read_lines(path)
+    except LineError as error:
+        raise LabelError(str(error)) from error

@@ -2,15 +2,20 @@
 
 import csv
 import json
+import os
+import resource
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import data
+from judges.replies.recorded import RecordingError, read_replies
 from judges.tables.landing import land, write_whole
 from judges.tables.rows import Row, RowsError, read_rows
 from judges.tables.writer import RowWriter, partial_of
+from optimize.annotations import read_scores
 
 ROWS: list[Row] = [
     {"id": 1, "text": 'a, "b"\nc\té', "score": 1.5, "why": None},
@@ -166,3 +171,99 @@ def test_landing_works_where_links_do_not(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "new").write_text("newer")
     with pytest.raises(FileExistsError):
         land(tmp_path / "new", tmp_path / "there")
+
+
+def bomb(path: Path, *, rows: int = 10_000, nested: bool = False) -> Path:
+    """A Parquet file of a kilobyte that holds one text of a megabyte in every row."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    places = pa.array([0] * rows, pa.int32())
+    texts = pa.DictionaryArray.from_arrays(places, pa.array(["a" * 1_000_000]))
+    if nested:
+        texts = pa.ListArray.from_arrays(pa.array(range(rows + 1), pa.int32()), texts)
+    pq.write_table(pa.table({"id": [1] * rows, "summary": texts}), path, compression="zstd")
+    assert path.stat().st_size < 4000
+    return path
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_parquet_file_of_a_kilobyte_does_not_fill_the_memory(
+    nested: bool, tmp_path: Path
+) -> None:
+    path = bomb(tmp_path / "x.parquet", nested=nested)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(RowsError, match=r"x\.parquet: unpacks to [\d,]+ MiB or more"):
+        list(read_rows(path))
+    with pytest.raises(data.LabelError, match="unpacks to"):
+        data.read_labels(path)
+    # 10 GB if it were unpacked; the unit is KiB on Linux, and bytes on a Mac.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+
+
+def test_texts_that_repeat_in_every_row_of_parquet_are_read(tmp_path: Path) -> None:
+    rows = list(read_rows(bomb(tmp_path / "x.parquet", rows=100)))
+    assert [len(str(row["summary"])) for row in rows] == [1_000_000] * 100
+
+
+def test_a_parquet_file_of_endless_rows_is_refused_unread(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"x": pa.nulls(20_000_000)}), tmp_path / "x.parquet")
+    assert (tmp_path / "x.parquet").stat().st_size < 50_000
+    with pytest.raises(RowsError, match="unpacks to"):
+        next(read_rows(tmp_path / "x.parquet"))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_may_never_end_is_not_read(form: str, tmp_path: Path) -> None:
+    pipe, device = tmp_path / f"pipe.{form}", tmp_path / f"zero.{form}"
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    for path in (pipe, device):
+        with pytest.raises(RowsError, match="no regular file"):
+            list(read_rows(path))
+        with pytest.raises(data.LabelError, match="no regular file"):
+            data.read_labels(path)
+        with pytest.raises(OSError, match="no regular file"):
+            list(read_replies(path))
+        with pytest.raises(OSError, match="no regular file"):
+            read_scores(path, "fluency")
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "tsv"])
+def test_a_line_without_end_is_refused_with_the_way_out(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("data.lines.LONGEST_LINE", 2**20)
+    path = tmp_path / f"x.{form}"
+    path.write_bytes(b"id,text\n" + b"a" * 3_000_000)
+    with pytest.raises(
+        RowsError, match=r"line 2: longer than 1 MiB; end every row|line 1: not JSON"
+    ):
+        list(read_rows(path))
+
+
+@pytest.mark.parametrize(
+    "line", ["[" * 50_000, '{"a":' * 50_000, '{"a":[' + "[]," * 300_000 + "0]}"]
+)
+def test_a_line_of_brackets_is_refused_by_every_reader(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(line, encoding="utf-8")
+    with pytest.raises(RowsError, match=r"line 1: (not JSON|more brackets)"):
+        list(read_rows(path))
+    with pytest.raises(RecordingError, match=r"line 1: (no JSON|more brackets)"):
+        list(read_replies(path))
+    with pytest.raises(data.LabelError, match=r"line 1: (expected|more brackets)"):
+        read_scores(path, "fluency")
+    with pytest.raises(data.LabelError, match=r"line 1: (is nested|has more brackets)"):
+        data.read_labels(path)
+
+
+@pytest.mark.parametrize("score", ["1e999", "9" * 400, "9" * 5000, "[]", '"x"', "{}"])
+def test_a_score_that_no_number_holds_is_named_by_its_line(score: str, tmp_path: Path) -> None:
+    path = tmp_path / "scores.jsonl"
+    path.write_text(f'{{"id": "a", "score": {score}}}', encoding="utf-8")
+    with pytest.raises(data.LabelError, match=r"scores\.jsonl, line 1: expected"):
+        read_scores(path, "fluency")

@@ -10,6 +10,7 @@ from typing import Literal
 from judges.judgement import Choice, Judgement, NoScoreError, Verdict
 from judges.replies.lenient import first_digit, last_digit
 from judges.replies.parse import parse_choice, parse_score
+from judges.tables.rows import RowsError, numbered_lines
 
 Reading = Literal["strict", "first_digit", "last_digit"]
 _OTHER: dict[Choice, Choice] = {"A": "B", "B": "A"}
@@ -154,20 +155,26 @@ def _side(choice: str) -> Choice | None:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            where = f"{path.name}, line {number}"
-            try:
-                row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-            except UnicodeDecodeError as error:
-                raise RecordingError(f"{where}: not UTF-8 text; save the file as UTF-8") from error
-            except ValueError as error:
-                raise RecordingError(f"{where}: no JSON ({error})") from error
-            if not isinstance(row, dict):
-                raise RecordingError(f"{where}: not an object with named fields")
-            yield where, row
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        where = f"{path.name}, line {number}"
+        try:
+            row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except UnicodeDecodeError as error:
+            raise RecordingError(f"{where}: not UTF-8 text; save the file as UTF-8") from error
+        except (ValueError, RecursionError) as error:
+            raise RecordingError(f"{where}: no JSON ({error})") from error
+        if not isinstance(row, dict):
+            raise RecordingError(f"{where}: not an object with named fields")
+        yield where, row
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        yield from numbered_lines(path)
+    except RowsError as error:
+        raise RecordingError(str(error)) from error
 
 
 def _wanted(row: Mapping[str, object], dimension: str | None, prompt: str | None) -> bool:

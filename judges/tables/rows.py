@@ -2,8 +2,9 @@
 
 import csv
 import json
-import sys
 from collections.abc import Iterator, Mapping
+from io import StringIO
+from itertools import chain
 from pathlib import Path
 
 Row = dict[str, object]
@@ -17,6 +18,7 @@ FORMATS: Mapping[str, str] = {
     ".pq": "parquet",
 }
 DELIMITERS = {"csv": ",", "tsv": "\t"}
+LONGEST_FIELD = 64 * 2**20
 UTF8 = "save the file as UTF-8"
 
 
@@ -34,11 +36,23 @@ def format_of(path: Path) -> str:
         ) from None
 
 
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield a file's lines with their numbers; RowsError where one is longer than any row is."""
+    from data.lines import LineError, read_lines  # not needed by a judge in production
+
+    try:
+        yield from read_lines(path)
+    except LineError as error:
+        raise RowsError(str(error)) from error
+
+
 def read_rows(path: Path) -> Iterator[Row]:
     """Yield the rows of a file; raises RowsError, or OSError where it cannot be opened."""
     form = format_of(path)
     if path.is_dir():
         raise RowsError(f"{path}: a folder; give a file")
+    if path.exists() and not path.is_file():
+        raise RowsError(f"{path}: no regular file; pipes and devices are not read")
     if form == "jsonl":
         return _read_jsonl(path)
     if form == "parquet":
@@ -47,18 +61,17 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 def _read_jsonl(path: Path) -> Iterator[Row]:
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            line = _decoded(path, number, raw).strip()
-            if not line:
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise RowsError(f"{path}, line {number}: not JSON: {error}") from error
-            if not isinstance(row, dict):
-                raise RowsError(f"{path}, line {number}: no mapping from column to value")
-            yield row
+    for number, raw in numbered_lines(path):
+        line = _decoded(path, number, raw).strip()
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise RowsError(f"{path}, line {number}: not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise RowsError(f"{path}, line {number}: no mapping from column to value")
+        yield row
 
 
 def _decoded(path: Path, number: int, raw: bytes) -> str:
@@ -73,41 +86,48 @@ def _decoded(path: Path, number: int, raw: bytes) -> str:
 def _read_separated(path: Path, delimiter: str | None) -> Iterator[Row]:
     """Without a delimiter, the one that the header has most of: a comma, semicolon or tab."""
     # The limit is the process's own, and far below the length of a document.
-    csv.field_size_limit(sys.maxsize)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter or ",", strict=True)
-        try:
-            if delimiter is None:
-                found = max(",;\t", key=file.readline().count)
-                file.seek(0)
-                reader = csv.reader(file, delimiter=found, strict=True)
-            names = next(reader, None)
-            if not names:
-                raise RowsError(f"{path}: empty; the first line names the columns")
-            if len(set(names)) != len(names):
-                raise RowsError(f"{path}: two columns have the same name")
-            for values in reader:
-                if not values:
-                    continue
-                if len(values) != len(names):
-                    raise RowsError(
-                        f"{path}, line {reader.line_num}: {len(values)} values for {len(names)} "
-                        "columns"
-                    )
-                yield dict(zip(names, values, strict=True))
-        except csv.Error as error:
-            raise RowsError(f"{path}, line {reader.line_num}: {error}") from error
-        except UnicodeDecodeError as error:
-            raise RowsError(f"{path}: not UTF-8 text (byte {error.start}); {UTF8}") from error
+    csv.field_size_limit(LONGEST_FIELD)
+    lines = _text_lines(path)
+    first = next(lines, "")
+    reader = csv.reader(
+        chain([first], lines), delimiter=delimiter or max(",;\t", key=first.count), strict=True
+    )
+    try:
+        names = next(reader, None)
+        if not names:
+            raise RowsError(f"{path}: empty; the first line names the columns")
+        if len(set(names)) != len(names):
+            raise RowsError(f"{path}: two columns have the same name")
+        for values in reader:
+            if not values:
+                continue
+            if len(values) != len(names):
+                raise RowsError(
+                    f"{path}, line {reader.line_num}: {len(values)} values for {len(names)} columns"
+                )
+            yield dict(zip(names, values, strict=True))
+    except csv.Error as error:
+        raise RowsError(f"{path}, line {reader.line_num}: {error}") from error
+
+
+def _text_lines(path: Path) -> Iterator[str]:
+    """The lines as spreadsheets end them, which may be by a carriage return alone."""
+    for number, raw in numbered_lines(path):
+        text = _decoded(path, number, raw)
+        if "\r" in text[:-2]:
+            yield from StringIO(text, newline="")
+        else:
+            yield text
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    from data.arrow_tables import UnpacksError, parquet_cells
 
     try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1000):
-                yield from batch.to_pylist()
-    except pa.ArrowInvalid as error:
+        yield from parquet_cells(path)
+    except UnpacksError as error:
+        raise RowsError(f"{path}: {error}") from error
+    except pa.ArrowException as error:
         raise RowsError(f"{path}: no Parquet file: {str(error).splitlines()[0]}") from error
