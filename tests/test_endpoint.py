@@ -26,7 +26,13 @@ from judges.models import (
     open_model,
 )
 from judges.models.endpoint import chat_url
-from judges.models.protocol import Message, ThrottledError, UnreachableError, Usage
+from judges.models.protocol import (
+    Message,
+    ThrottledError,
+    UnfitRequestError,
+    UnreachableError,
+    Usage,
+)
 from judges.models.wire import Dialect, most_bytes, read_completion, read_error, seconds
 
 ASKED: list[Message] = [{"role": "user", "content": "Rate it from 1 to 5."}]
@@ -150,7 +156,7 @@ def answering(status: int, message: str, code: str) -> Callable[[Body], Any]:
         (400, "", "This model's maximum context length is 8192 tokens.", RefusedError),
         (400, "content_filter", "Filtered.", RefusedError),
         (413, "", "Too large.", RefusedError),
-        (400, "unsupported_value", "temperature must be 1", LastingError),
+        (400, "unsupported_value", "temperature must be 1", UnfitRequestError),
         (403, "", "Your region is not supported.", LastingError),
         (402, "", "Pay first.", LastingError),
         (429, "insufficient_quota", "Quota exceeded.", LastingError),
@@ -588,6 +594,25 @@ def test_an_answer_that_drips_is_given_up_in_time() -> None:
     assert isinstance(error, PassingError)
     assert "within 0.5 s" in str(error)
     assert time.monotonic() - start < 3
+
+
+@pytest.mark.parametrize("depth", [400, 700, 900, 100_000])
+@pytest.mark.parametrize(
+    "form", ['{"error":%s}', '{"error":{"message":%s}}', '{"error":{"param":%s}}']
+)
+@pytest.mark.parametrize("status", [200, 400, 429, 500])
+def test_an_error_of_any_depth_is_an_error_in_a_line(depth: int, form: str, status: int) -> None:
+    body = (form % ("[" * depth + "]" * depth)).encode()
+    error = served(lambda _: [http(body, status=f"{status} No")])
+    assert isinstance(error, ModelError)
+    assert "\n" not in str(error)
+    assert len(str(error)) < 500
+
+
+@pytest.mark.parametrize("status", ["199 No", "206 Part", "204 None", "777 No"])
+def test_a_status_that_is_no_error_ends_no_run(status: str) -> None:
+    error = served(lambda _: [http(b"", status=status)], timeout=1)
+    assert isinstance(error, PassingError)
 
 
 def test_the_longest_answer_has_room_for_every_token_and_alternative_asked_for() -> None:

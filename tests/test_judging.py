@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -221,3 +221,15 @@ def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt() -> None:
         (said,) = judge_outputs(FLUENCY.prompt(), plan, [{"summary": "s"}], runner)
     assert said.failure is not None
     assert len(set(model.contents)) == 1
+
+
+def test_a_reply_without_probabilities_among_others_with_them_is_a_failed_judgement() -> None:
+    def reply(content: str) -> Reply:
+        tokens = () if "bare" in content else (Token("4", {"4": 0.0}),)
+        return Reply(text="4", tokens=tokens)
+
+    rows = [{"summary": text} for text in ("well", "bare", "well again")]
+    prompt, runner = FLUENCY.prompt(), cast("Runner", Table(reply))
+    first, second, third = judge_outputs(prompt, WEIGHTED, rows, runner)
+    assert (first.score, third.score) == (4, 4)
+    assert "no log-probabilities" in str(second.failure)

@@ -22,6 +22,7 @@ from judges.models.protocol import (
     RefusedError,
     Sampling,
     ThrottledError,
+    UnfitRequestError,
     UnreachableError,
     Usage,
 )
@@ -37,6 +38,7 @@ LOOK_AGAIN = 0.02
 # A host that never answered any request is given up after these seconds.
 PATIENCE_UNREACHED = 3.0
 LONGEST_WAIT_UNREACHED = 1.0
+MOST_UNFIT = 5  # requests refused one after the other, as single ones among others
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +71,7 @@ class Asker:
         self._rng = rng
         self._reached = False
         self._unreached_since: float | None = None
+        self._unfit: int | None = None  # refusals since the last answer; None before the first
         self._hasher = RequestHasher()
         self._resting = 0.0
         self._flying: dict[str, asyncio.Future[Completion]] = {}
@@ -255,6 +258,7 @@ class Asker:
                 ticket = None
                 limiter.answered()
                 self._reached = True
+                self._unfit = 0
                 return completion
             except TimeoutError:
                 seconds = self._patience.waited(wait)
@@ -267,11 +271,20 @@ class Asker:
                 return error
             except ModelError as error:
                 billed, usage = False, error.usage
+                if isinstance(error, UnfitRequestError) and self._is_alone():
+                    raise RefusedError(str(error)) from error
                 raise
             finally:
                 self._patience.end(wait)
                 if ticket is not None:
                     self._close(ticket, usage, billed=billed)
+
+    def _is_alone(self) -> bool:
+        """Whether a request is refused for itself, where others like it were answered."""
+        if self._unfit is None:
+            return False
+        self._unfit += 1
+        return self._unfit <= MOST_UNFIT
 
     def _close(self, ticket: Reservation, usage: Usage | None, *, billed: bool) -> None:
         """Close the reservation of a request that brought no replies, by its usage where told."""

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 
 from judges.engine.asks import Answer, Ask
-from judges.judgement import Choice, Judgement, Verdict
+from judges.judgement import Choice, Judgement, NoScoreError, Verdict
 from judges.models.protocol import Message, Reply
 from judges.prompt import Prompt, fill, restated
 from judges.sampling import (
+    NoProbabilitiesError,
     Sample,
     SamplingPlan,
     check_model,
@@ -90,9 +91,17 @@ def judge_pairs(
 def _asker(prompt: Prompt, plan: SamplingPlan, seed: int) -> Callable[[Mapping[str, str]], Ask]:
     template: list[Message] = prompt.template()
     sampling = sampling_of(plan, seed=seed)
+    given = False
 
     def accept(reply: Reply) -> Sample:
-        return read_sample(plan, prompt, reply)
+        nonlocal given
+        given = given or bool(reply.tokens)
+        try:
+            return read_sample(plan, prompt, reply)
+        except NoProbabilitiesError as error:
+            if given:  # by the model, though not with this reply
+                raise NoScoreError(str(error)) from error
+            raise
 
     # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges.
     restate = None if plan.kind == "mean" else partial(restated, prompt)

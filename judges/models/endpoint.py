@@ -80,7 +80,7 @@ class EndpointModel:
         """Answer once; raises ModelError."""
         body = self._dialect.body(self.name, messages, sampling)
         status, headers, answer = await self._post(body, most_bytes(sampling))
-        if status == 200:
+        if 200 <= status < 300:
             try:
                 return self._secrets.clean(read_completion(answer, messages, sampling))
             except ErrorBodyError as error:
@@ -104,7 +104,7 @@ class EndpointModel:
             async with self._session().post(
                 self._url, data=data, proxy=self._proxy, allow_redirects=False
             ) as response:
-                well = response.status == 200
+                well = 200 <= response.status < 300
                 answer = await read_body(
                     response.content.iter_any(),
                     response.headers.get("Content-Encoding"),

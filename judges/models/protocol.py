@@ -123,5 +123,9 @@ class LastingError(ModelError):
     """What asking again cannot mend: 401, 403, 404, no such model. Stops the run."""
 
 
+class UnfitRequestError(LastingError):
+    """A request that is not taken as it is (400, 422): no other will be, unless others were."""
+
+
 class RefusedError(ModelError):
     """This request alone cannot be answered (context too long, content refused): a failed row."""

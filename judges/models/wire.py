@@ -23,6 +23,7 @@ from judges.models.protocol import (
     Sampling,
     ThrottledError,
     Token,
+    UnfitRequestError,
     Usage,
 )
 
@@ -119,7 +120,8 @@ class Dialect:
         Raises PassingError where the request should be sent again, spelled otherwise.
         """
         error = _error_of(answer)
-        text = f"{error.get('param')} {error.get('message')}"
+        param = error.get("param")
+        text = f"{param if isinstance(param, str) else ''} {_message(error)}"
         if "max_tokens" in body and "max_completion_tokens" in text:
             self.most_tokens = "max_completion_tokens"
         elif "seed" in body and re.search(r"\bseed\b", text):
@@ -252,7 +254,8 @@ def _count(name: str, counts: Mapping[str, Any], texts: Sequence[Message]) -> in
         return count
     # Neither repr() nor str() of an endless number: Python refuses it.
     huge = isinstance(value, int) and abs(value) > MOST_TOKENS
-    _doubt(name, "a huge number" if huge else _word(value) or repr(value)[:LONGEST_EXCERPT])
+    odd = type(value).__name__ if isinstance(value, list | dict) else repr(value)[:LONGEST_EXCERPT]
+    _doubt(name, "a huge number" if huge else _word(value) or odd)
     return most_tokens(texts)
 
 
@@ -350,7 +353,7 @@ def read_error(
     code = _code(error)
     said = redacted(
         # Cut only afterwards: a key cut short would not be known for one.
-        str(error.get("message") or answer[:MOST_READ].decode("utf-8", "replace"))
+        _message(error) or answer[:MOST_READ].decode("utf-8", "replace")
     )
     said = " ".join(said.split())[:LONGEST_EXCERPT]
     where = f"{status} from {endpoint}"
@@ -363,9 +366,11 @@ def read_error(
             f"{where}: it redirects, and texts and keys follow nowhere; name the address itself "
             "by --api-base"
         )
+    if not 400 <= status <= 599:
+        return PassingError(f"{where}: no answer of the format, and no error", billed=True)
     if status == 401:
         kind = LastingError(f"{where}: the key in {key_name} was not accepted for {model}")
-    elif _quota_is_gone(status, code, str(error.get("message")), answer, wait):
+    elif _quota_is_gone(status, code, _message(error), answer, wait):
         kind = LastingError(f"{where}: the account's quota is used up ({said})")
     elif status == 429:
         kind = ThrottledError(f"{where}: too many requests", wait)
@@ -375,6 +380,8 @@ def read_error(
         kind = RefusedError(f"{where}: {said}")
     elif status == 404:
         kind = LastingError(f"{where}: no model {model!r} there ({said})")
+    elif status in {400, 422}:
+        kind = UnfitRequestError(f"{where} for {model}: {said}")
     else:
         kind = LastingError(f"{where} for {model}: {said}")
     return _with_usage(kind, _body_of(answer))
@@ -442,7 +449,13 @@ def seconds(retry_after: str | None, now: datetime | None = None) -> float | Non
 def _error_of(answer: bytes) -> Mapping[str, Any]:
     body = _body_of(answer)
     error = body.get("error", body) if isinstance(body, dict) else {}
-    return error if isinstance(error, dict) else {"message": str(error)}
+    return error if isinstance(error, dict) else {"message": error}
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    """Only if it is a text: Python cannot write down all that JSON can nest."""
+    message = error.get("message")
+    return message if isinstance(message, str) else ""
 
 
 def _body_of(answer: bytes) -> object:
