@@ -240,6 +240,8 @@ def fuzz_judges(tries: int, rng: random.Random) -> Counts:
             document = alter_tree(json.loads(text), rng)
             right = number % 4 > 1
             if right and isinstance(document, dict):
+                if number % 4 == 3:
+                    _derive(document)
                 with contextlib.suppress(ValueError):
                     document["digest"] = frozen.digest(document)
             raw = json.dumps(document).encode()
@@ -248,6 +250,16 @@ def fuzz_judges(tries: int, rng: random.Random) -> Counts:
             (frozen.FrozenJudgeError,),
         )
     return counts
+
+
+def _derive(document: dict[str, Any]) -> None:
+    """Make what the file says twice agree, as a forger would who knows the format."""
+    from judges import frozen
+
+    with contextlib.suppress(Exception):
+        judge = frozen._judge(document)
+        again = frozen._document(judge)
+        document.update({name: again[name] for name in ("name", "texts", "scale", "messages")})
 
 
 DEFINITIONS = (
@@ -425,21 +437,23 @@ def fuzz_answers(tries: int, rng: random.Random) -> Counts:
     counts = Counts()
     judge = judges.load("fluency").with_plan(SamplingPlan(kind="weighted"))
     answers = [_answer(rng) for _ in range(tries)]
-    done = 0
+    left = list(range(tries))
+    sent = [0]
 
     def send(body: bytes) -> list[bytes]:
-        return [answers[int(body.rpartition(b"Answer number ")[2].partition(b".")[0])]]
+        sent[0] = int(body.rpartition(b"Answer number ")[2].partition(b".")[0])
+        return [answers[sent[0]]]
 
     with ServingBytes(send) as base:
-        while done < tries:
-            rows = ({"summary": f"Answer number {number}."} for number in range(done, tries))
+        while left:
+            rows = ({"summary": f"Answer number {number}."} for number in tuple(left))
             # An absurd price, so that a count that lifts the limit, or ends it, is seen.
             ledger = Ledger(max_cost=1e9, price=Price(per_token_in=1e-6, per_token_out=1e-6))
             model = open_model("openai/judge-1", api_base=base, timeout=TIMEOUT)
             start, fault = time.perf_counter(), ""
             try:
                 with Runner(
-                    model, ledger=ledger, timeout=TIMEOUT, attempts=2, fresh_asks=0, concurrency=8
+                    model, ledger=ledger, timeout=TIMEOUT, attempts=2, fresh_asks=0, concurrency=1
                 ) as runner:
                     for judgement in judge.judge_rows(rows, runner):
                         scored = math.isfinite(judgement.score)
@@ -448,7 +462,7 @@ def fuzz_answers(tries: int, rng: random.Random) -> Counts:
                         counts.note(
                             "tracebacks" if fault else outcome, time.perf_counter() - start, fault
                         )
-                        done += 1
+                        left.pop(0)
                         start = time.perf_counter()
             except (ModelError, BudgetSpentError) as error:
                 fault = "" if "\n" not in str(error) and str(error) else repr(error)
@@ -457,10 +471,10 @@ def fuzz_answers(tries: int, rng: random.Random) -> Counts:
                     time.perf_counter() - start,
                     fault,
                 )
-                done += 1
+                left.remove(sent[0])  # the one that ended it
             except Exception:  # noqa: BLE001 - what this program is here to find
                 counts.note("tracebacks", time.perf_counter() - start, traceback.format_exc())
-                done += 1
+                left.remove(sent[0])
     return counts
 
 

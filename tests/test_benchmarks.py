@@ -1,9 +1,10 @@
 """The benchmarks: they start, tell what they measure, and count calls honestly."""
 
 import importlib
+import random
 import runpy
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -54,6 +55,20 @@ def test_the_page_names_every_benchmark() -> None:
     page = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
     for name in COMMANDS:
         assert f"python benchmarks/{name}" in page, name
+
+
+@pytest.mark.parametrize(
+    ("section", "tries"), [("judges", 400), ("definitions", 60), ("answers", 150)]
+)
+def test_altered_files_and_answers_are_refused_in_a_line_or_harmless(
+    named: Callable[[str], ModuleType], section: str, tries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judges.engine.asker.FIRST_WAIT", 0.5)  # which it shortens
+    _, fuzz = named("fuzz").SECTIONS[section]
+    counts = fuzz(tries, random.Random(7))
+    assert counts.outcomes["tried"] == tries
+    assert not counts.faults, counts.faults[:3]
+    assert counts.slowest < 5
 
 
 def recorded() -> tuple[Items, dict[str, dict[str, float]]]:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from judges.engine.prices import estimate_tokens
 from judges.models.protocol import (
     Completion,
     LastingError,
@@ -19,6 +18,17 @@ from judges.models.protocol import (
     UnreachableError,
 )
 from judges.models.secrets import Secrets, without_secrets
+from judges.models.wire import read_logprob, read_usage
+
+MALFORMED = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    AssertionError,
+)
 
 
 class DspyModel:
@@ -59,6 +69,10 @@ class DspyModel:
             raise PassingError(f"{self.name} takes no seed", 0.0) from None
         except dspy.LMError as error:
             raise _meaning(error, self.name, self._secrets) from None
+        # What DSPy's engines let through of an answer that is none.
+        except MALFORMED as error:
+            why = type(error).__name__
+            raise PassingError(f"{self.name}: malformed answer ({why})", billed=True) from None
 
     async def close(self) -> None:
         """Leave the connections to DSPy, which owns them."""
@@ -85,20 +99,25 @@ def _request(name: str, messages: Sequence[Message], sampling: Sampling, *, seed
 
 def _completion(response: Any, messages: Sequence[Message]) -> Completion:
     text = response.message.text or ""
-    usage = response.usage
     reply = Reply(
         text=text,
         tokens=tuple(
-            Token(token.token, {top.token: top.logprob for top in token.top or (token,)})
+            Token(
+                token.token, {top.token: read_logprob(top.logprob) for top in token.top or (token,)}
+            )
             for token in response.logprobs or ()
         ),
         finish_reason=str(response.finish_reason or "stop"),
     )
-    written: list[Message] = [{"role": "assistant", "content": text}]
+    counts = {
+        "prompt_tokens": response.usage.input_tokens or None,
+        "completion_tokens": response.usage.output_tokens or None,
+    }
+    usage = read_usage({"usage": counts}, messages, (reply,))
     return Completion(
         replies=(reply,),
-        tokens_in=usage.input_tokens or estimate_tokens(messages),
-        tokens_out=usage.output_tokens or estimate_tokens(written),
+        tokens_in=usage.tokens_in,
+        tokens_out=usage.tokens_out,
         model=response.model,
     )
 

@@ -22,6 +22,7 @@ from judges.models.protocol import (
 from judges.models.secrets import Secrets, read_key, without_secrets
 from judges.models.wire import (
     ENCODINGS,
+    LONGEST_EXCERPT,
     MOST_READ,
     OPENAI,
     Dialect,
@@ -120,7 +121,9 @@ class EndpointModel:
                 f"no answer from {self.endpoint} within {seconds:g} s", billed=True
             ) from None
         except aiohttp.ClientError as error:
-            what = self._secrets.blot(f"{type(error).__name__}: {error}")
+            # The library quotes what it could not read, over several lines.
+            what = self._secrets.blot(" ".join(f"{type(error).__name__}: {error}".split()))
+            what = what[:LONGEST_EXCERPT]
             raise PassingError(
                 f"connection to {self.endpoint} lost ({what})", billed=True
             ) from None

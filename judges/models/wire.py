@@ -302,7 +302,7 @@ def _reply(choice: Mapping[str, Any]) -> Reply:
         tokens=tuple(
             Token(
                 _text(token["token"]),
-                {_text(top["token"]): _logprob(top["logprob"]) for top in _tops(token)},
+                {_text(top["token"]): read_logprob(top["logprob"]) for top in _tops(token)},
             )
             for token in logprobs
         ),
@@ -314,8 +314,8 @@ def _tops(token: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return token.get("top_logprobs") or (token,)
 
 
-def _logprob(value: object) -> float:
-    """A log-probability: 0 or less."""
+def read_logprob(value: object) -> float:
+    """A log-probability: 0 or less; ValueError for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _ShapeError("a log-probability is no number")
     if not value <= ROUNDING:  # not a number, among others
