@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from optimize.alternative import alternative_test
-from optimize.human import human_ceiling, krippendorff_alpha, others_mean
+from optimize.human import FEWEST_DOCUMENTS, human_ceiling, krippendorff_alpha, others_mean
+from optimize.statistics.bootstrap import ratio_interval
 from optimize.statistics.coefficients import Matrix, Vector
 from optimize.statistics.levels import Level
 
@@ -104,6 +105,117 @@ def test_an_annotator_who_guesses_is_outlying_and_a_kind_one_is_biased() -> None
     ceiling = human_ceiling(judge, marks, document, rng=rng)
     assert [one.outlying for one in ceiling.left_out] == [False, False, False, True]
     assert ceiling.left_out[0].bias == pytest.approx(1, abs=0.2)
+
+
+def coarse(
+    rng: np.random.Generator, annotators: int, documents: int = 31
+) -> tuple[Vector, Matrix, Vector]:
+    """A judge and 0/1 labels like FED's "understandable": nearly all 1, alpha below .2."""
+    document = np.repeat(np.arange(documents), 6)
+    good = rng.random(document.size) < 0.95
+    shape = (document.size, annotators)
+    marks = np.where(good[:, None], rng.random(shape) < 0.97, rng.random(shape) < 0.6)
+    return good + rng.normal(0, 1, document.size), marks.astype(float), document
+
+
+@pytest.mark.parametrize("annotators", [3, 4, 5])
+def test_coarse_labels_of_little_agreement_have_no_high_ceiling(annotators: int) -> None:
+    alphas, published, primary = [], [], []
+    for seed in range(12):
+        judge, marks, document = coarse(np.random.default_rng(seed), annotators)
+        alphas.append(krippendorff_alpha(marks))
+        for ceilings, undefined, fewest in (
+            (published, "left_out", 1),
+            (primary, "judge_zero", FEWEST_DOCUMENTS),
+        ):
+            ceiling = human_ceiling(
+                judge,
+                marks,
+                document,
+                rng=np.random.default_rng(0),
+                undefined=undefined,
+                fewest_documents=fewest,
+                resamples=50,
+            )
+            ceilings.append(ceiling.human)
+            assert math.isnan(ceiling.human) == (ceiling.n_defined < fewest)
+    assert np.mean(alphas) < 0.2
+    # The few documents in which both sides vary are those in which they happened to agree.
+    assert max(published) > 0.6
+    given = [one for one in primary if one == one]
+    assert given
+    assert max(given) < 0.3
+
+
+def test_a_ceiling_of_few_documents_is_withheld_with_its_reason() -> None:
+    # As in FED's "understandable": the annotators rate nearly all documents alike.
+    document = np.repeat(np.arange(31), 5)
+    marks = np.ones((155, 5))
+    for number, (who, output) in enumerate([(0, 0), (1, 0), (0, 1), (1, 1)]):
+        marks[5 * (number // 2) + output, who] = 0
+    judge = np.random.default_rng(0).normal(size=155)
+    ceiling = human_ceiling(judge, marks, document, rng=np.random.default_rng(0))
+    assert math.isnan(ceiling.human)
+    assert math.isnan(ceiling.share)
+    assert "both tell outputs apart in 2 of 31 documents, and 10 are needed" in ceiling.why
+    # Left out where either side is alike, the rhos of those two documents were the ceiling.
+    old = human_ceiling(
+        judge,
+        marks,
+        document,
+        rng=np.random.default_rng(0),
+        undefined="left_out",
+        fewest_documents=1,
+    )
+    assert old.human > 0.9
+
+
+def test_people_and_judge_are_measured_on_the_same_documents() -> None:
+    # Annotator 0 rates document 1 alike, the others do not: 0 for the annotator, a rho for the
+    # judge. The others rate document 2 alike: nothing for either.
+    marks = np.array([[1, 1, 1], [2, 2, 2], [3, 1, 1], [3, 2, 2], [1, 2, 2], [2, 2, 2]], float)
+    judge, document = [1, 2, 1, 2, 1, 2], [0, 0, 1, 1, 2, 2]
+    ceiling = human_ceiling(
+        judge, marks, document, rng=np.random.default_rng(0), fewest_documents=1
+    )
+    own = ceiling.left_out[0]
+    assert (own.value, own.judge) == (pytest.approx(1 / 2), pytest.approx(1))
+    assert (own.n_documents, own.n_defined) == (2, 1)
+
+
+def test_a_share_of_a_ceiling_that_may_be_0_is_withheld() -> None:
+    rng = np.random.default_rng(4)
+    document = np.repeat(np.arange(30), 6)
+    marks = rng.integers(1, 6, (180, 3)).astype(float)
+    ceiling = human_ceiling(rng.normal(size=180), marks, document, rng=rng)
+    assert ceiling.human_interval is not None
+    assert 0 in ceiling.human_interval
+    assert (math.isnan(ceiling.share), ceiling.share_interval) == (True, None)
+    assert "cannot be told from 0" in ceiling.why
+
+
+def test_the_interval_of_a_share_covers() -> None:
+    # Per document a rho of people's about .3 and of a judge's about .2, correlated: the share is
+    # 2/3. What a bootstrap of documents would draw is drawn directly.
+    rng = np.random.default_rng(5)
+    held = bounded = 0
+    for _ in range(600):
+        people = rng.normal(0.3, 0.5, 40)
+        judges = 0.2 + 0.6 * (people - 0.3) + rng.normal(0, 0.4, 40)
+        weights = rng.multinomial(40, np.full(40, 1 / 40), size=400) / 40
+        found = ratio_interval(
+            weights @ judges,
+            weights @ people,
+            judges.mean() / people.mean(),
+            people.mean(),
+            40,
+        )
+        if found is not None:
+            bounded += 1
+            held += 0.2 / 0.3 in found
+    # Withheld where people's own interval reaches 0, a twentieth; .95 +- two standard errors.
+    assert bounded > 500
+    assert held / bounded == pytest.approx(0.95, abs=0.02)
 
 
 def test_failed_judgements_are_left_out_of_both_sides() -> None:
