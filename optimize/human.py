@@ -26,7 +26,7 @@ from optimize.statistics.levels import (
     Level,
     Statistic,
     Undefined,
-    document_values,
+    counted_values,
     level_statistic,
     read_rows,
 )
@@ -135,7 +135,7 @@ def human_ceiling(
     people, judges = [one.person for one in without], [one.judge for one in without]
     codes = np.unique(documents, return_inverse=True)[1]
     n = int(codes.max()) + 1
-    entered = [_documents(one, marks[kept], codes, level) for one in without]
+    entered = [_documents(one, marks[kept], codes, level, undefined) for one in without]
     n_documents, n_defined = (len(set().union(*side)) for side in zip(*entered, strict=True))
     once = np.ones((1, n))
 
@@ -193,7 +193,7 @@ def human_ceiling(
 
 
 def _documents(
-    one: "_Without", marks: Matrix, codes: NDArray[np.intp], level: Level
+    one: "_Without", marks: Matrix, codes: NDArray[np.intp], level: Level, undefined: Undefined
 ) -> tuple[set[int], set[int]]:
     """Documents that enter this annotator's mean, and those of them that have a rho."""
     present = np.unique(codes[one.usable])
@@ -202,8 +202,10 @@ def _documents(
         return set(present.tolist()), set(present.tolist())
     others = others_mean(marks, one.annotator)
     rows = read_rows(marks[one.usable, one.annotator], others[one.usable], codes[one.usable])
-    values, _, varied = document_values(rows, "spearman")
-    return set(present[varied > 0].tolist()), set(present[~np.isnan(values)].tolist())
+    entered, defined = (
+        counted_values(rows, "spearman", how)[1] > 0 for how in (undefined, "left_out")
+    )
+    return set(present[entered].tolist()), set(present[defined].tolist())
 
 
 def krippendorff_alpha(
