@@ -11,7 +11,7 @@ independent the tests hold both against each other.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,11 +68,53 @@ def mean_score(
     """The mean human rating of outputs like these; `label` is NaN where nobody labelled.
 
     `score` is NaN where the judgement failed: such outputs are left out and counted. Labelled
-    outputs must be a random part. Win rates are means of 1 (won), 0.5 (tie) and 0. Raises
-    ValueError with fewer than two labelled documents.
+    outputs must be a random part. Raises ValueError with fewer than two labelled documents.
     """
     labels, scores, codes, n_failed = _read(label, score, document)
     return _estimate([(_known(labels), 1.0)], labels, scores, codes, n_failed, weight, confidence)
+
+
+def mean_win(
+    label: ArrayLike,
+    score: ArrayLike,
+    document: ArrayLike | None = None,
+    *,
+    weight: float | None = None,
+    confidence: float = CONFIDENCE,
+) -> Estimate:
+    """A win rate: the mean of 1 (won), 0.5 (tie) and 0; neither value nor interval leaves [0, 1].
+
+    Intervals are those with two more labelled documents, one won and one lost, of which the judge
+    says what it says on average (Agresti and Caffo 2000): eight wins of eight are no certainty. As
+    `mean_score` otherwise.
+    """
+    labels, scores, codes, n_failed = _read(label, score, document)
+    found, wider = (
+        _estimate([(_known(these), 1.0)], these, of, places, n_failed, weight, confidence)
+        for these, of, places in (
+            (labels, scores, codes),
+            (
+                np.concatenate([labels, [0.0, 1.0]]),
+                np.concatenate([scores, np.repeat(scores.mean() if scores.size else 0.5, 2)]),
+                np.concatenate([codes, codes.max(initial=-1) + np.array([1, 2])]),
+            ),
+        )
+    )
+    value = float(np.clip(found.value, 0, 1))
+    return replace(
+        found,
+        value=value,
+        interval=_within(wider.interval, value),
+        labels_only_interval=_within(wider.labels_only_interval, found.labels_only),
+    )
+
+
+def _within(interval: Interval | None, value: float) -> Interval | None:
+    """An interval cut to [0, 1], with its value in it."""
+    if interval is None:
+        return None
+    low, high = np.clip([min(interval.low, value), max(interval.high, value)], 0, 1)
+    return Interval(float(low), float(high), interval.confidence)
 
 
 def mean_difference(

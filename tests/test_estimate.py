@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimize.estimate import Estimate, labels_needed, mean_difference, mean_score, wins
+from optimize.estimate import Estimate, labels_needed, mean_difference, mean_score, mean_win, wins
 from optimize.statistics.coefficients import Vector
 
 
@@ -48,7 +48,7 @@ def of_difference(rows: Pool) -> Estimate:
 
 def of_wins(rows: Pool) -> Estimate:
     one, other = rows.first, ~rows.first
-    return mean_score(
+    return mean_win(
         wins(rows.label[one], rows.label[other]), wins(rows.score[one], rows.score[other])
     )
 
@@ -196,3 +196,31 @@ def test_constant_judges_add_nothing() -> None:
     found = mean_score(label, [3] * 6)
     assert (found.weight, found.value) == (0, 2.5)
     assert found.interval == found.labels_only_interval
+
+
+@pytest.mark.parametrize("labelled", [8, 30])
+def test_a_win_rate_near_its_end_stays_on_the_scale_and_covers(labelled: int) -> None:
+    # One side wins 95 % of 400 documents; the judge sees it mostly.
+    rng = np.random.default_rng(0)
+    held, simulations = 0, 300
+    for _ in range(simulations):
+        won = (rng.random(400) < 0.95).astype(float)
+        score = np.where(rng.random(400) < 0.9, won, 1 - won)
+        label = np.where(np.arange(400) < labelled, won, math.nan)
+        found = mean_win(label, score)
+        for one in (found.interval, found.labels_only_interval):
+            assert one is not None
+            assert 0 <= one.low < one.high <= 1
+        assert found.interval is not None
+        assert found.value in found.interval
+        held += 0.95 in found.interval
+    assert held / simulations > 0.93
+
+
+def test_eight_labelled_wins_of_eight_are_no_certainty() -> None:
+    score = np.ones(40)
+    found = mean_win(np.where(np.arange(40) < 8, 1.0, math.nan), score)
+    assert found.value == 1
+    assert found.interval is not None
+    # As the labels alone: .9 less t(9) * .1, from eight times 1, a 0 and a 1.
+    assert found.interval.low == pytest.approx(0.9 - 2.262 * 0.1, abs=0.01)

@@ -13,7 +13,15 @@ from data.types import LabelError
 from optimize.annotations import read_scores
 from optimize.commands.tool import Result, ends, run, shown
 from optimize.commands.tune import say
-from optimize.estimate import Estimate, Mask, labels_needed, mean_difference, mean_score, wins
+from optimize.estimate import (
+    Estimate,
+    Mask,
+    labels_needed,
+    mean_difference,
+    mean_score,
+    mean_win,
+    wins,
+)
 from optimize.run.settings import Parser, SettingsError, mapping
 from optimize.statistics.coefficients import Vector
 
@@ -132,7 +140,7 @@ def _win_rate(ours: Judged, theirs: Judged, confidence: float) -> Estimate | Non
     scores = wins(ours.score[mine], theirs.score[other])
     if (~np.isnan(labels + scores)).sum() < 2:
         return None
-    return mean_score(labels, scores, documents, confidence=confidence)
+    return mean_win(labels, scores, documents, confidence=confidence)
 
 
 def _told(found: Estimate, width: float | None) -> dict[str, Any]:
