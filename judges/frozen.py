@@ -7,8 +7,7 @@ digest, and that the messages are what the DSPy state renders to.
 import hashlib
 import json
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from judges import schema
 from judges.dimension import Comparison, Dimension
 from judges.frozen_shape import DEMO_VALUE, DOCUMENT, FORMAT, MESSAGE_TEXT, SUBJECTS, VERSION
 from judges.judge import Judge, Subject
+from judges.models.secrets import Secrets
 from judges.prompt import Field, Prompt, Value, encodable
 from judges.sampling import SamplingPlan
 from judges.tables.landing import write_whole
@@ -27,9 +27,6 @@ MOST_BRACKETS = 500_000
 MOST_VALUES = 200_000
 # What all demonstrations may take of it; an instruction and a provenance fit beside them.
 MOST_DEMO_BYTES = 16_000_000
-
-# What must never be written down, wherever it came from.
-_SECRET = re.compile(r"\b(?:sk|pk|rk|hf|gsk|xai|ghp)[-_][A-Za-z0-9_-]{16,}|\bBearer\s+\S{8,}")
 
 
 class FrozenJudgeError(ValueError):
@@ -64,8 +61,8 @@ def dumps(judge: Judge) -> str:
     document = _document(judge)
     document["digest"] = digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    if secret := _SECRET.search(text):
-        raise FrozenJudgeError(f"{secret.group()[:6]}... looks like a key; it is not written down")
+    if where := _secret_in(document, "judge", Secrets()):
+        raise FrozenJudgeError(f"{where} holds what looks like a key; it is not written down")
     try:
         loads(text.encode("utf-8"))  # what could not be read back is not written
     except UnicodeEncodeError as error:
@@ -75,7 +72,12 @@ def dumps(judge: Judge) -> str:
 
 
 def demo_bytes(prompt: Prompt, demo: Mapping[str, Value]) -> int | None:
-    """What a demonstration takes in a judge's file; None where the format cannot hold it."""
+    """What a demonstration takes in a judge's file; None where it cannot hold it.
+
+    So with what may be a key: it is not written down, and another demonstration does as well.
+    """
+    if _secret_in(demo, "demo", Secrets()):
+        return None
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     try:
         for name, value in demo.items():
@@ -86,6 +88,60 @@ def demo_bytes(prompt: Prompt, demo: Mapping[str, Value]) -> int | None:
         return None
     text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
     return len(text.encode("utf-8"))
+
+
+def without_secrets(judge: Judge) -> tuple[Judge, tuple[str, ...]]:
+    """The judge as it can be written down, and what was left out of it for that."""
+    secrets = Secrets()
+    if not _secret_in(_document(judge), "judge", secrets):
+        return judge, ()
+    prompt, notes = judge.prompt, []
+    shown = [demo for demo in prompt.demos if not _secret_in(demo, "demo", secrets)]
+    if left_out := len(prompt.demos) - len(shown):
+        notes.append(
+            f"{left_out} of {len(prompt.demos)} demonstrations hold what looks like a key and are "
+            "left out of judge.json; its figures were measured with them"
+        )
+    prompt = replace(
+        prompt,
+        instruction=secrets.blot(prompt.instruction),
+        fields=tuple(replace(f, description=secrets.blot(f.description)) for f in prompt.fields),
+        demos=tuple(shown),
+    )
+    subject = judge.subject
+    judged: dict[str, object] = {"inputs": dict(subject.inputs)}
+    for name in ("definition", "instruction", "source"):
+        judged[name] = getattr(subject, name)
+    if isinstance(subject, Dimension):
+        judged["anchors"] = dict(subject.anchors)
+    clean: Any = secrets.omit(judged)
+    provenance: Any = secrets.omit(judge.provenance)
+    written = replace(
+        judge, subject=replace(subject, **clean), prompt=prompt, provenance=provenance
+    )
+    if (clean, prompt.instruction) != (judged, judge.prompt.instruction):
+        notes.append(
+            "what looks like a key in the judge's instruction or definition is struck out in "
+            "judge.json; its figures were measured with it"
+        )
+    return written, tuple(notes)
+
+
+def _secret_in(value: object, path: str, secrets: Secrets) -> str | None:
+    """Where a text of plain data holds one, if any does."""
+    if isinstance(value, str):
+        return path if secrets.holds(value) else None
+    entries: Iterable[tuple[object, object]] = ()
+    if isinstance(value, Mapping):
+        entries = value.items()
+    elif isinstance(value, list | tuple):
+        entries = enumerate(value)
+    for name, entry in entries:
+        if secrets.holds(str(name)):
+            return path
+        if where := _secret_in(entry, f"{path}.{name}", secrets):
+            return where
+    return None
 
 
 def loads(raw: bytes) -> Judge:

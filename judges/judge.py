@@ -132,10 +132,11 @@ class Judge:
         Raises LastingError where only its file names what may be a stranger's choice (a model that
         is no known provider's), and where its run had another endpoint than would be asked now.
         """
-        from judges.models.opening import check_endpoint, check_model
+        from judges.models.opening import check_endpoint, check_model, check_name
         from judges.models.protocol import LastingError
 
         asked, base = lm or self.lm, api_base or self.api_base
+        check_name(asked)
         try:
             if self.from_file and lm is None:
                 check_model(self.lm)

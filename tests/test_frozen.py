@@ -99,7 +99,7 @@ def test_undefined_correlations_are_null_and_numpy_numbers_plain() -> None:
 
 @pytest.mark.parametrize(
     "secret",
-    ["sk-proj-abcdefghijklmnop0123456789", "Bearer abcdefghijklmnop", "hf_abcdefghijklmnopq"],
+    ["sk-proj-a8Kq2Zx7Lm4Vt9Rb3Nc6", "Bearer q7Zk2Xw9Lp4Tn8Vb", "hf_aKdQzXwLpTnVbRcYmSgHjEuFoI"],
 )
 def test_what_looks_like_a_key_is_not_written(secret: str) -> None:
     with pytest.raises(FrozenJudgeError, match="looks like a key") as caught:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,11 @@ from aiohttp import web
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
 
+from data.commands import main as check
+from judges import load
 from judges.__main__ import main
+from judges.frozen import demo_bytes, digest, without_secrets
+from judges.judge import Judge
 from judges.models.protocol import Completion, LastingError, Reply, Token
 from judges.models.secrets import Secrets, environment, holds_secret, read_key
 from optimize.commands.tune import command as tune
@@ -131,7 +135,7 @@ def test_a_run_among_failures_and_echoes_writes_the_key_nowhere(
     assert KEY not in left
     assert OTHER not in left
     # What repeated it was told and kept all the same.
-    assert "Refused: [key] and [key] too.; attempt 1, the next in" in done.stderr
+    assert "Refused: Bearer [key] and [key] too.; attempt 1, the next in" in done.stderr
     assert "Authorization: Bearer [key] ([key])" in files()
 
 
@@ -157,7 +161,7 @@ def test_dspys_own_clients_write_it_nowhere_either(careless: OpenAIServer) -> No
     assert done.returncode == 0, done.stderr
     assert KEY not in files() + done.stdout + done.stderr
     assert OTHER not in files() + done.stdout + done.stderr
-    assert "Refused: [key] and [key] too." in done.stderr
+    assert "Refused: Bearer [key] and [key] too." in done.stderr
 
 
 def test_without_verbose_nothing_is_said_of_what_was_mended(careless: OpenAIServer) -> None:
@@ -235,6 +239,144 @@ def test_an_address_with_a_secret_is_refused_without_repeating_it(
     assert said.count("\n") == 1
     assert "--api-base holds a password or a key" in said
     assert "secret" not in said + files()
+
+
+IN_TEXT = "The bearer said: sk-proj-a8Kq2Zx7Lm4Vt9Rb3Nc6_Xw5Hd1Jf0"
+
+
+def secret_labels(share: float) -> None:
+    """Labels of which so many hold what may be a key; the others, prose that looks like it."""
+    rows = [json.loads(line) for line in Path("labels.jsonl").read_text().splitlines()]
+    for number, row in enumerate(rows):
+        row["context"] += " Bearer certificates, sk-learn-compatible-estimators-for-everyone."
+        if number < share * len(rows):
+            row["context"] += IN_TEXT
+    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize("optimizer", ["rank", "bootstrap"])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_run_on_texts_that_hold_keys_or_look_like_it_ends_with_its_judge(
+    optimizer: str, share: float, careless: OpenAIServer
+) -> None:
+    secret_labels(share)
+    careless.fault = lambda number, body: None
+    ask = ["--dimension", "own.yaml", "--data", "labels.jsonl", "--out", "run"]
+    ask += ["--lm", "openai/judge-1", "--api-base", careless.url, "--optimizer", optimizer]
+    assert tune([*ask, "--max-calls", "400"]) == 0
+    assert Path("run/report.html").exists()
+    text = Path("run/judge.json").read_text()
+    assert IN_TEXT not in text
+    assert load("run").name == "liveliness"
+
+
+def test_what_may_be_a_key_is_passed_over_as_a_demonstration() -> None:
+    judge = load("own.yaml")
+    demo = {"context": "Prose: Bearer certificates.", "response": "Yes.", "rating": 2}
+    assert demo_bytes(judge.prompt, demo)
+    assert demo_bytes(judge.prompt, {**demo, "context": IN_TEXT}) is None
+
+
+def test_a_judge_is_written_without_what_may_be_a_key_and_says_so() -> None:
+    demo = {"context": "Prose: Bearer certificates.", "response": "Yes.", "rating": 2}
+    judge = load("own.yaml").with_prompt(
+        instruction=f"Judge it. {IN_TEXT}", demos=[demo, {**demo, "context": IN_TEXT}]
+    )
+    judge = replace(judge, provenance={"data": {"name": IN_TEXT, "sha256": "0" * 64}})
+    written, notes = without_secrets(judge)
+    assert written.prompt.demos == (demo,)
+    assert len(notes) == 2
+    assert notes[0].startswith("1 of 2 demonstrations")
+    path = written.save(Path("judge.json"))
+    assert "sk-proj" not in path.read_text()
+    assert load(path).prompt == written.prompt
+    assert without_secrets(load("own.yaml")) == (load("own.yaml"), ())
+
+
+NAMED_KEY = "sk-proj-q7Zk2Xw9Lp4Tn8Vb5Rc3"
+NO_KEY_THERE = {
+    "a model's name": ["--lm", f"openai/{NAMED_KEY}"],
+    "a model's whole name": ["--lm", NAMED_KEY],
+    "an address": ["--lm", "openai/judge-1", "--api-base", NAMED_KEY],
+    "an address's query": ["--lm", "openai/judge-1", "--api-base", f"http://h/v1?x={NAMED_KEY}"],
+    "an address's user": ["--lm", "openai/judge-1", "--api-base", f"http://{NAMED_KEY}@h/v1"],
+    "a model that is an address": ["--lm", f"openai/http://me:{NAMED_KEY}@127.0.0.1:9/v1"],
+}
+PROPOSER = {
+    "the proposer's name": ["--proposer-lm", f"openai/{NAMED_KEY}"],
+    "the proposer's address": ["--proposer-api-base", f"http://h/v1?key={NAMED_KEY}"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "ask", "flags"),
+    [
+        *((name, ask, NO_KEY_THERE[name]) for name in NO_KEY_THERE for ask in COMMANDS),
+        *((name, "optimize", PROPOSER[name]) for name in PROPOSER),
+    ],
+)
+def test_a_key_in_the_place_of_a_name_or_an_address_is_written_nowhere(
+    name: str, ask: str, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = {"judges": main, "optimize": tune, "optimize.verify": verify}[COMMANDS[ask][0]]
+    assert command([*COMMANDS[ask][1:], *flags, "--verbose"]) in (1, 2)
+    out, err = capsys.readouterr()
+    assert NAMED_KEY not in files() + out + err
+    assert "key" in err
+
+
+@pytest.mark.parametrize("base", ["http://me:{OTHER}@{host}", "http://{host}?api-key={OTHER}"])
+@pytest.mark.parametrize("ask", ["score with reasons", "optimize"])
+def test_a_key_inside_the_environments_address_is_written_nowhere(
+    careless: OpenAIServer, ask: str, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = careless.url.removeprefix("http://")
+    monkeypatch.setenv("OPENAI_BASE_URL", base.format(OTHER=OTHER, host=host))
+    done = run(*COMMANDS[ask], "--lm", "openai/judge-1", "--verbose")
+    # A user in the address and a key beside it: a request takes one of them.
+    assert done.returncode == ("@" in base), done.stderr
+    assert bool(careless.log) != ("@" in base)
+    left = files() + done.stdout + done.stderr
+    assert KEY not in left
+    assert OTHER not in left
+
+
+ESCAPES = "\x1b[31mred\x1b[0m \x9b2J \u202eevil\u202c \r gone"
+
+
+def test_terminal_escapes_in_a_strangers_files_are_shown_and_not_sent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    subject = replace(load("own.yaml").subject, definition=ESCAPES, source=ESCAPES)
+    judge = replace(Judge.of(subject), provenance={"note": ESCAPES, "why": ESCAPES})
+    judge = judge.with_prompt(instruction=f"Judge. {ESCAPES}")
+    judge.save(Path("theirs.json"))
+    document = json.loads(Path("theirs.json").read_text())
+    document["lm"] = "openai/\x9b2Jx"
+    document["digest"] = digest(document)
+    Path("theirs.json").write_text(json.dumps(document))
+    rows = [json.loads(line) for line in Path("labels.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["system"], row["id"] = row["system"] + ESCAPES, row["id"] + ESCAPES
+        row["extra"] = ESCAPES
+    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("bad.jsonl").write_text(json.dumps({**rows[0], "ratings": {ESCAPES: ESCAPES}}) + "\n")
+    main(["show", "theirs.json"])
+    main(["show", f"no{ESCAPES}such"])
+    main(["score", "theirs.json", "--data", "labels.jsonl", "--out", "o.jsonl"])
+    main(["score", "own.yaml", "--data", f"{ESCAPES}.jsonl", "--out", "o.jsonl"])
+    main(["score", "own.yaml", "--data", "labels.jsonl", "--map", f"{ESCAPES}=x", "--out", "o.csv"])
+    verify(["own.yaml", "--data", "labels.jsonl", "--markdown", "-"])
+    verify(["own.yaml", "--data", "bad.jsonl"])
+    tune(["--dimension", "own.yaml", "--data", "bad.jsonl"])
+    tune(["--dimension", "own.yaml", "--data", "labels.jsonl", "--max-calls", "200"])
+    for file in ("labels.jsonl", "bad.jsonl"):
+        check(["check", file])
+        check(["show", file])
+    out, err = capsys.readouterr()
+    for mark in ("\x1b", "\x9b", "\u202e", "\r"):
+        assert mark not in out + err
+    assert "\\u001b[31mred" in out
 
 
 def _completion(reply: Reply) -> Completion:

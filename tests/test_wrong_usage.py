@@ -50,7 +50,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
     "half a flag": (judges_command, [*SCORE, "--conc", "3"], 2, "unrecognized arguments: --conc"),
     "a key as a flag": (
         judges_command,
-        [*SCORE, "--api-key", "sk-planted-0123456789"],
+        [*SCORE, "--api-key", "sk-planted-4f9c2b7e1d6a8035"],
         2,
         "unrecognized arguments: --api-key [key]",
     ),

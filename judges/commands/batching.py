@@ -12,6 +12,7 @@ from judges.commands.options import UsageError
 from judges.commands.table_run import Run, judged
 from judges.engine.journal import Journal
 from judges.engine.session import Session
+from judges.engine.telling import visible
 from judges.models import LastingError
 from judges.tables.landing import in_use
 
@@ -62,7 +63,7 @@ def status(args: argparse.Namespace) -> int:
         shown = {"done": state.done, "requests": state.n_requests, "answered": state.n_completed}
         print(json.dumps(shown))
     else:
-        print(state)
+        print(visible(str(state)))
     return 0
 
 

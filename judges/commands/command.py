@@ -12,6 +12,7 @@ from judges.commands.options import UsageError
 from judges.commands.parsing import Parser
 from judges.commands.table_run import UnfinishedError
 from judges.dimension import UnknownDimensionError
+from judges.models.secrets import Secrets
 
 ABOUT = """\
 Judge texts with rating judges and pairwise judges: from the catalogue, frozen
@@ -93,9 +94,10 @@ def _told(error: Exception) -> str:
 
 
 def _end(message: str, code: int, error: BaseException | None = None) -> int:
-    if error is not None:
-        from judges.engine.telling import trace_of
+    from judges.engine.telling import trace_of, visible
 
+    if error is not None:
         print(trace_of(error), file=sys.stderr, end="")
-    print(f"judges: {' '.join(message.split())}", file=sys.stderr)
+    said = visible(Secrets().blot(" ".join(message.split())))
+    print(f"judges: {said}", file=sys.stderr)
     return code

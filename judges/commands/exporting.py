@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from judges.commands.options import JUDGE, add_plan_flags, follow
+from judges.engine.telling import visible
 from judges.judge import Judge
 from judges.loading import load
 from judges.sampling import SamplingPlan
@@ -64,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     for warning in form.lost(judge):
         print(f"note: {warning}", file=sys.stderr)
     if args.out is None:
+        # Exact for a file or another program, and safe for a terminal.
+        text = visible(text) if sys.stdout.isatty() else text
         print(text, end="" if text.endswith("\n") else "\n")
     else:
         write_whole(args.out, text.encode("utf-8"), overwrite=args.force)

@@ -5,6 +5,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from judges.engine.telling import visible
+
 ABOUT = """\
 Say what a journal of replies holds: requests, replies, tokens, by which
 models, when, and lines that a crash has damaged. Journals are written beside
@@ -34,5 +36,5 @@ def run(args: argparse.Namespace) -> int:
     contents = describe(args.file)
     if contents.n_bytes and not contents.n_requests:
         raise ValueError(f"{args.file}: holds no reply that could be read; is it a journal?")
-    print(json.dumps(asdict(contents), indent=1) if args.json else contents)
+    print(json.dumps(asdict(contents), indent=1) if args.json else visible(str(contents)))
     return 0

@@ -10,6 +10,7 @@ from typing import Any
 
 from judges.commands.options import JUDGE, with_rationale
 from judges.dimension import Comparison, Dimension
+from judges.engine.telling import visible
 from judges.judge import STARTER, Judge
 from judges.loading import load
 
@@ -77,9 +78,9 @@ def run_show(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**_entry(judge.subject), "messages": messages}, indent=1))
         return 0
-    print(_heading(judge))
+    print(visible(_heading(judge)))
     for message in messages:
-        print(f"\n--- {message['role']} ---\n{message['content']}")
+        print(visible(f"\n--- {message['role']} ---\n{message['content']}"))
     return 0
 
 

@@ -3,6 +3,7 @@
 import argparse
 from typing import Any, NoReturn
 
+from judges.engine.telling import visible
 from judges.models.secrets import Secrets
 
 
@@ -14,7 +15,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
 
     def error(self, message: str) -> NoReturn:
-        told = Secrets().blot(" ".join(message.split()))
+        told = visible(Secrets().blot(" ".join(message.split())))
         self.exit(2, f"{self.prog}: {told} (--help lists the flags)\n")
 
 

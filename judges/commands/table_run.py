@@ -18,6 +18,7 @@ from judges.commands.survey import Survey, refuse_clash, survey, texts_of
 from judges.engine.ledger import BudgetSpentError, Ledger
 from judges.engine.progress import Progress
 from judges.engine.session import Session
+from judges.engine.telling import visible
 from judges.judge import Judge, Said
 from judges.models.secrets import holds_secret
 from judges.tables.landing import in_use, write_whole
@@ -87,7 +88,7 @@ def write(
     """
     args, journal = run.args, journal_of(run)
     if not models:
-        print(estimate.told(run.estimates), file=sys.stderr)
+        print(visible(estimate.told(run.estimates)), file=sys.stderr)
     started = time.monotonic()
     columns = list(dict.fromkeys([*run.survey.columns, *new_columns]))
     with ExitStack() as held:

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 from judges.engine.journal import Journal
 from judges.models.endpoint import EndpointModel
-from judges.models.protocol import LastingError, ModelError, Sampling, UnreachableError
+from judges.models.protocol import OPENAI, LastingError, ModelError, Sampling, UnreachableError
 from judges.models.queue import URL, CollectedModel, QueueModel
 from judges.models.secrets import Secrets, read_key, without_secrets
-from judges.models.wire import OPENAI, read_completion, read_error
+from judges.models.wire import read_completion, read_error
 
 if TYPE_CHECKING:
     from openai import OpenAI

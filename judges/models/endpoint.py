@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import aiohttp
 
 from judges.models.protocol import (
+    OPENAI,
     Completion,
     LastingError,
     Message,
@@ -24,7 +25,6 @@ from judges.models.wire import (
     ENCODINGS,
     LONGEST_EXCERPT,
     MOST_READ,
-    OPENAI,
     Dialect,
     ErrorBodyError,
     most_bytes,
@@ -58,9 +58,15 @@ class EndpointModel:
         self.endpoint = without_secrets(base)
         if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
             raise LastingError(
-                f"{name}: {self.endpoint!r} is no address; write http://HOST:PORT/v1 or https://..."
+                f"{name}: {Secrets().blot(self.endpoint)!r} is no address; write "
+                "http://HOST:PORT/v1 or https://..."
             )
         self._key = read_key("OPENAI_API_KEY", api_key)
+        if self._key and "@" in urlsplit(base).netloc:
+            raise LastingError(
+                f"{name}: the address holds a user and OPENAI_API_KEY is set as well; a request "
+                "takes one of the two, so leave the other out"
+            )
         self._secrets = Secrets([self._key], url=base)
         if not self._key and base == OPENAI:
             raise LastingError(

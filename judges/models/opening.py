@@ -8,9 +8,8 @@ import os
 import re
 import shlex
 
-from judges.models.protocol import LastingError, Model
-from judges.models.secrets import Secrets, without_secrets
-from judges.models.wire import OPENAI
+from judges.models.protocol import OPENAI, LastingError, Model
+from judges.models.secrets import KEY_FOR_NAME, Secrets, without_secrets
 
 TIMEOUT = 120.0
 LONGEST_SHOWN = 200
@@ -34,6 +33,7 @@ def open_model(lm: str, *, api_base: str | None = None, timeout: float = TIMEOUT
     `api_base` or OPENAI_BASE_URL points `openai/NAME` at any compatible server. Keys come from the
     environment (OPENAI_API_KEY and its like). Raises LastingError where the set-up is wrong.
     """
+    check_name(lm)
     provider, _, name = lm.partition("/")
     if lm in EMBEDDED:
         from judges.models.embedded import EmbeddedModel
@@ -59,6 +59,12 @@ def open_model(lm: str, *, api_base: str | None = None, timeout: float = TIMEOUT
     from judges.models.dspy_lm import DspyModel
 
     return DspyModel(lm, api_base=api_base, timeout=timeout)
+
+
+def check_name(lm: str) -> None:
+    """Raise LastingError for a key in a model's place, where it would be written down."""
+    if Secrets().holds(lm):
+        raise LastingError(f"the model's name {KEY_FOR_NAME}")
 
 
 def is_plain(lm: str) -> bool:

@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypedDict
 
+# Where `openai/NAME` answers unless its user names another endpoint.
+OPENAI = "https://api.openai.com/v1"
+
 
 class Message(TypedDict):
     """One chat message; `content` is always plain text."""

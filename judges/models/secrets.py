@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from judges.models.protocol import Completion, LastingError, Reply, Token
@@ -13,19 +14,38 @@ LEAST = 8
 # As much of a longer one gives it away: excerpts and replies are cut short.
 HEAD = 12
 BLOT = "[key]"
-# What keys look like, whoever they belong to.
-LOOKS = re.compile(r"\b(?:sk|pk|rk|gsk|xai)-[\w*.-]{6,}|\b(?:hf|ghp)_\w{16,}|(?i:\bbearer\s+)\S+")
+KEY_FOR_NAME = "holds a key: name the model, and give its key in the environment"
+# The forms of keys, whoever they belong to: a provider's prefix or a header's word, then characters
+# drawn at random. Prose has the first ("Bearer certificates", "sk-learn-compatible-estimators").
+FORM = re.compile(
+    r"\b(?:sk|pk|rk|csk|gsk|xai|pplx|nvapi|hf|r8|fw|ghp|gho|ghs|github_pat|glpat|xox[abp])[-_]"
+    r"(?P<body>[\w-]{16,})"
+    r"|\bAIza(?P<google>[\w-]{30,})|\bAKIA(?P<aws>[A-Z0-9]{16})\b"
+    r"|\b(?i:bearer)\s+(?P<bearer>[\w.~+/-]{16,}=*)|\beyJ(?P<jwt>[\w-]{16,}\.[\w-]{10,}\.[\w-]+)"
+)
+# As providers show a key that they refuse.
+MASKED = re.compile(r"\b(?:sk|pk|rk|gsk|xai)-[\w.-]*\*{2,}[\w*.-]*")
+# Of neighbouring characters, how many are of two kinds (lower case, upper case, digits): about half
+# of those drawn at random, and a seventh in words and dates.
+LEAST_MIXED = 0.3
+IN_URL = re.compile(
+    r"(?<=://)[^/\s@'\"]+(?=@)|(?i:(?<=[?&])[\w-]*(?:key|token|secret|passw|sig)[\w-]*=[^&\s'\"]+)"
+)
+WORDS = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)(?:[-_ .](?:[A-Z]?[a-z]+|[A-Z]+))*")
+LONGEST_WORDS = 24
 IN_QUERY = re.compile(r"key|token|secret|passw|sig", re.IGNORECASE)
 NAMES = re.compile(r"(?:_KEY|_TOKEN|_SECRET|_PASSWORD)\Z")
+# The keys that this process was given in code, beside those of its environment.
+_in_use: set[str] = set()
 
 
 class Secrets:
     """The values nobody may see: those given, and the environment's keys, tokens and passwords."""
 
     def __init__(self, given: Iterable[str] = (), *, url: str = "") -> None:
-        held = {*given, *_in_url(url), *environment()}
+        held = {*given, *_in_url(url), *environment(), *_in_use}
         # Longest first, since one may be the beginning of another.
-        self._held = sorted((one for one in held if len(one) >= LEAST), key=len, reverse=True)
+        self._held = sorted(filter(_is_secret, held), key=len, reverse=True)
 
     def strike(self, text: str) -> str:
         """Take the very values out of a model's text, and leave the rest as it is."""
@@ -36,7 +56,22 @@ class Secrets:
 
     def blot(self, text: str) -> str:
         """Take them out of a message, and with them whatever looks like a key."""
-        return LOOKS.sub(BLOT, self.strike(text))
+        plain = MASKED.sub(BLOT, IN_URL.sub(BLOT, self.strike(text)))
+        return FORM.sub(lambda match: BLOT if _is_random(match) else match.group(), plain)
+
+    def holds(self, text: str) -> bool:
+        """Whether it has one of these values, or what is drawn like a key."""
+        return self.strike(text) != text or any(map(_is_random, FORM.finditer(text)))
+
+    def omit(self, value: object) -> object:
+        """The same plain data with `blot` done to every text in it."""
+        if isinstance(value, str):
+            return self.blot(value) if self.holds(value) else value
+        if isinstance(value, Mapping):
+            return {self.omit(name): self.omit(entry) for name, entry in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.omit(entry) for entry in value]
+        return value
 
     def clean(self, completion: Completion) -> Completion:
         """The same answer without them: a server may repeat a request's headers in its reply."""
@@ -51,7 +86,7 @@ class Secrets:
     def _in(self, reply: Reply) -> bool:
         whole = "".join(token.text for token in reply.tokens)
         tops = (text for token in reply.tokens for text in token.top)
-        return any(one[:HEAD] in text for one in self._held for text in (reply.text, whole, *tops))
+        return any(_head(one) in text for one in self._held for text in (reply.text, whole, *tops))
 
     def _cleaned(self, reply: Reply) -> Reply:
         return replace(reply, text=self.strike(reply.text), tokens=tuple(self._tokens(reply)))
@@ -75,7 +110,7 @@ class Secrets:
 
 def _spans(secret: str, text: str) -> Iterator[tuple[int, int]]:
     """Where it stands, whole or cut short."""
-    head = secret[:HEAD]
+    head = _head(secret)
     start = text.find(head)
     while start >= 0:
         end = start + len(head)
@@ -88,7 +123,9 @@ def _spans(secret: str, text: str) -> Iterator[tuple[int, int]]:
 def environment(values: Mapping[str, str] | None = None) -> list[str]:
     """What the environment keeps under names of keys, tokens and passwords."""
     values = os.environ if values is None else values
-    return [value.strip() for name, value in values.items() if NAMES.search(name.upper())]
+    named = (value.strip() for name, value in values.items() if NAMES.search(name.upper()))
+    # An address under such a name may hold a key, and is none.
+    return [one for value in named for one in (_in_url(value) if "://" in value else [value])]
 
 
 def read_key(name: str, given: str | None = None) -> str:
@@ -96,7 +133,31 @@ def read_key(name: str, given: str | None = None) -> str:
     key = (given or os.environ.get(name) or "").strip()
     if not key.isascii() or not key.isprintable() or " " in key:
         raise LastingError(f"{name}: holds what no key does (a space, a line break, a curly quote)")
+    if given:
+        _in_use.add(key)
     return key
+
+
+def _is_secret(value: str) -> bool:
+    """Whether nobody may see it: a placeholder or a word of prose is no key."""
+    words = len(value) < LONGEST_WORDS and WORDS.fullmatch(value)
+    return len(value) >= LEAST and not words
+
+
+def _head(secret: str) -> str:
+    """The beginning by which it is known when it is cut short."""
+    head = secret[:HEAD]
+    return secret if WORDS.fullmatch(head.strip("-_ .")) else head
+
+
+def _is_random(match: re.Match[str]) -> bool:
+    """Whether what has a key's form is drawn like one, and not written like a word."""
+    parts = re.findall(r"[A-Za-z0-9]+", next(filter(None, match.groups())))
+    drawn = sum(map(len, parts))
+    # Within what no hyphen parts: prose is made of words of one kind.
+    kinds = [[(one.isdigit(), one.isupper()) for one in part] for part in parts]
+    changes = sum(one != other for part in kinds for one, other in pairwise(part))
+    return drawn >= 16 and changes >= LEAST_MIXED * (drawn - 1)
 
 
 def without_secrets(url: str) -> str:
@@ -108,7 +169,8 @@ def without_secrets(url: str) -> str:
 def holds_secret(url: str) -> bool:
     """Whether an address holds a password or a key, and so must not be written down."""
     parts = urlsplit(url)
-    return "@" in parts.netloc or any(IN_QUERY.search(name) for name, _ in parse_qsl(parts.query))
+    named = any(IN_QUERY.search(name) for name, _ in parse_qsl(parts.query))
+    return "@" in parts.netloc or named or Secrets().holds(url)
 
 
 def _in_url(url: str) -> list[str]:

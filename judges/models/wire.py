@@ -27,7 +27,6 @@ from judges.models.protocol import (
     Usage,
 )
 
-OPENAI = "https://api.openai.com/v1"
 REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
 LONGEST_EXCERPT = 300
 _log = logging.getLogger(__name__)

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from judges.engine.telling import visible
 from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, one_line, say
 from optimize.report.markdown import run_table
 from optimize.report.run_report import read_run
@@ -43,5 +44,5 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
-    sys.stdout.write(told)
+    sys.stdout.write(visible(told))
     return DONE

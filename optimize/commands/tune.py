@@ -8,10 +8,11 @@ from data.types import LabelError
 from judges.dimension import DimensionError, UnknownDimensionError
 from judges.engine.journal import JournalError
 from judges.engine.ledger import BudgetSpentError
-from judges.engine.telling import trace_of
+from judges.engine.telling import trace_of, visible
 from judges.frozen import FrozenJudgeError
 from judges.loading_time import loading_time
 from judges.models.protocol import ModelError
+from judges.models.secrets import Secrets
 from judges.tables.landing import InUseError
 from optimize.commands.flags import parser
 from optimize.run.run_folder import RunFolderError, as_json
@@ -41,14 +42,14 @@ def one_line(error: BaseException) -> str:
 def show(text: str) -> None:
     """Print a result; a reader that leaves early (head, less) has seen enough."""
     try:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(visible(text) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(visible(Secrets().blot(text)) + "\n")
     sys.stderr.flush()
 
 

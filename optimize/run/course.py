@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.dimension import Comparison
-from judges.frozen import dumps
+from judges.frozen import dumps, without_secrets
 from judges.judge import Judge, Subject
 from judges.sampling import SamplingPlan
 from optimize.run import outcome, plans, run_folder
@@ -92,6 +92,10 @@ def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[st
             if choice:
                 summary["plans"] = choice.told
             shipped = outcome.shipped(prepared, judge, asked, found, summary, folder)
+            # A run that has found its judge writes it, whatever its texts hold.
+            shipped, notes = without_secrets(shipped)
+            if notes:
+                summary["left_out"] = list(notes)
             shipped.save(folder / run_folder.JUDGE, overwrite=True)
             run_folder.write_json(folder / run_folder.SUMMARY, summary)
             return summary

@@ -43,6 +43,8 @@ def scorecard(summary: Mapping[str, Any], folder: str) -> str:
         lines += textwrap.wrap(f"({summary['stand_ins']})", WIDTH)
     lines += ["", *_gain(summary)]
     lines += textwrap.wrap(summary["why"], WIDTH)
+    for note in summary.get("left_out", ()):
+        lines += textwrap.wrap(f"note: {note}", WIDTH)
     lines += _plans(summary.get("plans", []))
     if is_constructed(str(data.get("sha256"))):
         lines += ["", *textwrap.wrap(CONSTRUCTED, WIDTH)]

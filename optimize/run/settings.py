@@ -11,8 +11,8 @@ from data.options import joined, read_bounds, read_mapping
 from judges.commands.parsing import Parser as OneLineParser
 from judges.define import is_python
 from judges.models.opening import endpoint_of, is_plain, shown
-from judges.models.secrets import holds_secret
-from judges.models.wire import OPENAI
+from judges.models.protocol import OPENAI
+from judges.models.secrets import KEY_FOR_NAME, Secrets, holds_secret
 from optimize.search.objective import LEVELS, Level
 
 Optimizer = Literal["rank", "gepa", "miprov2", "bootstrap"]
@@ -88,6 +88,9 @@ class Settings:
             raise SettingsError(f"--temperature {self.temperature:g}: must be within 0 and 10")
         if self.scale is not None:
             bounds_of(self.scale)
+        for flag, lm in (("--lm", self.lm), ("--proposer-lm", self.proposer_lm)):
+            if lm and Secrets().holds(lm):
+                raise SettingsError(f"{flag} {KEY_FOR_NAME}")
         refuse_secret(self.api_base)
         refuse_secret(self.proposer_api_base, "--proposer-api-base")
         if self.weighted and self.samples is not None:

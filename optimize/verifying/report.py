@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from data.types import LabelledPairs, LabelledSet
+from judges.engine.telling import visible
 from optimize.report.findings import find
 from optimize.report.markdown import verification_table
 from optimize.report.verification import NOT_ASKED, PAID, render
@@ -39,6 +40,6 @@ def tell(
     if flags.markdown:
         text = verification_table(result, find(evidence, probes, flags.seed))
         if flags.markdown == "-":
-            sys.stdout.write(text)
+            sys.stdout.write(visible(text))
         else:
             write_text(Path(flags.markdown), text)
