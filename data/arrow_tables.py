@@ -37,6 +37,10 @@ def read_parquet(path: Path, problems: Problems) -> Table:
     columns: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
     try:
+        names = pyarrow.parquet.read_schema(path).names
+        for name in sorted({one for one in names if names.count(one) > 1}):
+            # A row as a dictionary would hold the last one alone.
+            problems.add("twice", "names two columns", "give every column its own", field=name)
         columns, rows = gather(_numbered(parquet_cells(path)))
     except UnpacksError as error:
         problems.add("too-long", str(error), "write it anew, or in parts")

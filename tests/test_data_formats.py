@@ -132,6 +132,17 @@ def test_a_data_frames_index_is_no_dimension(tmp_path: Path) -> None:
     assert data.read_labels(tmp_path / "again.csv").dimensions == ("relevance",)
 
 
+def test_a_parquet_file_with_two_columns_of_a_name_is_refused(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = ["id", "summary", "relevance", "relevance"]
+    table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["x"]), *[pa.array([3])] * 2], names)
+    pq.write_table(table, tmp_path / "labels.parquet")
+    with pytest.raises(data.LabelError, match="field 'relevance': names two columns"):
+        data.read_labels(tmp_path / "labels.parquet")
+
+
 def test_nested_ratings_survive_parquet_and_csv(tmp_path: Path) -> None:
     nested: Rows = [
         {
