@@ -17,7 +17,7 @@ from judges.commands.options import UsageError, mapping_of
 from judges.commands.survey import Survey, refuse_clash, survey, texts_of
 from judges.engine.ledger import BudgetSpentError, Ledger
 from judges.engine.progress import Progress
-from judges.engine.session import Session
+from judges.engine.session import Session, budget_file_of
 from judges.engine.telling import visible
 from judges.judge import Judge, Said
 from judges.models.secrets import holds_secret
@@ -128,12 +128,16 @@ def _fill(
     models: "Mapping[str, Model] | None",
 ) -> dict[str, Any]:
     args = run.args
+    spent = None if journal is None else budget_file_of(journal)
+    if spent is not None and not args.resume:
+        spent.unlink(missing_ok=True)
     with Session(
         api_base=args.api_base,
         max_calls=args.max_calls,
         max_cost=args.max_cost,
         concurrency=args.concurrency,
         journal=journal,
+        budget_file=spent,
         models=models,
     ) as session:
         with writer, Progress("judging", run.survey.n_rows, sys.stderr) as progress:

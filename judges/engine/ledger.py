@@ -16,6 +16,11 @@ from typing import Any
 from judges.engine.prices import FREE, Price, most_tokens
 from judges.models.protocol import Completion, Message, Sampling, Usage
 
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows
+    fcntl = None  # type: ignore[assignment]
+
 # So many requests tell by how much retries and fresh asks exceed what was planned.
 ENOUGH_FOR_OVERHEAD = 50
 BLOCK = 512
@@ -119,6 +124,13 @@ class SharedBudget:
         self._file = -1
         if path is not None:
             self._open(path)
+
+    @classmethod
+    def spent_anything(cls, path: Path) -> bool:
+        """Whether a budget's file tells of an answer."""
+        budget = cls(path=path)
+        budget.close()
+        return any(one.answered for one in budget.accounts.values())
 
     def account(self, name: str) -> Account:
         """What goes by this name; opened where there is none."""
@@ -231,6 +243,15 @@ class SharedBudget:
     def _open(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(self._file)
+                self._file = -1
+                raise BudgetFileError(
+                    f"{path}: another run is spending from this budget; wait for it to end"
+                ) from None
         text = path.read_text(encoding="utf-8").strip()
         if not text:
             return
@@ -320,6 +341,15 @@ class Ledger:
         if self.price is None:
             return None
         return self._account.cost + self._account.likely_lost(self.price)
+
+    def go_on(self, calls: int, tokens_in: int, tokens_out: int) -> None:
+        """Count what a journal holds of a run whose budget kept no file; the first count stands."""
+        account = self._account
+        if account.calls:
+            return
+        account.calls = account.answered = calls
+        account.tokens_in, account.tokens_out = tokens_in, tokens_out
+        account.cost = self.price.cost(tokens_in, tokens_out) if self.price else 0.0
 
     def sharing(self, price: Price | None = None, *, name: str = "other") -> "Ledger":
         """Open a second ledger, for another model, that spends from the same budget."""

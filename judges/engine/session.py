@@ -37,7 +37,8 @@ class Options(TypedDict, total=False):
 class Session:
     """Runners by model name, opened when first asked for; they share journal and budget.
 
-    `models` are open already and stand for their names.
+    `models` are open already and stand for their names. `budget_file` holds what an unfinished run
+    has spent, so that the next one on it counts on; beside the journal, where there are limits.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Session:
         max_cost: float | None = None,
         concurrency: int = 64,
         journal: Path | str | None = None,
+        budget_file: Path | None = None,
         models: "Mapping[str, Model] | None" = None,
     ) -> None:
         from judges.engine.ledger import SharedBudget
@@ -57,7 +59,9 @@ class Session:
         self._api_base = api_base
         self._concurrency = concurrency
         self._journal_path = journal
-        self._budget = SharedBudget(max_calls=max_calls, max_cost=max_cost)
+        if budget_file is None and journal is not None and (max_calls or max_cost):
+            budget_file = budget_file_of(journal)
+        self._budget = SharedBudget(max_calls, max_cost, budget_file)
         self._models = models or {}
         self._runners: dict[str, Runner] = {}
         self._open = ExitStack()
@@ -77,7 +81,10 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._open.close()
+        try:
+            self._open.close()
+        finally:
+            self._budget.close(finished=error is None)
 
     def _open_runner(self, lm: str) -> "Runner":
         from judges.engine.journal import Journal
@@ -97,6 +104,11 @@ class Session:
         )
         self.ledgers[lm] = ledger
         return self._open.enter_context(runner)
+
+
+def budget_file_of(journal: Path | str) -> Path:
+    """Where an unfinished run's spending is kept: beside its replies."""
+    return Path(f"{journal}.budget.json")
 
 
 def check_limits(**limits: object) -> None:

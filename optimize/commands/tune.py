@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from data.types import LabelError
 from judges.dimension import DimensionError, UnknownDimensionError
 from judges.engine.journal import JournalError
-from judges.engine.ledger import BudgetSpentError
+from judges.engine.ledger import BudgetFileError, BudgetSpentError
 from judges.engine.telling import trace_of, visible
 from judges.frozen import FrozenJudgeError
 from judges.loading_time import loading_time
@@ -29,6 +29,7 @@ EXPECTED = (
     RunFolderError,
     ModelError,
     BudgetSpentError,
+    BudgetFileError,
     OSError,
 )
 
@@ -74,6 +75,8 @@ def command(arguments: Sequence[str]) -> int:
         way_out = ""
         if isinstance(error, OSError) and not isinstance(error, InUseError) and work.begun:
             way_out = f"; python -m optimize --resume --out {work.folder} goes on from here"
+        if isinstance(error, BudgetSpentError) and work.folder and work.folder.exists():
+            way_out = f" (--resume --out {work.folder}, with the larger limit)"
         say(f"python -m optimize: {one_line(error)}{way_out}")
         return FAILED
     except KeyboardInterrupt:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.dimension import Comparison
+from judges.engine.ledger import BudgetSpentError
 from judges.frozen import dumps, without_secrets
 from judges.judge import Judge, Subject
 from judges.sampling import SamplingPlan
@@ -67,11 +68,17 @@ def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[st
         tolls = _tolls(prepared, judge, asked)
         allowance = allow(settings, labels, judge, asked.calls_per_item(judge), tolls)
         bench = _bench(prepared, judge, asked, allowance, trail)
+        allowance.budget.hold = lambda calls: asked.budget.hold(*allowance.held(calls))
+        allowance.budget.hold(0)
         found = _search(prepared, bench, judge, asked, trail)
         say(found.choice.why)
         choice = None
         if tolls:
-            choice = _choose_plan(prepared, bench, found, judge, asked, allowance, tolls, trail)
+            try:
+                choice = _choose_plan(prepared, bench, found, judge, asked, allowance, tolls, trail)
+            except BudgetSpentError:
+                say("plan: the budget ended before the plans had been tried; the search's is kept")
+        if choice:
             say(plans.line(choice.told))
             if choice.gap is not None:
                 rng = stream(settings.seed, "gate", "plan")
@@ -102,7 +109,16 @@ def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[st
 
         # A judge that has been paid for is kept whatever becomes of its measurement.
         settle(measure(test=False))
-        measured = measure(test=True)
+        asked.budget.hold()
+        try:
+            measured = measure(test=True)
+        except BudgetSpentError:
+            seed = Candidate(instruction=Instruction(text=judge.prompt.instruction))
+            if found.tuned.id == seed.id:
+                raise
+            found = outcome.without_tuned(found, seed)
+            say(found.choice.why)
+            measured = measure(test=True)
         settle(measured)
         spent = found.calls + bench.budget.spent + (choice.calls if choice else 0)
         gather(prepared, folder, bench, found, judge, asked, left_for_probes(settings, spent))

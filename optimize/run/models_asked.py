@@ -5,13 +5,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from judges.engine.ledger import Ledger
+from judges.engine.ledger import Ledger, SharedBudget
 from judges.engine.runner import Ask, Runner
 from judges.judge import Judge
 from judges.judgement import Verdict
+from judges.models.protocol import Model
 from judges.prompt import Prompt
 from judges.sampling import SamplingPlan, default_plan
-from optimize.run.run_folder import PROPOSALS, REPLIES
+from optimize.run.run_folder import BUDGET, PROPOSALS, REPLIES
 from optimize.run.settings import Settings, SettingsError
 from optimize.search import proposals
 from optimize.search.bench import JudgeItems, Scored
@@ -33,16 +34,16 @@ class Asked:
         each = self.plan.samples if not self.judge.model.native_n else 1
         return 2 * each if judge.kind == "pairwise" else each
 
-    def cost(self) -> float | None:
-        """Dollars spent by this process; None where a price is unknown."""
-        costs = [self.judge.ledger.cost, self.proposer.ledger.cost]
-        return None if None in costs else sum(cost for cost in costs if cost is not None)
+    @property
+    def budget(self) -> SharedBudget:
+        """What both spend from."""
+        return self.judge.ledger.budget
 
 
 @contextmanager
 def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
     """Open both, and close them whatever happens."""
-    from judges.engine.journal import Journal
+    from judges.engine.journal import Journal, describe
     from judges.engine.prices import find_price
     from judges.engine.telling import telling
     from judges.models import open_model
@@ -53,22 +54,29 @@ def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
             raise SettingsError(f"--max-cost: the price of {lm} is not known; use --max-calls")
     with ExitStack() as stack:
         stack.enter_context(telling(settings.verbose))
-        ledger = Ledger(max_cost=settings.max_cost, price=find_price(settings.lm), name="judge")
-        replies = stack.enter_context(Journal(folder / REPLIES))
         model = open_model(settings.lm, api_base=settings.api_base)
-        judge = stack.enter_context(
-            Runner(model, journal=replies, ledger=ledger, concurrency=settings.concurrency)
-        )
-        proposed = stack.enter_context(Journal(folder / PROPOSALS))
         other = open_model(name, api_base=proposer_base)
-        proposer = stack.enter_context(
-            Runner(
-                other,
-                journal=proposed,
-                ledger=ledger.sharing(find_price(name), name="proposer"),
-                concurrency=settings.concurrency,
-            )
+        local = all(one.endpoint == "embedded" for one in (model, other))
+        # Without a server there is nothing to pay; the search keeps to its plan by itself.
+        budget = (
+            SharedBudget()
+            if local
+            else SharedBudget(settings.max_calls, settings.max_cost, folder / BUDGET)
         )
+        stack.callback(budget.close)
+
+        def runner(model: Model, lm: str, role: str, file: str) -> Runner:
+            ledger = Ledger(price=find_price(lm), budget=budget, name=role)
+            journal = stack.enter_context(Journal(folder / file))
+            if len(journal):
+                known = describe(journal.path)
+                ledger.go_on(known.n_requests, known.tokens_in, known.tokens_out)
+            return stack.enter_context(
+                Runner(model, journal=journal, ledger=ledger, concurrency=settings.concurrency)
+            )
+
+        judge = runner(model, settings.lm, "judge", REPLIES)
+        proposer = runner(other, name, "proposer", PROPOSALS)
         yield Asked(judge=judge, proposer=proposer, plan=_plan(settings, judge))
 
 

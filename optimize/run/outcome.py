@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.shipped import is_constructed
-from judges.engine.contents import Contents, describe
-from judges.engine.prices import find_price
+from judges.engine.ledger import Ledger
 from judges.judge import Judge
 from optimize.run import run_folder
 from optimize.run.labels import Labels
@@ -17,6 +16,7 @@ from optimize.run.table import Cell, Scores, accuracy, gain, row
 from optimize.search.bench import Bench, Budget
 from optimize.search.candidates import Candidate, Instruction
 from optimize.search.decision import affordable
+from optimize.search.gate import Choice
 from optimize.search.items import Items
 from optimize.search.loop import Found
 from optimize.search.objective import Level
@@ -92,6 +92,15 @@ def measure(
     )
 
 
+def without_tuned(found: Found, seed: Candidate) -> Found:
+    """The seed in the place of a tuned judge that the budget did not reach to measure on test."""
+    why = (
+        "the budget ended before the tuned judge had been measured on test, so the seed is kept; a "
+        f"larger one and --resume go on from there (before that: {found.choice.why})"
+    )
+    return replace(found, tuned=seed, choice=Choice(best=None, ship=False, why=why))
+
+
 def summary(
     prepared: "Prepared",
     folder: Path,
@@ -100,11 +109,13 @@ def summary(
     measured: Measured,
     seconds: float,
 ) -> dict[str, Any]:
-    """What summary.json holds. Calls and tokens are the journals', so a resumed run counts all."""
+    """What summary.json holds. Calls, tokens and dollars are of the whole run, over all resumes.
+
+    `cost_usd` holds an estimate for requests whose answer never came; where there were any,
+    `cost_unconfirmed_usd` says how much of it.
+    """
     settings = prepared.settings
-    judged, proposed = (
-        describe(folder / file) for file in (run_folder.REPLIES, run_folder.PROPOSALS)
-    )
+    judged, proposed = asked.judge.ledger, asked.proposer.ledger
     whole: dict[str, Any] = {
         "dimension": prepared.subject.name,
         "lm": settings.lm,
@@ -118,13 +129,13 @@ def summary(
         "shipped": "tuned" if found.choice.ship else "seed",
         "why": found.choice.why,
         "stand_ins": found.crossing.stand_ins(found.tuned),
-        "lm_calls": judged.n_requests,
-        "proposer_calls": proposed.n_requests,
+        "lm_calls": judged.calls,
+        "proposer_calls": proposed.calls,
         "tokens": {
             "in": judged.tokens_in + proposed.tokens_in,
             "out": judged.tokens_out + proposed.tokens_out,
         },
-        "cost_usd": _cost(settings.lm, settings.proposer_lm, judged, proposed),
+        **_costs(judged, proposed),
         "seconds": round(seconds, 1),
     }
     sides = {"seed_judge": measured.seed["test"], "tuned_judge": measured.tuned["test"]}
@@ -133,15 +144,16 @@ def summary(
     return whole
 
 
-def _cost(lm: str, proposer_lm: str | None, judged: Contents, proposed: Contents) -> float | None:
-    """Dollars at list price; None where a price is unknown."""
-    total = 0.0
-    for name, used in ((lm, judged), (proposer_lm or lm, proposed)):
-        price = find_price(name)
-        if price is None and used.n_requests:
-            return None
-        total += price.cost(used.tokens_in, used.tokens_out) if price else 0.0
-    return round(total, 6)
+def _costs(*ledgers: Ledger) -> dict[str, float | None]:
+    """Dollars at list price; None where the price of a model that was asked is unknown."""
+    asked = [one for one in ledgers if one.calls]
+    known = [one.cost for one in asked if one.cost is not None]
+    if len(known) < len(asked):
+        return {"cost_usd": None}
+    likely = sum(one.cost_likely or 0.0 for one in asked)
+    unconfirmed = likely - sum(known)
+    costs: dict[str, float | None] = {"cost_usd": round(likely, 6)}
+    return costs | ({"cost_unconfirmed_usd": round(unconfirmed, 6)} if unconfirmed > 0 else {})
 
 
 def shipped(

@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from judges.engine.ledger import SharedBudget
 from judges.prompt import encodable
 
 CONFIG = "config.json"
 SPLITS = "splits.json"
 REPLIES = "replies.jsonl"
 PROPOSALS = "proposals.jsonl"
+BUDGET = "budget.json"
 TRIALS = "trials.jsonl"
 JUDGE = "judge.json"
 SUMMARY = "summary.json"
@@ -105,11 +107,13 @@ def check_labels(folder: Path, data: Mapping[str, Any], split: Mapping[str, Any]
 
 
 def clear_unanswered(folder: Path) -> None:
-    """Take away what a run left that got no reply; one with replies stays, to be resumed."""
-    replies = folder / REPLIES
+    """Take away what a run left that cost nothing; one with replies stays, to be resumed."""
+    replies, budget = folder / REPLIES, folder / BUDGET
     if replies.exists() and replies.stat().st_size:
         return
-    for name in (CONFIG, SPLITS, TRIALS, REPLIES, PROPOSALS):
+    if budget.exists() and SharedBudget.spent_anything(budget):
+        return
+    for name in (CONFIG, SPLITS, TRIALS, REPLIES, PROPOSALS, BUDGET):
         (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
         # Something of the user's own is in it.

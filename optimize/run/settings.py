@@ -23,8 +23,9 @@ HOTTEST = 10.0
 MOST_BYTES = 100_000
 # Labels on any scale: only their order counts.
 ANY_SCALE = "any"
-# What may differ when a run is resumed: none of it changes a trial.
-FREE = frozenset({"out", "resume", "json", "concurrency", "max_cost", "verbose"})
+# What may differ when a run is resumed: a larger budget makes further trials, and pays for none
+# again.
+FREE = frozenset({"out", "resume", "json", "concurrency", "max_calls", "max_cost", "verbose"})
 # What a run folder never chooses, since it would take texts and keys to a host of its choice.
 ADDRESSES = ("api_base", "proposer_api_base")
 # For --proposer-api-base: the provider's own.

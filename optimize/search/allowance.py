@@ -6,7 +6,7 @@ and does not run into it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from judges.engine.prices import Price, estimate_tokens, find_price
 from judges.judge import Judge
@@ -45,7 +45,8 @@ class Allowance:
     """The search's budget, and what a candidate's call and a proposal count in it.
 
     `plans` more calls may go to trying sampling plans, of which `tolls` names those that the final
-    table could be paid under.
+    table could be paid under. The table takes `table_calls` and `table_dollars`; a call of the
+    budget is worth `per_call` dollars.
     """
 
     budget: Budget
@@ -53,6 +54,13 @@ class Allowance:
     proposal: int = 1
     plans: int = 0
     tolls: tuple[Toll, ...] = ()
+    table_calls: int = 0
+    table_dollars: float = 0.0
+    per_call: float = 0.0
+
+    def held(self, calls: int) -> tuple[int, float]:
+        """Calls and dollars to keep for the final table, and for so many calls before it."""
+        return self.table_calls + calls, self.table_dollars + calls * self.per_call
 
 
 def is_free(settings: Settings) -> bool:
@@ -74,7 +82,7 @@ def allow(
     """
     items = len(labels.test) + len(labels.unseen or ())
     once = each * items
-    calls = FREE_CALLS if is_free(settings) else DEFAULT_CALLS
+    calls, table = FREE_CALLS if is_free(settings) else DEFAULT_CALLS, 0
     if settings.max_calls is not None:
         if settings.max_calls < once:
             raise SettingsError(
@@ -83,11 +91,13 @@ def allow(
         most = MOST_FOR_TABLE * settings.max_calls
         tolls = [one for one in tolls if 2 * one.calls * items <= most]
         dearest = max((one.calls for one in tolls), default=each)
-        calls = max(0, int(settings.max_calls * (1 - SPARE_CALLS)) - 2 * dearest * items)
+        table = min(2 * dearest * items, settings.max_calls)
+        calls = max(0, int(settings.max_calls * (1 - SPARE_CALLS)) - table)
     price = find_price(settings.lm)
     if settings.max_cost is None or price is None or not price.per_token_in:
-        return _setting_aside(calls, tolls)
-    return _in_dollars(settings, labels, judge, price, once, calls, tolls)
+        return replace(_setting_aside(calls, tolls), table_calls=table)
+    allowance = _in_dollars(settings, labels, judge, price, once, calls, tolls)
+    return replace(allowance, table_calls=table)
 
 
 def _setting_aside(
@@ -134,11 +144,14 @@ def _in_dollars(
             f"--max-cost {settings.max_cost:g}: measuring the seed on test alone may take "
             f"${once * per_call / (1 - SPARE_DOLLARS):.2f}"
         )
-    affordable = int(max(0.0, dollars - min(table, dollars / 2)) / per_call)
+    table = min(table, dollars / 2)
+    affordable = int(max(0.0, dollars - table) / per_call)
     dearer = find_price(settings.proposer_lm or settings.lm) or price
     lengths = proposals.MISTAKES_SHOWN * proposals.TEXT_SHOWN / 4
     proposal = lengths * dearer.per_token_in + proposals.PROPOSAL_TOKENS * dearer.per_token_out
-    return _setting_aside(min(calls, affordable), tolls, weight, max(1, round(proposal / per_call)))
+    proposal = max(1, round(proposal / per_call))
+    allowance = _setting_aside(min(calls, affordable), tolls, weight, proposal)
+    return replace(allowance, table_dollars=table, per_call=per_call)
 
 
 def _call(prompt: Prompt, texts: Mapping[str, str], price: Price) -> float:

@@ -33,12 +33,14 @@ class OutOfCallsError(Exception):
 class Budget:
     """Calls a search may make.
 
-    Replies found in the journal count too, so that a resumed run stops where another would.
+    Replies found in the journal count too, so that a resumed run stops where another would. `hold`
+    keeps so many of what the models' own budget really has left for what comes after.
     """
 
-    def __init__(self, max_calls: int) -> None:
+    def __init__(self, max_calls: int, hold: Callable[[int], None] = lambda calls: None) -> None:
         self.max_calls = max_calls
         self.spent = 0
+        self.hold = hold
 
     @property
     def left(self) -> int:

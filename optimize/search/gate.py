@@ -74,6 +74,15 @@ class Choice:
     unseen: Gain | None = None
 
 
+def undecided(n_tried: int) -> Choice:
+    """The choice where the budget ended before dev could be judged."""
+    why = (
+        f"the budget ended before the best of {n_tried} candidates had been judged on dev, so the "
+        "seed is kept; a larger one and --resume go on from there"
+    )
+    return Choice(best=None, ship=False, why=why)
+
+
 def gains(
     contrasts: Sequence[Contrast], rng: np.random.Generator, tail: float = TAIL
 ) -> list[Gain]:

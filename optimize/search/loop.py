@@ -4,16 +4,18 @@ The same seed, items and replies make the same trials, whatever was journalled b
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from judges.engine.ledger import BudgetSpentError
 from optimize.search.bench import Bench
 from optimize.search.candidates import Candidate, Instruction, TextGuard
 from optimize.search.chance import stream
 from optimize.search.crossing import SYSTEMS_FOR_HOLDING_OUT, Crossing
 from optimize.search.decision import Scored, decide, score_both
 from optimize.search.entrants import Plan, Pool, Propose, Workshop, entrants
-from optimize.search.gate import Choice
+from optimize.search.gate import Choice, undecided
 from optimize.search.items import Items
 from optimize.search.objective import Level, tells
 from optimize.search.race import FEWEST_DOCUMENTS, OUT, Prices, Track, race, stand
@@ -90,6 +92,13 @@ class RankSearch:
         """Propose and race, round after round, until nothing better comes or the budget ends."""
         if self.n_finalists == 1 and self._whole.shown.demos:
             return
+        self.bench.budget.hold(self._for_dev)
+        # Retries and fresh asks come on top of what was planned; what is held for dev is left.
+        with suppress(BudgetSpentError):
+            self._rounds()
+        self.bench.budget.hold(0)
+
+    def _rounds(self) -> None:
         idle = 0
         for number in range(1, self.plan.rounds + 1):
             before = self._parent().id
@@ -202,6 +211,17 @@ class RankSearch:
             calls=self.bench.budget.spent,
         )
 
+    def undecided(self) -> Found:
+        """What the search ends with where the budget ends before the choice."""
+        return Found(
+            tuned=self.seed,
+            crossing=self.crossing,
+            choice=undecided(len(self.pool.tried)),
+            n_tried=len(self.pool.tried),
+            n_proposed=self.pool.n_proposed,
+            calls=self.bench.budget.spent,
+        )
+
     def _scored(self, candidates: Sequence[Candidate], split: str, items: Items) -> list[Scored]:
         return score_both(
             bench=self.bench,
@@ -236,7 +256,10 @@ def rank_search(
         trials=Trials(bench, record),
     )
     search.explore()
-    return search.decided()
+    try:
+        return search.decided()
+    except BudgetSpentError:
+        return search.undecided()
 
 
 def unshown_systems(train: Items, seed: int) -> frozenset[str]:

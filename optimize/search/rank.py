@@ -114,15 +114,17 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             api_base=self._model()[1],
             proposer_lm=self.proposer_lm,
             proposer_api_base=self.proposer_api_base,
+            max_calls=self.max_calls,
             max_cost=self.max_cost,
             seed=self.seed,
         )
         with open_models(settings, folder) as asked:
+            budget = Budget(self.max_calls, lambda calls: asked.budget.hold(calls))
             bench = Bench(
                 seed=judge.prompt,
                 judge=judging(judge, asked, self.seed, lambda failed: None),
                 calls_per_item=asked.calls_per_item(judge),
-                budget=Budget(self.max_calls),
+                budget=budget,
             )
             return rank_search(
                 bench=bench,

@@ -12,7 +12,9 @@ import dspy
 import numpy as np
 
 from judges.adapter import signature_of
+from judges.engine.ledger import BudgetSpentError
 from judges.frozen import MOST_DEMO_BYTES, demo_bytes
+from judges.models.protocol import LastingError
 from judges.prompt import MOST_DEMOS, Prompt, Value
 from optimize.search.bench import Bench, OutOfCallsError
 from optimize.search.candidates import Candidate, Demo, DemoSet, Instruction
@@ -38,10 +40,16 @@ class Shared:
     lent: int = 1
     longest: int = 40_000
     spent: bool = False
+    # What ended the run: DSPy's optimizers take it for a bad prompt, and would go on.
+    stopped: Exception | None = None
     tried: dict[str, Candidate] = field(default_factory=dict)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Shared":
         return self
+
+    def raise_stopped(self) -> None:
+        if self.stopped is not None:
+            raise self.stopped
 
 
 class GroupJudge(dspy.Module):  # type: ignore[misc]
@@ -54,12 +62,16 @@ class GroupJudge(dspy.Module):  # type: ignore[misc]
 
     def forward(self, items: Items) -> dspy.Prediction:
         shared = self.shared
+        shared.raise_stopped()
         candidate = candidate_of(self.judge, shared)
         try:
             scores = shared.bench.scores(candidate, items)
-        except OutOfCallsError:
+        except (OutOfCallsError, BudgetSpentError):
             shared.spent = True
             return dspy.Prediction(scores=None)
+        except LastingError as error:
+            shared.stopped = error
+            raise
         shared.tried[candidate.id] = candidate
         self._trace(items, scores)
         return dspy.Prediction(scores=scores)

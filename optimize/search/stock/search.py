@@ -6,11 +6,13 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+from judges.engine.ledger import BudgetSpentError
 from optimize.search.bench import Bench, Budget, OutOfCallsError
 from optimize.search.chance import stream
 from optimize.search.crossing import Crossing
 from optimize.search.decision import decide, score_both
 from optimize.search.entrants import Plan, Propose
+from optimize.search.gate import undecided
 from optimize.search.items import Items
 from optimize.search.loop import Found
 from optimize.search.objective import Level
@@ -42,11 +44,14 @@ def stock_search(
     budget = bench.budget
     reserve = min((1 + plan.finalists) * bench.price(dev), budget.left // 2)
     bench.budget = Budget(budget.left - reserve)
+    budget.hold(reserve)
     given = Supplies(bench=bench, propose=propose, train=train, dev=dev, level=level, plan=plan)
     found: Scored = []
     # Where the calls do not even reach for the seed's lessons, there is nothing to choose from.
-    with _quietly(), contextlib.suppress(OutOfCallsError):
+    with _quietly(), contextlib.suppress(OutOfCallsError, BudgetSpentError):
         found = in_order(SEARCHES[optimizer](given)) if given.learn and given.value else []
+    given.shared.raise_stopped()
+    budget.hold(0)
     budget.spent += bench.budget.spent
     bench.budget = budget
     for rho, candidate in found:
@@ -56,19 +61,21 @@ def stock_search(
     finalists = better[: plan.finalists]
     # None of theirs shows dev: each judges it itself.
     crossing = Crossing(Items(()), bench.seed, plan)
-    on_dev = score_both(
-        bench=bench,
-        crossing=crossing,
-        seed=given.seed,
-        candidates=finalists,
-        items=dev,
-        level=level,
-        unshown=frozenset(),
-        seen=partial(trials.compared, "dev"),
-    )
     n_tried = len(given.shared.tried)
-    choice = decide(on_dev, {}, level, n_tried, stream(plan.seed, "gate"))
-    best = given.seed if choice.best is None else finalists[choice.best]
+    best, choice = given.seed, undecided(n_tried)
+    with contextlib.suppress(BudgetSpentError):
+        on_dev = score_both(
+            bench=bench,
+            crossing=crossing,
+            seed=given.seed,
+            candidates=finalists,
+            items=dev,
+            level=level,
+            unshown=frozenset(),
+            seen=partial(trials.compared, "dev"),
+        )
+        choice = decide(on_dev, {}, level, n_tried, stream(plan.seed, "gate"))
+        best = given.seed if choice.best is None else finalists[choice.best]
     return Found(
         tuned=best,
         crossing=crossing,

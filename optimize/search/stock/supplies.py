@@ -5,6 +5,7 @@ from typing import Any
 
 import dspy
 
+from judges.engine.ledger import BudgetSpentError
 from optimize.search.bench import Bench, OutOfCallsError
 from optimize.search.candidates import Candidate, DemoSet, Instruction, TextGuard, fault
 from optimize.search.chance import stream
@@ -54,11 +55,12 @@ class Supplies:
         """New instructions that may be tried; a rejected one is only counted."""
         try:
             self.bench.budget.spend(self.bench.proposal * len(lines))
-        except OutOfCallsError:
+            texts = self._propose(current, lines, [], number)
+        except (OutOfCallsError, BudgetSpentError):
             self.shared.spent = True
             return []
         fresh: list[str] = []
-        for text in self._propose(current, lines, [], number):
+        for text in texts:
             self.n_proposed += 1
             if text is not None and not fault(text, self._guard, self._known):
                 self._known.append(text)

@@ -1,0 +1,229 @@
+"""Limits on calls and dollars, held against a server that counts requests and tokens itself."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai_replies import Body, follow
+from openai_server import WITHHELD, OpenAIServer, some_faults
+
+from judges.engine import ledger
+from judges.engine.ledger import BudgetFileError, BudgetSpentError, Ledger, SharedBudget
+from judges.engine.prices import Price, find_price
+from judges.engine.runner import Ask, Runner
+from judges.models import Sampling, open_model
+from judges.models.protocol import Usage
+from optimize.commands.tune import command
+
+LM = "openai/gpt-4.1-mini"
+BILLED = (*WITHHELD, "429", "500", "503")
+DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("judges.engine.asker.FIRST_WAIT", 0.002)
+    return tmp_path
+
+
+def serve(server: OpenAIServer, share: float) -> None:
+    """A judge and a proposer with faults of every billed and unbilled kind, the first time only."""
+    server.models = ("gpt-4.1-mini",)
+    server.fault = some_faults(share, BILLED)
+
+
+def served(server: OpenAIServer) -> float:
+    """Dollars of all tokens that the server gave out."""
+    price = find_price(LM)
+    assert price is not None
+    return price.cost(server.tokens_in, server.tokens_out)
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def tuned(*arguments: str) -> int:
+    return command(["--dimension", "relevance", "--lm", LM, "--out", "run", *arguments])
+
+
+@pytest.mark.parametrize("optimizer", ["rank", "bootstrap"])
+def test_a_limit_on_calls_holds_for_faulty_replies_and_ends_with_a_judge_and_a_report(
+    here: Path, openai_server: OpenAIServer, optimizer: str
+) -> None:
+    serve(openai_server, 0.3)
+    assert tuned("--max-calls", "400", "--optimizer", optimizer) == 0
+    assert len(openai_server.log) <= 400
+    summary = read(here / "run" / "summary.json")
+    assert summary["lm_calls"] + summary["proposer_calls"] == len(openai_server.log)
+    assert summary["cost_usd"] == pytest.approx(served(openai_server), rel=0.01)
+    assert {"judge.json", "report.html"} <= {path.name for path in (here / "run").iterdir()}
+
+
+def test_a_limit_on_dollars_holds_for_faulty_replies_and_the_dollars_are_told_truly(
+    here: Path, openai_server: OpenAIServer
+) -> None:
+    serve(openai_server, 0.3)
+    assert tuned("--max-cost", "0.25") == 0
+    assert 0.1 < served(openai_server) <= 0.25
+    summary = read(here / "run" / "summary.json")
+    assert summary["cost_usd"] == pytest.approx(served(openai_server), rel=0.01)
+    assert (here / "run" / "report.html").exists()
+
+
+def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_raised(
+    here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Each request fails three times before it is answered, so that 250 calls bring 62 replies.
+    openai_server.models = ("gpt-4.1-mini",)
+    met: dict[str, int] = {}
+
+    def thrice(number: int, body: Body) -> str | None:
+        asked = json.dumps(body, sort_keys=True)
+        met[asked] = met.get(asked, 0) + 1
+        return "500" if met[asked] <= 3 else None
+
+    openai_server.fault = thrice
+    assert tuned("--max-calls", "250", "--concurrency", "4") == 1
+    assert len(openai_server.log) == 250
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert "the budget of 250 calls is spent" in line
+    assert "--resume --out run" in line
+    openai_server.fault = lambda number, body: None
+    assert command(["--resume", "--out", "run", "--max-calls", "600"]) == 0
+    assert len(openai_server.log) <= 600
+    assert (here / "run" / "report.html").exists()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
+@pytest.mark.parametrize("limit", [("--max-calls", "400"), ("--max-cost", "0.2")])
+def test_limits_hold_over_a_run_that_is_killed_twice_and_resumed(
+    here: Path, openai_server: OpenAIServer, limit: tuple[str, str]
+) -> None:
+    serve(openai_server, 0.2)
+    openai_server.latency = 0.005
+    arguments = [sys.executable, "-m", "optimize", "--dimension", "relevance", "--lm", LM]
+    start = [*arguments, "--out", "run", "--concurrency", "8", *limit]
+    for run, number in ((start, 60), ([*arguments[:3], "--resume", "--out", "run"], 150)):
+        process = subprocess.Popen(run, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        until(lambda number=number: len(openai_server.log) > number)  # type: ignore[misc]
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=10)
+    assert command(["--resume", "--out", "run"]) == 0
+    summary = read(here / "run" / "summary.json")
+    # A request that was counted and not yet sent when the process died is counted all the same.
+    counted = summary["lm_calls"] + summary["proposer_calls"]
+    assert len(openai_server.log) <= counted <= len(openai_server.log) + 2 * 8
+    assert counted <= 400 or limit[0] == "--max-cost"
+    assert served(openai_server) <= 0.2 or limit[0] == "--max-calls"
+    # At most 16 of some 400 requests have no answer: their tokens are those of the others.
+    assert summary["cost_usd"] == pytest.approx(served(openai_server), rel=0.02)
+
+
+def test_a_judges_own_run_counts_on_where_it_was_killed(
+    here: Path, openai_server: OpenAIServer
+) -> None:
+    rows = [{"document": f"Document {i} says much.", "summary": f"One {i}."} for i in range(120)]
+    (here / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    openai_server.latency = 0.01
+    arguments = [sys.executable, "-m", "judges", "score", "relevance", "--lm", "openai/judge-1"]
+    arguments += ["--data", "in.jsonl", "--out", "out.jsonl", "--max-calls", "60"]
+    arguments += ["--concurrency", "4"]
+    process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
+    until(lambda: len(openai_server.log) > 20)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=10)
+    for _ in range(2):
+        again = subprocess.run(
+            [*arguments, "--resume"], stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+        assert again.returncode == 1
+        assert "budget of 60 calls is spent" in again.stderr
+        assert 60 - 4 <= len(openai_server.log) <= 60
+    more = [*arguments[:-4], "--max-calls", "140", "--concurrency", "4", "--resume"]
+    subprocess.run(more, stderr=subprocess.PIPE, timeout=60, check=True)
+    assert len(openai_server.log) <= 120 + 4
+    assert not list(here.glob("*budget*"))
+
+
+def test_what_was_under_way_when_a_process_died_counts_at_its_worst(tmp_path: Path) -> None:
+    path = tmp_path / "budget.json"
+    asked = [{"role": "user", "content": "x" * 84}]
+    budget = SharedBudget(max_calls=3, path=path)
+    one = Ledger(price=DOLLAR, budget=budget, name="judge")
+    settled = one.reserve(asked, Sampling(max_tokens=50))  # type: ignore[arg-type]
+    assert settled is not None
+    one.settle(settled, Usage(21, 10))
+    one.reserve(asked, Sampling(max_tokens=50))  # type: ignore[arg-type]
+    # The process dies here, and leaves this.
+    left = tmp_path / "left.json"
+    left.write_bytes(path.read_bytes())
+    with pytest.raises(BudgetFileError, match="another run is spending"):
+        SharedBudget(path=path)
+    after = Ledger(price=DOLLAR, budget=SharedBudget(max_calls=3, path=left), name="judge")
+    assert (after.calls, after.tokens_in, after.tokens_out, after.cost) == (2, 21, 10, 31)
+    assert after.cost_unconfirmed == 84 + 16 + 50
+    # Its prompt is as long as the one that took 21 tokens, and replies take 10.
+    assert after.cost_likely == 31 + 21 + 10
+    after.reserve(asked, Sampling(max_tokens=50))  # type: ignore[arg-type]
+    with pytest.raises(BudgetSpentError, match="3 calls is spent"):
+        after.reserve(asked, Sampling(max_tokens=50))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"judge": {}}', '{"judge": {"calls": -1}}', "null"])
+def test_a_budgets_file_that_cannot_be_read_is_said(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "budget.json"
+    path.write_text(text)
+    with pytest.raises(BudgetFileError, match=r"budget\.json: what the run has spent so far"):
+        SharedBudget(path=path)
+
+
+def test_what_is_held_for_later_grows_with_what_retries_take(tmp_path: Path) -> None:
+    budget = SharedBudget(max_calls=450)
+    one = Ledger(budget=budget)
+    budget.hold(calls=100)
+    asked = [{"role": "user", "content": "x"}]
+    for _ in range(ledger.ENOUGH_FOR_OVERHEAD):
+        one.plan()
+        for _ in range(3):
+            reserved = one.reserve(asked, Sampling())  # type: ignore[arg-type]
+            assert reserved is not None
+            one.forfeit(reserved, billed=False)
+    # 150 of 450 are sent, and 100 held that will take three calls each.
+    with pytest.raises(BudgetSpentError, match="300 are kept"):
+        one.reserve(asked, Sampling())  # type: ignore[arg-type]
+    budget.hold()
+    assert one.reserve(asked, Sampling()) is not None  # type: ignore[arg-type]
+
+
+def test_an_endpoint_that_writes_past_the_limit_is_reserved_for_at_what_it_takes(
+    openai_server: OpenAIServer,
+) -> None:
+    # It thinks 40 words, though one is allowed.
+    openai_server.fault = lambda number, body: "garbage"
+    openai_server.judge = follow
+    one = Ledger(max_cost=1000.0, price=DOLLAR)
+    asks = (
+        Ask([{"role": "user", "content": f"{i}"}], Sampling(max_tokens=1), lambda reply: reply.text)
+        for i in range(100)
+    )
+    runner = Runner(open_model("openai/judge-1"), ledger=one, concurrency=1, fresh_asks=0)
+    with runner, pytest.raises(BudgetSpentError):
+        list(runner.run(asks))
+    assert openai_server.tokens_in + openai_server.tokens_out <= 1000
