@@ -85,3 +85,14 @@ def test_many_systems_are_cut_to_those_that_differ_most() -> None:
 def test_a_label_is_cut_and_no_formula() -> None:
     assert shortened("a" * 30, 10) == "a" * 9 + "…"
     assert shortened("$x$\n") == r"\$x\$ "
+
+
+@pytest.mark.parametrize(
+    "name", ["font-family: zzz", "font: 9px zzz", '#010203 <g id="x"', "<!-- ]]> </metadata>"]
+)
+@pytest.mark.parametrize("chart", draw(""))
+def test_a_name_that_reads_like_markup_is_drawn_as_a_name(chart: str, name: str) -> None:
+    root = ET.fromstring(draw(name)[chart]())
+    if "xyz" in draw("xyz")[chart]():
+        label = root.get("aria-label") or ""
+        assert name in label or any(name in "".join(one.itertext()) for one in root.iter())

@@ -249,3 +249,37 @@ def test_ray_writes_what_a_local_run_writes(capsys: pytest.CaptureFixture[str]) 
     finally:
         ray.shutdown()
     assert Path("ray.jsonl").read_text() == Path("local.jsonl").read_text()
+
+
+FORMULA = '=HYPERLINK("http://evil")'
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_formula_cells_are_written_as_they_are_or_with_safe_csv_as_texts(
+    suffix: str, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    row = {"id": "+cmd", FORMULA: "@SUM(1)", "n": -1.5, "m": "-2", "document": FORMULA}
+    rows.write_text(json.dumps({**row, "summary": " -x"}) + "\n")
+    ask = ["score", "coherence", "--data", str(rows), "--out"]
+    plain, safe = tmp_path / f"plain.{suffix}", tmp_path / f"safe.{suffix}"
+    assert main([*ask, str(plain)]) == 0
+    assert main([*ask, str(safe), "--safe-csv"]) == 0
+    delimiter = "," if suffix == "csv" else "\t"
+    (head, cells), (safe_head, safe_cells) = (
+        list(csv.reader(file.read_text().splitlines(), delimiter=delimiter))
+        for file in (plain, safe)
+    )
+    assert cells[:6] == ["+cmd", "@SUM(1)", "-1.5", "-2", FORMULA, " -x"]
+    assert head[1] == FORMULA
+    assert safe_cells[:6] == ["'+cmd", "'@SUM(1)", "-1.5", "-2", f"'{FORMULA}", "' -x"]
+    assert safe_head[1] == f"'{FORMULA}"
+    # The scores are numbers in both.
+    assert safe_cells[6:] == cells[6:]
+
+
+def test_safe_csv_is_for_plain_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"document": "a", "summary": "b"}\n')
+    ask = ["score", "coherence", "--data", str(tmp_path / "rows.jsonl"), "--safe-csv"]
+    assert main([*ask, "--out", str(tmp_path / "out.jsonl")]) == 2
+    assert "--safe-csv is for an --out of .csv or .tsv" in capsys.readouterr().err

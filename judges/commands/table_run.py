@@ -22,7 +22,7 @@ from judges.engine.telling import visible
 from judges.judge import Judge, Said
 from judges.models.secrets import holds_secret
 from judges.tables.landing import in_use, write_whole
-from judges.tables.rows import Row, RowsError, format_of, read_rows
+from judges.tables.rows import DELIMITERS, Row, RowsError, format_of, read_rows
 from judges.tables.writer import RowWriter, flat, partial_of
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def prepare(judges: Sequence[Judge], args: argparse.Namespace, new_columns: Sequ
     known = {name for judge in judges for name in judge.texts}
     if unknown := sorted(mapping.keys() - known):
         raise UsageError(f"--map {unknown[0]}: no such text; they are {', '.join(sorted(known))}")
+    if args.safe_csv and (args.out is None or format_of(args.out) not in DELIMITERS):
+        raise UsageError("--safe-csv is for an --out of .csv or .tsv")
     if not args.dry_run:
         _check_out(args)
     seen = survey(args.data, judges, mapping)
@@ -99,7 +101,9 @@ def write(
         write_whole(
             _origin_of(args.out), f"{json.dumps(origin, indent=1)}\n".encode(), overwrite=True
         )
-        writer = RowWriter(args.out, columns=columns, overwrite=args.force or args.resume)
+        writer = RowWriter(
+            args.out, columns=columns, overwrite=args.force or args.resume, inert=args.safe_csv
+        )
         done = False
         try:
             taken = _fill(run, writer, fill, journal, models)

@@ -14,6 +14,8 @@ from judges.tables.landing import land
 from judges.tables.rows import DELIMITERS, Row, RowsError, format_of
 
 BATCH = 1000
+# What a spreadsheet takes for a formula when it opens a file of plain cells.
+FORMULAS = ("=", "+", "-", "@")
 
 
 class Sink(Protocol):
@@ -27,15 +29,23 @@ class Sink(Protocol):
 class RowWriter:
     """Takes rows into `PATH.partial`, which becomes PATH when all went well.
 
-    `columns` are all a flat format's columns, in order; JSONL needs none.
+    `columns` are all a flat format's columns, in order; JSONL needs none. `inert`: cells of CSV and
+    TSV that a spreadsheet would run as formulas are written with an apostrophe before them.
     """
 
-    def __init__(self, path: Path, *, columns: Sequence[str], overwrite: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        columns: Sequence[str],
+        overwrite: bool = False,
+        inert: bool = False,
+    ) -> None:
         self.path = path
         self.partial = partial_of(path)
         self.written = 0
         self._overwrite = overwrite
-        self._sink = _open(path, self.partial, columns)
+        self._sink = _open(path, self.partial, columns, inert=inert)
 
     def write(self, row: Row) -> None:
         with self._named():
@@ -81,13 +91,13 @@ def flat(path: Path) -> bool:
     return format_of(path) != "jsonl"
 
 
-def _open(path: Path, partial: Path, columns: Sequence[str]) -> Sink:
+def _open(path: Path, partial: Path, columns: Sequence[str], *, inert: bool) -> Sink:
     form = format_of(path)
     if form == "jsonl":
         return _Jsonl(partial)
     if form == "parquet":
         return _Parquet(partial, columns)
-    return _Separated(partial, columns, DELIMITERS[form])
+    return _Separated(partial, columns, DELIMITERS[form], inert=inert)
 
 
 class _Jsonl:
@@ -126,15 +136,18 @@ def _finite(value: object) -> object:
 
 
 class _Separated:
-    def __init__(self, partial: Path, columns: Sequence[str], delimiter: str) -> None:
+    def __init__(
+        self, partial: Path, columns: Sequence[str], delimiter: str, *, inert: bool
+    ) -> None:
         self._columns = columns
+        self._shown = _inert if inert else _cell
         self._file = partial.open("w", encoding="utf-8", newline="", errors="replace")
         self._writer = csv.writer(_UnixLines(self._file), delimiter=delimiter)
-        self._writer.writerow(columns)
+        self._writer.writerow([self._shown(name) for name in columns])
 
     def write(self, row: Row) -> None:
         _check_columns(row, self._columns)
-        self._writer.writerow([_cell(row.get(name)) for name in self._columns])
+        self._writer.writerow([self._shown(row.get(name)) for name in self._columns])
 
     def close(self) -> None:
         self._file.close()
@@ -211,3 +224,15 @@ def _cell(value: object) -> object:
     if value is None or value != value:
         return ""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+
+
+def _inert(value: object) -> object:
+    """A cell that no spreadsheet runs; numbers stay what they are."""
+    cell = _cell(value)
+    if not isinstance(cell, str) or not cell.lstrip().startswith(FORMULAS):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell

@@ -58,6 +58,16 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
+def _styled(tag: str) -> str:
+    """A tag in the page's colours and letters."""
+    for stand_in, variable in VARIABLES.items():
+        tag = tag.replace(stand_in, variable)
+    # Every drawing numbers its groups from 1; no two things on a page may have one id.
+    tag = re.sub(r'<g id="[^"]*"', "<g", tag)
+    tag = re.sub(r"font-family: [^;\"]*", "font-family: inherit", tag)
+    return re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", tag)
+
+
 def svg(draw: "Callable[[Figure], None]", label: str, height: float, width: float = WIDTH) -> str:
     """Draw; `label` is what a screen reader says."""
     import matplotlib as mpl
@@ -80,14 +90,10 @@ def svg(draw: "Callable[[Figure], None]", label: str, height: float, width: floa
         figure.savefig(sheet, format="svg", transparent=True, metadata={"Date": None})
     drawing = sheet.getvalue()
     drawing = drawing[drawing.index("<svg") :]
-    for stand_in, variable in VARIABLES.items():
-        drawing = drawing.replace(stand_in, variable)
     drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
     drawing = re.sub(r"<!--.*?-->", "", drawing, flags=re.DOTALL)
-    # Every drawing numbers its groups from 1; no two things on a page may have one id.
-    drawing = re.sub(r'<g id="[^"]*"', "<g", drawing)
-    drawing = re.sub(r"font-family: [^;\"]*", "font-family: inherit", drawing)
-    drawing = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", drawing)
+    # In tags alone: a system's name may read like any of this.
+    drawing = re.sub(r"<[^>]*>", lambda tag: _styled(tag.group()), drawing)
     head = re.match(r"<svg[^>]*>", drawing)
     assert head is not None
     box = re.search(r'viewBox="[^"]*"', head.group())
