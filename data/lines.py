@@ -3,6 +3,7 @@
 import codecs
 import errno
 import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -11,6 +12,7 @@ from data.problems import Problems
 
 # No label file has such a line; a file without line ends must not fill the memory.
 LONGEST_LINE = 64 * 2**20
+LONGEST_FILE = 256 * 2**20  # of those read whole
 MOST_BRACKETS = 200_000
 _OTHER_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -32,6 +34,18 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             if is_mostly_brackets(raw):
                 raise LineError(f"{path}, line {number}: more brackets than any row has")
             yield number, raw
+
+
+def read_json_file(path: Path) -> Any:
+    """A regular file's one JSON value; raises OSError, or ValueError where it holds none."""
+    with open_regular(path) as file:
+        raw = file.read(LONGEST_FILE + 1)
+    if len(raw) > LONGEST_FILE:
+        raise ValueError(f"longer than {LONGEST_FILE // 2**20} MiB")
+    try:
+        return json.loads(raw.decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def is_mostly_brackets(raw: bytes | str) -> bool:

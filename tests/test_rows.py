@@ -11,11 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import data
+from judges.engine.journal import Journal, JournalError, describe
 from judges.replies.recorded import RecordingError, read_replies
 from judges.tables.landing import land, write_whole
 from judges.tables.rows import Row, RowsError, read_rows
 from judges.tables.writer import RowWriter, partial_of
 from optimize.annotations import read_scores
+from optimize.report.run_report import read_run
+from optimize.run.evidence_files import EVIDENCE, JUDGEMENTS
+from optimize.run.evidence_files import read as read_evidence
+from optimize.run.run_folder import CONFIG, RunFolderError, read_config
 
 ROWS: list[Row] = [
     {"id": 1, "text": 'a, "b"\nc\té', "score": 1.5, "why": None},
@@ -230,6 +235,21 @@ def test_what_may_never_end_is_not_read(form: str, tmp_path: Path) -> None:
             list(read_replies(path))
         with pytest.raises(OSError, match="no regular file"):
             read_scores(path, "fluency")
+
+
+def test_a_journal_and_a_run_folder_of_devices_are_refused(tmp_path: Path) -> None:
+    for name in ("x.jsonl", CONFIG, "summary.json", EVIDENCE, JUDGEMENTS):
+        (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(JournalError, match="no regular file"):
+        Journal(tmp_path / "x.jsonl")
+    with pytest.raises(OSError, match="no regular file"):
+        describe(tmp_path / "x.jsonl")
+    with pytest.raises(RunFolderError, match="no regular file"):
+        read_config(tmp_path)
+    with pytest.raises(OSError, match="no regular file"):
+        read_evidence(tmp_path)
+    with pytest.raises(OSError, match="no regular file"):
+        read_run(tmp_path)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "tsv"])

@@ -1,5 +1,6 @@
 """Say what a journal holds."""
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -52,6 +53,8 @@ class Contents:
 def describe(path: str | os.PathLike[str]) -> Contents:
     """Summarize a journal without changing it; raises FileNotFoundError."""
     file = Path(path)
+    if file.exists() and not file.is_file():
+        raise OSError(errno.EINVAL, "no regular file, which alone is read", str(file))
     models: Counter[str] = Counter()
     keys: set[str] = set()
     times: list[float] = []

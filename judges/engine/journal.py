@@ -104,6 +104,8 @@ class Journal:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        if self.path.exists() and not self.path.is_file():
+            raise JournalError(f"{self.path} is no regular file; name another")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
         self._file = os.open(self.path, flags, 0o644)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from data.lines import read_json_file, read_lines
 from optimize.agreement import summary_level
 from optimize.figures import interval_of, many_failed, one_line
 from optimize.report import changes, origins, page, pairs, people, scores
@@ -213,7 +214,7 @@ def _tiles(run: Run) -> list[tuple[str, str, str]]:
 
 def _json(path: Path) -> Mapping[str, Any]:
     try:
-        read: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        read: Mapping[str, Any] = read_json_file(path)
     except FileNotFoundError as error:
         raise RunFolderError(
             f"{path.parent}: holds no {path.name}; a run folder has one once its run has ended"
@@ -226,5 +227,7 @@ def _json(path: Path) -> Mapping[str, Any]:
 def _trials(path: Path) -> list[Mapping[str, Any]]:
     if not path.exists():
         return []
-    with path.open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines if line.strip()]
+    try:
+        return [json.loads(line) for _, line in read_lines(path) if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise RunFolderError(f"{path}: is no JSON, a line each ({error})") from error

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from data.lines import read_json_file, read_lines
 from data.types import LabelledOutput, LabelledPair
 from judges.judgement import Judgement, Verdict
 from judges.prompt import Prompt
@@ -63,9 +64,8 @@ def record(folder: Path, recorded: Recorded) -> None:
 def read(folder: Path) -> Recorded:
     """Read them back; raises RunFolderError where they are missing or damaged."""
     try:
-        rest = json.loads((folder / EVIDENCE).read_text(encoding="utf-8"))
-        with (folder / JUDGEMENTS).open(encoding="utf-8") as lines:
-            rows = [json.loads(line) for line in lines]
+        rest = read_json_file(folder / EVIDENCE)
+        rows = [json.loads(line) for _, line in read_lines(folder / JUDGEMENTS)]
         return Recorded(
             definition=rest["definition"],
             prompts={
@@ -83,7 +83,7 @@ def read(folder: Path) -> Recorded:
             f"{folder}: holds no {Path(error.filename).name}; a run folder has one once its run "
             "has ended"
         ) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RunFolderError(
             f"{folder}: {EVIDENCE} or {JUDGEMENTS} is damaged ({error!r})"
         ) from error

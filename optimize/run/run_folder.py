@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from data.lines import read_json_file
 from judges.engine.ledger import SharedBudget
 from judges.prompt import encodable
 
@@ -57,7 +58,7 @@ def find_started(out: str | None, name: str) -> Path:
 
 def read_config(folder: Path) -> dict[str, Any]:
     try:
-        read = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        read = read_json_file(folder / CONFIG)
         settings = read["settings"]
         if not isinstance(settings, dict):
             raise TypeError("settings")
@@ -68,7 +69,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def read_endpoints(folder: Path) -> dict[str, str] | None:
     """Where a run's models answered; None where it wrote none down."""
-    endpoints = json.loads((folder / CONFIG).read_text(encoding="utf-8")).get("endpoints")
+    endpoints = read_json_file(folder / CONFIG).get("endpoints")
     if not isinstance(endpoints, dict):
         return None
     return {str(who): str(where) for who, where in endpoints.items()}
@@ -91,8 +92,8 @@ def begin(
 def check_labels(folder: Path, data: Mapping[str, Any], split: Mapping[str, Any]) -> None:
     """RunFolderError where the labels are no longer those that the run was begun with."""
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        splits = json.loads((folder / SPLITS).read_text(encoding="utf-8"))
+        config = read_json_file(folder / CONFIG)
+        splits = read_json_file(folder / SPLITS)
         # Releases that did not write the labels' hash down wrote the split's.
         before = config.get("data", {}).get("sha256", data["sha256"])
         same = before == data["sha256"] and splits["sha256"] == split["sha256"]
@@ -122,7 +123,7 @@ def clear_unanswered(folder: Path) -> None:
 
 def started(folder: Path) -> str:
     """When the run was begun, which resuming does not change."""
-    return str(json.loads((folder / CONFIG).read_text(encoding="utf-8"))["started"])
+    return str(read_json_file(folder / CONFIG)["started"])
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
