@@ -148,7 +148,7 @@ def define(entry: object, where: str = "definition") -> Dimension | Comparison:
     try:
         (_PAIRWISE_FORM if pairwise else _RATING_FORM)(entry, where)
     except schema.ShapeError as error:
-        raise DimensionError(str(error)) from error
+        raise DimensionError(schema.shortened(error)) from error
     form: Mapping[str, Any] = entry  # type: ignore[assignment]
     inputs = form["inputs"]
     shared = {
@@ -161,7 +161,7 @@ def define(entry: object, where: str = "definition") -> Dimension | Comparison:
         subject = _comparison(form, shared) if pairwise else _dimension(form, shared, where)
         Judge.of(subject)  # refuses names that would clash
     except DimensionError as error:
-        told = str(error)
+        told = schema.shortened(error)
         raise DimensionError(told if told.startswith(where) else f"{where}: {told}") from error
     return subject
 

@@ -153,7 +153,7 @@ def loads(raw: bytes) -> Judge:
         DOCUMENT(document, "judge")
         SUBJECTS[document["kind"]](document["subject"], "judge.subject")
     except schema.ShapeError as error:
-        raise FrozenJudgeError(str(error)) from error
+        raise FrozenJudgeError(schema.shortened(error)) from error
     if document["digest"] != digest(document):
         raise FrozenJudgeError(
             "the digest does not match: the file was changed after it was saved; "
@@ -162,7 +162,7 @@ def loads(raw: bytes) -> Judge:
     try:
         judge = _judge(document)
     except ValueError as error:
-        raise FrozenJudgeError(str(error)) from error
+        raise FrozenJudgeError(schema.shortened(error)) from error
     return _check_derived(document, judge)
 
 

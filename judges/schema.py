@@ -7,6 +7,8 @@ dependencies, since loading a judge must stay cheap.
 import re
 from collections.abc import Callable, Mapping
 
+LONGEST_MESSAGE = 500
+
 Check = Callable[[object, str], None]
 
 
@@ -150,6 +152,12 @@ def free(*, depth: int, most: int) -> Check:
         return named(inner, name=text(200), most=most)(value, path)
 
     return check
+
+
+def shortened(message: object) -> str:
+    """A message that quotes a file, cut where the file made it long."""
+    text = str(message)
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 3]}..."
 
 
 def check_size(value: object, path: str, *, most: int) -> None:
