@@ -1,7 +1,9 @@
 """Batch files against a stand-in for the provider: the same judgements, and nothing twice."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from openai_server import OpenAIServer
@@ -65,6 +67,28 @@ def test_what_the_batch_failed_or_left_out_is_a_failed_row_that_says_so(
     assert len(said) == 25
     assert "not answered by the batch; submit again" in failures[0]
     assert "the batch failed it: faulty" in failures[1]
+
+
+def test_lines_of_any_shape_lose_no_other_lines(
+    openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(tmp_path)
+    keep = openai_server._keep
+    deep = "[" * 700 + "]" * 700
+
+    def spoil(content: bytes, purpose: str) -> dict[str, Any]:
+        lines = content.decode().splitlines()
+        key = '"custom_id": "' + json.loads(lines[0])["custom_id"] + '"'
+        odd = ["[" * 5000, "[]", "9" * 5000, "{", '{"custom_id": "../x"}', "null", '{"x": NaN']
+        first = f'{{{key}, "response": {{"status_code": 200, "body": {deep}}}}}'
+        second = json.dumps({**json.loads(lines[1]), "response": [1]})
+        third = f'{lines[2][:-1]}, "error": {{"message": {deep}}}}}'
+        return keep("\n".join([*odd, first, second, third, *lines[3:]]).encode(), purpose)
+
+    monkeypatch.setattr(openai_server, "_keep", spoil)
+    collected = collect(tmp_path)
+    assert (collected.n_answered, collected.n_missing, len(collected.failures)) == (22, 0, 3)
+    assert len(scores(judge_all(batch.collected(tmp_path / "batch"), tmp_path / "journal"))) == 22
 
 
 def test_only_what_is_missing_is_queued_again_or_asked_live(

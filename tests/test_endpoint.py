@@ -634,6 +634,24 @@ def test_debug_logs_hold_no_key(
     assert KEY not in caplog.text
 
 
+def test_azures_answers_are_capped_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = gzip.compress(b" " * 100_000_000)
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    answers = iter([http(bomb, "Content-Encoding: gzip"), http(answer_with())])
+
+    async def once(base: str) -> Completion:
+        model = open_model("azure/judge-1", api_base=base)
+        try:
+            return await model.complete(ASKED, Sampling())
+        finally:
+            await model.close()
+
+    with ServingBytes(lambda _: [next(answers)]) as base:
+        with pytest.raises(PassingError, match="more than 33,554,432 bytes"):
+            asyncio.run(once(base.removesuffix("/v1")))
+        assert asyncio.run(once(base.removesuffix("/v1"))).replies[0].text == "four"
+
+
 def test_azure_is_asked_through_its_deployment_with_its_own_key(
     openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

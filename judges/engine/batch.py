@@ -17,7 +17,7 @@ queue it for another batch, do all of it again with the same journal.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
@@ -28,7 +28,7 @@ from judges.models.endpoint import EndpointModel
 from judges.models.protocol import OPENAI, LastingError, ModelError, Sampling, UnreachableError
 from judges.models.queue import URL, CollectedModel, QueueModel
 from judges.models.secrets import Secrets, read_key, without_secrets
-from judges.models.wire import read_completion, read_error
+from judges.models.wire import LONGEST_EXCERPT, read_completion, read_error
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -37,6 +37,7 @@ STATE = "batch.json"
 FAILURES = "failures.json"
 RUNNING = ("validating", "in_progress", "finalizing", "cancelling")
 MARK = "judges_part"
+KEY = re.compile(r"[0-9a-f]{64}")
 _PART = re.compile(r"part-\d{3,}\.jsonl")
 
 
@@ -260,28 +261,39 @@ def _lines(client: "OpenAI", file: str | None) -> Iterator[dict[str, Any]]:
         return
     with client.files.with_streaming_response.content(file) as content:
         for line in content.iter_lines():
-            if line.strip():
-                yield json.loads(line)
+            entry: object = None
+            with suppress(ValueError, RecursionError):
+                entry = json.loads(line)
+            # What cannot be read, or answers nothing that was asked, is missing.
+            if isinstance(entry, dict) and KEY.fullmatch(str(entry.get("custom_id"))):
+                yield entry
 
 
 def _keep(
     line: Mapping[str, Any], journal: Journal, endpoint: EndpointModel, secrets: Secrets
 ) -> str | None:
     """Put one answer into the journal; returns why it is none."""
-    response = line.get("response") or {}
-    body = response.get("body") or {}
+    response = _mapping(line.get("response"))
+    body = _mapping(response.get("body"))
     if line.get("error") or response.get("status_code") != 200:
         error = line.get("error") or body.get("error") or {}
         said = error.get("message") if isinstance(error, dict) else error
-        return f"the batch failed it: {said or response.get('status_code')}"
+        said = said if isinstance(said, str) else response.get("status_code")
+        return f"the batch failed it: {' '.join(str(said).split())[:LONGEST_EXCERPT]}"
     try:
         completion = secrets.clean(read_completion(json.dumps(body).encode(), (), Sampling()))
     except ModelError as error:
         return f"the batch's answer is unusable: {error}"
+    except RecursionError:
+        return "the batch's answer is unusable: nested too deeply"
     key = str(line["custom_id"])
     if key not in journal:
         journal.put(key, completion, endpoint=endpoint.endpoint, model=endpoint.name)
     return None
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _with(state: State, part: Part) -> State:

@@ -13,9 +13,18 @@ from judges.models.protocol import (
     UnreachableError,
 )
 from judges.models.secrets import Secrets, read_key, without_secrets
-from judges.models.wire import Dialect, ErrorBodyError, read_completion, read_error
+from judges.models.wire import (
+    ENCODINGS,
+    MOST_BYTES,
+    Dialect,
+    ErrorBodyError,
+    read_body,
+    read_completion,
+    read_error,
+)
 
 if TYPE_CHECKING:
+    import httpx
     from openai import AsyncAzureOpenAI
 
 VERSION = "2024-10-21"
@@ -66,7 +75,9 @@ class AzureModel:
             wait = error.response.headers.get("retry-after")
         except openai.APITimeoutError:
             raise PassingError(f"no answer from {self.endpoint}", billed=True) from None
-        except openai.APIConnectionError:
+        except openai.APIConnectionError as error:
+            if isinstance(error.__cause__, PassingError):
+                raise error.__cause__ from None
             raise UnreachableError(f"no connection to {self.endpoint}") from None
         if status == 400:
             self._dialect.learn(body, content)
@@ -97,6 +108,16 @@ class AzureModel:
                 timeout=self._timeout,
                 max_retries=0,
                 # A redirect would take the documents to a host that nobody named.
-                http_client=DefaultAsyncHttpxClient(follow_redirects=False),
+                http_client=DefaultAsyncHttpxClient(
+                    follow_redirects=False,
+                    headers={"Accept-Encoding": ENCODINGS},
+                    event_hooks={"response": [_read_bounded]},
+                ),
             )
         return self._client
+
+
+async def _read_bounded(response: "httpx.Response") -> None:
+    """Read a body before the library does, which knows no limit."""
+    encoding = response.headers.get("Content-Encoding")
+    response._content = await read_body(response.aiter_raw(), encoding, MOST_BYTES)
