@@ -61,7 +61,8 @@ def _convention(c: Mapping[str, Any]) -> str:
     """What became of documents without a correlation; at other levels there are none."""
     if c["level"] != "summary" or "undefined" not in c:
         return ""
-    zeros = f" ({c['n_zero']})" if c["undefined"] != "left_out" else ""
+    known = "n_zero" in c and c["undefined"] != "left_out"
+    zeros = f" ({c['n_zero']})" if known else ""
     return f"; {CONVENTIONS[c['undefined']]}{zeros}"
 
 

@@ -18,7 +18,7 @@ from optimize.run.labels import Labelled, read_rated
 from optimize.run.scorecard import correlation_lines
 from optimize.run.settings import SettingsError, bounds_of, refuse_secret
 from optimize.run.subject import on_scale
-from optimize.run.table import cell
+from optimize.run.table import cell_by_convention
 from optimize.search.items import Items, compared_items, rated_items
 from optimize.search.objective import LEVELS, Level, choose_level
 from optimize.statistics.coefficients import Coefficient
@@ -90,7 +90,7 @@ class Measured:
             "dimension": self.dimension,
             "data": dict(self.data),
             "level": self.level,
-            "correlations": [cell(one) for one in self.found],
+            "correlations": [cell_by_convention(one) for one in self.found],
             **(pair_figures(self.verified) if self.verified.verdicts else {}),
         }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from data.lines import read_json_file, read_lines
-from optimize.agreement import summary_level
+from optimize.agreement import PRIMARY, summary_level
 from optimize.figures import interval_of, many_failed, one_line
 from optimize.report import changes, origins, page, pairs, people, scores
 from optimize.report.advice import advice
@@ -18,7 +18,7 @@ from optimize.run import evidence_files, run_folder
 from optimize.run.evidence import Evidence
 from optimize.run.evidence_files import Recorded
 from optimize.run.run_folder import RunFolderError
-from optimize.run.table import cell
+from optimize.run.table import cell_by_convention
 from optimize.search.chance import stream
 
 SIDES = {"seed": "seed_judge", "tuned": "tuned_judge"}
@@ -178,7 +178,7 @@ def _failed(run: Run) -> str:
 def _quotable(run: Run) -> list[str]:
     name = run.summary["dimension"]
     n_systems = len(run.evidence.items.systems)
-    lines = [one_line(name, run.cell, unit=run.unit, n_systems=n_systems)]
+    lines = [one_line(name, {**run.cell, "undefined": PRIMARY}, unit=run.unit, n_systems=n_systems)]
     if run.found.pairs:
         return [pairs.quotable(name, run.found.pairs), *lines]
     if run.cell["level"] == "summary" and run.cell["n_undefined"]:
@@ -187,7 +187,7 @@ def _quotable(run: Run) -> list[str]:
         published = summary_level(
             one.scores, one.human, one.documents, undefined="left_out", rng=rng
         )
-        lines.append(one_line(name, cell(published), unit=run.unit))
+        lines.append(one_line(name, cell_by_convention(published), unit=run.unit))
     return lines
 
 

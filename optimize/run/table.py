@@ -56,10 +56,13 @@ def cell(found: Correlation) -> Cell:
         "n_outputs": found.n_outputs,
         "n_documents": found.n_documents,
         "n_undefined": found.n_undefined,
-        "n_zero": found.n_zero,
         "n_failed": found.n_failed,
-        "undefined": found.undefined,
     }
+
+
+def cell_by_convention(found: Correlation) -> Cell:
+    """The same beside the other conventions: which it is, and how many documents count 0 by it."""
+    return {**cell(found), "n_zero": found.n_zero, "undefined": found.undefined}
 
 
 def row(splits: Mapping[str, Scores | None], level: Level, seed: int) -> dict[str, Cell | None]:

@@ -14,7 +14,7 @@ from optimize.agreement import (
     summary_level,
     system_level,
 )
-from optimize.run.table import Cell, cell
+from optimize.run.table import Cell, cell_by_convention
 from optimize.search.chance import stream
 from optimize.search.items import Items
 from optimize.search.objective import Level
@@ -56,7 +56,10 @@ def _by_convention(
 def correlations(verified: Verified, seed: int, level: Level | None = None) -> list[Cell]:
     """All of them, for JSON."""
     pairs = bool(verified.verdicts)
-    return [cell(one) for one in all_correlations(verified, seed, level=level, pairs=pairs)]
+    return [
+        cell_by_convention(one)
+        for one in all_correlations(verified, seed, level=level, pairs=pairs)
+    ]
 
 
 def levels_of(items: Items) -> tuple[Level, ...]:
