@@ -40,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader (head, less) has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        # Reading says what is wrong as a problem; this is a result that found no room.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"error: stdout: {error.strerror or error}", file=sys.stderr)
+        return 1
     except LabelError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import NamedTuple
 
 from data.problems import NOTHING
@@ -44,7 +45,7 @@ def is_number(value: object, *, typed: bool) -> bool:
     """Whether a cell looks like a number; in an untyped file every cell is a string."""
     if isinstance(value, str):
         return not typed and bool(_NUMBER.fullmatch(value.strip()))
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def is_rating(value: object, *, typed: bool) -> bool:
@@ -94,7 +95,7 @@ def read_number(value: object, scale: Scale | None) -> float | Fault:
         value = float(value)
     if isinstance(value, bool):
         return Fault("not-a-number", "is not a number", "write 1 for true and 0 for false", value)
-    if not isinstance(value, int | float):
+    if not isinstance(value, int | float | Decimal):
         return Fault("not-a-number", "is not a number", "write a plain number, or null", value)
     try:
         number = float(value)

@@ -27,6 +27,7 @@ A Python file is run, and FILE.py:NAME is a Dimension or Comparison that it defi
 """
 
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -227,7 +228,7 @@ def _from_python(path: Path) -> dict[str, Dimension | Comparison]:
 
 
 def _run(path: Path) -> ModuleType:
-    name = f"judges_definition_{abs(hash(path.resolve()))}"
+    name = f"judges_definition_{abs(hash(os.path.realpath(path)))}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise DimensionError(f"{path}: cannot be run as Python")

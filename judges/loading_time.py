@@ -1,12 +1,20 @@
-"""While modules are loaded, Ctrl-C ends the process at once and in one line."""
+"""A command's first moments: closed streams, and Ctrl-C while its modules are loaded."""
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 INTERRUPTED = 130
+
+
+def open_streams() -> None:
+    """Where stdout or stderr is closed (>&-), write to nowhere: Python has no stream there."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
 
 
 @contextmanager

@@ -25,8 +25,9 @@ def begin(name: str, load: Callable[[], Callable[[Sequence[str]], int]]) -> int:
     if wrong := hidden():
         sys.stderr.write(f"{name}: {wrong}\n")
         return 1
-    from judges.loading_time import loading_time
+    from judges.loading_time import loading_time, open_streams
 
+    open_streams()
     with loading_time():
         command = load()
     return command(sys.argv[1:])

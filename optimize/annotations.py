@@ -1,6 +1,5 @@
 """Labels as numbers: every annotator's ratings as a matrix, and any judge's scores by id."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from data.open_table import open_table
 from data.problems import Problems
 from data.readers import refusal
 from data.types import LabelError, LabelledSet
+from judges.tables.rows import decode_json
 from optimize.statistics.coefficients import Matrix
 
 
@@ -87,7 +87,7 @@ def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
             continue
         where = f"{path.name}, line {number}"
         try:
-            row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            row = decode_json(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             if row.get("dimension", dimension) != dimension:
                 continue
             told = row["judgements"].get(dimension) if "judgements" in row else row

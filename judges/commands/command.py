@@ -1,6 +1,7 @@
 """One command from its arguments to its exit code, and one line for whatever fails."""
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -53,6 +54,10 @@ def command(given: Sequence[str]) -> int:
     except (UsageError, UnknownDimensionError) as error:
         return _end(str(error), 2)
     except _expected() as error:
+        if isinstance(error, OSError) and error.filename is None and error.errno == errno.ENOSPC:
+            # Only stdout has no name; or its last words would be tried once more at the exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _end(f"stdout: {error.strerror}", 1)
         return _end(_told(error), 1, error if getattr(args, "verbose", False) else None)
 
 

@@ -3,6 +3,7 @@
 import argparse
 import hashlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from judges.engine.telling import visible
 from judges.judge import Judge, Said
 from judges.models.secrets import holds_secret
 from judges.tables.landing import in_use, write_whole
-from judges.tables.rows import DELIMITERS, Row, RowsError, format_of, read_rows
+from judges.tables.rows import DELIMITERS, Row, RowsError, decode_json, format_of, read_rows
 from judges.tables.writer import RowWriter, flat, partial_of
 
 if TYPE_CHECKING:
@@ -187,8 +188,8 @@ def _check_resumed(args: argparse.Namespace, origin: Mapping[str, Any]) -> None:
         return
     way_out = "--force writes over it, or name another --out"
     try:
-        before = json.loads(_origin_of(args.out).read_bytes())
-    except (OSError, ValueError, RecursionError):
+        before = decode_json(_origin_of(args.out).read_bytes())
+    except (OSError, ValueError):
         raise RowsError(f"{file}: not of a run that can be resumed; {way_out}") from None
     if not isinstance(before, dict):
         before = {}
@@ -233,7 +234,7 @@ def _stream(run: Run, judge: Judge, texts: Iterator[Row], session: Session) -> S
         max_calls=args.max_calls and args.max_calls // parts,
         max_cost=args.max_cost and args.max_cost / parts,
         concurrency=args.concurrency,
-        journal=str(journal.resolve()) if journal else None,
+        journal=os.path.realpath(journal) if journal else None,
     )
 
 
@@ -253,10 +254,12 @@ def _check_out(args: argparse.Namespace) -> None:
     format_of(out)
     if not out.parent.is_dir():
         raise RowsError(f"{out}: the folder {out.parent} does not exist")
-    if out.resolve() == args.data.resolve():
+    # Not Path.resolve, which fails on links in a circle.
+    real = os.path.realpath
+    if real(out) == real(args.data):
         raise UsageError("--out is --data itself; write to another file")
     journal = args.journal
-    if journal is not None and journal.resolve() in {out.resolve(), args.data.resolve()}:
+    if journal is not None and real(journal) in {real(out), real(args.data)}:
         raise UsageError("--journal is --out or --data itself; name another file")
     if args.force or args.resume:
         return

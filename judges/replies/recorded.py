@@ -1,6 +1,5 @@
 """Read recorded replies, of any judge: from JSONL to judgements and verdicts, asking no model."""
 
-import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Literal
 from judges.judgement import Choice, Judgement, NoScoreError, Verdict
 from judges.replies.lenient import first_digit, last_digit
 from judges.replies.parse import parse_choice, parse_score
-from judges.tables.rows import RowsError, numbered_lines
+from judges.tables.rows import RowsError, decode_json, numbered_lines
 
 Reading = Literal["strict", "first_digit", "last_digit"]
 _OTHER: dict[Choice, Choice] = {"A": "B", "B": "A"}
@@ -160,10 +159,10 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
             continue
         where = f"{path.name}, line {number}"
         try:
-            row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            row = decode_json(line.decode("utf-8-sig" if number == 1 else "utf-8"))
         except UnicodeDecodeError as error:
             raise RecordingError(f"{where}: not UTF-8 text; save the file as UTF-8") from error
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise RecordingError(f"{where}: no JSON ({error})") from error
         if not isinstance(row, dict):
             raise RecordingError(f"{where}: not an object with named fields")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from io import StringIO
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 Row = dict[str, object]
 
@@ -24,6 +25,23 @@ UTF8 = "save the file as UTF-8"
 
 class RowsError(ValueError):
     """A table that cannot be read or written; the message names file, line and the way out."""
+
+
+def decode_json(text: str | bytes) -> Any:
+    """What a JSON text holds; ValueError also where a key stands twice, or it nests too deeply."""
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice[:60]!r} stands twice in one object; keep one")
+    return made
 
 
 def format_of(path: Path) -> str:
@@ -66,8 +84,8 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
         if not line:
             continue
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            row = decode_json(line)
+        except ValueError as error:
             raise RowsError(f"{path}, line {number}: not JSON: {error}") from error
         if not isinstance(row, dict):
             raise RowsError(f"{path}, line {number}: no mapping from column to value")

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol
@@ -124,7 +125,12 @@ def _line(row: Row, *, ensure_ascii: bool) -> str:
 
 
 def _dumped(row: object, ensure_ascii: bool) -> str:
-    return json.dumps(row, ensure_ascii=ensure_ascii, allow_nan=False, default=str)
+    return json.dumps(row, ensure_ascii=ensure_ascii, allow_nan=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    """What Parquet may hold and JSON does not."""
+    return float(value) if isinstance(value, Decimal) and value.is_finite() else str(value)
 
 
 def _finite(value: object) -> object:

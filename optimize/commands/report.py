@@ -1,11 +1,10 @@
 """The outside of optimize.report: draw a finished run's report again, asking no model anything."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from judges.engine.telling import visible
-from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, one_line, say
+from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, one_line, say, show
 from optimize.report.markdown import run_table
 from optimize.report.run_report import read_run
 from optimize.report.writing import write
@@ -44,5 +43,5 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
-    sys.stdout.write(visible(told))
+    show(visible(told.rstrip("\n")))
     return DONE

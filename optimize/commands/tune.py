@@ -45,8 +45,11 @@ def show(text: str) -> None:
     try:
         sys.stdout.write(visible(text) + "\n")
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            say(f"stdout: {error.strerror}")
+            raise SystemExit(FAILED) from error
 
 
 def say(text: str) -> None:

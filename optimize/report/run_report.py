@@ -1,12 +1,12 @@
 """The report of a run, drawn from its folder alone: no model is asked anything."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from data.lines import read_json_file, read_lines
+from judges.tables.rows import decode_json
 from optimize.agreement import PRIMARY, summary_level
 from optimize.figures import interval_of, many_failed, one_line
 from optimize.report import changes, origins, page, pairs, people, scores
@@ -228,6 +228,6 @@ def _trials(path: Path) -> list[Mapping[str, Any]]:
     if not path.exists():
         return []
     try:
-        return [json.loads(line) for _, line in read_lines(path) if line.strip()]
-    except (ValueError, RecursionError) as error:
+        return [decode_json(line) for _, line in read_lines(path) if line.strip()]
+    except ValueError as error:
         raise RunFolderError(f"{path}: is no JSON, a line each ({error})") from error

@@ -1,6 +1,5 @@
 """What a run keeps for its report: every judgement on test, both prompts, and the probes."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,6 +10,7 @@ from data.lines import read_json_file, read_lines
 from data.types import LabelledOutput, LabelledPair
 from judges.judgement import Judgement, Verdict
 from judges.prompt import Prompt
+from judges.tables.rows import decode_json
 from optimize.audits.probes import Probes
 from optimize.run.evidence import LONGEST_KIND, Evidence, Person, Said
 from optimize.run.run_folder import RunFolderError, as_json, write_json, write_text
@@ -65,7 +65,7 @@ def read(folder: Path) -> Recorded:
     """Read them back; raises RunFolderError where they are missing or damaged."""
     try:
         rest = read_json_file(folder / EVIDENCE)
-        rows = [json.loads(line) for _, line in read_lines(folder / JUDGEMENTS)]
+        rows = [decode_json(line) for _, line in read_lines(folder / JUDGEMENTS)]
         return Recorded(
             definition=rest["definition"],
             prompts={
