@@ -4,6 +4,7 @@
 
 judges: frozen judges altered byte by byte and part by part, half with the digest made right.
 definitions: YAML definitions altered likewise, and known tricks (aliases, tags, huge numbers).
+commands: command lines with odd words and altered files.
 journals: journals of replies altered byte by byte and line by line.
 answers: what a server on this machine sends instead of a sound answer.
 
@@ -19,6 +20,7 @@ import io
 import json
 import math
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -636,12 +638,163 @@ def _journal_line(rng: random.Random, line: bytes) -> bytes:
     return line
 
 
+LABELS = [
+    {
+        "id": f"{document}-{system}",
+        "group": f"d{document}",
+        "system": f"s{system}",
+        "document": f"The bridge {document} is closed until May.",
+        "summary": f"Bridge {document} closed {system}.",
+        "relevance": (document + system) % 5 + 1,
+    }
+    for document in range(12)
+    for system in range(3)
+]
+REPLIES = [{"id": row["id"], "dimension": "relevance", "replies": ["4", "5"]} for row in LABELS]
+SCORES = [{"id": row["id"], "dimension": "relevance", "score": 3.5} for row in LABELS]
+CONFIG = "dimension: relevance\nmax-calls: 60\nseed: 1\nmap: {summary: summary}\n"
+WORDS = (
+    "9" * 400, "1e400", "nan", "-1", "0", "", " ", "\x00", "\ud800", "x" * 5000, "0x10", "a=b", "=",
+    "relevance", "embedded", "replay:labels.jsonl", "labels.jsonl", "judge.json", ".", "/dev/null",
+    "missing/x.jsonl", "1-5", "5-1", "0:1e300", "-1:1", "hf:", ":", "a:b", "own.yaml:x", "é",
+)  # fmt: skip
+COMMANDS: tuple[tuple[str, str], ...] = (
+    ("data", "check labels.jsonl"),
+    ("data", "check labels.csv"),
+    ("data", "show labels.jsonl --json"),
+    ("judges", "show judge.json"),
+    ("judges", "show own.yaml"),
+    ("judges", "score relevance --data labels.jsonl --out out.jsonl --force"),
+    ("judges", "score judge.json --data labels.csv --out out.csv --prefix judge_ --force --json"),
+    (
+        "judges",
+        "score relevance --data labels.jsonl --out out.parquet --prefix x_ --force --seed 1",
+    ),
+    ("judges", "score relevance --data labels.parquet --out out.jsonl --resume --max-calls 3"),
+    ("judges", "score relevance --data labels.jsonl --config flags.yaml --out o.csv --dry-run"),
+    ("judges", "compare tldr_concise --data pairs.jsonl --out out.jsonl --force"),
+    ("judges", "journal replies.jsonl"),
+    ("judges", "export judge.json --to messages"),
+    ("optimize", "--dimension relevance --data labels.jsonl --max-calls 60 --scale 1-5"),
+    ("optimize", "--config config.yaml --data labels.jsonl"),
+    ("optimize", "--resume --out run"),
+    ("verify", "judge.json --data labels.jsonl --json"),
+    ("verify", "--replies answers.jsonl --data labels.jsonl --dimension relevance"),
+    ("verify", "--scores scores.jsonl --data labels.jsonl --dimension relevance --json"),
+    ("report", "run"),
+)
+
+
+def fuzz_commands(tries: int, rng: random.Random) -> Counts:
+    """Commands whose flags or files are altered: done, or refused in one line with 1 or 2."""
+    import pandas as pd
+
+    from data import commands as data_commands
+    from judges import frozen, load
+    from judges.__main__ import main as judges_main
+    from optimize.commands import report, tune, verify
+
+    mains: dict[str, Callable[[list[str]], int]] = {
+        "data": data_commands.main,
+        "judges": judges_main,
+        "optimize": tune.command,
+        "verify": verify.command,
+        "report": report.main,
+    }
+    sound = {
+        "labels.jsonl": _lines(LABELS),
+        "labels.csv": pd.DataFrame(LABELS).to_csv(index=False).encode(),
+        "labels.parquet": _parquet(pd.DataFrame(LABELS)),
+        "pairs.jsonl": _lines(
+            [
+                {"id": n, "prompt": f"p{n}", "response_a": "a", "response_b": "b", "votes": ["A"]}
+                for n in range(6)
+            ]
+        ),
+        "answers.jsonl": _lines(REPLIES),
+        "scores.jsonl": _lines(SCORES),
+        "replies.jsonl": b"",
+        "config.yaml": CONFIG.encode(),
+        "own.yaml": DEFINITIONS[0].encode(),
+        "judge.json": frozen.dumps(load("relevance")).encode(),
+        "flags.yaml": b"lm: embedded\nprefix: x_\nseed: 3\n",
+    }
+    counts = Counts()
+
+    def run(name: str, arguments: list[str]) -> str:
+        said, result = io.StringIO(), io.TextIOWrapper(io.BytesIO(), "utf-8")
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(result):
+            try:
+                code = mains[name](arguments)
+            except SystemExit as error:
+                code = error.code if isinstance(error.code, int) else 1
+        if "Traceback" in said.getvalue():
+            raise AssertionError(said.getvalue())
+        if code not in (0, 1, 2):
+            raise AssertionError(f"exit code {code}")
+        if code and not said.getvalue().strip() and name != "data" and name != "verify":
+            raise AssertionError(f"exit code {code} without a word")
+        return "done" if code == 0 else "refused"
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path("labels.jsonl").write_bytes(sound["labels.jsonl"])
+        begin = "--dimension relevance --data labels.jsonl --max-calls 60 --out run"
+        run("optimize", begin.split())
+        sound |= {str(path): path.read_bytes() for path in Path("run").iterdir()}
+        sound["replies.jsonl"] = sound["run/replies.jsonl"]
+        for number in range(tries):
+            name, line = COMMANDS[number % len(COMMANDS)]
+            arguments = line.split()
+            for path in Path().glob("out.*"):
+                path.unlink()
+            shutil.rmtree("runs", ignore_errors=True)
+            Path("run").mkdir(exist_ok=True)
+            for file, content in sound.items():
+                Path(file).write_bytes(content)
+            if rng.random() < 0.75:
+                used = [file for file in sound if any(word in file for word in arguments)]
+                file = rng.choice(used or list(sound))
+                Path(file).write_bytes(_altered_file(file, sound[file], rng))
+            else:
+                place = rng.randrange(len(arguments) + 1)
+                arguments[place : place + rng.randrange(2)] = [rng.choice(WORDS)]
+            told = f"{name} {arguments}"
+            before = len(counts.faults)
+            counts.attempt(lambda name=name, told=arguments: run(name, told), ())
+            if len(counts.faults) > before:
+                counts.faults[-1] = f"{told}\n{counts.faults[-1]}"
+    return counts
+
+
+def _lines(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def _parquet(frame: Any) -> bytes:
+    made = io.BytesIO()
+    frame.to_parquet(made)
+    return made.getvalue()
+
+
+def _altered_file(name: str, content: bytes, rng: random.Random) -> bytes:
+    if name.endswith(".jsonl") and rng.random() < 0.7 and content:
+        rows = [json.loads(line) for line in content.splitlines()]
+        rows = [alter_tree(row, rng) if rng.random() < 0.3 else row for row in rows]
+        return _lines(rows) + rng.choice((b"", b"", b"[" * 100_000, b'{"a":' * 50_000, b"\xff"))
+    if name.endswith(".yaml"):
+        return _definition(content.decode(), rng)
+    if name.endswith(".json") and rng.random() < 0.7:
+        return json.dumps(alter_tree(json.loads(content), rng)).encode()
+    return alter_bytes(content, rng)
+
+
 # name -> (how many tries by default, what makes them)
 SECTIONS: dict[str, tuple[int, Callable[[int, random.Random], Counts]]] = {
     "judges": (100_000, fuzz_judges),
     "definitions": (10_000, fuzz_definitions),
     "answers": (10_000, fuzz_answers),
     "journals": (10_000, fuzz_journals),
+    "commands": (5_000, fuzz_commands),
 }
 
 

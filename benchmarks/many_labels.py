@@ -55,11 +55,12 @@ def measure(n_outputs: int, dimension: str, folder: Path) -> dict[str, object]:
         sys.executable, "-m", "optimize", "--dimension", dimension, "--data", str(labels),
         "--out", str(out), "--json",
     ]  # fmt: skip
-    began = time.monotonic()
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     output, complaints = process.communicate()
     seconds = time.monotonic() - began
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
     if process.returncode:
         return {"n_outputs": n_outputs, "seconds": seconds, "failed": complaints.splitlines()[-1]}
     summary = json.loads(output)
@@ -68,7 +69,8 @@ def measure(n_outputs: int, dimension: str, folder: Path) -> dict[str, object]:
         "n_outputs": summary["data"]["n_outputs"],
         "n_documents": summary["data"]["n_documents"],
         "seconds": round(seconds, 1),
-        "peak_mb": round(peak),
+        "cpu_seconds": round(processor, 1),
+        "peak_mb": round(used.ru_maxrss / 1024),
         "judgements": summary["lm_calls"],
         "raced": sum(trial["stage"] == "race" for trial in trials),
         "shipped": summary["shipped"],
@@ -79,7 +81,8 @@ def measure(n_outputs: int, dimension: str, folder: Path) -> dict[str, object]:
 
 
 COLUMNS = (
-    "outputs", "documents", "s", "peak MB", "judgements", "raced", "ships", "gain", "judge MB"
+    "outputs", "documents", "s", "CPU s", "peak MB", "judgements", "raced", "ships", "gain",
+    "judge MB",
 )  # fmt: skip
 FILES = ("judge.json", "summary.json", "report.html")
 

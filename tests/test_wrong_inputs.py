@@ -4,12 +4,17 @@ import codecs
 import csv
 import io
 import json
+import subprocess
+import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from data import read_labels
 from data.commands import main as data_command
 from judges.__main__ import main as judges_command
 from optimize.commands.tune import command as tune
@@ -192,3 +197,119 @@ def test_a_number_that_is_none_becomes_null_in_jsonl_and_a_huge_one_is_told_in_p
     assert "write JSONL instead" in last
     assert judges_command(["score", "fluency", "--data", "in.csv", "--out", "o.pq"]) == 0
     assert pq.read_table("o.pq").num_rows == len(ROWS)
+
+
+DEEP = '{"id": ' + "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "command", "told"),
+    [
+        (
+            "a.jsonl",
+            '{"document": "d", "summary": "s", "summary": "t"}\n',
+            ["judges", "score", "relevance", "--data", "a.jsonl", "--out", "o.jsonl"],
+            "'summary' stands twice",
+        ),
+        (
+            "a.jsonl",
+            DEEP,
+            ["judges", "score", "relevance", "--data", "a.jsonl", "--out", "o.jsonl"],
+            "nested too deeply",
+        ),
+        (
+            "a.jsonl",
+            DEEP,
+            ["verify", "--scores", "a.jsonl", "--data", "l.jsonl", "--dimension", "relevance"],
+            "a.jsonl, line 1",
+        ),
+        (
+            "a.jsonl",
+            DEEP,
+            ["verify", "--replies", "a.jsonl", "--data", "l.jsonl", "--dimension", "relevance"],
+            "a.jsonl, line 1",
+        ),
+        (
+            "a.jsonl",
+            '{"id": "1", "dimension": "relevance", "score": ' + "9" * 400 + "}\n",
+            ["verify", "--scores", "a.jsonl", "--data", "l.jsonl", "--dimension", "relevance"],
+            "a.jsonl, line 1",
+        ),
+        (
+            "a.yaml",
+            "dimension: relevance\nmax_cost: " + "9" * 400 + "\n",
+            ["optimize", "--config", "a.yaml"],
+            "--max-cost",
+        ),
+    ],
+    ids=["doubled", "deep row", "deep scores", "deep replies", "huge score", "huge limit"],
+)
+def test_json_that_no_reader_takes_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: str,
+    command: list[str],
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    labels = [
+        {
+            "id": n,
+            "group": f"d{n // 3}",
+            "document": "d",
+            "summary": f"s{n}",
+            "relevance": n % 5 + 1,
+        }
+        for n in range(9)
+    ]
+    Path("l.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
+    Path(name).write_text(content)
+    run = {"judges": judges_command, "verify": verify, "optimize": tune}[command[0]]
+    assert run(command[1:]) in (1, 2)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert told in last
+
+
+def test_links_in_a_circle_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").symlink_to("b.jsonl")
+    Path("b.jsonl").symlink_to("a.jsonl")
+    assert judges_command(["score", "relevance", "--data", "a.jsonl", "--out", "o.jsonl"]) == 1
+    assert "a.jsonl: Too many levels" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("module", ["judges", "data"])
+@pytest.mark.parametrize(
+    ("where", "code", "told"),
+    [(">&-", 0, ""), (">/dev/full", 1, "stdout: No space left on device")],
+)
+def test_a_closed_or_full_stdout_is_no_traceback(
+    module: str, where: str, code: int, told: str
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"{sys.executable}" -m {module} list {where}'],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert told in done.stderr
+
+
+def test_decimals_of_parquet_are_ratings(tmp_path: Path) -> None:
+    rows = {
+        "id": ["1", "2"],
+        "group": ["d", "d"],
+        "document": ["d", "d"],
+        "summary": ["s", "t"],
+        "relevance": [Decimal("3.5"), Decimal("4.25")],
+    }
+    pq.write_table(pa.table(rows), tmp_path / "l.parquet")
+    labels = read_labels(tmp_path / "l.parquet")
+    assert [one.rating("relevance") for one in labels.outputs] == [3.5, 4.25]

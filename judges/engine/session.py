@@ -117,7 +117,7 @@ def check_limits(**limits: object) -> None:
         if value is None and name != "concurrency":
             continue
         kind = Real if name == "max_cost" else Integral
-        if isinstance(value, bool) or not isinstance(value, kind) or not float(value) > 0:
+        if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:  # type: ignore[operator]
             what = "number" if name == "max_cost" else "whole number"
             raise ValueError(f"{name} {value!r}: expected a {what} above 0")
 

@@ -1,6 +1,5 @@
 """What a run is told: flags over a YAML file over a resumed run's settings over defaults."""
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -20,6 +19,8 @@ OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 SPLITS = ("document", "system", "both")
 PLANS = ("auto", "one", "mean", "weighted")
 HOTTEST = 10.0
+# Past any number of calls or dollars.
+MOST = 1e15
 MOST_BYTES = 100_000
 # Labels on any scale: only their order counts.
 ANY_SCALE = "any"
@@ -161,7 +162,8 @@ def _check_kinds(settings: Settings) -> None:
         elif name in _WHOLE | _NUMBERS:
             kinds = (int,) if name in _WHOLE else (int, float)
             right = isinstance(value, kinds) and not isinstance(value, bool)
-            right = right and math.isfinite(value)
+            # Compared, since an endless integer is no float.
+            right = right and -MOST <= value <= MOST
             wanted = "a whole number" if name in _WHOLE else "a number"
         else:
             right, wanted = isinstance(value, str) and value != "", "a name"
