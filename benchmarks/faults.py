@@ -23,9 +23,18 @@ from pathlib import Path
 HERE = Path(__file__).parent
 KEY = "sk-planted-a1b2c3d4e5f6a7b8c9d0"
 CONCURRENCY = 64
+QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-from openai_server import FAULTS, OpenAIServer, Serving, some_faults  # noqa: E402 - in tests/
+from openai_server import (  # noqa: E402 - in tests/
+    FAULTS,
+    WITHHELD,
+    OpenAIServer,
+    Serving,
+    some_faults,
+)
+
+from judges.engine.prices import find_price  # noqa: E402 - as above
 
 
 def judge_rows(folder: Path, rows: int, max_calls: int | None, lm: str) -> None:
@@ -133,6 +142,41 @@ def limited(server: OpenAIServer, folder: Path, rows: int) -> dict[str, object]:
     }
 
 
+def budgets(folder: Path, limit: tuple[str, str]) -> dict[str, object]:
+    """Tune under a limit with two in five replies spoiled, killed twice and resumed."""
+    lm = "openai/gpt-4.1-mini"
+    server = OpenAIServer(models=("gpt-4.1-mini",), latency=0.005)
+    server.fault = some_faults(0.4, (*WITHHELD, "429", "500", "503"))
+    command = [sys.executable, "-m", "optimize", "--out", str(folder)]
+    start = [*command, "--dimension", "relevance", "--lm", lm, "--concurrency", "16", *limit]
+    with Serving(server):
+        os.environ["OPENAI_BASE_URL"] = server.url
+        for share in (1, 2):
+            process = subprocess.Popen(start if share == 1 else [*command, "--resume"], **QUIET)
+            while len(server.log) < 300 * share and process.poll() is None:
+                time.sleep(0.005)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        code = subprocess.run([*command, "--resume"], check=False, **QUIET).returncode
+        price = find_price(lm)
+        assert price is not None
+        dollars = price.cost(server.tokens_in, server.tokens_out)
+        summary = json.loads((folder / "summary.json").read_text()) if code == 0 else {}
+    reported = summary.get("cost_usd") or 0.0
+    most = float(limit[1])
+    held = len(server.log) <= most if limit[0] == "--max-calls" else dollars <= most
+    return {
+        "ok": held and code == 0 and abs(reported / dollars - 1) < 0.01,
+        "limit": " ".join(limit),
+        "server counted": len(server.log),
+        "counted": summary.get("lm_calls", 0) + summary.get("proposer_calls", 0),
+        "answered well": sum(seen.answered for seen in server.log),
+        "dollars served": round(dollars, 4),
+        "dollars reported": round(reported, 4),
+        "reported to served": round(reported / dollars, 4),
+    }
+
+
 def memory(folder: Path, lm: str, few: int, many: int) -> dict[str, object]:
     peaks = []
     for rows in (few, many):
@@ -177,6 +221,9 @@ def main() -> None:
                 os.environ["OPENAI_BASE_URL"] = server.url
                 note(name, run(server))
                 assert not server.invalid, server.invalid[:3]
+        for number, limit in enumerate((("--max-calls", "1500"), ("--max-cost", "0.6"))):
+            if not given.memory_only:
+                note(f"{limit[0][2:]}, tuning", budgets(folder / f"run-{number}", limit))
         with Serving(OpenAIServer()) as server:
             os.environ["OPENAI_BASE_URL"] = server.url
             many = given.rows * 2

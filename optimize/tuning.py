@@ -63,8 +63,8 @@ def tune(
     is tuned on pairs. `data` is a file of labels; without it, the starter set. `settings` are the
     command's other flags: lm, api_base, proposer_lm, proposer_api_base, optimizer, level, split,
     map (a dict from our names to columns), scale ("0-100", a pair of numbers, or "any"), samples,
-    temperature, weighted, probes, max_calls, max_cost, concurrency, seed, verbose. Progress goes to
-    stderr unless `quiet`.
+    temperature, weighted, probes, max_calls, max_cost, concurrency, seed, keep_going, verbose.
+    Progress goes to stderr unless `quiet`.
     Raises what the command tells in one line: SettingsError, LabelError, DimensionError ...
     """
     told = {"resume": resume, **_checked(settings)}

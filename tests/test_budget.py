@@ -17,7 +17,7 @@ from openai_server import WITHHELD, OpenAIServer, some_faults
 from judges.engine import ledger
 from judges.engine.ledger import BudgetFileError, BudgetSpentError, Ledger, SharedBudget
 from judges.engine.prices import Price, find_price
-from judges.engine.runner import Ask, Runner
+from judges.engine.runner import Ask, FailureMonitor, Runner
 from judges.models import Sampling, open_model
 from judges.models.protocol import Usage
 from optimize.commands.tune import command
@@ -227,3 +227,71 @@ def test_an_endpoint_that_writes_past_the_limit_is_reserved_for_at_what_it_takes
     with runner, pytest.raises(BudgetSpentError):
         list(runner.run(asks))
     assert openai_server.tokens_in + openai_server.tokens_out <= 1000
+
+
+def test_a_judge_that_cannot_be_read_ends_the_run_early_with_its_reason_and_a_reply(
+    here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai_server.models = ("gpt-4.1-mini",)
+    openai_server.judge = lambda body: "I would rather talk about the weather."
+    assert tuned() == 1
+    err = capsys.readouterr().err
+    assert "48 of the first 48 judgements failed, 48 of them: rating: no rating" in err
+    assert "one reply: 'I would rather talk about the weather.'" in err
+    assert "--keep-going" in err
+    assert "Traceback" not in err
+    # 48 judgements, each asked three times at most.
+    assert len(openai_server.log) <= 3 * 48
+    # What was paid for is there: the run resumes, and asks nothing again before it ends again.
+    asked = len(openai_server.log)
+    assert command(["--resume", "--out", "run"]) == 1
+    assert len(openai_server.log) == asked
+    assert command(["--resume", "--out", "run", "--keep-going", "--max-calls", "600"]) == 0
+    assert asked < len(openai_server.log) <= 600
+
+
+def test_scoring_a_table_ends_where_the_first_replies_all_fail_unless_told_to_go_on(
+    here: Path, openai_server: OpenAIServer
+) -> None:
+    rows = [{"document": f"Document {i} says much.", "summary": f"One {i}."} for i in range(200)]
+    (here / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    openai_server.fault = lambda number, body: "truncated"
+    arguments = [sys.executable, "-m", "judges", "score", "relevance", "--lm", "openai/judge-1"]
+    arguments += ["--data", "in.jsonl", "--out", "out.jsonl"]
+    done = subprocess.run(arguments, stderr=subprocess.PIPE, text=True, timeout=100, check=False)
+    assert done.returncode == 1
+    assert "48 of the first 48 judgements failed, 48 of them: no text within" in done.stderr
+    assert "--resume" in done.stderr
+    few = len(openai_server.log)
+    assert few <= 3 * 48
+    openai_server.fault = lambda number, body: None if number % 2 else "truncated"
+    more = [*arguments, "--resume", "--keep-going"]
+    subprocess.run(more, stderr=subprocess.PIPE, timeout=100, check=True)
+    assert len((here / "out.jsonl").read_text().splitlines()) == 200
+
+
+def test_a_judge_that_fails_on_four_in_five_goes_on(openai_server: OpenAIServer) -> None:
+    openai_server.fault = lambda number, body: None if number % 5 == 0 else "filtered"
+    asks = (
+        Ask([{"role": "user", "content": f"{i}"}], Sampling(), lambda reply: reply.text)
+        for i in range(200)
+    )
+    with Runner(open_model("openai/judge-1"), monitor=FailureMonitor()) as runner:
+        assert len(list(runner.run(asks))) == 200
+
+
+def test_a_round_without_a_proposal_that_can_be_read_is_said_with_its_reason(
+    here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai_server.models = ("gpt-4.1-mini",)
+
+    def mute(number: int, body: Body) -> str | None:
+        proposing = "You improve the instruction" in json.dumps(body["messages"])
+        return "truncated" if proposing else None
+
+    openai_server.fault = mute
+    assert tuned("--max-calls", "1500") == 0
+    why = "no text within max_tokens="
+    assert f"since: {why}" in capsys.readouterr().err
+    page = (here / "run" / "report.html").read_text(encoding="utf-8")
+    assert f"no reply that could be read: {why}" in page

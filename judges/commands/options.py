@@ -125,6 +125,11 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         choices=("submit", "status", "collect"),
         help="the provider's batch files, at half price: submit now, collect within a day",
     )
+    run.add_argument(
+        "--keep-going",
+        action="store_true",
+        help="go on though almost all of the first 48 judgements have failed",
+    )
     run.add_argument("--json", action="store_true", help="print the result as JSON")
     run.add_argument(
         "--verbose",

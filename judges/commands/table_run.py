@@ -18,6 +18,7 @@ from judges.commands.options import UsageError, mapping_of
 from judges.commands.survey import Survey, refuse_clash, survey, texts_of
 from judges.engine.ledger import BudgetSpentError, Ledger
 from judges.engine.progress import Progress
+from judges.engine.runner import FailingRunError
 from judges.engine.session import Session, budget_file_of
 from judges.engine.telling import visible
 from judges.judge import Judge, Said
@@ -109,7 +110,7 @@ def write(
         try:
             taken = _fill(run, writer, fill, journal, models)
             done = True
-        except BudgetSpentError as error:
+        except (BudgetSpentError, FailingRunError) as error:
             raise UnfinishedError(_unfinished(str(error), writer, run)) from error
         except OSError as error:
             why = f"{error.filename or writer.partial}: {error.strerror or error}"
@@ -143,6 +144,8 @@ def _fill(
         concurrency=args.concurrency,
         journal=journal,
         budget_file=spent,
+        # What was collected from a batch has been paid for.
+        keep_going=args.keep_going or bool(models),
         models=models,
     ) as session:
         with writer, Progress("judging", run.survey.n_rows, sys.stderr) as progress:

@@ -7,7 +7,9 @@ with Runner(model, journal=Journal("replies.jsonl"), ledger=Ledger(max_calls=100
 import asyncio
 import os
 import random
+import re
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar
@@ -18,12 +20,57 @@ from judges.engine.flow import Background, Flow
 from judges.engine.journal import Journal
 from judges.engine.ledger import BudgetSpentError, Ledger
 from judges.engine.limiter import Limiter
-from judges.models.protocol import Model
+from judges.models.protocol import LastingError, Model
+from judges.replies.choice import shortened
 
-__all__ = ["Answer", "Ask", "Runner"]
+__all__ = ["Answer", "Ask", "FailingRunError", "FailureMonitor", "Runner"]
 
 T = TypeVar("T")
+ENOUGH_TO_TELL, ALMOST_ALL = 48, 0.9
+QUOTED = re.compile(r"(?:,? in|:)? ['\"].*", re.DOTALL)
 AHEAD = 3  # asks under way for each request in flight: some of them wait to be asked again
+
+
+class FailingRunError(LastingError):
+    """Almost nothing that came could be used; the run ends before it has cost much."""
+
+
+class FailureMonitor:
+    """Ends a run whose asks fail, almost all of them, from its beginning on.
+
+    `add` raises FailingRunError once 48 asks have been answered and 90 % of all so far have failed.
+    """
+
+    def __init__(self) -> None:
+        self.answered = self.failed = 0
+        self._reasons: Counter[str] = Counter()
+        self._replies: dict[str, str] = {}
+
+    def room(self, under_way: int) -> bool:
+        """Whether another ask may be sent; until one succeeds, as many as it takes to tell."""
+        return self.failed < self.answered or self.answered + under_way < ENOUGH_TO_TELL
+
+    def add(self, answer: Answer) -> None:
+        self.answered += 1
+        if answer.error is None:
+            return
+        self.failed += 1
+        # What a message quotes of a reply differs from one to the next.
+        reason = QUOTED.sub("", answer.error)
+        self._reasons[reason] += 1
+        if answer.replies and answer.replies[-1].text.strip():
+            self._replies.setdefault(reason, answer.replies[-1].text)
+        if self.answered >= ENOUGH_TO_TELL and self.failed >= ALMOST_ALL * self.answered:
+            raise FailingRunError(self._told())
+
+    def _told(self) -> str:
+        reason, count = self._reasons.most_common(1)[0]
+        reply = self._replies.get(reason)
+        quoted = f"; one reply: {shortened(reply)}" if reply else ""
+        return (
+            f"{self.failed} of the first {self.answered} judgements failed, {count} of them: "
+            f"{reason}{quoted}; mend the model or the judge, or go on with --keep-going"
+        )
 
 
 class Runner:
@@ -31,7 +78,7 @@ class Runner:
 
     An ask that cannot be answered is an Answer with `error`. LastingError (wrong key, no such
     model) and BudgetSpentError end a run: what was answered before is in the journal. So does
-    Ctrl-C. `rng` draws the jitter of waits between attempts.
+    Ctrl-C. `rng` draws the jitter of waits between attempts. `monitor` ends a run that fails.
     """
 
     def __init__(
@@ -45,8 +92,10 @@ class Runner:
         attempts: int = 6,
         fresh_asks: int = 2,
         rng: random.Random | None = None,
+        monitor: FailureMonitor | None = None,
     ) -> None:
         self.model = model
+        self._monitor = monitor
         self.journal = journal
         self.ledger = ledger or Ledger()
         self.concurrency = concurrency
@@ -90,7 +139,7 @@ class Runner:
         """
         if self._limiter is None:
             for ask in asks:
-                yield _at_once(self._asker.answer(ask))
+                yield self._seen(_at_once(self._asker.answer(ask)))
             return
         flow, patience = self._flow(), 0.0
         awake = threading.Event()
@@ -98,12 +147,12 @@ class Runner:
         try:
             while (more := self._fill(flow, coming)) or flow:
                 if flow.ready():
-                    yield flow.take()
+                    yield self._seen(flow.take())
                     continue
                 awake.clear()
                 flow.when_ready(awake.set, refill=more)
                 awake.wait()
-        except BudgetSpentError:
+        except (BudgetSpentError, FailingRunError):
             patience = self._timeout  # what is in flight is paid for: let it arrive
             raise
         finally:
@@ -114,7 +163,7 @@ class Runner:
         """Do the same within an event loop, without blocking it."""
         if self._limiter is None:
             for ask in asks:
-                yield await self._asker.answer(ask)
+                yield self._seen(await self._asker.answer(ask))
                 await asyncio.sleep(0)
             return
         flow, patience = self._flow(), 0.0
@@ -123,12 +172,12 @@ class Runner:
         try:
             while (more := self._fill(flow, coming)) or flow:
                 if flow.ready():
-                    yield flow.take()
+                    yield self._seen(flow.take())
                     continue
                 awake.clear()
                 flow.when_ready(lambda: loop.call_soon_threadsafe(awake.set), refill=more)
                 await awake.wait()
-        except BudgetSpentError:
+        except (BudgetSpentError, FailingRunError):
             patience = self._timeout
             raise
         finally:
@@ -156,6 +205,8 @@ class Runner:
     def _fill(self, flow: Flow, coming: Iterator[Ask]) -> bool:
         """Read ahead until the window is full or an answer is ready; False when none is left."""
         while flow.room():
+            if self._monitor is not None and not self._monitor.room(len(flow)):
+                break
             ask = next(coming, None)
             if ask is None:
                 return False
@@ -163,6 +214,11 @@ class Runner:
             if flow.ready():
                 break
         return True
+
+    def _seen(self, answer: Answer) -> Answer:
+        if self._monitor is not None:
+            self._monitor.add(answer)
+        return answer
 
     def _flow(self) -> Flow:
         return Flow(self._loop(), self._asker.answer, AHEAD * self.concurrency)

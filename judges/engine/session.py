@@ -39,6 +39,7 @@ class Session:
 
     `models` are open already and stand for their names. `budget_file` holds what an unfinished run
     has spent, so that the next one on it counts on; beside the journal, where there are limits.
+    Unless `keep_going`, a run whose judgements fail, almost all of them, ends with FailingRunError.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Session:
         concurrency: int = 64,
         journal: Path | str | None = None,
         budget_file: Path | None = None,
+        keep_going: bool = True,
         models: "Mapping[str, Model] | None" = None,
     ) -> None:
         from judges.engine.ledger import SharedBudget
@@ -62,6 +64,7 @@ class Session:
         if budget_file is None and journal is not None and (max_calls or max_cost):
             budget_file = budget_file_of(journal)
         self._budget = SharedBudget(max_calls, max_cost, budget_file)
+        self._keep_going = keep_going
         self._models = models or {}
         self._runners: dict[str, Runner] = {}
         self._open = ExitStack()
@@ -90,7 +93,7 @@ class Session:
         from judges.engine.journal import Journal
         from judges.engine.ledger import Ledger
         from judges.engine.prices import find_price
-        from judges.engine.runner import Runner
+        from judges.engine.runner import FailureMonitor, Runner
 
         ledger = Ledger(price=find_price(lm), budget=self._budget, name=lm)
         journal = (
@@ -101,6 +104,7 @@ class Session:
             journal=journal,
             ledger=ledger,
             concurrency=self._concurrency,
+            monitor=None if self._keep_going else FailureMonitor(),
         )
         self.ledgers[lm] = ledger
         return self._open.enter_context(runner)

@@ -143,6 +143,11 @@ def _running(group: Group) -> None:
         help="go on with a run that was stopped; pays nothing twice",
     )
     add("--config", metavar="FILE.yaml", help="any of these flags by name; those given beat it")
+    add(
+        "--keep-going",
+        action="store_true",
+        help="go on though almost all of the first 48 judgements have failed",
+    )
     add("--json", action="store_true", help="print summary.json in place of the table")
     add(
         "--verbose",

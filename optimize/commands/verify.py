@@ -131,6 +131,11 @@ def parser() -> argparse.ArgumentParser:
     add("--concurrency", type=count, default=64, metavar="N", help="requests in flight (64)")
     add("--seed", type=seed, default=0, metavar="N", help="for every random draw (0)")
     add("--resume", metavar="JOURNAL", help="keep replies in this file and reuse those it has")
+    add(
+        "--keep-going",
+        action="store_true",
+        help="go on though almost all of the first 48 judgements have failed",
+    )
     add("--annotations", metavar="FILE", help="a long file: id, dimension, annotator, rating")
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
     add("--markdown", metavar="FILE", help="write a short table for a README; - prints it instead")
@@ -242,6 +247,7 @@ def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, Verified, Scale]:
         concurrency=flags.concurrency,
         seed=flags.seed,
         journal=Path(flags.resume) if flags.resume else None,
+        keep_going=flags.keep_going,
         probe=flags.probes or (bool(flags.report) and _free(flags.lm or judge.lm)),
     )
     for note in labelled.notes:

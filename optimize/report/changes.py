@@ -1,5 +1,6 @@
 """What the optimizer did: the instruction word by word, the demonstrations, and the way there."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,8 +46,11 @@ def path(trials: Sequence[Mapping[str, Any]], name: str) -> list[str]:
     """Every raced trial's gain over the seed, by calls spent; the rejected are counted."""
     raced = [one for one in trials if one.get("stage") == "race" and _is(one.get("gain"))]
     stock = [one for one in trials if one.get("stage") == "stock" and _is(one.get("value"))]
-    rejected = sum(one.get("stage") == "rejected" for one in trials)
-    told = f"{len(raced) or len(stock):,} trials; {rejected:,} proposals were rejected untried."
+    rejected = [one for one in trials if one.get("stage") == "rejected"]
+    told = f"{len(raced) or len(stock):,} trials; {len(rejected):,} proposals were rejected untried"
+    reasons = Counter(str(one["why"]) for one in rejected if one.get("why"))
+    why = [f" ({count:,} of them: {reason})" for reason, count in reasons.most_common(1)]
+    told = "".join([told, *why, "."])
     shown, key = (raced, "gain") if raced else (stock, "value")
     if len(shown) < 2:
         return [page.paragraph(f"{told} Too few to draw.", "soft")]

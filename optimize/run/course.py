@@ -190,7 +190,7 @@ def _search(prepared: Prepared, bench: Bench, judge: Judge, asked: Asked, trail:
     return search(
         settings.optimizer,
         bench=bench,
-        propose=proposing(judge, asked, settings.seed),
+        propose=proposing(judge, asked, settings.seed, trail.say),
         train=prepared.labels.train,
         dev=prepared.labels.dev,
         level=prepared.level,

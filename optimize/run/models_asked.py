@@ -1,14 +1,15 @@
 """The two models of a run, judge and proposer, each with its journal, on one budget."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from judges.engine.ledger import Ledger, SharedBudget
-from judges.engine.runner import Ask, Runner
+from judges.engine.runner import Answer, Ask, FailureMonitor, Runner
 from judges.judge import Judge
-from judges.judgement import Verdict
+from judges.judgement import NoScoreError, Verdict
 from judges.models.protocol import Model
 from judges.prompt import Prompt
 from judges.sampling import SamplingPlan, default_plan
@@ -20,6 +21,7 @@ from optimize.search.entrants import History, Propose
 from optimize.search.items import Item
 
 Step = Callable[[bool], None]
+LONGEST_REASON = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,17 +67,26 @@ def open_models(settings: Settings, folder: Path) -> Iterator[Asked]:
         )
         stack.callback(budget.close)
 
-        def runner(model: Model, lm: str, role: str, file: str) -> Runner:
+        def runner(
+            model: Model, lm: str, role: str, file: str, monitor: FailureMonitor | None = None
+        ) -> Runner:
             ledger = Ledger(price=find_price(lm), budget=budget, name=role)
             journal = stack.enter_context(Journal(folder / file))
             if len(journal):
                 known = describe(journal.path)
                 ledger.go_on(known.n_requests, known.tokens_in, known.tokens_out)
             return stack.enter_context(
-                Runner(model, journal=journal, ledger=ledger, concurrency=settings.concurrency)
+                Runner(
+                    model,
+                    journal=journal,
+                    ledger=ledger,
+                    concurrency=settings.concurrency,
+                    monitor=monitor,
+                )
             )
 
-        judge = runner(model, settings.lm, "judge", REPLIES)
+        monitor = None if settings.keep_going else FailureMonitor()
+        judge = runner(model, settings.lm, "judge", REPLIES, monitor)
         proposer = runner(other, name, "proposer", PROPOSALS)
         yield Asked(judge=judge, proposer=proposer, plan=_plan(settings, judge))
 
@@ -110,20 +121,34 @@ def judging(judge: Judge, asked: Asked, seed: int, step: Step) -> JudgeItems:
     return judge_items
 
 
-def proposing(judge: Judge, asked: Asked, seed: int) -> Propose:
-    """How the search has instructions proposed; None where no reply could be read."""
+def proposing(
+    judge: Judge, asked: Asked, seed: int, say: Callable[[str], None] = lambda text: None
+) -> Propose:
+    """How the search has instructions proposed; a round without any that can be read is said."""
     task = proposals.describe(judge.prompt)
 
     def propose(
         current: str, mistakes: Sequence[str], history: History, number: int
-    ) -> Sequence[str | None]:
+    ) -> Sequence[str | NoScoreError]:
         asks = []
         for draw, lines in enumerate(mistakes):
             texts = proposals.proposal_texts(task, current, lines, history)
             sampling = proposals.sampling(seed * 10_000 + number * 100 + draw)
             asks.append(Ask(proposals.PROPOSER.messages(texts), sampling, proposals.accept))
-        return [
-            str(answer.parsed[0]) if answer.parsed else None for answer in asked.proposer.run(asks)
-        ]
+        proposed = [_proposal(answer) for answer in asked.proposer.run(asks)]
+        reasons = Counter(str(one) for one in proposed if isinstance(one, NoScoreError))
+        if reasons and reasons.total() == len(proposed):
+            reason, count = reasons.most_common(1)[0]
+            say(
+                f"round {number}: none of {len(proposed)} proposals could be read, {count} of them "
+                f"since: {reason}"
+            )
+        return proposed
 
     return propose
+
+
+def _proposal(answer: Answer) -> str | NoScoreError:
+    if answer.parsed:
+        return str(answer.parsed[0])
+    return NoScoreError(" ".join((answer.error or "no reply").split())[:LONGEST_REASON])

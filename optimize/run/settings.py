@@ -26,7 +26,9 @@ MOST_BYTES = 100_000
 ANY_SCALE = "any"
 # What may differ when a run is resumed: a larger budget makes further trials, and pays for none
 # again.
-FREE = frozenset({"out", "resume", "json", "concurrency", "max_calls", "max_cost", "verbose"})
+FREE = frozenset(
+    {"out", "resume", "json", "concurrency", "max_calls", "max_cost", "keep_going", "verbose"}
+)
 # What a run folder never chooses, since it would take texts and keys to a host of its choice.
 ADDRESSES = ("api_base", "proposer_api_base")
 # For --proposer-api-base: the provider's own.
@@ -69,6 +71,7 @@ class Settings:
     split: str | None = None
     out: str | None = None
     resume: bool = False
+    keep_going: bool = False
     json: bool = False
     verbose: bool = False
 
@@ -140,7 +143,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
 }
 _WHOLE = frozenset({"max_calls", "concurrency", "samples", "seed"})
 _NUMBERS = frozenset({"max_cost", "temperature"})
-_YES_OR_NO = frozenset({"weighted", "probes", "resume", "json", "verbose"})
+_YES_OR_NO = frozenset({"weighted", "probes", "resume", "keep_going", "json", "verbose"})
 # What may be left out, and says nothing then.
 _OPEN = frozenset(one.name for one in fields(Settings) if one.default is None)
 

@@ -18,7 +18,7 @@ class Trail:
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
         self._file = (folder / TRIALS).open("w", encoding="utf-8")
-        self._say = say
+        self.say = say
         self._began = self._spoke = time.monotonic()
         self._judged = self._failed = self._number = 0
         self._round: int | None = None
@@ -75,4 +75,4 @@ class Trail:
         self._spoke = time.monotonic()
         seconds = self._spoke - self._began
         failed = f", {self._failed:,} failed" if self._failed else ""
-        self._say(f"{what}: {self._judged:,} judged{failed}, {seconds:.0f} s")
+        self.say(f"{what}: {self._judged:,} judged{failed}, {seconds:.0f} s")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from judges.judgement import NoScoreError
 from judges.prompt import Prompt
 from optimize.search.bench import Bench
 from optimize.search.candidates import Candidate, DemoSet, Instruction, TextGuard, fault
@@ -15,11 +16,12 @@ from optimize.search.proposals import mistakes
 from optimize.search.race import Standing
 
 # (instruction, mistakes, history best first, round) -> one text for each entry of mistakes; None
-# where no reply could be read.
+# or NoScoreError, which says why, where no reply could be read.
 History = Sequence[tuple[str, float]]
-Propose = Callable[[str, Sequence[str], History, int], Sequence[str | None]]
+Propose = Callable[[str, Sequence[str], History, int], Sequence[str | NoScoreError | None]]
 Rejected = Callable[[str | None, str], None]
 
+NO_REPLY = "no reply that could be read"
 LESSON_DOCUMENTS = 10
 LEADERS_CROSSED = 4
 # Leaders have met so much of train, or of what their demonstrations left of it.
@@ -140,8 +142,8 @@ class Workshop:
         for text in texts:
             pool.n_proposed += 1
             known = [one.text for one in (*pool.instructions, *fresh)]
-            if text is None:
-                rejected(None, "no reply that could be read")
+            if not isinstance(text, str):
+                rejected(None, f"{NO_REPLY}: {text}" if text else NO_REPLY)
             elif wrong := fault(text, self.guard, known):
                 rejected(text, wrong)
             else:

@@ -50,6 +50,7 @@ class Asking:
     seed: int = 0
     journal: Path | None = None
     probe: bool = False
+    keep_going: bool = True
 
 
 def bare_items(labelled: LabelledSet | LabelledPairs, dimension: str) -> Items:
@@ -109,6 +110,7 @@ def _runner(judge: Judge, asking: Asking) -> Iterator[Runner]:
         max_cost=asking.max_cost,
         concurrency=asking.concurrency,
         journal=asking.journal,
+        keep_going=asking.keep_going,
     ) as runner:
         yield runner
 

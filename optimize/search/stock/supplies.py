@@ -62,7 +62,7 @@ class Supplies:
         fresh: list[str] = []
         for text in texts:
             self.n_proposed += 1
-            if text is not None and not fault(text, self._guard, self._known):
+            if isinstance(text, str) and not fault(text, self._guard, self._known):
                 self._known.append(text)
                 fresh.append(text)
         self.barren = 0 if fresh else self.barren + 1
