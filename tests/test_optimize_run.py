@@ -57,7 +57,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
     out, err = capsys.readouterr()
     assert out.splitlines()[-1] == "runs/relevance-001"
     assert max(map(len, out.splitlines())) <= 80
-    for word in ("dev", "test", "unseen systems", "gain on test", "shipped:", "judge calls"):
+    for word in ("unseen systems", "gain on test", "shipped:", "judge calls", "chosen on dev"):
         assert word in out
     assert "round 1" in err
     folder = here / "runs" / "relevance-001"

@@ -5,7 +5,15 @@ from typing import Any
 
 from data.shipped import is_constructed
 from optimize.agreement import PRIMARY
-from optimize.figures import CONVENTIONS, counted, interval_of, many_failed, shown, with_interval
+from optimize.figures import (
+    CHOSEN_ON_DEV,
+    CONVENTIONS,
+    counted,
+    interval_of,
+    many_failed,
+    shown,
+    with_interval,
+)
 from optimize.report.findings import Findings
 from optimize.report.origins import CONSTRUCTED
 from optimize.report.run_report import Run, headline
@@ -35,6 +43,7 @@ def run_table(run: Run) -> str:
         "",
         *_table((rho, "seed", "tuned", "documents"), rows),
         "",
+        f"{CHOSEN_ON_DEV[0].upper()}{CHOSEN_ON_DEV[1:]}.\n",
         *(f"{_text(said)}\n" for said in stand_ins(summary)),
         *([f"{CONSTRUCTED}\n"] if is_constructed(str(data["sha256"])) else []),
         *_people(run.found),

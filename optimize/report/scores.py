@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from optimize.agreement import PRIMARY
-from optimize.figures import CONVENTIONS, counted, interval_of, shown, with_interval
+from optimize.figures import CHOSEN_ON_DEV, CONVENTIONS, counted, interval_of, shown, with_interval
 from optimize.report import page
 from optimize.report.comparisons import Figure, forest
 from optimize.report.findings import Findings, Pairs
@@ -42,7 +42,7 @@ def scorecard(summary: Mapping[str, Any], *, pairs: bool = False) -> list[str]:
     head = ("split", "judge", "rho", "95 % interval", unit, "documents", "undefined", "failed")
     told = [
         f"{str(summary['level']).capitalize()}-level Spearman's rho{' of margins' * pairs}.",
-        "The choice was made on dev; test was touched once, after it.",
+        f"{CHOSEN_ON_DEV[0].upper()}{CHOSEN_ON_DEV[1:]}.",
     ]
     if summary["level"] == "summary":
         told.append(

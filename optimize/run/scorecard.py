@@ -6,7 +6,7 @@ from typing import Any
 
 from data.shipped import is_constructed
 from optimize.agreement import PRIMARY
-from optimize.figures import CONVENTIONS, interval_of, many_failed, one_line, shown
+from optimize.figures import CHOSEN_ON_DEV, CONVENTIONS, interval_of, many_failed, one_line, shown
 
 WIDTH = 80
 CONSTRUCTED = (
@@ -39,6 +39,7 @@ def scorecard(summary: Mapping[str, Any], folder: str) -> str:
     if summary["level"] == "summary":
         lines.append(f"({CONVENTIONS[PRIMARY]})")
     lines += [line for name, said in SPLITS if (line := _row(summary, name, said))]
+    lines += textwrap.wrap(f"({CHOSEN_ON_DEV})", WIDTH)
     if summary.get("stand_ins"):
         lines += textwrap.wrap(f"({summary['stand_ins']})", WIDTH)
     lines += ["", *_gain(summary)]
