@@ -90,7 +90,8 @@ def test_what_cannot_be_done_is_one_line_and_writes_nothing(
     assert not scripted.asked
     left = {path.name: path.read_bytes() for path in Path().iterdir()}
     assert {name: left[name] for name in before} == before
-    assert left.keys() - before.keys() <= {"o.csv.replies.jsonl"}
+    journal = {"o.csv.replies.jsonl", "o.csv.replies.jsonl.budget.json"}
+    assert left.keys() - before.keys() <= journal
 
 
 def test_a_bad_row_stops_before_anything_is_sent(

@@ -71,7 +71,8 @@ class Asker:
         self._rng = rng
         self._reached = False
         self._unreached_since: float | None = None
-        self._unfit: int | None = None  # refusals since the last answer; None before the first
+        # Refusals since the last answer to a request that asks for replies of this kind.
+        self._unfit: dict[tuple[int, int | None], int] = {}
         self._hasher = RequestHasher()
         self._resting = 0.0
         self._flying: dict[str, asyncio.Future[Completion]] = {}
@@ -258,7 +259,7 @@ class Asker:
                 ticket = None
                 limiter.answered()
                 self._reached = True
-                self._unfit = 0
+                self._unfit[sampling.n, sampling.top_logprobs] = 0
                 return completion
             except TimeoutError:
                 seconds = self._patience.waited(wait)
@@ -271,7 +272,7 @@ class Asker:
                 return error
             except ModelError as error:
                 billed, usage = False, error.usage
-                if isinstance(error, UnfitRequestError) and self._is_alone():
+                if isinstance(error, UnfitRequestError) and self._is_alone(sampling):
                     raise RefusedError(str(error)) from error
                 raise
             finally:
@@ -279,12 +280,13 @@ class Asker:
                 if ticket is not None:
                     self._close(ticket, usage, billed=billed)
 
-    def _is_alone(self) -> bool:
-        """Whether a request is refused for itself, where others like it were answered."""
-        if self._unfit is None:
+    def _is_alone(self, sampling: Sampling) -> bool:
+        """Whether a request is refused for its texts, where others of its kind were answered."""
+        kind = sampling.n, sampling.top_logprobs
+        if kind not in self._unfit:
             return False
-        self._unfit += 1
-        return self._unfit <= MOST_UNFIT
+        self._unfit[kind] += 1
+        return self._unfit[kind] <= MOST_UNFIT
 
     def _close(self, ticket: Reservation, usage: Usage | None, *, billed: bool) -> None:
         """Close the reservation of a request that brought no replies, by its usage where told."""

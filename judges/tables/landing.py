@@ -36,7 +36,11 @@ def in_use(path: Path) -> Iterator[None]:
 
 def _hold(path: Path, lock: Path) -> int:
     while True:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            # It names the file beside, which nobody asked for.
+            raise OSError(error.errno, error.strerror, str(path)) from None
         try:
             if fcntl is not None:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
