@@ -9,7 +9,8 @@ journals: journals of replies altered byte by byte and line by line.
 answers: what a server on this machine sends instead of a sound answer.
 
 Prints counts for each section and exits 1 where anything but a refusal in one line, or a sound
-result, came of a try; where one took over 5 seconds; or where memory passed 500 MB.
+result, came of a try; where one took over 5 seconds (of the processor, for files); or where memory
+passed 500 MB.
 """
 
 import argparse
@@ -66,7 +67,7 @@ class Counts:
 
     def attempt(self, case: Callable[[], str], refusals: tuple[type[Exception], ...]) -> None:
         """Run one try; `case` returns its outcome, or raises one of `refusals`."""
-        start = time.perf_counter()
+        start = time.process_time()
         fault = ""
         signal.setitimer(signal.ITIMER_REAL, HOPELESS)
         try:
@@ -81,7 +82,7 @@ class Counts:
             outcome, fault = "tracebacks", traceback.format_exc()
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        self.note(outcome, time.perf_counter() - start, fault)
+        self.note(outcome, time.process_time() - start, fault)
 
     def figures(self) -> dict[str, object]:
         bad = ("altered accepted", "tracebacks", "refused at length")
