@@ -191,9 +191,11 @@ def confirm(choice: Choice, gap: Contrast, plan: str, rng: np.random.Generator) 
 
 def _reads_more(finalist: Compared, rng: np.random.Generator) -> bool:
     """Whether it fails on clearly fewer outputs than the seed, and is not worse on the others."""
-    (fewer,) = gains([finalist.fewer_failed], rng)
     not_worse = finalist.gain.value + finalist.gain.error >= 0
-    return fewer.value >= FEWER_FAILED and fewer.low > 0 and not_worse
+    if not not_worse or not finalist.fewer_failed.value >= FEWER_FAILED:
+        return False
+    (fewer,) = gains([finalist.fewer_failed], rng)
+    return fewer.low > 0
 
 
 def _new(gain: Gain) -> str:

@@ -263,6 +263,7 @@ def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
 
     human = added(a, a.human).sum(axis=0)
     of_a, of_b = (added(rows, _standardised(rows.judge)) for rows in (a, b))
+    middle = (of_a + of_b).sum(axis=0) / 2
 
     def rho(means: Matrix) -> Vector:
         # To 12 digits, because the order of a sum must not break a tie.
@@ -270,8 +271,8 @@ def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
         return np.nan_to_num(correlate(np.round(means, 12), people, "spearman"))
 
     def difference(signs: Matrix) -> Vector:
-        own = (1 + signs) / 2
-        gaps: Vector = rho(own @ of_a + (1 - own) @ of_b) - rho(own @ of_b + (1 - own) @ of_a)
+        apart = signs @ (of_a - of_b) / 2
+        gaps: Vector = rho(middle + apart) - rho(middle - apart)
         return gaps
 
     n = a.n_documents
