@@ -122,7 +122,7 @@ _DEPENDENT = re.compile(
 _DOUBTED = re.compile(
     r"\b(?:not|never|no|nor|neither|cannot|hardly|barely|scarcely|without|nowhere|far from|short of"
     r"|nothing|nobody|none|refuse[ds]?|hesitate|reluctant|fail(?:s|ed)? to|unable|impossible|stop"
-    r"|if|unless|were|could|might|may|would have|should have|could've|would've|had i|had it"
+    r"|if|unless|were|could|might|may|would (?:have|take|need|require)|needs?|should have|could've|would've|had i|had it"
     r"|imagine|suppose|assum(?:e|ing)|tempted|inclined|going to|about to|want(?:ed|s)? to|almost"
     r"|nearly|close to|closer to|around|roughly|approximately|up to|less|fewer|more than|at least"
     r"|at most|higher|lower|above|below|under|between|instead|rather|than|avoid|whether|except"
@@ -131,7 +131,7 @@ _DOUBTED = re.compile(
     r"|before|once|used to|perfect (?:summary|text|response|output|answer)|ideal|hypothetical\w*"
     r"|argue[ds]?|claim(?:s|ed)?|says|said|states?|stated|asks?|asked|tells|told|tell|instruct\w*"
     r"|demand\w*|request\w*|beg(?:s|ged)?|insist\w*|writes?|wrote|written|reads|quot\w+|prompt\w*"
-    r"|doubt\w*|den(?:y|ies|ied)|disagree\w*|wonder\w*|unsure|uncertain|dispute[ds]?"
+    r"|rubric|criteri(?:on|a)|guidelines?|scale|reserve[ds]?|doubt\w*|den(?:y|ies|ied)|disagree\w*|wonder\w*|unsure|uncertain|dispute[ds]?"
     r"|question(?:s|ed|able)"
     r"|inject\w*|pretend\w*|joke|jok(?:es|ing)|example|e\.g|expect\w*|hop(?:e|ed|ing)|wish\w*)\b"
     r"|n't\b|n't\Z"
@@ -197,7 +197,7 @@ def quoted(text: str, start: int, end: int) -> bool:
     if before.count('"') % 2 and '"' in after:
         return True
     opened = re.search(r"(?:^|[\s(:])'(?=\S)[^']*\Z", before)
-    return bool(opened and re.search(r"\S'(?:\W|\Z)", after)) or before.startswith(">")
+    return bool(opened and re.search(r"(?:\A|\S)'(?:\W|\Z)", after)) or before.startswith(">")
 
 
 _NOUN = r"(?:output|response|summary|answer|option|assistant|candidate|text|reply|version|model)"
@@ -208,7 +208,8 @@ _KEYS = word_set(
 _LABEL = (
     r"(?:preferred|preference|answer|choice|verdict|winner|decision|better|best|more helpful"
     r"|conclusion|selection|pick)"
-    r"(?: (?:summary|response|output|answer|option|one|candidate|reply|choice|version))?"
+    r"(?: (?:summary|response|output|answer|option|one|candidate|reply|choice|version"
+    r"|assistant|model|text|system))?"
 )
 # A label counts where a sentence, a line or a clause begins with it.
 _LABELLED = re.compile(
@@ -255,8 +256,8 @@ _WORSE = re.compile(
     r"| loses\b| ?(?:[:=]|–|-) ?(?:it(?:'s| is) |is |this is |clearly |much |slightly |far "
     r"|a bit )*"
     r"(?:worse|worst|weaker|inferior|loser|bad|poor|no\b|not\b|wrong|incorrect|lacks|fails|rejected"
-    r"|less|misses|omits|terrible|good|fine|okay|ok\b|short|long|dull|clear|fair|decent|nice"
-    r"|better than nothing|second))",
+    r"|less|misses|omits|terrible|better than nothing|second)"
+    r"| ?(?:[:=]|–|-) ?(?:good|fine|okay|ok|short|long|dull|clear|fair|decent|nice)\b ?[.,;\n])",
     re.IGNORECASE,
 )
 # "better at one thing", "better if", "better?" are no verdicts.

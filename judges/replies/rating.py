@@ -105,7 +105,7 @@ _SAYING = re.compile(
 )
 # Another label, back to where its line, sentence, clause or cell begins.
 _LABELLED = re.compile(
-    r"(?:\A|[\n.;,/|({–!?]|(?<=\s)-) ?(?P<label>[^\W\d_\s(][^.:;=,!?\n"
+    r"(?:\A|[\n.;,/|({–!?]|(?<=\s)-) ?(?:[-•–+>] ?)?(?:\d{1,2}[.)] )?(?P<label>[^\W\d_\s(][^.:;=,!?\n"
     r"|({]{0,70}?) ?[\"']? ?[:=] ?[\"'(]?\Z"
 )
 _QUALITY = re.compile(
@@ -142,7 +142,7 @@ _UNIT = r"(?: ?-?(?:stars?|points?|pts?)\b| ?[⭐★])?"
 _HEDGED = re.compile(
     rf"{_UNIT}(?:,? ?\(?(?:or|to|–|-|/|~|maybe|perhaps|possibly|verging on|leaning|bordering on"
     rf"|close to"
-    rf"|even|nearly|almost|plus|minus|times|[+*×x÷=&|])(?: [a-z]+){{0,3}}? ?{_ANY}(?! ?[a-z]{{3}})"
+    rf"|even|nearly|almost|plus|minus|times|[+*×x÷=&|])(?: [a-z]+){{0,3}}? ?{_ANY}(?! ?[a-z]{{2}})"
     rf"|,? ?\(?(?:and|but|,|could(?: also)? be"
     rf"|might be)(?: [a-z]+){{0,4}}? ?{_ANY} ?(?:[.,;!)\n]|\Z)"
     r"| (?:and a|½|1/2|a) half| (?:or|and) (?:so|higher|above|lower|below|less|more|up|under"
@@ -504,7 +504,7 @@ class _Reader:
         start, end = number.span()
         first = bool(_BULLET.fullmatch(before))
         top = over is not None and _value(over["most"]) == self.top and over["by"] != "of"
-        alone = (first or re.search(r"[.!?:][\"')]? \Z", before)) and _LINE_END.match(after)
+        alone = (first or re.search(r"[.!?][\"')]? \Z", before)) and _LINE_END.match(after)
         leads = first and (_FIRST.match(after) or (not digits and re.match(r" stars?\b", after)))
         if leads and not digits and not re.match(r" ?(?:stars?\b|points?\b|[.] | [–-] |\n)", after):
             leads = None
