@@ -16,7 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from judges.judgement import NoScoreError
@@ -356,7 +356,19 @@ def make(n: int, seed: int) -> Iterator[Made]:
     makers, weights = zip(*MAKERS, strict=True)
     for maker in rng.choices(makers, weights, k=n):
         made = maker(rng)
+        if made.meant is None and not made.fields and rng.random() < 0.4:
+            made = replace(made, text=wrapped(made.text, rng))
         yield made
+
+
+def wrapped(text: str, rng: random.Random) -> str:
+    """An unclear reply among sentences and in markup that make it no clearer."""
+    why = rng.choice(SOUND)
+    return rng.choice(
+        (f"{why} {text}", f"{why}\n\n{text}", f"{text} {why}", f"{text}\n\n{why}", f"**{text}**",
+         f"Sure!\n\n{text}", f"{text}\n\nLet me know if you need more.", text.upper(), text.lower(),
+         f"- {text}", f"{text}!", f"<b>{text}</b>", f"Evaluation: {text}", f"{why} So, {text}")
+    )  # fmt: skip
 
 
 def read(made: Made) -> int | str | None:

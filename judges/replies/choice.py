@@ -21,6 +21,7 @@ KEPT = 160
 LONGEST = 20_000
 MOST_MENTIONS = 300  # numbers or letters that may be the answer: more are no answer either
 _TAG = re.compile(r"<([A-Za-z_]{1,30})>([^<>\n]{0,60})</\1>")
+_STYLE = re.compile(r"</?(?:b|i|u|p|br|em|strong|span|div|li|ul|ol|center|code|h\d) ?/?>", re.I)
 _FENCE = re.compile(r"```[A-Za-z]{0,10}\n?")
 
 
@@ -84,7 +85,8 @@ def plain_lines(text: str) -> str:
             f"{len(whole):,} characters, of which at most {LONGEST:,} are read: {shortened(text)}"
         )
     folded = _FENCE.sub("\n", whole).translate(_FOLDING)
-    marked = _TAG.sub(r"\n\1: \2\n", _MARKUP.sub("", folded))
+    styled = _STYLE.sub(" ", folded)
+    marked = _TAG.sub(r"\n\1: \2\n", _MARKUP.sub("", styled))
     return "\n".join(filter(None, map(str.strip, marked.splitlines())))
 
 
@@ -136,8 +138,9 @@ _DOUBTED = re.compile(
     r"|inject\w*|pretend\w*|joke|jok(?:es|ing)|example|e\.g|expect\w*|hop(?:e|ed|ing)|wish\w*)\b"
     r"|n't\b|n't\Z"
 )
+_WOULD = re.compile(r"\b(?:would|could|might)\b|'d\b")
 _SUPPOSED = re.compile(
-    r"\W*(?:(?:but|and|so|even|only|perhaps|maybe) )*"
+    r"(?:\A|[,;:>–(] ?|\b(?:so|but|and),? )\W*(?:(?:but|and|so|even|only|perhaps|maybe),? )*"
     r"(?:if|unless|suppose|imagine|in case|(?:had|were|should) (?:it|the|this|that|they|i|there))\b"
 )
 TAKEN_BACK = re.compile(
@@ -164,7 +167,10 @@ REFUSED = re.compile(
 def doubted(before: str) -> bool:
     """Whether what stands before a claim, in its sentence, negates, supposes or reports it."""
     sentence = before.lower()
-    if _SUPPOSED.match(sentence) or re.search(r"\b(?:anything|nothing|all) but\b", sentence):
+    supposed = _SUPPOSED.search(sentence)
+    if supposed and (not supposed.start() or _WOULD.search(sentence, supposed.end())):
+        return True
+    if re.search(r"\b(?:anything|nothing|all) but\b", sentence):
         return True
     clause = sentence
     cuts = list(_CLAUSE.finditer(sentence))
@@ -197,7 +203,9 @@ def quoted(text: str, start: int, end: int) -> bool:
     if before.count('"') % 2 and '"' in after:
         return True
     opened = re.search(r"(?:^|[\s(:])'(?=\S)[^']*\Z", before)
-    return bool(opened and re.search(r"(?:\A|\S)'(?:\W|\Z)", after)) or before.startswith(">")
+    if opened and re.search(r"(?:\A|\S)'(?:\W|\Z)", after):
+        return True
+    return bool(re.search(r"(?:^|[\w:,.-] ?)> ", before))
 
 
 _NOUN = r"(?:output|response|summary|answer|option|assistant|candidate|text|reply|version|model)"
@@ -207,7 +215,7 @@ _KEYS = word_set(
 )
 _LABEL = (
     r"(?:preferred|preference|answer|choice|verdict|winner|decision|better|best|more helpful"
-    r"|conclusion|selection|pick)"
+    r"|conclusion|selection|pick|evaluation|judge?ment|result|output|rating|score)"
     r"(?: (?:summary|response|output|answer|option|one|candidate|reply|choice|version"
     r"|assistant|model|text|system))?"
 )
@@ -259,6 +267,10 @@ _WORSE = re.compile(
     r"|less|misses|omits|terrible|better than nothing|second)"
     r"| ?(?:[:=]|–|-) ?(?:good|fine|okay|ok|short|long|dull|clear|fair|decent|nice)\b ?[.,;\n])",
     re.IGNORECASE,
+)
+_ENDS = re.compile(
+    r"[\])\"']{0,3}(?:[.!?,;:/]|\Z|\n| ?\(| [–-]|[–-] | (?:because|since|for|over|or|and|as it|as they)\b"
+    r"| (?=[A-Z]))"
 )
 # "better at one thing", "better if", "better?" are no verdicts.
 _ONLY = re.compile(
@@ -344,7 +356,8 @@ def _mentions(choices: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(
         rf"(?:\b(?i:{_NOUN}) )?(?:# ?)?(?:\[\[? ?((?i:{word})) ?\]\]?|\(((?i:{word}))\)"
         rf"|(?<![\w'.&/-])({word})(?![\w'&]|[-/.]\w)|(?:\A|(?<=\n))((?i:{word}))(?=[.!)]?(?:\Z"
-        rf"|\n)))"
+        rf"|\n))|(?:(?<=[:=s] )|(?<=fer )|(?<=ose )|(?<=ick ))((?i:{word}))(?=[.!;,)]?(?:\Z|\n)|[.!;,] )"
+        rf"|(?<![\w'.&/-])((?i:{word}))(?= (?:is|was|seems) (?:\w+ly |much |the )?(?:better|best|worse)))"
     )
 
 
@@ -358,16 +371,18 @@ def _counts(text: str, mention: re.Match[str], word: str) -> int:
     place = _place(text, mention, before, after, alone=alone)
     if not place:
         return 0
-    if re.match(rf"{_OTHERS}(?:(?i:{_NOUN}) )?[\[(]{{0,2}}(?:{word})\b", after) or re.search(
-        rf"\b(?:{word})[\])]{{0,2}}{_OTHERS}(?:the )?\Z", before
-    ):
+    if re.match(
+        rf"(?i:{_OTHERS}(?:maybe |perhaps |even |possibly )?(?:the )?(?:{_NOUN} )?)[\[(]{{0,2}}"
+        rf"(?:(?:{word})\b|(?i:{word})(?=[.!,)\]]|\Z|\n))",
+        after,
+    ) or re.search(rf"\b(?:{word})[\])]{{0,2}}(?i:{_OTHERS})(?:the )?\Z", before):
         raise NoScoreError(f"two choices in one place: {shortened(text)}")
     tail = re.match(r"[\])\"'.:,]{0,4} ?\?", after) or (
         place == "better" and re.match(r"[^.!;\n]{0,120}\?", after)
     )
     sentence = sentence_before(text, start)
     if place == "better":  # its own subject: "although neither is perfect, Output (b) is better"
-        sentence += "it"
+        sentence += "it would" if after.startswith(" would") else "it"
     if tail or quoted(text, start, end) or doubted(sentence):
         if place == "prefer":
             return -1
@@ -383,7 +398,7 @@ def _place(
     """What makes a mention a choice, if anything does."""
     if mention.group().startswith("[["):
         return "brackets"
-    if _LABELLED.search(before):
+    if _LABELLED.search(before) and _ENDS.match(after):
         return "label"
     if _PREFER.search(before):
         return "prefer"
@@ -400,7 +415,10 @@ def _place(
     # First in the reply or on a line, before an explanation: "B: Summary 2 is more consistent."
     first = not before.strip()
     if alone and re.match(
-        r" ?[:)] ?\S| [–-] \S| ?\((?!\w{1,2}\))" + (r"|[.,] \S" if first else ""), after
+        r" ?[:)] ?\S| [–-] \S| ?\((?!\w{1,2}\))"
+        + (r"|[.,] \S" if first else "")
+        + r"| (?:The|This|It|Because)\b",
+        after,
     ):
         return "first"
     if (first or re.search(r"[.!?]\s\Z", before)) and re.match(r"[.!]?(?:\Z|\n)", after):

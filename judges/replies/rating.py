@@ -105,7 +105,7 @@ _SAYING = re.compile(
 )
 # Another label, back to where its line, sentence, clause or cell begins.
 _LABELLED = re.compile(
-    r"(?:\A|[\n.;,/|({–!?]|(?<=\s)-) ?(?:[-•–+>] ?)?(?:\d{1,2}[.)] )?(?P<label>[^\W\d_\s(][^.:;=,!?\n"
+    r"(?:\A|[\n.:;,/|({–!?]|(?<=\s)-) ?(?:[-•–+>] ?)?(?:\d{1,2}[.)] )?(?P<label>[^\W\d_\s(][^.:;=,!?\n"
     r"|({]{0,70}?) ?[\"']? ?[:=] ?[\"'(]?\Z"
 )
 _QUALITY = re.compile(
@@ -144,7 +144,8 @@ _HEDGED = re.compile(
     rf"|close to"
     rf"|even|nearly|almost|plus|minus|times|[+*×x÷=&|])(?: [a-z]+){{0,3}}? ?{_ANY}(?! ?[a-z]{{2}})"
     rf"|,? ?\(?(?:and|but|,|could(?: also)? be"
-    rf"|might be)(?: [a-z]+){{0,4}}? ?{_ANY} ?(?:[.,;!)\n]|\Z)"
+    rf"|might be)(?: [a-z]+){{0,4}}? ?{_ANY} ?(?:[.,;!)\n]|\Z|(?-i:[A-Z]))"
+    rf"| for [^.!?\n]{{1,30}}?(?:,|;| and) (?:an? )?{_ANY} for\b"
     r"| (?:and a|½|1/2|a) half| (?:or|and) (?:so|higher|above|lower|below|less|more|up|under"
     r"|over|better|worse)\b"
     r"|,? at (?:most|least)\b| (?:plus|minus)\b| ?[+~?%°]|,? ?(?:maybe|perhaps|possibly|probably)\b"
@@ -168,7 +169,7 @@ _MEANS = re.compile(
     re.IGNORECASE,
 )
 _ENDS = re.compile(
-    rf"{_UNIT}[\"']?(?: ?\Z| ?\n|[.!…](?=[\s\"')]|\Z)|[,;:)](?=\s|\Z)| ?[([|]| [–-](?= ?\D)"
+    rf"{_UNIT}[\"']?(?: ?\Z| ?\n|[.!…]{{1,3}}(?=[\s\"')]|\Z)|[,;:)](?=\s|\Z)| ?[([|]| [–-](?= ?\D)"
     rf"|- (?=\D)"
     r"| (?:for|because|since|as|on|due|given|in|based|with|overall|and|but|from|here|according"
     r"|which"
@@ -179,6 +180,14 @@ _ENDS = re.compile(
     r"|would be (?:appropriate|fair|right|suitable|reasonable|fitting|warranted|justified"
     r"|accurate))\b)",
     re.IGNORECASE,
+)
+_NEXT = re.compile(
+    r" (?:The|This|That|It|Its|I|In|Summary|Response|Reasons?|Reasoning|Explanation|Rationale"
+    r"|Justification|Overall|While|Although|Because|Since|Here|There|Comments?|Feedback|Relevance"
+    r"|Although|However|Based|As)\b"
+)
+_SHORT = re.compile(
+    r"\b(?:no|nr|vol|figs?|secs?|ch|pp?|arts?|st|dr|mrs?|e\.g|i\.e|vs|approx|ca)\. \Z", re.I
 )
 _LINE_END = re.compile(rf"{_UNIT}[\"')]{{0,2}}[.!]?[\"')]{{0,2}}(?:\Z|\n)", re.IGNORECASE)
 _FIRST = re.compile(
@@ -339,6 +348,8 @@ class _Reader:
     def __init__(self, text: str, scale: Sequence[int], names: frozenset[str], reply: str) -> None:
         flat = re.sub(r"[{}\[\]]", " ", text)
         flat = _mention(scale[0], scale[-1]).sub(" ", flat)
+        if not any(map(str.islower, flat)):
+            flat = flat.lower()
         self.text = "\n".join(" ".join(line.split()) for line in flat.splitlines()).strip("\n")
         self.top = float(scale[-1])
         self.names = names
@@ -485,9 +496,15 @@ class _Reader:
             raise self._unclear(f"{claim.part or 'another quantity'} is no rating")
         if kind in {"said", "bare", "given"} and _MEANS.match(after):
             return None
-        ends = bool(_ENDS.match(after)) or (kind == "label" and bool(re.match(r" [A-Z]", after)))
-        if kind != "label" and (glued or not (ends or _HEDGED.match(after))):
-            return None  # a number within prose: "the score of one match", "a score of 3-1"
+        ends = bool(_ENDS.match(after)) or (kind in {"label", "named"} and bool(_NEXT.match(after)))
+        # A number within prose: "the score of one match", "a score of 3-1", "gives 3 reasons".
+        if kind != "label" and (re.match(r" ?-?[a-zß-ÿ]{2}", after) and not ends or glued):
+            if glued and kind == "given" and after[:1] == "/":
+                raise self._unclear("a number that is no plain rating")
+            if not _HEDGED.match(after) or glued:
+                return None
+        if (kind != "label" or value == 1) and self._listed(value, after, labels=False):
+            return None
         if glued or not ends or _HEDGED.match(after) or _REJECTED.match(after):
             raise self._unclear("a number that is no plain rating")
         if self._reckoned(start, end):
@@ -504,20 +521,27 @@ class _Reader:
         start, end = number.span()
         first = bool(_BULLET.fullmatch(before))
         top = over is not None and _value(over["most"]) == self.top and over["by"] != "of"
-        alone = (first or re.search(r"[.!?][\"')]? \Z", before)) and _LINE_END.match(after)
+        opens = first or (re.search(r"[.!?][\"')]? \Z", before) and not _SHORT.search(before))
+        alone = opens and (_LINE_END.match(after) or re.match(r"[.!] (?=[A-Z])", after))
         leads = first and (_FIRST.match(after) or (not digits and re.match(r" stars?\b", after)))
         if leads and not digits and not re.match(r" ?(?:stars?\b|points?\b|[.] | [–-] |\n)", after):
             leads = None
-        if leads and after[:1] in {".", ")"} and (start > 4 or self._listed(value, after)):
-            leads = None
+        if (leads or alone) and self._listed(value, after):
+            return None
         noted = (
             re.search(r"[\w.!] \(\Z", before)
             and re.match(r"\)[.!]?(?:\Z|\n)", after)
             and len(self.text.split()) <= 40
         ) or (re.search(r" (?:is|seems|was)(?: [a-z]+){1,3} \(\Z", before) and after[:3] == "). ")
         said = top and _ENDS.match(after) and not re.match(r" (?:and|with|as) ", after)
+        if top and _HEDGED.match(after):
+            raise self._unclear("a number that is no plain rating")
         if not (alone or leads or noted or said):
-            if first and not glued and re.match(r"(?: ?(?:-|–|/|or|to|,) ?\d| ?\?)", after):
+            if (
+                first
+                and not glued
+                and re.match(r"(?: ?(?:-|–|/|or|to|,) ?\d| ?\?)|(?-i: [A-Z])", after, re.I)
+            ):
                 raise self._unclear("a number that is no plain rating")
             return None
         if glued or _HEDGED.match(after) or _REJECTED.match(after) or self._reckoned(start, end):
@@ -545,14 +569,19 @@ class _Reader:
             raise self._unclear(f"{claim.part} is no rating")
         return _Claim(value)
 
-    def _listed(self, value: float, after: str) -> bool:
+    def _listed(self, value: float, after: str, *, labels: bool = True) -> bool:
         """Whether a first number begins a list, or numbers a label: "1. Coherence: 2"."""
+        if not re.match(r"[.)] \S", after):
+            return False
         line = after[1:].split("\n")[0].strip()
-        if re.fullmatch(
+        if labels and re.fullmatch(
             rf"[^\W\d_][^:=\n]{{0,60}}[:=] ?\(?{_ANY}\)?(?:/\d+)?[.!]?", line, re.IGNORECASE
         ):
             return True
-        return bool(re.search(rf"(?:\n|[.!?;] |: ){value + 1:g}[.)] ", self.text))
+        beside = rf"(?:\A|\n|[.!?;,:•-] ){{}}[.)] "
+        return any(
+            re.search(beside.format(f"{number:g}"), self.text) for number in (value - 1, value + 1)
+        )
 
     def _reckoned(self, start: int, end: int) -> bool:
         line_start = self.text.rfind("\n", 0, start) + 1
