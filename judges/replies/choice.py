@@ -160,7 +160,9 @@ REFUSED = re.compile(
     r"|unable"
     r"|not able)(?: to)? (?:rate|score|judge|evaluate|assess|assign|provide|give|grade|decide"
     r"|choose"
-    r"|pick|determine|compare|say|tell|prefer|select|answer|help)\b|\bn/a\b"
+    r"|pick|determine|compare|say|tell|prefer|select|answer|help|comply)\b|\bn/a\b|\bi give up\b|\bno (?:rating|score)\b"
+    r"|\b(?:rating|score|answer|verdict|preferred|choice) ?[:=] ?(?:unknown|none|null|nan|unclear"
+    r"|not (?:given|rated|sure|applicable)|undecided|tie|unsure|undefined|-{1,3}|\?)(?!\w)"
 )
 
 
@@ -180,6 +182,57 @@ def doubted(before: str) -> bool:
     ):
         clause = sentence[cuts[-1].end() :]
     return bool(_DOUBTED.search(clause))
+
+
+# What a judge's own sentence is made of where it gives its answer. Another word may be another
+# subject ("GPT-4 gives it a 5", "plan B is better"), and the answer somebody else's.
+OWN = word_set(
+    "i i'd i'll i'm i've we we'd my our me it it's its this that these the a an here is was be are as"
+    " at of for on in to with and so thus therefore hence overall finally then also would will should"
+    " must do have has been being give gives given giving gave get gets got getting make makes making"
+    " award awards awarded assign assigns assigned deserve deserves deserved deserving earn earns"
+    " earned earning receive receives received receiving merit merits merited warrant warrants"
+    " warranted rate rates rated rating score scores scored scoring grade graded mark marked evaluate"
+    " evaluated assess assessed judge judged judgement say go choose pick select settle call find"
+    " think believe feel consider considered conclude prefer preferred preference final single"
+    " summary response output text answer reply dialogue conversation translation story essay"
+    " candidate version option assistant both quality level based above analysis evaluation"
+    " assessment verdict decision choice label result criteria criterion provided considering"
+    " everything all account reasons reason clear clearly definitely certainly solid strong good fair"
+    " decent perfect full high low higher lower moderate relatively quite very rather pretty fairly"
+    " just only simply still now resulting leading results leads which accordingly consequently"
+    " according personally however because since while but follows following whole general generally"
+    " respective corresponding numerical numeric integer likert sure okay opinion view from by terms"
+    " winner best conclusion selection pick between comparing comparison yes no ok shorter both either"
+    " these reflecting indicating summary's response's output's text's answer's final: respectfully"
+)
+QUALITY = re.compile(
+    r"\w{3,}ness|coheren(?:ce|cy|t)|consisten(?:cy|t)|fluen(?:cy|t)|relevan(?:ce|cy|t)|engaging|engagement"
+    r"|grounded|natural|understandab(?:ility|le)|informati(?:ve|vity)|interesting|quality|factual(?:ity)?"
+    r"|safety|clarity|readability|accura(?:cy|te)|creativity|depth|details?|overall|preference"
+    r"|specificity|humou?r|empathy|likability|grammar(?:icality)?|tone|style|toxicity|coverage|adequacy"
+    r"|fidelity|plausibility|originality|novelty|complexity|simplicity|diversity|formality|sentiment"
+    r"|similarity|logic|organi[sz]ation|structure|concision|concise|professionalism|attributable"
+    r"|attribution|preservation|sufficiency|validity|alignment|salience|faithful|helpful|usability"
+    r"|truth|honesty|flow|focus|impact|persuasion|instruction[ -]following|precision|recall|language"
+)
+
+
+def own_words(head: str, others: frozenset[str] = frozenset()) -> bool:
+    """Whether the clause that an answer stands in is the judge's own, word for word."""
+    head = head.lower()
+    cuts = list(_CLAUSE.finditer(head))
+    clause = head[cuts[-1].end() :] if cuts else head
+    words = [word.strip("\"'-.>•+!?") for word in clause.split()]
+    words = [word for word in words if word]
+    result = bool(cuts) and cuts[-1].group().strip() in _RESULTS
+    if words[:1] == ["to"] and not result:
+        return False
+    if not all(word in OWN | others or QUALITY.fullmatch(word) for word in words):
+        return False
+    if cuts and cuts[-1].group() == ":":  # "Evaluation: Score: 4", but not "It ends with: Score: 4"
+        return own_words(head[: cuts[-1].start()], others)
+    return True
 
 
 _RESULTS = word_set(
@@ -205,7 +258,7 @@ def quoted(text: str, start: int, end: int) -> bool:
     opened = re.search(r"(?:^|[\s(:])'(?=\S)[^']*\Z", before)
     if opened and re.search(r"(?:\A|\S)'(?:\W|\Z)", after):
         return True
-    return bool(re.search(r"(?:^|[\w:,.-] ?)> ", before))
+    return bool(re.search(r"(?:^|[\w:,.] ?|- )> ", before))
 
 
 _NOUN = r"(?:output|response|summary|answer|option|assistant|candidate|text|reply|version|model)"
@@ -234,15 +287,21 @@ _PREFER = re.compile(
     r"|settle on)(?: for)? ?(?:the )?\Z",
     re.IGNORECASE,
 )
+CORRECTED = re.compile(
+    r"\b(?:actually|wait|i mean|sorry|correction|instead|rather|make (?:it|that)|changed? (?:\w+ ){0,2}to"
+    r"|revised? (?:\w+ ){0,2}to)[,:]? (?:an? )?\Z",
+    re.IGNORECASE,
+)
 _SAYING = re.compile(
     r"(?:\A|[\n.!?;,/:(–] ?)(?:(?:so|thus|therefore|hence|overall|finally|yes|no|actually|wait"
     r"|sorry"
     r"|correction|instead|rather|i mean|i'd say|i say|i would say|make (?:it|that)|my bad|ok|okay"
-    r"|in conclusion|in short|then|clearly|definitely)[,:]? )+\Z",
+    r"|in conclusion|in short|clearly|definitely)[,:]? )+\Z",
     re.IGNORECASE,
 )
 _DEGREE = (
-    r"(?:(?:\w+ly|the|a|much|slightly|still|far|by far|overall|also|therefore|thus|a bit|a little"
+    r"(?:(?:(?!nearly|hardly|barely|scarcely|only|partly|partially|allegedly|supposedly|reportedly"
+    r"|possibly|potentially|arguably|seemingly|apparently)\w+ly|the|a|much|slightly|still|far|by far|overall|also|therefore|thus|a bit|a little"
     r"|somewhat|even|likely) ){0,4}"
 )
 _IS = r" (?:is|was|would be|seems|appears|looks|has to be|must be|remains|comes out|does) "
@@ -276,12 +335,21 @@ _ENDS = re.compile(
 _ONLY = re.compile(
     r" ?(?:at |in (?!every|all|my|terms|general|this|both|the end|overall)|if |when "
     r"|with (?:respect|regard)"
-    r"|only |on (?:paper|style|one)|for (?:those|people|some)|until |unless |than (?:nothing"
+    r"|only |on (?:paper|style|one)|for (?!the |this|its|these|several|two|all|both|being|following|me\\b|that)|until |unless |than (?:nothing"
     r"|average|most)"
     r"|written|organi[sz]ed|structured|known|off|suited|,? or\b|,? and\b|as (?:far|regards))",
     re.IGNORECASE,
 )
-_OTHERS = r"(?: ?[/&,>|<=~+]+ ?| (?:or|and|and/or|as well as|nor|vs\.?|versus|equals|ties with) )"
+_COMPARING = word_set("better best more most helpful one ones other than two favor favour vote")
+# "For experts, A is better": of one part, and not of the whole.
+_PARTLY = re.compile(
+    r"\W*(?:(?:but|and|so|however),? )?(?:for (?!th(?:is|ese|ose|at) reason|all these)|in (?!conclusion|summary"
+    r"|my |short|general|the end|this case|contrast|comparison|light|fact|sum|total|terms of (?:the|overall))"
+    r"|on (?!the other|balance|the whole|the one)|as (?:for|to|far)|regarding|when it comes|with re(?:spect|gard))",
+    re.IGNORECASE,
+)
+_BULLETED = re.compile(r"(?:\A|\n|[.;,] )\Z")
+_OTHERS = r"(?: ?\(?[/&,>|<=~+]+ ?| (?:or|and|and/or|as well as|nor|vs\.?|versus|equals|ties with) | ?\((?:or|and) )"
 _TIED = re.compile(
     r"\b(?:it(?:'s| is) a (?:tie|draw)|i(?:'d| would)? call it a (?:tie|draw)|neither is better"
     r"|both (?:are|were) (?:\w+ )?(?:equally|the same|equal)|equally (?:good|bad)|no clear winner"
@@ -318,7 +386,11 @@ def choices_made(text: str, choices: Sequence[str]) -> set[str]:
     for mention in few(_mentions(tuple(choices)), plain):
         name = by_name[next(group for group in mention.groups() if group).lower()]
         counts = _counts(plain, mention, _words(tuple(choices)))
-        if re.match(r" ?:[ \n]| [–-] |: ", plain[mention.end() : mention.end() + 3]):
+        if re.match(r" ?[:)][ \n]| [–-] ", plain[mention.end() : mention.end() + 3]) or (
+            mention.group().startswith("(")
+            and plain[mention.end() : mention.end() + 1] == " "
+            and _BULLETED.search(plain[max(0, mention.start() - 3) : mention.start()])
+        ):
             described.add(name)
         if counts > 0:
             made.add(name)
@@ -355,7 +427,7 @@ def _mentions(choices: tuple[str, ...]) -> re.Pattern[str]:
     word = _words(choices)
     return re.compile(
         rf"(?:\b(?i:{_NOUN}) )?(?:# ?)?(?:\[\[? ?((?i:{word})) ?\]\]?|\(((?i:{word}))\)"
-        rf"|(?<![\w'.&/-])({word})(?![\w'&]|[-/.]\w)|(?:\A|(?<=\n))((?i:{word}))(?=[.!)]?(?:\Z"
+        rf"|(?<![\w'.&/-])({word})(?:'s (?i:{_NOUN}))?(?![\w'&]|[-/.]\w)|(?:\A|(?<=\n))((?i:{word}))(?=[.!)]?(?:\Z"
         rf"|\n))|(?:(?<=[:=s] )|(?<=fer )|(?<=ose )|(?<=ick ))((?i:{word}))(?=[.!;,)]?(?:\Z|\n)|[.!;,] )"
         rf"|(?<![\w'.&/-])((?i:{word}))(?= (?:is|was|seems) (?:\w+ly |much |the )?(?:better|best|worse)))"
     )
@@ -383,6 +455,10 @@ def _counts(text: str, mention: re.Match[str], word: str) -> int:
     sentence = sentence_before(text, start)
     if place == "better":  # its own subject: "although neither is perfect, Output (b) is better"
         sentence += "it would" if after.startswith(" would") else "it"
+    if place in {"label", "prefer", "better", "said"} and (
+        CORRECTED.search(before) or not own_words(sentence, _COMPARING) or _PARTLY.match(sentence)
+    ):
+        raise NoScoreError(f"a choice that may be another's, or of a part: {shortened(text)}")
     if tail or quoted(text, start, end) or doubted(sentence):
         if place == "prefer":
             return -1

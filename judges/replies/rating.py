@@ -19,12 +19,15 @@ from functools import lru_cache
 
 from judges.judgement import NoScoreError
 from judges.replies.choice import (
+    CORRECTED,
+    QUALITY,
     REFUSED,
     TAKEN_BACK,
     choices_made,
     doubted,
     few,
     json_object,
+    own_words,
     plain_lines,
     quoted,
     sentence_before,
@@ -83,7 +86,7 @@ _GIVEN = re.compile(
 )
 _DIRECT = re.compile(
     rf"\b{_TARGET} (?:(?:solid|clear|strong|firm|perfect|full|high|low|fair|good|decent|only"
-    rf"|just) ){{0,2}}\Z|\b(?:rated?|say|go with|going with|settle on|choose|pick|select"
+    rf"|just) ){{0,2}}\Z|\b(?:rated?|say|give|assign|go with|going with|settle on|choose|pick|select"
     rf"|deserves?|earns?|merits?):? \Z",
     re.IGNORECASE,
 )
@@ -96,10 +99,10 @@ _ISA = re.compile(
 _SAYING = re.compile(
     r"(?:\A|[\n.!?;,:/(–] ?|\s)(?:(?:so|thus|therefore|hence|overall|finally|yes|no|okay|ok"
     r"|actually"
-    r"|wait|correction|sorry|instead|rather|make (?:it|that)|i mean|i'd say|i say|i would say|final"
+    r"|wait|correction|sorry|instead|rather|make (?:it|that)|i mean|i'd say|i say|i would say"
     r"|in conclusion|in short|in sum|in total|change(?:d)? (?:(?:it|that|this|my \w+) )?to"
     r"|revised?(?: it)?"
-    r"(?: (?:up|down))? to|[-=]>|→)[,:]? )(?:(?:so|i'd say|i say|it is|it's|then|to|only|just"
+    r"(?: (?:up|down))? to)[,:]? )(?:(?:so|i'd say|i say|it is|it's|then|to|only|just"
     r"|rather)[,:]? )?(?:an? )?\Z",
     re.IGNORECASE,
 )
@@ -107,12 +110,6 @@ _SAYING = re.compile(
 _LABELLED = re.compile(
     r"(?:\A|[\n.:;,/|({–!?]|(?<=\s)-) ?(?:[-•–+>] ?)?(?:\d{1,2}[.)] )?(?P<label>[^\W\d_\s(][^.:;=,!?\n"
     r"|({]{0,70}?) ?[\"']? ?[:=] ?[\"'(]?\Z"
-)
-_QUALITY = re.compile(
-    r"\w*(?:ness|ity|cy|nce|ability|ment|ship|sion|tion)|quality|grammar|style|tone|clarity|depth"
-    r"|detail|overall|safety|logic|humou?r|empathy|length control|usefulness|structure|coverage"
-    r"|flow",
-    re.IGNORECASE,
 )
 _OTHER = word_set(
     "confidence confident certainty uncertainty sure probability likelihood odds number count"
@@ -179,6 +176,21 @@ _ENDS = re.compile(
     r"|reasonable)"
     r"|would be (?:appropriate|fair|right|suitable|reasonable|fitting|warranted|justified"
     r"|accurate))\b)",
+    re.IGNORECASE,
+)
+# A second number in the same breath: "3 I think, or 4", "5 (draft), 3 (final)".
+_RIVAL = re.compile(
+    r"[^.!?\n]{0,40}?(?:\bor\b|\balternatively\b|[,;(/]|→|->)[:,]? ?(?:(?:maybe|perhaps|even|just|a"
+    rf"|rather|finally|then|now) ){{0,2}}{_ANY} ?(?:\Z|[\n.,;!()](?!\d))",
+    re.IGNORECASE,
+)
+# "A perfect score is 5" tells of the scale.
+_ANY_SCORE = re.compile(
+    rf"\b(?:an?|any|every|each|no) (?:[a-z]+ ){{0,3}}{_NOUN} (?:is|equals) \Z", re.IGNORECASE
+)
+_SCALES = re.compile(
+    rf"\((?:out )?of ({_ANY})\)|\bscale (?:of|from|is)? ?(?:{_ANY} ?(?:to|-|–) ?)?({_ANY})\b"
+    rf"|\b({_ANY})-point scale\b",
     re.IGNORECASE,
 )
 _NEXT = re.compile(
@@ -289,6 +301,8 @@ def _claims(text: str, scale: Sequence[int], names: frozenset[str]) -> list[_Cla
     if items is not None:
         claims += _json_claims(items, scale, names, text)
     lowered = reader.text.lower()
+    if claims and reader.on_another_scale():
+        raise NoScoreError(f"a rating on another scale in {shortened(text)}")
     if claims and (TAKEN_BACK.search(lowered) or REFUSED.search(lowered)):
         raise NoScoreError(f"a rating that is taken back or refused in {shortened(text)}")
     return claims
@@ -299,10 +313,15 @@ def _json_claims(
 ) -> list[_Claim]:
     """The rating of a JSON object: the value of a key that says so, or of its only number."""
     called: list[object] = [value for name, value in items if name in _KEYS or name in names]
+    named = [
+        (name, value) for name, value in items if re.fullmatch(r"\w+[_ ](?:score|rating)", name)
+    ]
+    if not called and len(named) == 1 and QUALITY.fullmatch(re.split("[_ ]", named[0][0])[0]):
+        called = [named[0][1]]
     numbers = [v for _, v in items if isinstance(v, int | float) and not isinstance(v, bool)]
     if not called and len(numbers) == 1 and len(items) <= 2:
         name = next(name for name, value in items if value is numbers[0])
-        called = list(numbers) if _QUALITY.fullmatch(name) and name not in _OTHER else []
+        called = list(numbers) if QUALITY.fullmatch(name) and name not in _OTHER else []
     claims = []
     for value in called:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -326,7 +345,7 @@ def _mention(low: int, high: int) -> re.Pattern[str]:
     return re.compile(
         rf"\((?:[a-z ]{{0,20}}\b)?{ends}[^()\n]{{0,40}}\)|\b(?:scale|range)(?: of| from)? {ends}"
         rf"(?![\w.,]?\d)|\bfrom {ends}(?![\w.,]?\d)|\b{ends}(?:-point)? (?:likert )?scale\b"
-        rf"|\bbetween {least} and {most}(?![\w.,]?\d)"
+        rf"|\bbetween {least} and {most}(?![\w.,]?\d)|\bout of {most}(?= ?:)"
         rf"|\((?:where |with )?{least} ?(?:=|:|is|being|meaning|-|–)[^()\n]{{0,80}}\b{most} ?"
         rf"(?:=|:|is|being|meaning|-|–)[^()\n]{{0,60}}\)",
         re.IGNORECASE,
@@ -347,6 +366,7 @@ class _Reader:
 
     def __init__(self, text: str, scale: Sequence[int], names: frozenset[str], reply: str) -> None:
         flat = re.sub(r"[{}\[\]]", " ", text)
+        flat = re.sub(rf"([\"'])({_ANY}(?:/\d+)?)\1", r"\2", flat)
         flat = _mention(scale[0], scale[-1]).sub(" ", flat)
         if not any(map(str.islower, flat)):
             flat = flat.lower()
@@ -367,6 +387,11 @@ class _Reader:
             if claim is not None:
                 claims.append(claim)
         return claims
+
+    def on_another_scale(self) -> bool:
+        """Whether it speaks of a scale that is not the one asked for; that one is cut out before."""
+        tops = [match[1] or match[2] or match[3] for match in _SCALES.finditer(self.text)]
+        return any(_value(top) != self.top for top in tops)
 
     def _claim(self, number: re.Match[str], over: re.Match[str] | None) -> _Claim | None:
         start, end = number.span()
@@ -422,6 +447,8 @@ class _Reader:
         if called:
             claim, kind = self._called(called, before)
             head = sentence_before(before, called.start())
+            if kind == "label" and claim.part and head.split():
+                head = head.rsplit(maxsplit=1)[0] + " "  # the part's name may be any word
             return claim, kind, f"{head}it" if kind in {"label", "bare"} else head
         labelled = _LABELLED.search(before)
         if labelled:
@@ -431,7 +458,7 @@ class _Reader:
         if (
             (given and _DIRECT.search(before))
             or _ISA.search(before)
-            or re.search(r"\b(?:and|but|,) an? \Z", before)
+            or re.search(r"\b(?:and|but|,) an? \Z|(?:\A|\n)an? \Z", before, re.IGNORECASE)
             or (digits and _SAYING.search(before))
         ):
             return _Claim(0.0), "given", sentence_before(before, len(before))
@@ -439,7 +466,8 @@ class _Reader:
 
     def _called(self, called: re.Match[str], before: str) -> tuple[_Claim, str]:
         clause = re.split(r"[.!?;:,\n()|/–]", before[: called.start()])[-1]
-        words = [word.strip("\"'#-").lower() for word in clause.split()[-4:]]
+        words = [word.strip("\"'#-⭐★").lower() for word in clause.split()[-4:]]
+        words = [word for word in words if word]
         part = (called["part"] or "").lower()
         link = called["link"]
         labelled = bool(re.search(r"[:=>→]", link))
@@ -451,14 +479,16 @@ class _Reader:
         final = bool(_FINAL & set(words[-3:])) and "sub" not in words
         name = (
             words[-1]
-            if words and words[-1] not in _NEUTRAL and (labelled or _QUALITY.fullmatch(words[-1]))
+            if words and words[-1] not in _NEUTRAL and (labelled or QUALITY.fullmatch(words[-1]))
             else None
         )
         if part and not final:
             name = name or (
                 part.split()[-1] if not re.search(r"\b(?:this|the|it)\b", part) else None
             )
-        own = name in self.names or name is None
+        own = name is None or name in self.names
+        if not own and labelled and not final and not QUALITY.fullmatch(name):
+            return _Claim(0.0, name, unknown=True), "label"
         kind = "label" if labelled else "bare" if link == " " else "said"
         return _Claim(0.0, None if own or final else name, final=final), kind
 
@@ -481,7 +511,7 @@ class _Reader:
         if counted or not words:
             return _Claim(0.0, name, unknown=True), "other"
         final = words[0] in _FINAL
-        if len(words) <= 4 and _QUALITY.fullmatch(words[-1]):
+        if len(words) <= 4 and QUALITY.fullmatch(words[-1]):
             return _Claim(0.0, None if final else name, final=final), "named"
         return _Claim(0.0, name, unknown=True), "named"
 
@@ -498,7 +528,7 @@ class _Reader:
             return None
         ends = bool(_ENDS.match(after)) or (kind in {"label", "named"} and bool(_NEXT.match(after)))
         # A number within prose: "the score of one match", "a score of 3-1", "gives 3 reasons".
-        if kind != "label" and (re.match(r" ?-?[a-zß-ÿ]{2}", after) and not ends or glued):
+        if kind != "label" and ((re.match(r" ?-?[a-zß-ÿ]{2}", after) and not ends) or glued):
             if glued and kind == "given" and after[:1] == "/":
                 raise self._unclear("a number that is no plain rating")
             if not _HEDGED.match(after) or glued:
@@ -511,6 +541,10 @@ class _Reader:
             raise self._unclear("a number that is reckoned")
         if quoted(self.text, start, end) or doubted(head):
             raise self._unclear("a number that is negated, supposed or quoted")
+        if not own_words(head) or CORRECTED.search(self.text[max(0, start - 60) : start]):
+            raise self._unclear("a number that may be another's")
+        if _RIVAL.match(after) or (kind == "said" and _ANY_SCORE.search(self.text[:start])):
+            raise self._unclear("a number that is no plain rating")
         return _Claim(value, claim.part, claim.final, claim.unknown)
 
     def _standing(
@@ -546,6 +580,8 @@ class _Reader:
             return None
         if glued or _HEDGED.match(after) or _REJECTED.match(after) or self._reckoned(start, end):
             raise self._unclear("a number that is no plain rating")
+        if _RIVAL.match(after) or (re.search(r"\?\) ?\Z|\(\Z", before) and self._enumerated(start)):
+            raise self._unclear("a number that is no plain rating")
         sentence = sentence_before(self.text, start)
         if quoted(self.text, start, end) or (said and not alone and doubted(sentence)):
             raise self._unclear("a number that is negated, supposed or quoted")
@@ -569,6 +605,10 @@ class _Reader:
             raise self._unclear(f"{claim.part} is no rating")
         return _Claim(value)
 
+    def _enumerated(self, start: int) -> bool:
+        """Whether other numbers in parentheses stand beside: "(5) excellent (4) good"."""
+        return bool(re.search(r"\(\d{1,3}\) ", self.text[start + 2 :])) or "?)" in self.text[:start]
+
     def _listed(self, value: float, after: str, *, labels: bool = True) -> bool:
         """Whether a first number begins a list, or numbers a label: "1. Coherence: 2"."""
         if not re.match(r"[.)] \S", after):
@@ -578,7 +618,7 @@ class _Reader:
             rf"[^\W\d_][^:=\n]{{0,60}}[:=] ?\(?{_ANY}\)?(?:/\d+)?[.!]?", line, re.IGNORECASE
         ):
             return True
-        beside = rf"(?:\A|\n|[.!?;,:•-] ){{}}[.)] "
+        beside = r"(?:\A|\n|[.!?;,:•-] ){}[.)] "
         return any(
             re.search(beside.format(f"{number:g}"), self.text) for number in (value - 1, value + 1)
         )
