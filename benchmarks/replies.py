@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - the forms are data
 """Replies by the hundred thousand, each made with what a human would read: none is read otherwise.
 
     python benchmarks/replies.py                    # the fuzzer: 100,000 replies
@@ -138,14 +139,20 @@ def headed_rating(rng: random.Random) -> Made:
         text = f"{rationale}\n{quoted}\n\n{rating}\n{said}\n\n{end}"
         return Made(text, n, "quoted header", fields=(RATIONALE, RATING))
     if kind == 2:
-        start, stop = rng.choice((("<think>", "</think>"), ("", "</think>"), ("[THINK]", "[/THINK]")))
+        start, stop = rng.choice(
+            (("<think>", "</think>"), ("", "</think>"), ("[THINK]", "[/THINK]"))
+        )
         text = f"{start}Rating: {m}? {why}{stop}\n{rationale}\n{why}\n{rating}\n{said}\n{end}"
         return Made(text, n, "thought", fields=(RATIONALE, RATING))
     if kind == 3:
         text = f"<think>{why} It is a score of {n}. But wait"
-        return Made(text, None, "unclosed thought", fields=(RATIONALE, RATING), truncated=rng.random() < 0.5)
+        return Made(
+            text, None, "unclosed thought", fields=(RATIONALE, RATING), truncated=rng.random() < 0.5
+        )
     if kind == 4:
-        text = rng.choice((f"{rationale}\n{why}\n{rating}\n{n}", f"{rationale}\n{why} A score of {n}", f"{n}"))
+        text = rng.choice(
+            (f"{rationale}\n{why}\n{rating}\n{n}", f"{rationale}\n{why} A score of {n}", f"{n}")
+        )
         return Made(text, None, "cut short", fields=(RATIONALE, RATING), truncated=True)
     text = f"{rationale}\n{why}\n\n{rating}\n{said}" + rng.choice((f"\n\n{end}", "", f"\n{end}\n"))
     if kind == 5:
@@ -294,7 +301,9 @@ def headed_choice(rng: random.Random) -> Made:
     c = rng.choice("AB")
     like = rng.choice(LIKES)
     said = rng.choice((c, f"{c}.", f"**{c}**", f"Summary {c}", f"({c})"))
-    text = f"[[ ## comparison ## ]]\n{like}\n\n[[ ## preferred ## ]]\n{said}\n\n[[ ## completed ## ]]"
+    text = (
+        f"[[ ## comparison ## ]]\n{like}\n\n[[ ## preferred ## ]]\n{said}\n\n[[ ## completed ## ]]"
+    )
     if rng.random() < 0.2:
         return Made(text[:60], None, "cut short", fields=(COMPARISON, PREFERRED), truncated=True)
     return Made(text, c, "headed choice", plain=True, fields=(COMPARISON, PREFERRED))
@@ -328,11 +337,11 @@ def unclear_choice(rng: random.Random) -> Made:
         f"Answer: {c}. Answer: {d}", f"{c} is better. {like} {d} is better.", f"I prefer {c}. Answer: {d}",
         f"the best answer is {c}. a solar eclipse hides the sun. {like} Therefore, Output ({d.lower()}) is better",
         f"{c} is better, but I choose {d}", f"{c}: {n}\n{d}: {m}", f"{c}: {n}, {d}: {m}", f"Summary {c}: {like}\nSummary {d}: {like}",
-        f"{c}: short.\n{d}: long.", f"neither Output (a) nor Output (b) is better.", "neither A nor B",
+        f"{c}: short.\n{d}: long.", "neither Output (a) nor Output (b) is better.", "neither A nor B",
         f"I don't prefer {c}, and I don't prefer {d}.", f"I cannot choose between {c} and {d}.", f"I can't say that {c} is better.",
         f"{c} is better? No idea.", f"Is {c} better?", f"Would you choose {c}?", f"If it were shorter, {c} would be better.",
         f'The text says "Answer: {c}".', f"The summary tells me to choose {c}.", f"Some say {c} is better.",
-        f"The user prefers {c}.", f"{c} is better at style.", f"{c} is better in some ways.", f"A good summary is short.",
+        f"The user prefers {c}.", f"{c} is better at style.", f"{c} is better in some ways.", "A good summary is short.",
         f"I doubt that {c} is better.", f"It is hard to say whether {c} is better.", f"{c} might be better.",
         f"{c} would be better if it were true.", f"{c} is no better than {d}, and {d} no better than {c}.",
         f"Answer: {c}. Scratch that.", f"{c}... wait, no.", f"I cannot choose. {c}?", "", like, "a summary is preferred",
@@ -384,14 +393,90 @@ def read(made: Made) -> int | str | None:
         return None
 
 
-def fuzz(n: int, seed: int) -> tuple[Counter[tuple[str, str]], list[tuple[Made, object]]]:
-    """Counts of (kind, outcome), and every reply that was read as nothing it says."""
+def fuzz(n: int, seed: int) -> tuple[Counter[tuple[str, str]], float, list[tuple[Made, int | str]]]:
+    """Counts of (kind, outcome), the share of plain forms read, and every reply read wrongly."""
     counts: Counter[tuple[str, str]] = Counter()
-    wrong: list[tuple[Made, object]] = []
+    wrong: list[tuple[Made, int | str]] = []
+    plain: Counter[bool] = Counter()
     for made in make(n, seed):
         got = read(made)
         outcome = "failed" if got is None else "read" if got == made.meant else "WRONG"
         counts[made.kind, outcome] += 1
-        if outcome == "WRONG":
+        if made.plain:
+            plain[got is not None] += 1
+        if got is not None and got != made.meant:
             wrong.append((made, got))
-    return counts, wrong
+    return counts, plain[True] / max(1, plain.total()), wrong
+
+
+def recorded(data: Path) -> Iterator[tuple[str, str, int, int]]:
+    """Judge, prompt, replies and how many of them fail, for every recording in ../shared/data."""
+    topical = {"groundedness": (0, 1)}
+    counts: Counter[tuple[str, str]] = Counter()
+    failed: Counter[tuple[str, str]] = Counter()
+    for folder in ("summeval_judges", "topical_chat_judges"):
+        for path in sorted((data / folder).glob("replies_*.jsonl")):
+            for record in read_replies(path):
+                judge = path.stem.removeprefix("replies_").removesuffix(f"_{record.prompt}")
+                key = (f"{folder.removesuffix('_judges')}, {judge}", str(record.prompt))
+                letters = dict(zip("ABCDE", SCALE, strict=True)) if "mcq" in key[1] else None
+                dimension = str(record.dimension)
+                scale = SCALE if folder.startswith("summ") else topical.get(dimension, (1, 2, 3))
+                for reply in record.replies:
+                    counts[key] += 1
+                    failed[key] += not _readable(
+                        lambda reply=reply, scale=scale, letters=letters, dimension=dimension: (
+                            parse_score(reply, scale, letters=letters, names=(dimension,))
+                        )
+                    )
+    for path, choices in (
+        (data / "summeval_judges" / "h2h_gpt-3.5-turbo-0301.jsonl", "ABC"),
+        (data / "llmbar" / "replies_GPT-4.jsonl", "AB"),
+    ):
+        for pair in read_pair_replies(path):
+            key = (f"{path.parent.name.removesuffix('_judges')}, {path.stem}", str(pair.prompt))
+            for reply in (pair.order_ab, pair.order_ba):
+                counts[key] += 1
+                failed[key] += not _readable(
+                    lambda reply=reply, choices=choices: parse_choice(reply, list(choices))
+                )
+    for (judge, prompt), n in counts.items():
+        yield judge, prompt, n, failed[judge, prompt]
+
+
+def _readable(parse: Callable[[], object]) -> bool:
+    try:
+        parse()
+    except NoScoreError:
+        return False
+    return True
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("fuzz", "recorded"), default="fuzz")
+    parser.add_argument("--n", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    data = Path(__file__).parents[2] / "shared" / "data"
+    parser.add_argument("--data", type=Path, default=data)
+    args = parser.parse_args(arguments)
+    if args.what == "recorded":
+        print("| judge | prompt | replies | failed |\n|---|---|---:|---:|")
+        for judge, prompt, n, failed in recorded(args.data):
+            print(f"| {judge} | {prompt} | {n:,} | {failed:,} ({failed / n:.2%}) |")
+        return 0
+    start = time.perf_counter()
+    counts, plain, wrong = fuzz(args.n, args.seed)
+    print("| kind | replies | read as meant | failed | WRONG |\n|---|---:|---:|---:|---:|")
+    for kind in sorted({kind for kind, _ in counts}):
+        read, failed, bad = (counts[kind, outcome] for outcome in ("read", "failed", "WRONG"))
+        print(f"| {kind} | {read + failed + bad:,} | {read:,} | {failed:,} | {bad:,} |")
+    seconds = time.perf_counter() - start
+    print(f"\nplain forms read: {plain:.2%}; wrong: {len(wrong)} of {args.n:,}; {seconds:.0f} s")
+    for made, got in wrong[:20]:
+        print(f"  {made.kind}: meant {made.meant}, read {got}: {made.text!r}", file=sys.stderr)
+    return 1 if wrong or plain < 0.95 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -124,7 +124,8 @@ _DEPENDENT = re.compile(
 _DOUBTED = re.compile(
     r"\b(?:not|never|no|nor|neither|cannot|hardly|barely|scarcely|without|nowhere|far from|short of"
     r"|nothing|nobody|none|refuse[ds]?|hesitate|reluctant|fail(?:s|ed)? to|unable|impossible|stop"
-    r"|if|unless|were|could|might|may|would (?:have|take|need|require)|needs?|should have|could've|would've|had i|had it"
+    r"|if|unless|were|could|might|may|would (?:have|take|need|require)|needs?|should have"
+    r"|could've|would've|had i|had it"
     r"|imagine|suppose|assum(?:e|ing)|tempted|inclined|going to|about to|want(?:ed|s)? to|almost"
     r"|nearly|close to|closer to|around|roughly|approximately|up to|less|fewer|more than|at least"
     r"|at most|higher|lower|above|below|under|between|instead|rather|than|avoid|whether|except"
@@ -133,10 +134,25 @@ _DOUBTED = re.compile(
     r"|before|once|used to|perfect (?:summary|text|response|output|answer)|ideal|hypothetical\w*"
     r"|argue[ds]?|claim(?:s|ed)?|says|said|states?|stated|asks?|asked|tells|told|tell|instruct\w*"
     r"|demand\w*|request\w*|beg(?:s|ged)?|insist\w*|writes?|wrote|written|reads|quot\w+|prompt\w*"
-    r"|rubric|criteri(?:on|a)|guidelines?|scale|reserve[ds]?|doubt\w*|den(?:y|ies|ied)|disagree\w*|wonder\w*|unsure|uncertain|dispute[ds]?"
+    r"|rubric|criteri(?:on|a)|guidelines?|scale|reserve[ds]?|doubt\w*|den(?:y|ies|ied)"
+    r"|disagree\w*|wonder\w*|unsure|uncertain|dispute[ds]?"
     r"|question(?:s|ed|able)"
     r"|inject\w*|pretend\w*|joke|jok(?:es|ing)|example|e\.g|expect\w*|hop(?:e|ed|ing)|wish\w*)\b"
     r"|n't\b|n't\Z"
+)
+_UNMEANT = re.compile(
+    r"\b(?:anything|nothing|all|every\w*) but\b|\b(?:consider(?:ed|ing)|thought (?:of|about)|of"
+    r"|by|from|than"
+    r"|without|against|avoid\w*|imagin\w*|regret\w*) (?:giving|making|getting|scoring|awarding)\b"
+)
+# What follows an answer in its sentence and takes it away again.
+UNDONE = re.compile(
+    r"[^.!?\n]{0,60}?(?:\bif (?!any)|\bwere\b|\bunless\b|\bsome say\b|\bsaid\b|\bis what i\b"
+    r"|\bjok|\bkidding\b"
+    r"|\bsarcas|\(\?\)|\bright ?\?|\bat best\b|\bbut (?:is|it is|it's|i won't|i will not|not"
+    r"|only if)\b"
+    r"|; it is not\b)",
+    re.IGNORECASE,
 )
 _WOULD = re.compile(r"\b(?:would|could|might)\b|'d\b")
 _SUPPOSED = re.compile(
@@ -153,14 +169,16 @@ TAKEN_BACK = re.compile(
     r"|(?:\A|(?<=[.!?,;:/–] )|(?<=\n))(?:no,? )?that(?:'s| is| was| seems)"
     r" (?:a bit |far |way |much )?(?:too (?:high|low|generous|harsh|strict|lenient|much)|wrong"
     r"|a mistake|not right)\b"
-    r"|\b(?:wait|hmm+|oops|sorry)\b ?[,.:!–]|\b(?:correction|edit)\b ?[,:!–]"
+    r"|(?<=[.!?] )not[.!]?(?=\Z|\n)|\b(?:wait|hmm+|oops|sorry)\b ?[,.:!–]|\b(?:correction"
+    r"|edit)\b ?[,:!–]"
 )
 REFUSED = re.compile(
     r"\bi(?:'m| am)? (?:cannot|can't|can not|could not|couldn't|won't|will not|refuse|decline"
     r"|unable"
     r"|not able)(?: to)? (?:rate|score|judge|evaluate|assess|assign|provide|give|grade|decide"
     r"|choose"
-    r"|pick|determine|compare|say|tell|prefer|select|answer|help|comply)\b|\bn/a\b|\bi give up\b|\bno (?:rating|score)\b"
+    r"|pick|determine|compare|say|tell|prefer|select|answer|help|comply)\b|\bn/a\b|\bi give up\b"
+    r"|\bno (?:rating|score)\b"
     r"|\b(?:rating|score|answer|verdict|preferred|choice) ?[:=] ?(?:unknown|none|null|nan|unclear"
     r"|not (?:given|rated|sure|applicable)|undecided|tie|unsure|undefined|-{1,3}|\?)(?!\w)"
 )
@@ -172,7 +190,7 @@ def doubted(before: str) -> bool:
     supposed = _SUPPOSED.search(sentence)
     if supposed and (not supposed.start() or _WOULD.search(sentence, supposed.end())):
         return True
-    if re.search(r"\b(?:anything|nothing|all) but\b", sentence):
+    if _UNMEANT.search(sentence):
         return True
     clause = sentence
     cuts = list(_CLAUSE.finditer(sentence))
@@ -187,34 +205,47 @@ def doubted(before: str) -> bool:
 # What a judge's own sentence is made of where it gives its answer. Another word may be another
 # subject ("GPT-4 gives it a 5", "plan B is better"), and the answer somebody else's.
 OWN = word_set(
-    "i i'd i'll i'm i've we we'd my our me it it's its this that these the a an here is was be are as"
-    " at of for on in to with and so thus therefore hence overall finally then also would will should"
-    " must do have has been being give gives given giving gave get gets got getting make makes making"
+    "i i'd i'll i'm i've we we'd my our me it it's its this that these the a an here is was be"
+    " are as"
+    " at of for on in to with and so thus therefore hence overall finally then also would will"
+    " should"
+    " must do have has been being give gives given giving gave get gets got getting make makes"
+    " making"
     " award awards awarded assign assigns assigned deserve deserves deserved deserving earn earns"
     " earned earning receive receives received receiving merit merits merited warrant warrants"
-    " warranted rate rates rated rating score scores scored scoring grade graded mark marked evaluate"
+    " warranted rate rates rated rating score scores scored scoring grade graded mark marked"
+    " evaluate"
     " evaluated assess assessed judge judged judgement say go choose pick select settle call find"
     " think believe feel consider considered conclude prefer preferred preference final single"
     " summary response output text answer reply dialogue conversation translation story essay"
     " candidate version option assistant both quality level based above analysis evaluation"
     " assessment verdict decision choice label result criteria criterion provided considering"
-    " everything all account reasons reason clear clearly definitely certainly solid strong good fair"
+    " everything all account reasons reason clear clearly definitely certainly solid strong good"
+    " fair"
     " decent perfect full high low higher lower moderate relatively quite very rather pretty fairly"
     " just only simply still now resulting leading results leads which accordingly consequently"
-    " according personally however because since while but follows following whole general generally"
-    " respective corresponding numerical numeric integer likert sure okay opinion view from by terms"
-    " winner best conclusion selection pick between comparing comparison yes no ok shorter both either"
+    " according personally however because since while but follows following whole general"
+    " generally"
+    " respective corresponding numerical numeric integer likert sure okay opinion view from by"
+    " terms that's there's appropriate"
+    " winner best conclusion selection pick between comparing comparison yes no ok shorter both"
+    " either"
     " these reflecting indicating summary's response's output's text's answer's final: respectfully"
 )
 QUALITY = re.compile(
-    r"\w{3,}ness|coheren(?:ce|cy|t)|consisten(?:cy|t)|fluen(?:cy|t)|relevan(?:ce|cy|t)|engaging|engagement"
-    r"|grounded|natural|understandab(?:ility|le)|informati(?:ve|vity)|interesting|quality|factual(?:ity)?"
+    r"\w{3,}ness|coheren(?:ce|cy|t)|consisten(?:cy|t)|fluen(?:cy|t)|relevan(?:ce|cy|t)|engaging"
+    r"|engagement"
+    r"|grounded|natural|understandab(?:ility|le)|informati(?:ve|vity)|interesting|quality"
+    r"|factual(?:ity)?"
     r"|safety|clarity|readability|accura(?:cy|te)|creativity|depth|details?|overall|preference"
-    r"|specificity|humou?r|empathy|likability|grammar(?:icality)?|tone|style|toxicity|coverage|adequacy"
-    r"|fidelity|plausibility|originality|novelty|complexity|simplicity|diversity|formality|sentiment"
+    r"|specificity|humou?r|empathy|likability|grammar(?:icality)?|tone|style|toxicity|coverage"
+    r"|adequacy"
+    r"|fidelity|plausibility|originality|novelty|complexity|simplicity|diversity|formality"
+    r"|sentiment"
     r"|similarity|logic|organi[sz]ation|structure|concision|concise|professionalism|attributable"
     r"|attribution|preservation|sufficiency|validity|alignment|salience|faithful|helpful|usability"
-    r"|truth|honesty|flow|focus|impact|persuasion|instruction[ -]following|precision|recall|language"
+    r"|truth|honesty|flow|focus|impact|persuasion|instruction[ -]following|precision|recall"
+    r"|language"
 )
 
 
@@ -277,18 +308,20 @@ _LABELLED = re.compile(
     r"(?:\A|[\n.!?;:,|(–-] ?|\b(?:so|therefore|thus|hence|and|that|think|believe|say) )"
     r"(?:(?:so|therefore|thus|hence|overall|then|in conclusion|finally|and|to conclude),? )?"
     r"(?:(?:the|my|your|our|i choose the) )?(?:(?:final|overall|clear|clearly|a) )*"
-    rf"{_LABEL} ?(?:\((?:a|b|[^()\n]{{0,20}})\) ?)?(?:[:=]|[-=]>|→| –| -| (?:is|was|would be"
+    rf"{_LABEL} ?(?:\((?:a|b|[^()\n]{{0,20}})\) ?)?(?:[:=]|[-=]>|→| –| -| (?:is|would be"
     rf"|has to be|must be)(?: clearly| therefore| thus| definitely)?:?)"
     r" ?[\"'(\[]{0,3} ?(?:the )?\Z",
     re.IGNORECASE,
 )
 _PREFER = re.compile(
-    r"\b(?:prefer|preferring|choose|chose|pick|select|go(?:ing)? with|vote for|opt for|favou?r"
-    r"|settle on)(?: for)? ?(?:the )?\Z",
+    r"\b(?:prefer|(?:i|i'd|i'll|we|my)\b[^.!?,;\n]{0,30} (?:choose|chose|pick|select"
+    r"|go(?:ing)? with"
+    r"|vote for|opt for|favou?r|settle on)) ?(?:the )?\Z",
     re.IGNORECASE,
 )
 CORRECTED = re.compile(
-    r"\b(?:actually|wait|i mean|sorry|correction|instead|rather|make (?:it|that)|changed? (?:\w+ ){0,2}to"
+    r"\b(?:actually|wait|i mean|sorry|correction|instead|rather|make (?:it|that)"
+    r"|changed? (?:\w+ ){0,2}to"
     r"|revised? (?:\w+ ){0,2}to)[,:]? (?:an? )?\Z",
     re.IGNORECASE,
 )
@@ -301,7 +334,8 @@ _SAYING = re.compile(
 )
 _DEGREE = (
     r"(?:(?:(?!nearly|hardly|barely|scarcely|only|partly|partially|allegedly|supposedly|reportedly"
-    r"|possibly|potentially|arguably|seemingly|apparently)\w+ly|the|a|much|slightly|still|far|by far|overall|also|therefore|thus|a bit|a little"
+    r"|possibly|potentially|arguably|seemingly|apparently)\w+ly|the|a|much|slightly|still|far"
+    r"|by far|overall|also|therefore|thus|a bit|a little"
     r"|somewhat|even|likely) ){0,4}"
 )
 _IS = r" (?:is|was|would be|seems|appears|looks|has to be|must be|remains|comes out|does) "
@@ -328,14 +362,16 @@ _WORSE = re.compile(
     re.IGNORECASE,
 )
 _ENDS = re.compile(
-    r"[\])\"']{0,3}(?:[.!?,;:/]|\Z|\n| ?\(| [–-]|[–-] | (?:because|since|for|over|or|and|as it|as they)\b"
+    r"[\])\"']{0,3}(?:[.!?,;:/]|\Z|\n| ?\(| [–-]|[–-] | (?:because|since|for|over|or|and|as it"
+    r"|as they)\b"
     r"| (?=[A-Z]))"
 )
 # "better at one thing", "better if", "better?" are no verdicts.
 _ONLY = re.compile(
     r" ?(?:at |in (?!every|all|my|terms|general|this|both|the end|overall)|if |when "
     r"|with (?:respect|regard)"
-    r"|only |on (?:paper|style|one)|for (?!the |this|its|these|several|two|all|both|being|following|me\\b|that)|until |unless |than (?:nothing"
+    r"|only |on (?:paper|style|one)|for (?!the |this|its|these|several|two|all|both|being"
+    r"|following|me\\b|that)|until |unless |than (?:nothing"
     r"|average|most)"
     r"|written|organi[sz]ed|structured|known|off|suited|,? or\b|,? and\b|as (?:far|regards))",
     re.IGNORECASE,
@@ -343,13 +379,19 @@ _ONLY = re.compile(
 _COMPARING = word_set("better best more most helpful one ones other than two favor favour vote")
 # "For experts, A is better": of one part, and not of the whole.
 _PARTLY = re.compile(
-    r"\W*(?:(?:but|and|so|however),? )?(?:for (?!th(?:is|ese|ose|at) reason|all these)|in (?!conclusion|summary"
-    r"|my |short|general|the end|this case|contrast|comparison|light|fact|sum|total|terms of (?:the|overall))"
-    r"|on (?!the other|balance|the whole|the one)|as (?:for|to|far)|regarding|when it comes|with re(?:spect|gard))",
+    r"\W*(?:(?:but|and|so|however),? )?(?:for (?!th(?:is|ese|ose|at) reason|all these)"
+    r"|in (?!conclusion|summary"
+    r"|my |short|general|the end|this case|contrast|comparison|light|fact|sum|total"
+    r"|terms of (?:the|overall))"
+    r"|at (?!the end)|on (?!the other|balance|the whole|the one)|as (?:for|to|far)|regarding"
+    r"|when it comes|with re(?:spect|gard))",
     re.IGNORECASE,
 )
 _BULLETED = re.compile(r"(?:\A|\n|[.;,] )\Z")
-_OTHERS = r"(?: ?\(?[/&,>|<=~+]+ ?| (?:or|and|and/or|as well as|nor|vs\.?|versus|equals|ties with) | ?\((?:or|and) )"
+_OTHERS = (
+    r"(?: ?\(?[/&,>|<=~+]+ ?|[,.]{0,3} (?:or|and|and/or|then|and also|or maybe|as well as|nor|vs\.?"
+    r"|versus|equals|ties with) | ?\((?:or|and) )"
+)
 _TIED = re.compile(
     r"\b(?:it(?:'s| is) a (?:tie|draw)|i(?:'d| would)? call it a (?:tie|draw)|neither is better"
     r"|both (?:are|were) (?:\w+ )?(?:equally|the same|equal)|equally (?:good|bad)|no clear winner"
@@ -427,9 +469,12 @@ def _mentions(choices: tuple[str, ...]) -> re.Pattern[str]:
     word = _words(choices)
     return re.compile(
         rf"(?:\b(?i:{_NOUN}) )?(?:# ?)?(?:\[\[? ?((?i:{word})) ?\]\]?|\(((?i:{word}))\)"
-        rf"|(?<![\w'.&/-])({word})(?:'s (?i:{_NOUN}))?(?![\w'&]|[-/.]\w)|(?:\A|(?<=\n))((?i:{word}))(?=[.!)]?(?:\Z"
-        rf"|\n))|(?:(?<=[:=s] )|(?<=fer )|(?<=ose )|(?<=ick ))((?i:{word}))(?=[.!;,)]?(?:\Z|\n)|[.!;,] )"
-        rf"|(?<![\w'.&/-])((?i:{word}))(?= (?:is|was|seems) (?:\w+ly |much |the )?(?:better|best|worse)))"
+        rf"|(?<![\w'.&/-])({word})(?:'s (?i:{_NOUN}))?(?![\w'&]|[-/.]\w)|(?:\A"
+        rf"|(?<=\n))((?i:{word}))(?=[.!)]?(?:\Z"
+        rf"|\n))|(?:(?<=[:=s] )|(?<=fer )|(?<=ose )|(?<=ick ))((?i:{word}))(?=[.!;,)]?(?:\Z|\n)"
+        rf"|[.!;,] )"
+        rf"|(?<![\w'.&/-])((?i:{word}))(?= (?:is|was|seems) (?:\w+ly |much |the )?(?:better|best"
+        rf"|worse)))"
     )
 
 
@@ -459,6 +504,8 @@ def _counts(text: str, mention: re.Match[str], word: str) -> int:
         CORRECTED.search(before) or not own_words(sentence, _COMPARING) or _PARTLY.match(sentence)
     ):
         raise NoScoreError(f"a choice that may be another's, or of a part: {shortened(text)}")
+    if place not in {"first", "alone"} and UNDONE.match(after):
+        raise NoScoreError(f"a choice that is taken back in its sentence: {shortened(text)}")
     if tail or quoted(text, start, end) or doubted(sentence):
         if place == "prefer":
             return -1
@@ -477,10 +524,10 @@ def _place(
     if _LABELLED.search(before) and _ENDS.match(after):
         return "label"
     if _PREFER.search(before):
-        return "prefer"
+        return None if _ONLY.match(after) else "prefer"
     better = _BETTER.match(after)
     if better:
-        rest = better["rest"] or ""
+        rest = better["rest"] or after[better.end() :]
         return None if _ONLY.match(rest) else "better"
     if alone and re.match(r"[\"'\]]{0,2}[.!)]?[\"']?(?:\Z|\n)", after):
         return "alone"
@@ -493,7 +540,7 @@ def _place(
     if alone and re.match(
         r" ?[:)] ?\S| [–-] \S| ?\((?!\w{1,2}\))"
         + (r"|[.,] \S" if first else "")
-        + r"| (?:The|This|It|Because)\b",
+        + r"| (?:The|This|It|[Bb]ecause)\b",
         after,
     ):
         return "first"

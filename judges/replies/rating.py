@@ -23,6 +23,7 @@ from judges.replies.choice import (
     QUALITY,
     REFUSED,
     TAKEN_BACK,
+    UNDONE,
     choices_made,
     doubted,
     few,
@@ -86,12 +87,14 @@ _GIVEN = re.compile(
 )
 _DIRECT = re.compile(
     rf"\b{_TARGET} (?:(?:solid|clear|strong|firm|perfect|full|high|low|fair|good|decent|only"
-    rf"|just) ){{0,2}}\Z|\b(?:rated?|say|give|assign|go with|going with|settle on|choose|pick|select"
+    rf"|just) ){{0,2}}\Z|\b(?:rated?|say|give|assign|go with|going with|settle on|choose|pick"
+    rf"|select"
     rf"|deserves?|earns?|merits?):? \Z",
     re.IGNORECASE,
 )
 _ISA = re.compile(
-    r"\b(?:it(?:'s| is)|this is|that's|that is|this one is|summary is|response is|output is|text is"
+    r"\b(?:it(?:'s| is| would be)|this would be|this is|that's|that is|this one is|summary is"
+    r"|response is|output is|text is"
     r"|reply is|it remains)(?: clearly| therefore| thus| still| just| only)? an? "
     r"(?:(?:solid|clear|strong|firm|definite|perfect|fair|good|decent) ){0,2}\Z",
     re.IGNORECASE,
@@ -108,7 +111,8 @@ _SAYING = re.compile(
 )
 # Another label, back to where its line, sentence, clause or cell begins.
 _LABELLED = re.compile(
-    r"(?:\A|[\n.:;,/|({–!?]|(?<=\s)-) ?(?:[-•–+>] ?)?(?:\d{1,2}[.)] )?(?P<label>[^\W\d_\s(][^.:;=,!?\n"
+    r"(?:\A|[\n.:;,/|({–!?]"
+    r"|(?<=\s)-) ?(?:[-•–+>] ?)?(?:\d{1,2}[.)] )?(?P<label>[^\W\d_\s(][^.:;=,!?\n"
     r"|({]{0,70}?) ?[\"']? ?[:=] ?[\"'(]?\Z"
 )
 _OTHER = word_set(
@@ -124,6 +128,7 @@ _OTHER = word_set(
     " deviation variance distance percentage reading next last wrong mention duplication agreement"
     " iteration turn line token character attention population edition dimension"
 )
+_ONLY_LABELS = word_set("note nota voto cijfer wertung mark")
 _PLAIN = frozenset(("response", "output", "result", "reply"))
 _FINAL = frozenset(("final", "overall"))
 _NEUTRAL = word_set(
@@ -170,7 +175,7 @@ _ENDS = re.compile(
     rf"|- (?=\D)"
     r"| (?:for|because|since|as|on|due|given|in|based|with|overall|and|but|from|here|according"
     r"|which"
-    r"|indicating|meaning|reflecting|suggesting|to reflect|to this|at best|rating|score|seems"
+    r"|indicating|meaning|reflecting|suggesting|to reflect|to this|rating|score|seems"
     r"|considering"
     r"|is (?:appropriate|given|fair|assigned|warranted|deserved|justified|awarded|suitable"
     r"|reasonable)"
@@ -188,6 +193,11 @@ _RIVAL = re.compile(
 _ANY_SCORE = re.compile(
     rf"\b(?:an?|any|every|each|no) (?:[a-z]+ ){{0,3}}{_NOUN} (?:is|equals) \Z", re.IGNORECASE
 )
+_JOKED = re.compile(r" ?\(\?|, right\b|, said\b|.{0,3}\bjok", re.IGNORECASE)
+_DEDUCTED = re.compile(
+    rf"\b(?:minus|deduct\w*|subtract\w*|docked|take off|taking off) (?:\w+ ){{0,2}}{_ANY}\b",
+    re.IGNORECASE,
+)
 _SCALES = re.compile(
     rf"\((?:out )?of ({_ANY})\)|\bscale (?:of|from|is)? ?(?:{_ANY} ?(?:to|-|–) ?)?({_ANY})\b"
     rf"|\b({_ANY})-point scale\b",
@@ -198,12 +208,20 @@ _NEXT = re.compile(
     r"|Justification|Overall|While|Although|Because|Since|Here|There|Comments?|Feedback|Relevance"
     r"|Although|However|Based|As)\b"
 )
+_REFERENCE = re.compile(
+    r"\b(?:(?:see|cf|eqs?|figs?|refs?|no)\.?|notes?|items?|criteri(?:on|a)|rules?|sections?|points?"
+    r"|steps?|pages?|tables?|examples?|lines?|paragraphs?|sentences?|facts?|reasons?) \(\Z",
+    re.IGNORECASE,
+)
 _SHORT = re.compile(
-    r"\b(?:no|nr|vol|figs?|secs?|ch|pp?|arts?|st|dr|mrs?|e\.g|i\.e|vs|approx|ca)\. \Z", re.I
+    r"\b(?:refs?|cf|eqs?|no|nr|vol|figs?|secs?|ch|pp?|arts?|st|dr|mrs?|e\.g|i\.e|vs|approx"
+    r"|ca)\. \Z",
+    re.I,
 )
 _LINE_END = re.compile(rf"{_UNIT}[\"')]{{0,2}}[.!]?[\"')]{{0,2}}(?:\Z|\n)", re.IGNORECASE)
 _FIRST = re.compile(
-    r"[\"']?(?: ?(?:stars?|points?)\b(?=[.,:;!)\n(–-]| [–(-])|[.:;,)](?=[ \n])| ?[–-] (?=\D)"
+    r"[\"']?(?: ?(?:stars?|points?)\b(?=[.,:;!)\n(–-]| [–(-])|[.:;,](?=[ \n])|\)(?=\n"
+    r"| (?-i:[A-Z]))| ?[–-] (?=\D)"
     r"| ?\((?=\D)|\n)",
     re.IGNORECASE,
 )
@@ -301,6 +319,8 @@ def _claims(text: str, scale: Sequence[int], names: frozenset[str]) -> list[_Cla
     if items is not None:
         claims += _json_claims(items, scale, names, text)
     lowered = reader.text.lower()
+    if claims and _DEDUCTED.search(reader.text):
+        raise NoScoreError(f"a rating that is reckoned in {shortened(text)}")
     if claims and reader.on_another_scale():
         raise NoScoreError(f"a rating on another scale in {shortened(text)}")
     if claims and (TAKEN_BACK.search(lowered) or REFUSED.search(lowered)):
@@ -389,7 +409,7 @@ class _Reader:
         return claims
 
     def on_another_scale(self) -> bool:
-        """Whether it speaks of a scale that is not the one asked for; that one is cut out before."""
+        """Whether it speaks of a scale other than the one asked for, which is cut out before."""
         tops = [match[1] or match[2] or match[3] for match in _SCALES.finditer(self.text)]
         return any(_value(top) != self.top for top in tops)
 
@@ -448,7 +468,7 @@ class _Reader:
             claim, kind = self._called(called, before)
             head = sentence_before(before, called.start())
             if kind == "label" and claim.part and head.split():
-                head = head.rsplit(maxsplit=1)[0] + " "  # the part's name may be any word
+                head = " ".join(head.split()[:-1]) + " "  # the part's name may be any word
             return claim, kind, f"{head}it" if kind in {"label", "bare"} else head
         labelled = _LABELLED.search(before)
         if labelled:
@@ -472,7 +492,8 @@ class _Reader:
         link = called["link"]
         labelled = bool(re.search(r"[:=>→]", link))
         near = [*words[-3:], *part.split()] if not labelled else [*words, *part.split()]
-        if called["noun"].lower() in {"scores", "ratings"} and labelled:
+        noun = called["noun"].lower()
+        if (noun in {"scores", "ratings"} and labelled) or (noun in _ONLY_LABELS and not labelled):
             return _Claim(0.0, "scores", unknown=True), "label"
         if any(word in _OTHER or (labelled and any(c.isdigit() for c in word)) for word in near):
             return _Claim(0.0, " ".join(near), unknown=True), "other"
@@ -487,7 +508,7 @@ class _Reader:
                 part.split()[-1] if not re.search(r"\b(?:this|the|it)\b", part) else None
             )
         own = name is None or name in self.names
-        if not own and labelled and not final and not QUALITY.fullmatch(name):
+        if name and not own and labelled and not final and not QUALITY.fullmatch(name):
             return _Claim(0.0, name, unknown=True), "label"
         kind = "label" if labelled else "bare" if link == " " else "said"
         return _Claim(0.0, None if own or final else name, final=final), kind
@@ -543,7 +564,11 @@ class _Reader:
             raise self._unclear("a number that is negated, supposed or quoted")
         if not own_words(head) or CORRECTED.search(self.text[max(0, start - 60) : start]):
             raise self._unclear("a number that may be another's")
-        if _RIVAL.match(after) or (kind == "said" and _ANY_SCORE.search(self.text[:start])):
+        if (
+            UNDONE.match(after)
+            or _RIVAL.match(after)
+            or (kind == "said" and _ANY_SCORE.search(self.text[:start]))
+        ):
             raise self._unclear("a number that is no plain rating")
         return _Claim(value, claim.part, claim.final, claim.unknown)
 
@@ -564,6 +589,7 @@ class _Reader:
             return None
         noted = (
             re.search(r"[\w.!] \(\Z", before)
+            and not _REFERENCE.search(before)
             and re.match(r"\)[.!]?(?:\Z|\n)", after)
             and len(self.text.split()) <= 40
         ) or (re.search(r" (?:is|seems|was)(?: [a-z]+){1,3} \(\Z", before) and after[:3] == "). ")
@@ -580,7 +606,12 @@ class _Reader:
             return None
         if glued or _HEDGED.match(after) or _REJECTED.match(after) or self._reckoned(start, end):
             raise self._unclear("a number that is no plain rating")
-        if _RIVAL.match(after) or (re.search(r"\?\) ?\Z|\(\Z", before) and self._enumerated(start)):
+        undone = UNDONE.match(after) if not leads else _JOKED.match(after)
+        if (
+            undone
+            or _RIVAL.match(after)
+            or (re.search(r"\?\) ?\Z|\(\Z", before) and self._enumerated(start))
+        ):
             raise self._unclear("a number that is no plain rating")
         sentence = sentence_before(self.text, start)
         if quoted(self.text, start, end) or (said and not alone and doubted(sentence)):
