@@ -425,8 +425,13 @@ def choices_made(text: str, choices: Sequence[str]) -> set[str]:
     against: set[str] = set()
     by_name = {choice.lower(): choice for choice in choices}
     described: set[str] = set()
+    begun: set[str] = set()
     for mention in few(_mentions(tuple(choices)), plain):
         name = by_name[next(group for group in mention.groups() if group).lower()]
+        if re.match(r" [A-Z]", plain[mention.end() :][:2]) and re.search(
+            r"(?:\A|\n)\Z", plain[: mention.start()][-1:]
+        ):
+            begun.add(name)
         counts = _counts(plain, mention, _words(tuple(choices)))
         if re.match(r" ?[:)][ \n]| [–-] ", plain[mention.end() : mention.end() + 3]) or (
             mention.group().startswith("(")
@@ -443,6 +448,8 @@ def choices_made(text: str, choices: Sequence[str]) -> set[str]:
         raise NoScoreError(f"a choice that is taken back in {shortened(text)}")
     if made and len(choices) == 2 and _TIED.search(plain):
         raise NoScoreError(f"a choice and a tie in {shortened(text)}")
+    if made and begun - made:
+        raise NoScoreError(f"another choice begins a line of {shortened(text)}")
     if made & described and described - made - against:
         raise NoScoreError(f"each choice is described in {shortened(text)}")
     if made & against:

@@ -554,7 +554,9 @@ class _Reader:
                 raise self._unclear("a number that is no plain rating")
             if not _HEDGED.match(after) or glued:
                 return None
-        if (kind != "label" or value == 1) and self._listed(value, after, labels=False):
+        amount = re.search(r"\b(?:an?|of|is|it|as|at) \Z", self.text[max(0, start - 4) : start])
+        may_number = (kind != "label" or value == 1) and not amount
+        if may_number and self._listed(value, after, labels=False):
             return None
         if glued or not ends or _HEDGED.match(after) or _REJECTED.match(after):
             raise self._unclear("a number that is no plain rating")
