@@ -16,6 +16,7 @@ from optimize.agreement import (
     Correlation,
     Undefined,
     dataset_level,
+    pair_accuracy,
     rank_gaps,
     rank_terms,
     summary_level,
@@ -23,6 +24,7 @@ from optimize.agreement import (
 )
 from optimize.statistics.coefficients import Coefficient, Vector, correlate, midranks
 from optimize.statistics.difference import paired_difference
+from optimize.statistics.levels import dataset_statistic, read_rows
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "pearson", "kendall")
 REFERENCE: dict[str, Callable[[Vector, Vector], float]] = {
@@ -320,3 +322,42 @@ def test_rank_gaps_point_at_what_stands_too_high() -> None:
     assert rank_gaps([9, 2, 1], [1, 2, 3]) == pytest.approx([6**0.5, 0, -(6**0.5)])
     with pytest.raises(ValueError, match="1 outputs have no score"):
         rank_gaps([9, math.nan], [1, 2])
+
+
+def test_kendall_of_one_order_is_1_and_no_rounding_takes_it_beyond() -> None:
+    # Six ordered pairs: 6 / (sqrt 6 * sqrt 6) is 1.0000000000000002 in floats.
+    assert correlate(np.array([[1.0, 2, 3]]), np.array([[1.0, 2, 3]]), "kendall")[0] == 1
+
+
+def test_a_large_offset_takes_nothing_from_pearson() -> None:
+    # Ratings 10^9 higher, as timestamps would be, agree with the judge as before.
+    judge, human = np.array([1.0, 3, 2, 5, 4, 4]), np.array([2.0, 3, 1, 4, 5, 2])
+    rows = read_rows(judge, human + 1e9, np.arange(6))
+    found = dataset_statistic(rows, "pearson")(np.ones((1, 6)))
+    assert found[0] == pytest.approx(np.corrcoef(judge, human)[0, 1], abs=1e-9)
+
+
+def test_pair_accuracy_counts_ties_half_and_undecided_pairs_not_at_all() -> None:
+    # Five pairs: agreed, opposed, the judge's tie (.5), people's tie (undecided), a failed one.
+    found = pair_accuracy([1, -0.5, 0, 1, math.nan], [0.4, 1, -1, 0, 1], ["a", "b", "c", "d", "e"])
+    assert found.value == pytest.approx((1 + 0 + 0.5) / 3)
+    assert (found.n_decided, found.n_ties, found.n_documents, found.n_failed) == (3, 1, 3, 1)
+    assert found.interval is not None
+    assert 0 <= found.interval.low < found.value < found.interval.high <= 1
+    assert math.isnan(pair_accuracy([1], [0], ["a"]).value)
+    assert pair_accuracy([1], [0], ["a"]).interval is None
+
+
+def test_an_interval_says_its_confidence() -> None:
+    rng = np.random.default_rng(0)
+    human = np.tile([1.0, 2, 3, 4], 12)
+    judge, document = human + rng.normal(0, 1, 48), np.repeat(np.arange(12), 4)
+    system = np.tile(np.arange(4), 12)
+    for found in (
+        dataset_level(judge, human, document, rng=rng, confidence=0.8),
+        summary_level(judge, human, document, rng=rng, confidence=0.8),
+        system_level(judge, human, system, document, rng=rng, draw_systems=False, confidence=0.8),
+        paired_difference(judge, -judge, human, document, rng=rng, confidence=0.8),
+    ):
+        assert found.interval is not None
+        assert found.interval.confidence == 0.8

@@ -1,17 +1,20 @@
 """Versions that judge what the whole has learned from: on what each is compared."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from search_world import SEED, judge, search, shuffled, world
 
 from judges.prompt import Prompt
+from optimize.search import decision
 from optimize.search.bench import Bench, Budget, Scored
 from optimize.search.candidates import Candidate, Instruction
 from optimize.search.crossing import Crossing
 from optimize.search.decision import score_both
 from optimize.search.entrants import Plan
+from optimize.search.gate import Choice
 from optimize.search.items import Item, Items
 
 # Sets as large as all labels: what shows everything is a finalist, and no race can judge it.
@@ -150,3 +153,44 @@ def test_shuffled_labels_shown_in_full_almost_never_ship_either() -> None:
         plan = Plan(seed=seed, rounds=2, demo_sizes=ALL_SHOWN)
         shipped += search(train, dev, seed=seed, plan=plan)[0].choice.ship
     assert shipped <= 2
+
+
+@pytest.mark.parametrize(("systems", "held_out"), [(6, 0), (7, 7)])
+def test_seven_systems_or_more_are_held_out_in_turn(systems: int, held_out: int) -> None:
+    crossing = Crossing(outputs(16, systems), SEED, PLAN)
+    whole = whole_of(crossing)
+    parts = {crossing.unshown(whole, f"d{number}") for number in range(16)}
+    assert len(frozenset[str]().union(*parts)) == held_out
+    assert sum(map(len, parts)) == held_out
+
+
+def decided(placed: float, failing: int = 0) -> Choice:
+    """Ten documents of four in people's own order; new systems are placed so much better."""
+    those = outputs(10, 4)
+    human = np.tile([1.0, 2, 3, 4], 10)
+    those = Items(tuple(replace(one, human=x) for one, x in zip(those.items, human, strict=True)))
+    scores = human.copy()
+    scores[:failing] = np.nan
+    rng = np.random.default_rng(0)
+    dev = decision.Scored(
+        items=those,
+        candidate=scores,
+        seed=rng.permuted(human.reshape(10, 4), axis=1).ravel(),
+        left_out=dict.fromkeys(those.documents, frozenset()),
+        placed=placed + np.tile([-0.01, 0.01], 5),
+    )
+    return decision.decide([dev], {}, "summary", 3, rng)
+
+
+def test_what_dev_knows_of_new_systems_and_of_failures_reaches_the_gate() -> None:
+    better = decided(0.1)
+    assert better.ship
+    assert better.unseen is not None
+    assert better.unseen.value == pytest.approx(0.1)
+    assert not decided(-0.1).ship
+    unknown = decided(np.nan)
+    assert unknown.ship
+    assert unknown.unseen is None
+    # Five of forty outputs are more than a tenth.
+    assert decided(0.1, failing=4).ship
+    assert "fails on 12% of the outputs" in decided(0.1, failing=5).why

@@ -224,3 +224,23 @@ def test_eight_labelled_wins_of_eight_are_no_certainty() -> None:
     assert found.interval is not None
     # As the labels alone: .9 less t(9) * .1, from eight times 1, a 0 and a 1.
     assert found.interval.low == pytest.approx(0.9 - 2.262 * 0.1, abs=0.01)
+
+
+def test_systems_may_be_marked_by_numbers() -> None:
+    label, score = [4.0, 3, 2, 5, math.nan, math.nan], [4.0, 2, 2, 5, 3, 1]
+    marks, document = [1, 1, 0, 0, 1, 0], [1, 2, 1, 2, 3, 3]
+    by_number = mean_difference(label, score, marks, document)
+    assert by_number == mean_difference(label, score, [mark == 1 for mark in marks], document)
+    assert by_number.labels_only == pytest.approx(3.5 - 3.5)
+
+
+def test_a_win_rate_stays_on_the_scale_where_the_judges_part_would_leave_it() -> None:
+    # All labelled ones won though the judge saw half of them lost; of the rest it says all won, so
+    # that the correction of 1/2 would make 1 + 1/2 of the judge's part.
+    label = np.where(np.arange(40) < 8, 1.0, math.nan)
+    score = np.where(np.arange(40) < 8, np.arange(40) % 2, 1.0)
+    for side in (0, 1):
+        found = mean_win(np.abs(side - label), np.abs(side - score), weight=1.0)
+        assert found.value == 1 - side
+        assert found.interval is not None
+        assert 0 <= found.interval.low < found.interval.high <= 1

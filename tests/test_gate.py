@@ -139,6 +139,8 @@ def test_a_finalist_that_does_no_better_than_the_seed_is_not_what_the_search_end
     assert choice.best is None
     assert not choice.ship
     assert "no better than the seed" in choice.why
+    assert choice.gain is not None
+    assert choice.gain.low < choice.gain.value < 0
 
 
 def test_without_finalists_the_seed_is_kept_and_the_reason_says_so() -> None:

@@ -320,3 +320,19 @@ def test_annotators_with_few_outputs_are_left_out_and_counted() -> None:
     nobody = alternative_test([1.0, 2.0], [[1, 2], [2, 1]])
     assert math.isnan(nobody.winning_rate)
     assert not nobody.passed
+
+
+def test_a_ceiling_of_0_has_no_share() -> None:
+    # Squared rank differences of 1 2 3 4 and 2 4 1 3 sum to 10: rho = 1 - 6 * 10 / (4 * 15) = 0.
+    first, second = np.tile([1.0, 2, 3, 4], 12), np.tile([2.0, 4, 1, 3], 12)
+    found = human_ceiling(
+        first,
+        np.stack([first, second], axis=1),
+        np.repeat(np.arange(12), 4),
+        rng=np.random.default_rng(0),
+        resamples=200,
+    )
+    assert found.human == 0
+    assert math.isnan(found.share)
+    assert found.share_interval is None
+    assert "cannot be told from 0" in found.why

@@ -202,3 +202,19 @@ def test_the_level_is_not_within_documents_where_people_tie_on_most_of_them() ->
     varied = [[0.0, 1, 1]] * 10
     assert choose_level(items([*tied, *varied])) == "dataset"
     assert choose_level(items([*tied[:9], *varied])) == "summary"
+
+
+def test_a_document_without_the_systems_looked_at_has_no_place() -> None:
+    those = items([[1, 2, 3], [1, 2, 3], [2, 2, 2]])
+    chosen = {"d0": frozenset({"s0", "s1", "s2"}), "d1": frozenset[str](), "d2": frozenset({"s0"})}
+    placed = placement_terms(np.arange(9.0), those, chosen, "summary")
+    # In order; nobody looked at; nothing to place where people rate alike.
+    assert placed == pytest.approx([1, np.nan, np.nan], nan_ok=True)
+
+
+def test_two_documents_suffice_for_an_error_at_system_level() -> None:
+    those = items([[1, 2, 3, 4], [2, 1, 4, 3]])
+    one, other = np.array([1.0, 2, 3, 4, 1, 3, 2, 4]), np.array([4.0, 3, 2, 1, 1, 2, 3, 4])
+    assert 0 < contrast(one, other, those, "system").error < np.inf
+    alone = contrast(one[:4], other[:4], items([[1, 2, 3, 4]]), "system")
+    assert alone.error == np.inf
