@@ -128,10 +128,10 @@ def choose(
     for toll in able:
         try:
             scores[toll.plan] = crossing.scores(benches[toll.plan], judge, part)
-        except BudgetSpentError:
+        except (BudgetSpentError, LastingError) as error:
             if toll.plan == own:
                 raise
-            out[toll.plan] = TOO_DEAR_TO_TRY
+            out[toll.plan] = _why(error)
     able = [toll for toll in able if toll.plan in scores]
     chosen = cheapest_near_best(able, scores, part, level)
     gap = None
@@ -172,14 +172,18 @@ def _refusal(bench: Bench, crossing: Crossing, judge: Candidate, dev: Items) -> 
     """Why the model does not follow the plan, which for some only asking tells; None if it does."""
     try:
         crossing.scores(bench, judge, Items(dev.items[:1]))
-    except NoProbabilitiesError:
-        return "the model gives no log-probabilities"
-    except LastingError as error:
-        # If it is not the plan's fault, judging under the search's own plan will say so.
-        return f"the model does not take it ({' '.join(str(error).split())})"
-    except (OutOfCallsError, BudgetSpentError):
-        return TOO_DEAR_TO_TRY
+    except (LastingError, OutOfCallsError, BudgetSpentError) as error:
+        return _why(error)
     return None
+
+
+def _why(error: Exception) -> str:
+    """Why a plan is passed over; what is no plan's fault, the search's own will run into, too."""
+    if isinstance(error, NoProbabilitiesError):
+        return "the model gives no log-probabilities"
+    if isinstance(error, LastingError):
+        return f"the model does not take it ({' '.join(str(error).split())})"
+    return TOO_DEAR_TO_TRY
 
 
 def _affordable(
