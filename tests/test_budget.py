@@ -105,7 +105,7 @@ def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_r
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240  # a machine that does much else is slow to start
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.002)
@@ -120,7 +120,7 @@ def test_limits_hold_over_a_run_that_is_killed_twice_and_resumed(
     openai_server.latency = 0.005
     arguments = [sys.executable, "-m", "optimize", "--dimension", "relevance", "--lm", LM]
     start = [*arguments, "--out", "run", "--concurrency", "8", *limit]
-    for run, number in ((start, 60), ([*arguments[:3], "--resume", "--out", "run"], 150)):
+    for run, number in ((start, 40), ([*arguments[:3], "--resume", "--out", "run"], 100)):
         process = subprocess.Popen(run, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         until(lambda number=number: len(openai_server.log) > number)  # type: ignore[misc]
         os.kill(process.pid, signal.SIGKILL)
@@ -220,7 +220,7 @@ def test_an_endpoint_that_writes_past_the_limit_is_reserved_for_at_what_it_takes
     openai_server.judge = follow
     one = Ledger(max_cost=1000.0, price=DOLLAR)
     asks = (
-        Ask([{"role": "user", "content": f"{i}"}], Sampling(max_tokens=1), lambda reply: reply.text)
+        Ask([{"role": "user", "content": f"Row {i}"}], Sampling(max_tokens=1), lambda one: one.text)
         for i in range(100)
     )
     runner = Runner(open_model("openai/judge-1"), ledger=one, concurrency=1, fresh_asks=0)
