@@ -132,8 +132,10 @@ def test_limits_hold_over_a_run_that_is_killed_twice_and_resumed(
     assert len(openai_server.log) <= counted <= len(openai_server.log) + 2 * 8
     assert counted <= 400 or limit[0] == "--max-cost"
     assert served(openai_server) <= 0.2 or limit[0] == "--max-calls"
-    # At most 16 of some 400 requests have no answer: their tokens are those of the others.
-    assert summary["cost_usd"] == pytest.approx(served(openai_server), rel=0.02)
+    # The server served what has been answered, and at most what was under way at the two kills.
+    confirmed = summary["cost_usd"] - summary.get("cost_unconfirmed_usd", 0.0)
+    assert confirmed <= served(openai_server) * 1.001
+    assert served(openai_server) <= summary["cost_usd"] * 1.01
 
 
 def test_a_judges_own_run_counts_on_where_it_was_killed(
