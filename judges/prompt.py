@@ -25,12 +25,13 @@ FIELD_HEADER = re.compile(r"\[\[\s{0,3}#{1,3}\s{0,3}(\w{1,64})\s{0,3}#{1,3}\s{0,
 # Where a reply's thoughts begin and end, by model family; no text may hold these either.
 _THINKING = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning|scratchpad)"
 THOUGHT_START = re.compile(
-    rf"<{_THINKING}>|\[THINK\]|\u25c1think\u25b7|<\|begin_of_thought\|>|<\|channel\|>analysis\b",
+    rf"<{_THINKING}(?:\s{{1,3}}\w{{1,30}}=[^<>\n]{{0,200}})?\s{{0,3}}>|<\|think\|>|\[THINK\]"
+    r"|\u25c1think\u25b7|<\|begin_of_thought\|>|<\|channel\|>analysis\b",
     re.IGNORECASE,
 )
 THOUGHT_END = re.compile(
-    rf"</{_THINKING}>|\[/THINK\]|\u25c1/think\u25b7|<\|end_of_thought\|>"
-    r"|<\|channel\|>final(?:\s?<\|message\|>)?",
+    rf"</{_THINKING}\s{{0,3}}>|<\|/think\|>|\[/THINK\]|\u25c1/think\u25b7"
+    r"|<\|end_of_thought\|>|<\|channel\|>final(?:\s?<\|message\|>)?",
     re.IGNORECASE,
 )
 # What a document could use to look like our framing, a chat template or a DSPy custom type: as

@@ -370,6 +370,38 @@ def test_an_answer_that_cannot_be_used_tells_what_it_took(choices: object) -> No
     assert caught.value.usage == Usage(70, 9)
 
 
+@pytest.mark.parametrize(
+    ("counts", "tokens_out"),
+    [
+        # Of Gemini's kind: 605 in all, of which 100 were read and 5 shown; xAI's; OpenAI's.
+        ({"total_tokens": 605}, 505),
+        ({"completion_tokens_details": {"reasoning_tokens": 500}}, 505),
+        ({"total_tokens": 605, "completion_tokens_details": {"reasoning_tokens": 500}}, 505),
+        ({"total_tokens": 105, "completion_tokens_details": {"reasoning_tokens": 4}}, 5),
+        ({"total_tokens": "605", "completion_tokens_details": ["?"]}, 5),
+        ({"total_tokens": -1, "completion_tokens_details": {"reasoning_tokens": 1e300}}, 5),
+    ],
+)
+def test_thoughts_beside_the_completions_tokens_are_billed(
+    counts: dict[str, object], tokens_out: int
+) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 5, **counts}
+    answer = read_completion(answer_with(usage=usage), ASKED, Sampling())
+    assert (answer.tokens_in, answer.tokens_out) == (100, tokens_out)
+    body = json.dumps({"error": {}, "usage": usage}).encode()
+    raised = read_error(500, None, body, model="m", endpoint="e", redacted=str)
+    assert raised.usage == Usage(100, tokens_out)
+
+
+@pytest.mark.parametrize(
+    "reason", ["length", "MAX_TOKENS", "max_output_tokens", "model_length", "error", "SAFETY"]
+)
+def test_a_reply_that_its_endpoint_broke_off_is_cut_short(reason: str) -> None:
+    choices = [{"message": {"content": "4"}, "finish_reason": reason}]
+    answer = read_completion(answer_with(choices=choices), ASKED, Sampling())
+    assert answer.replies[0].truncated
+
+
 def test_an_error_that_tells_its_usage_is_billed_by_it() -> None:
     body = json.dumps({"error": {}, "usage": {"prompt_tokens": 7, "completion_tokens": 2}})
     raised = read_error(500, None, body.encode(), model="m", endpoint="e", redacted=str)
@@ -575,6 +607,21 @@ def test_a_packed_answer_without_end_is_cut_off(status: str) -> None:
     if status == "200 OK":
         # 2 MiB, and 256 bytes for each of 512 tokens.
         assert "more than 2,228,224 bytes" in str(error)
+
+
+@pytest.mark.parametrize(
+    "piece", [b"\0\0\0\xff\xff" * 13_000, b"what follows the end " * 3_000], ids=["empty", "tail"]
+)
+def test_a_packed_answer_that_unpacks_to_nothing_for_ever_is_cut_off(piece: bytes) -> None:
+    def pieces(_: bytes) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
+        # Ten bytes of header, then blocks of no bytes; or a whole body and more.
+        yield gzip.compress(b"{}")[:10] if piece[:1] == b"\0" else gzip.compress(b"{}")
+        while True:
+            yield piece
+
+    error = served(pieces)
+    assert "more than 2,228,224 bytes" in str(error)
 
 
 def test_an_endless_answer_is_cut_off() -> None:

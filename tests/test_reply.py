@@ -244,7 +244,8 @@ def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(reply: s
     [
         "<think>It is a score of 5. But wait", "<think>Score: 5\n\n5", "4 <think>or 5",
         "</think><think>4", "<reasoning>Rating: 4", "[THINK]Rating: 4", "◁think▷Rating: 4",
-        "<|channel|>analysis<|message|>Rating: 4",
+        "<|channel|>analysis<|message|>Rating: 4", "<think type='deep'>Rating: 4",
+        "<thinking >Rating: 4", "<|think|>Rating: 4", "</think><think id=2 >4",
     ],
 )  # fmt: skip
 def test_a_thought_without_its_end_holds_no_rating(reply: str) -> None:

@@ -2,6 +2,7 @@
 
 import random
 import string
+import time
 
 import pytest
 
@@ -139,3 +140,14 @@ def test_a_key_given_in_code_is_in_use() -> None:
     given = "given0in1code2and3nowhere4else"
     EndpointModel("m", api_base="http://127.0.0.1:9/v1", api_key=given)
     assert Secrets().holds(f"it says {given}.")
+
+
+@pytest.mark.parametrize(
+    "unit", ["sk-", "?key", "?sig-", "eyJaaaaaaaaaaaaaaaaa-", "&api-key-", "://a", "bearer "]
+)
+def test_an_errors_text_is_searched_in_a_time_that_grows_with_its_length(unit: str) -> None:
+    """Some 50 s each at this length where a repeat is tried from every place to the text's end."""
+    text = unit * (100_000 // len(unit))
+    began = time.process_time()
+    Secrets().blot(text)
+    assert time.process_time() - began < 4

@@ -112,6 +112,8 @@ def _completion(response: Any, messages: Sequence[Message]) -> Completion:
     counts = {
         "prompt_tokens": response.usage.input_tokens or None,
         "completion_tokens": response.usage.output_tokens or None,
+        "total_tokens": response.usage.total_tokens,
+        "completion_tokens_details": {"reasoning_tokens": response.usage.reasoning_tokens},
     }
     usage = read_usage({"usage": counts}, messages, (reply,))
     return Completion(

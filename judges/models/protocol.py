@@ -7,6 +7,16 @@ from typing import Literal, Protocol, TypedDict
 # Where `openai/NAME` answers unless its user names another endpoint.
 OPENAI = "https://api.openai.com/v1"
 
+# How endpoints call a reply that they stopped: its limit reached, withheld, or broken off by a
+# fault (OpenRouter's and Mistral's "error").
+CUT_SHORT = frozenset(
+    {
+        *("length", "max_tokens", "max_output_tokens", "model_length"),
+        *("model_context_window_exceeded", "incomplete", "error"),
+        *("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii"),
+    }
+)
+
 
 class Message(TypedDict):
     """One chat message; `content` is always plain text."""
@@ -49,7 +59,7 @@ class Reply:
     @property
     def truncated(self) -> bool:
         """Whether the endpoint stopped the reply before the model had ended it."""
-        return self.finish_reason.lower() in {"length", "max_tokens", "content_filter"}
+        return self.finish_reason.lower() in CUT_SHORT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,21 +15,25 @@ LEAST = 8
 HEAD = 12
 BLOT = "[key]"
 KEY_FOR_NAME = "holds a key: name the model, and give its key in the environment"
+# An error's text may be long and anything: where a pattern looks for what follows a repeat, the
+# repeat has a bound, or it would be tried from every place to the end.
 # The forms of keys, whoever they belong to: a provider's prefix or a header's word, then characters
 # drawn at random. Prose has the first ("Bearer certificates", "sk-learn-compatible-estimators").
 FORM = re.compile(
     r"\b(?:sk|pk|rk|csk|gsk|xai|pplx|nvapi|hf|r8|fw|ghp|gho|ghs|github_pat|glpat|xox[abp])[-_]"
     r"(?P<body>[\w-]{16,})"
     r"|\bAIza(?P<google>[\w-]{30,})|\bAKIA(?P<aws>[A-Z0-9]{16})\b"
-    r"|\b(?i:bearer)\s+(?P<bearer>[\w.~+/-]{16,}=*)|\beyJ(?P<jwt>[\w-]{16,}\.[\w-]{10,}\.[\w-]+)"
+    r"|\b(?i:bearer)\s+(?P<bearer>[\w.~+/-]{16,}=*)"
+    r"|\beyJ(?P<jwt>[\w-]{16,1000}\.[\w-]{10,4000}\.[\w-]+)"
 )
 # As providers show a key that they refuse.
-MASKED = re.compile(r"\b(?:sk|pk|rk|gsk|xai)-[\w.-]*\*{2,}[\w*.-]*")
+MASKED = re.compile(r"\b(?:sk|pk|rk|gsk|xai)-[\w.-]{0,60}\*{2}[\w*.-]*")
 # Of neighbouring characters, how many are of two kinds (lower case, upper case, digits): about half
 # of those drawn at random, and a seventh in words and dates.
 LEAST_MIXED = 0.3
 IN_URL = re.compile(
-    r"(?<=://)[^/\s@'\"]+(?=@)|(?i:(?<=[?&])[\w-]*(?:key|token|secret|passw|sig)[\w-]*=[^&\s'\"]+)"
+    r"(?<=://)[^/\s@'\"]+(?=@)|(?i:(?<=[?&])[\w-]{0,60}(?:key|token|secret|passw|sig)[\w-]{0,60}="
+    r"[^&\s'\"]+)"
 )
 WORDS = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)(?:[-_ .](?:[A-Z]?[a-z]+|[A-Z]+))*")
 LONGEST_WORDS = 24

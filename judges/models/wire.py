@@ -32,6 +32,7 @@ LONGEST_EXCERPT = 300
 _log = logging.getLogger(__name__)
 _doubted: set[str] = set()
 MOST_READ = 100_000  # of an error that is no JSON
+MOST_SEARCHED = 10_000  # of an error's text for keys, before its first words are shown
 REFUSALS = ("context_length_exceeded", "content_filter", "content_policy_violation", "string_above")
 # How an answer may be packed: what can be unpacked a piece at a time.
 ENCODINGS = "gzip, deflate"
@@ -143,18 +144,21 @@ def most_bytes(sampling: Sampling) -> int:
 async def read_body(
     chunks: AsyncIterable[bytes], encoding: str | None, most: int, *, cut: bool = False
 ) -> bytes:
-    """Read and unpack a body as it comes, and no more of it than `most` bytes.
+    """Read and unpack a body as it comes, and no more of it than `most` bytes, packed or not.
 
     Raises PassingError where it is longer (unless it is to be `cut` there), or cannot be unpacked.
     """
     unpack = _unpacker((encoding or "").strip().lower())
     whole = bytearray()
+    taken = 0
     async for chunk in chunks:
+        # Empty blocks, and what follows a packed body's end, unpack to nothing for ever.
+        taken += len(chunk)
         try:
             whole += unpack(chunk, most + 1 - len(whole))
         except zlib.error as error:
             raise PassingError(f"malformed answer (not {encoding}: {error})", billed=True) from None
-        if len(whole) > most:
+        if max(len(whole), taken) > most:
             if cut:
                 return bytes(whole[:most])
             raise PassingError(f"an answer of more than {most:,} bytes", billed=True)
@@ -239,9 +243,23 @@ def read_usage(
     if usage is not None and not isinstance(usage, Mapping):
         _doubt("usage", type(usage).__name__)
         return Usage(most_tokens(messages), most_tokens(written))
-    return Usage(
-        _count("prompt_tokens", counts, messages), _count("completion_tokens", counts, written)
-    )
+    tokens_in = _count("prompt_tokens", counts, messages)
+    tokens_out = _count("completion_tokens", counts, written)
+    return Usage(tokens_in, tokens_out + _thought(counts, tokens_in, tokens_out))
+
+
+def _thought(counts: Mapping[str, Any], tokens_in: int, tokens_out: int) -> int:
+    """Tokens of thoughts that the count of completion tokens leaves out, billed like the others.
+
+    Gemini and xAI leave them out; their total, or the count of thoughts itself, tells.
+    """
+    details = counts.get("completion_tokens_details")
+    thoughts = _plausible(details.get("reasoning_tokens")) if isinstance(details, Mapping) else None
+    total = None if counts.get("prompt_tokens") is None else _plausible(counts.get("total_tokens"))
+    missing = (total or 0) - tokens_in - tokens_out
+    if missing <= 0 and thoughts is not None and thoughts > tokens_out:
+        return thoughts  # more thoughts than tokens: they cannot be among them
+    return max(0, missing)
 
 
 def _count(name: str, counts: Mapping[str, Any], texts: Sequence[Message]) -> int:
@@ -286,7 +304,7 @@ def _with_usage(error: ModelErrorT, body: object) -> ModelErrorT:
         tokens_in = _plausible(counts.get("prompt_tokens"))
         tokens_out = _plausible(counts.get("completion_tokens"))
         if tokens_in is not None and tokens_out is not None:
-            error.usage = Usage(tokens_in, tokens_out)
+            error.usage = Usage(tokens_in, tokens_out + _thought(counts, tokens_in, tokens_out))
     return error
 
 
@@ -351,8 +369,8 @@ def read_error(
     error = _error_of(answer)
     code = _code(error)
     said = redacted(
-        # Cut only afterwards: a key cut short would not be known for one.
-        _message(error) or answer[:MOST_READ].decode("utf-8", "replace")
+        # Cut far beyond what is shown: a key cut short may not be known for one.
+        (_message(error) or answer.decode("utf-8", "replace"))[:MOST_SEARCHED]
     )
     said = " ".join(said.split())[:LONGEST_EXCERPT]
     where = f"{status} from {endpoint}"
