@@ -7,7 +7,7 @@ import time
 import pytest
 
 from judges.models.endpoint import EndpointModel
-from judges.models.protocol import LastingError
+from judges.models.protocol import Completion, LastingError, Reply
 from judges.models.secrets import Secrets, environment, without_secrets
 
 KEY = "sk-planted-0123456789abcdef"
@@ -151,3 +151,16 @@ def test_an_errors_text_is_searched_in_a_time_that_grows_with_its_length(unit: s
     began = time.process_time()
     Secrets().blot(text)
     assert time.process_time() - began < 4
+
+
+def test_a_password_is_struck_in_the_form_of_its_header_and_from_why_a_reply_ended() -> None:
+    # base64 of "me:pa/55word99xyz", as `printf me:pa/55word99xyz | base64` prints it.
+    header = "bWU6cGEvNTV3b3JkOTl4eXo"
+    secrets = Secrets(url="http://me:pa%2F55word99xyz@host/v1")
+    assert header not in secrets.blot(f"bad Authorization: Basic {header}=")
+    reply = Reply(text=f"4, Basic {header}=", finish_reason=KEY)
+    answer = Completion(replies=(reply,), tokens_in=1, tokens_out=1, model="m")
+    cleaned = Secrets([KEY, header]).clean(answer).replies[0]
+    assert header not in cleaned.text
+    assert KEY not in cleaned.finish_reason
+    assert header not in secrets.clean(answer).replies[0].text

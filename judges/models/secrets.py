@@ -2,6 +2,7 @@
 
 import os
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -90,10 +91,16 @@ class Secrets:
     def _in(self, reply: Reply) -> bool:
         whole = "".join(token.text for token in reply.tokens)
         tops = (text for token in reply.tokens for text in token.top)
-        return any(_head(one) in text for one in self._held for text in (reply.text, whole, *tops))
+        texts = (reply.text, reply.finish_reason, whole, *tops)
+        return any(_head(one) in text for one in self._held for text in texts)
 
     def _cleaned(self, reply: Reply) -> Reply:
-        return replace(reply, text=self.strike(reply.text), tokens=tuple(self._tokens(reply)))
+        return replace(
+            reply,
+            text=self.strike(reply.text),
+            finish_reason=self.strike(reply.finish_reason),
+            tokens=tuple(self._tokens(reply)),
+        )
 
     def _tokens(self, reply: Reply) -> Iterator[Token]:
         """Tokens that spell the struck text: those that a secret runs through become one."""
@@ -181,5 +188,7 @@ def _in_url(url: str) -> list[str]:
     parts = urlsplit(url)
     user = parts.netloc.rpartition("@")[0]
     password = user.partition(":")[2]
+    # As the request's header has it, which a server may repeat.
+    basic = b64encode(unquote(user).encode()).decode().rstrip("=") if user else ""
     values = [value for _, value in parse_qsl(parts.query)]
-    return [one for one in (user, password, unquote(password), *values) if one]
+    return [one for one in (user, password, unquote(password), basic, *values) if one]
