@@ -61,6 +61,9 @@ BOTH = (RATIONALE, RATING)
         ('Here it is:\n{"reason": "A score of 5 needs more.", "score": 4}', 4),
         ('{"confidence": 5, "rating": 4}', 4), ("{'rating': 4}", 4), ('{"coherence": 4}', 4),
         # Other languages' words for a rating.
+        ("TOTAL SCORE: 4", 4), ("Total rating: 4/5", 4), ("Feedback: Good. [RESULT] 4", 4),
+        ("The score I would give is 4.", 4), ("On a scale of 1 to 5: 4", 4),
+        ("Rating on a scale of 1 to 5: 4", 4),
         ("评分：4", 4), ("Puntuación: 4", 4), ("Note : 4/5", 4), ("Bewertung: ４", 4),
     ],
 )  # fmt: skip
@@ -302,6 +305,8 @@ def test_a_single_free_text_needs_no_header_but_may_not_be_empty() -> None:
         ("Output (b) is better because it does not add anything.", "B"), ("A is the best.", "A"),
         ("Although neither is perfect, Output (b) is better.", "B"), ("B wins.", "B"),
         ("I prefer A over B.", "A"), ("I'd pick B.", "B"), ("Verdict: [[B]]\nA is dull.", "B"),
+        ('Comparison: B omits it, A does not. Preferred: "A"', "A"),
+        ('{"winner": "A", "reason": "b"}', "A"),
         ("A\n\nA says more than B.", "A"), ('{"preferred": "B"}', "B"), ("<answer>B</answer>", "B"),
         ('{"reason": "Summary A is better at style.", "winner": "B"}', "B"),
     ],

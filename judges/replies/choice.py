@@ -417,6 +417,9 @@ def parse_choice(text: str, choices: Sequence[str]) -> str:
 def choices_made(text: str, choices: Sequence[str]) -> set[str]:
     """Every choice that `text` makes; NoScoreError where one is negated, quoted or taken back."""
     items, around = json_object(plain_lines(text))
+    # A letter in quotes behind a label is its value, and nobody's words.
+    lone = "|".join(re.escape(choice) for choice in choices)
+    around = re.sub(rf"(?<=[:=] )[\"']({lone})[\"'](?=[.,;]?(?:\Z|\s))", r"\1", around)
     made: set[str] = set()
     for name, value in items or ():
         if name in _KEYS:

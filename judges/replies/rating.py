@@ -239,6 +239,21 @@ _KEYS = word_set(
 )
 
 
+# Longer ways to say "final score", "rating:" and nothing else.
+_TOTAL = re.compile(r"\btotal (?=(?:score|rating)\b)", re.IGNORECASE)
+_RESULT = re.compile(r"\[result\]:? ?(?=\d)", re.IGNORECASE)
+_I_GIVE = re.compile(
+    r"\b(score|rating) (?:that )?I(?:'d| would| will)? (?:give|assign|award)"
+    r"(?: (?:it|this|(?:the|this) \w+))? (?=is\b)",
+    re.IGNORECASE,
+)
+_ON_SCALE = re.compile(
+    rf"\b(?:(?P<noun>score|rating) )?on a scale (?:of|from)? ?(?P<low>{_ANY}) ?(?:to|-|–) ?"
+    rf"(?P<high>{_ANY}) ?:(?= ?\d)",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Claim:
     """A number that a reply may give as its rating.
@@ -312,8 +327,21 @@ def _number(
     return values.pop()
 
 
+def _plainly(text: str, scale: Sequence[int]) -> str:
+    """The text with a few longer labels said shortly; a scale is dropped only where it is ours."""
+
+    def ours(label: re.Match[str]) -> str:
+        ends = label["low"], label["high"]
+        known = ends == (str(scale[0]), str(scale[-1]))
+        return f"{label['noun'] or 'rating'}:" if known else label.group()
+
+    text = _I_GIVE.sub(r"\1 ", _RESULT.sub("\nRating: ", _TOTAL.sub("final ", text)))
+    return _ON_SCALE.sub(ours, text)
+
+
 def _claims(text: str, scale: Sequence[int], names: frozenset[str]) -> list[_Claim]:
-    items, around = json_object(_BOXED.sub(r" \1 ", plain_lines(text)))
+    plain = _plainly(_BOXED.sub(r" \1 ", plain_lines(text)), scale)
+    items, around = json_object(plain)
     reader = _Reader(around, scale, names, text)
     claims = reader.claims()
     if items is not None:
