@@ -121,3 +121,18 @@ def test_no_prompt_takes_more_tokens_than_the_bound(text: str) -> None:
 
 def test_a_token_is_about_four_characters() -> None:
     assert estimate_tokens([{"role": "user", "content": "x" * 41}]) == 11 + 4
+
+
+def test_requests_in_flight_together_that_exceed_their_worst_raise_the_next_ones_only_once() -> (
+    None
+):
+    """Each took 10 times the 200 dollars at worst: so may the next one, and not 10 ** 40 times."""
+    ledger = Ledger(max_cost=100_000.0, price=DOLLAR)
+    sampling = Sampling(max_tokens=100)
+    flying = [ledger.reserve(ASKED, sampling) for _ in range(40)]
+    for one in flying:
+        assert one is not None
+        ledger.settle(one, took(100, 1_900))
+    following = ledger.reserve(ASKED, sampling)
+    assert following is not None
+    assert following.cost == pytest.approx(2_000.0)

@@ -36,10 +36,14 @@ class BudgetFileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """One request's place in the budget: its worst cost in dollars, and its prompt's characters."""
+    """One request's place in the budget: its worst cost in dollars, and its prompt's characters.
+
+    `excess` is the factor on the worst that was known when it was made; `cost` is with it.
+    """
 
     cost: float = 0.0
     characters: int = 0
+    excess: float = 1.0
 
 
 @dataclass(slots=True)
@@ -170,7 +174,7 @@ class SharedBudget:
         """Set the worst aside and count the call; None: not now. Raises BudgetSpentError."""
         with self.lock:
             self._check_calls()
-            worst = Reservation(worst.cost * self._excess, worst.characters)
+            worst = Reservation(worst.cost * self._excess, worst.characters, self._excess)
             if not self._fits(worst.cost):
                 return None
             self.sent += 1
@@ -191,7 +195,8 @@ class SharedBudget:
             account.tokens_out += usage.tokens_out
             account.cost += cost
             if cost > reservation.cost > 0:
-                self._excess *= cost / reservation.cost
+                # Of its own reservation: those in flight with it exceed the same worst.
+                self._excess = max(self._excess, reservation.excess * cost / reservation.cost)
             self._write()
 
     def forfeit(self, account: Account, reservation: Reservation, *, billed: bool) -> None:
