@@ -27,6 +27,7 @@ from optimize import measure, tune
 from optimize.commands.tune import command as optimize_command
 from optimize.commands.verify import command as verify_command
 from optimize.run.settings import Settings, resolve
+from optimize.run.trail import Trail
 
 PUBLIC = "https://api.openai.com/v1"
 KEY = "sk-planted-4f9c2b7e1d6a8035"
@@ -492,3 +493,15 @@ def _runner(model: Any) -> Any:
     from judges.engine.runner import Runner
 
     return Runner(model)
+
+
+def test_a_link_in_a_strangers_run_folder_empties_no_other_file(tmp_path: Path) -> None:
+    precious = tmp_path / "precious.txt"
+    precious.write_text("mine", encoding="utf-8")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "trials.jsonl").symlink_to(precious)
+    with Trail(folder, print):
+        pass
+    assert precious.read_text(encoding="utf-8") == "mine"
+    assert not (folder / "trials.jsonl").is_symlink()

@@ -17,7 +17,10 @@ class Trail:
     """Writes every trial as it is made; a resumed run makes the same again, so it starts afresh."""
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
-        self._file = (folder / TRIALS).open("w", encoding="utf-8")
+        path = folder / TRIALS
+        # In another's folder a link would empty the file it leads to, and a pipe wait for ever.
+        path.unlink(missing_ok=True)
+        self._file = path.open("x", encoding="utf-8")
         self.say = say
         self._began = self._spoke = time.monotonic()
         self._judged = self._failed = self._number = 0
