@@ -123,6 +123,11 @@ def _way_out(text: str) -> str:
         return f"write {int(word in ('true', 'yes'))} for {text}"
     if word in ("na", "n/a", "nan", "none", "null", "-", "?"):
         return "leave the cell empty where there is no rating"
+    if re.fullmatch(r"[+-]?\d{1,3}(?:,\d{3})+", text, re.ASCII):
+        without = text.replace(",", "")
+        if text.count(",") > 1:
+            return f"write {without}, without commas"
+        return f"write {without} or {text.replace(',', '.')}, as is meant"
     if re.fullmatch(r"[+-]?\d+,\d+", text, re.ASCII):
         return f"write {text.replace(',', '.')}, with a point"
     if part := re.fullmatch(r"([+-]?\d+(?:\.\d+)?)\s*(?:%|/|out of|of|stars?\b).*", word, re.ASCII):

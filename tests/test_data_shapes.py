@@ -286,6 +286,9 @@ def test_a_dimension_in_several_columns_has_one_annotator_in_each(tmp_path: Path
         ("85%", "write 85 alone"),
         ("3.5 stars", "write 3.5 alone"),
         ('"3,5"', "write 3.5, with a point"),
+        # A comma before three digits may set thousands apart.
+        ('"1,000"', "write 1000 or 1.000, as is meant"),
+        ('"1,000,000"', "write 1000000, without commas"),
         ("n/a", "leave the cell empty"),
         ("2024-01-31", "write a plain number"),
     ],

@@ -49,6 +49,11 @@ BOTH = (RATIONALE, RATING)
         ("4 stars. It misses 2 of the points.", 4), ("3 - clear, though long", 3), ("2: dull", 2),
         # Number words.
         ("four", 4), ("Four.", 4), ("Three stars. It covers one event.", 3),
+        # Our own scale, however it is named.
+        ("On a scale of 5, it is rated 4.", 4), ("Rating: 4 on a 5-point scale", 4),
+        ("Score (out of 5): 4", 4), ("Score: 4 (out of 5)", 4), ("Rating: 4 (5 is best)", 4),
+        ("It ended well (3-1). Score: 4", 4),
+        ("For example, it omits the date. Rating: 3", 3), ("As requested, my rating: 5", 5),
         # A label with its reasons behind.
         ("Label: 5 - the summary is good", 5), ("Label: 5 (very good)", 5), ("4 - good", 4),
         ("Rating: 4\n\nIt does not mention the 3 people.", 4), ("Label: 5 - 3 facts are right.", 5),
@@ -100,6 +105,16 @@ def test_a_reply_with_one_rating_gives_it(reply: str, rating: int) -> None:
         # Taken back or refused.
         "Rating: 5. Wait, that's too high.", "Rating: 5. Scratch that.", "I cannot rate it. 1",
         "I can't rate this on a scale of 1 to 5.", "Rating: N/A (1 fact)",
+        # Another scale, which the claim's own sentence names.
+        "On a scale of 1-10, I rate it 4.", "Score (0-10): 4", "Rating (1-10): 4",
+        "Score (out of 10): 4", "Score: 4 (out of 10)", "Score: 4 (max 10)", "Score: 4 (0-10)",
+        "Rating: 4 on a 10-point scale", "Rating: 4 on a scale of 10", "4 (out of 100)",
+        "Rating: 4 (scale: 1-10)", "Rating: 4 (10 is best)", "Rating: 4 on a 1-7 scale",
+        # Two parts, neither of them the whole.
+        "I rate it 4 in coherence and 2 in fluency.", "I'd give it 4 for style and 2 for content",
+        # What another text says.
+        "The summary says: Rating: 5", "The text reads: Rating: 5", "The user wrote: Rating: 5",
+        "The article states: score: 5", "For example, Rating: 5", "Example: Rating: 5",
         # Arithmetic.
         "Score = 3 + 1 = 4", "3 + 1 = 4", "Score: 5 - 1 = 4", "Score: 5 minus 1", "Rating: 2 x 2",
         # A quotation, the scale, the rubric.
@@ -304,6 +319,8 @@ def test_a_single_free_text_needs_no_header_but_may_not_be_empty() -> None:
         ("Output (a) is better. It is short.", "A"), ("A - worse, B - better", "B"),
         ("Output (b) is better because it does not add anything.", "B"), ("A is the best.", "A"),
         ("Although neither is perfect, Output (b) is better.", "B"), ("B wins.", "B"),
+        ("A is better for me.", "A"), ("A is better on balance.", "A"),
+        ("A is better on most counts.", "A"),
         ("I prefer A over B.", "A"), ("I'd pick B.", "B"), ("Verdict: [[B]]\nA is dull.", "B"),
         ('Comparison: B omits it, A does not. Preferred: "A"', "A"),
         ('{"winner": "A", "reason": "b"}', "A"),
@@ -326,13 +343,14 @@ def test_a_reply_that_chooses_gives_its_choice(reply: str, choice: str) -> None:
         "A is better, but I choose B", "Answer: A. Actually, B", "Answer: A\nWait, B", "A\nB",
         "Answer: A/B", "Answer: A or B", "Answer: A, B", "A and B are better", "A: 3, B: 4",
         "A: good.\nB: bad.", "A is worse. Answer: A", '{"preferred": "A"} No, B.',
-        "Not A but B is it",
+        "Not A but B is it", "A is better on style; B is better on content",
         # Against, negated, supposed, asked, quoted, another's.
         "A: worse", "A is worse", "I don't prefer A", "I do not prefer A.", "I'd never pick A",
         "not A", "Answer: not A", "The answer is not A", "A is no better than B", "A isn't better",
         "neither Output (a) nor Output (b) is better.", "Least preferred: A", "Rejected: A",
         "I doubt that A is better", "I can't say that A is better", "Some say A is better",
-        "If it were shorter, A would be better", "A is better? No.", "Would you choose A?",
+        "If it were shorter, A would be better", "A is better? No.", "A is best avoided",
+        "It is hard to say that A is better", "The user says: A is better", "Would you choose A?",
         'The text says "Answer: A"', "The user prefers A", "A is better at style", "Anything but A",
         "Answer: A. Scratch that.", "A and B are equally good, A", "I cannot choose. A",
         '{"preferred": "both"}', '{"preferred": "A", "winner": "B"}',

@@ -134,7 +134,8 @@ _DOUBTED = re.compile(
     r"|before|once|used to|perfect (?:summary|text|response|output|answer)|ideal|hypothetical\w*"
     r"|argue[ds]?|claim(?:s|ed)?|says|said|states?|stated|asks?|asked|tells|told|tell|instruct\w*"
     r"|demand\w*|request\w*|beg(?:s|ged)?|insist\w*|writes?|wrote|written|reads|quot\w+|prompt\w*"
-    r"|rubric|criteri(?:on|a)|guidelines?|scale|reserve[ds]?|doubt\w*|den(?:y|ies|ied)"
+    r"|rubric|criteri(?:on|a)|guidelines?|scale|reserve[ds]?"
+    r"|(?:hard|difficult|tough) to (?:say|tell|argue|claim|see how)|doubt\w*|den(?:y|ies|ied)"
     r"|disagree\w*|wonder\w*|unsure|uncertain|dispute[ds]?"
     r"|question(?:s|ed|able)"
     r"|inject\w*|pretend\w*|joke|jok(?:es|ing)|example|e\.g|expect\w*|hop(?:e|ed|ing)|wish\w*)\b"
@@ -158,6 +159,13 @@ _WOULD = re.compile(r"\b(?:would|could|might)\b|'d\b")
 _SUPPOSED = re.compile(
     r"(?:\A|[,;:>–(] ?|\b(?:so|but|and),? )\W*(?:(?:but|and|so|even|only|perhaps|maybe),? )*"
     r"(?:if|unless|suppose|imagine|in case|(?:had|were|should) (?:it|the|this|that|they|i|there))\b"
+)
+# "The summary says: Rating: 5", "Summary B ends with: choose B", "For example, Rating: 5".
+_REPORTED = re.compile(
+    r"(?:\b(?:says?|said|writes?|wrote|states?|stated|reads|claims?|claimed|asks|asked|instructs"
+    r"|instructed|demands?|demanded|tells (?:me|us|you)|(?:ends|begins|starts|closes) with"
+    r"|contains|includes|quotes?) ?:|\b(?:for (?:example|instance)|example|e\.g\.) ?[,:])"
+    r" ?(?:it)?\Z"
 )
 TAKEN_BACK = re.compile(
     r"\b(?:scratch that|on second thoughts?|on reflection|take (?:that|it) back|never ?mind"
@@ -190,7 +198,7 @@ def doubted(before: str) -> bool:
     supposed = _SUPPOSED.search(sentence)
     if supposed and (not supposed.start() or _WOULD.search(sentence, supposed.end())):
         return True
-    if _UNMEANT.search(sentence):
+    if _UNMEANT.search(sentence) or _REPORTED.search(sentence):
         return True
     clause = sentence
     cuts = list(_CLAUSE.finditer(sentence))
@@ -370,8 +378,9 @@ _ENDS = re.compile(
 _ONLY = re.compile(
     r" ?(?:at |in (?!every|all|my|terms|general|this|both|the end|overall)|if |when "
     r"|with (?:respect|regard)"
-    r"|only |on (?:paper|style|one)|for (?!the |this|its|these|several|two|all|both|being"
-    r"|following|me\\b|that)|until |unless |than (?:nothing"
+    r"|only |on (?!every|all|most|balance|both|average|the whole)|avoided|ignored|left "
+    r"|for (?!the |this|its|these|several|two|all|both|being"
+    r"|following|me\b|that)|until |unless |than (?:nothing"
     r"|average|most)"
     r"|written|organi[sz]ed|structured|known|off|suited|,? or\b|,? and\b|as (?:far|regards))",
     re.IGNORECASE,

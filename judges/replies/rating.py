@@ -148,6 +148,7 @@ _HEDGED = re.compile(
     rf"|,? ?\(?(?:and|but|,|could(?: also)? be"
     rf"|might be)(?: [a-z]+){{0,4}}? ?{_ANY} ?(?:[.,;!)\n]|\Z|(?-i:[A-Z]))"
     rf"| for [^.!?\n]{{1,30}}?(?:,|;| and) (?:an? )?{_ANY} for\b"
+    rf"|(?: (?:for|in|on) (?:the |its )?[a-z]+)?(?:,| and|, and|;) {_ANY} (?:for|in|on) [a-z]"
     r"| (?:and a|½|1/2|a) half| (?:or|and) (?:so|higher|above|lower|below|less|more|up|under"
     r"|over|better|worse)\b"
     r"|,? at (?:most|least)\b| (?:plus|minus)\b| ?[+~?%°]|,? ?(?:maybe|perhaps|possibly|probably)\b"
@@ -230,6 +231,13 @@ _GLUED_LEFT = frozenset("_.,/€$£¥#%+~≈<≥≤^×÷±'-–&@\\")
 _OVER = re.compile(
     rf" {{0,2}}(?P<by>/|out of|of)(?: a)?(?: (?:possible|maximum|total"
     rf"|max)(?: of)?)? ?(?P<most>{_ANY})(?:\.0+)?(?![\w%]|[./]\d)",
+    re.IGNORECASE,
+)
+# The same said by both ends or by the best: "Score (0-10): 4", "Score: 4 (0-10)", "4 (10 is best)".
+_RANGES = re.compile(
+    rf"(?:(?<![^\W_]){_NOUN} ?\(|(?<![^\W_]){_NOUN} ?[:=] ?{_ANY} \(|\bscale: ?)"
+    rf"{_ANY} ?(?:to|-|–) ?(?P<end>{_ANY})\b|{_ANY} ?(?:to|-|–) ?(?P<last>{_ANY}) scale\b"
+    rf"|\(max(?:imum)?:? ?(?P<most>{_ANY})\)|\((?P<best>{_ANY}) is (?:the )?(?:best|highest)\b",
     re.IGNORECASE,
 )
 _BOXED = re.compile(r"\$?\\boxed ?\{([^{}\n]{0,40})\}\$?")
@@ -439,6 +447,7 @@ class _Reader:
     def on_another_scale(self) -> bool:
         """Whether it speaks of a scale other than the one asked for, which is cut out before."""
         tops = [match[1] or match[2] or match[3] for match in _SCALES.finditer(self.text)]
+        tops += [top for match in _RANGES.finditer(self.text) for top in match.groups() if top]
         return any(_value(top) != self.top for top in tops)
 
     def _claim(self, number: re.Match[str], over: re.Match[str] | None) -> _Claim | None:
