@@ -52,7 +52,7 @@ BOTH = (RATIONALE, RATING)
         # Our own scale, however it is named.
         ("On a scale of 5, it is rated 4.", 4), ("Rating: 4 on a 5-point scale", 4),
         ("Score (out of 5): 4", 4), ("Score: 4 (out of 5)", 4), ("Rating: 4 (5 is best)", 4),
-        ("It ended well (3-1). Score: 4", 4),
+        ("It gives the wrong score (2-1 for 6-1). Rating: 4", 4),
         ("For example, it omits the date. Rating: 3", 3), ("As requested, my rating: 5", 5),
         # A label with its reasons behind.
         ("Label: 5 - the summary is good", 5), ("Label: 5 (very good)", 5), ("4 - good", 4),

@@ -235,8 +235,8 @@ _OVER = re.compile(
 )
 # The same said by both ends or by the best: "Score (0-10): 4", "Score: 4 (0-10)", "4 (10 is best)".
 _RANGES = re.compile(
-    rf"(?:(?<![^\W_]){_NOUN} ?\(|(?<![^\W_]){_NOUN} ?[:=] ?{_ANY} \(|\bscale: ?)"
-    rf"{_ANY} ?(?:to|-|–) ?(?P<end>{_ANY})\b|{_ANY} ?(?:to|-|–) ?(?P<last>{_ANY}) scale\b"
+    rf"(?:(?<![^\W_]){_NOUN} ?\(|(?<![^\W_]){_NOUN} ?[:=] ?{_ANY} \((?:scale: ?)?)"
+    rf"[01] ?(?:to|-|–) ?(?P<end>{_ANY})\)|\b[01] ?(?:to|-|–) ?(?P<last>{_ANY}) scale\b"
     rf"|\(max(?:imum)?:? ?(?P<most>{_ANY})\)|\((?P<best>{_ANY}) is (?:the )?(?:best|highest)\b",
     re.IGNORECASE,
 )
