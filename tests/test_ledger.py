@@ -19,6 +19,33 @@ def took(tokens_in: int, tokens_out: int) -> Completion:
     return Completion(replies=(), tokens_in=tokens_in, tokens_out=tokens_out, model="m")
 
 
+def learned(ledger: Ledger, requests: int) -> Ledger:
+    """The ledger after so many requests that cost nothing: twice so many may be in flight."""
+    for _ in range(requests):
+        reserved = ledger.reserve(ASKED, Sampling(max_tokens=1))
+        assert reserved is not None
+        ledger.settle(reserved, took(0, 0))
+    return ledger
+
+
+def test_with_a_limit_on_dollars_answers_tell_what_requests_cost_before_many_are_in_flight() -> (
+    None
+):
+    """An endpoint that ignores max_tokens bills ten times the worst of the first request alone."""
+    ledger = Ledger(max_cost=10_000.0, price=DOLLAR)
+    first = ledger.reserve(ASKED, Sampling(max_tokens=100))
+    assert first is not None
+    assert ledger.reserve(ASKED, Sampling(max_tokens=100)) is None
+    ledger.settle(first, took(100, 1_900))
+    pair = [ledger.reserve(ASKED, Sampling(max_tokens=100)) for _ in range(3)]
+    assert [one is None for one in pair] == [False, False, True]
+    assert pair[0] is not None
+    assert pair[0].cost == pytest.approx(2_000.0)
+    # Without a limit on dollars nothing waits.
+    free = Ledger(max_calls=50, price=DOLLAR)
+    assert None not in [free.reserve(ASKED, Sampling(max_tokens=100)) for _ in range(50)]
+
+
 def test_a_request_is_reserved_at_its_worst_and_settled_at_what_it_took() -> None:
     ledger = Ledger(max_cost=1000.0, price=DOLLAR)
     reserved = ledger.reserve(ASKED, Sampling(n=2, max_tokens=50))
@@ -30,7 +57,7 @@ def test_a_request_is_reserved_at_its_worst_and_settled_at_what_it_took() -> Non
 
 
 def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run() -> None:
-    ledger = Ledger(max_cost=320.0, price=DOLLAR)
+    ledger = learned(Ledger(max_cost=320.0, price=DOLLAR), 1)
     sampling = Sampling(max_tokens=50)  # at worst 150
     first, second = ledger.reserve(ASKED, sampling), ledger.reserve(ASKED, sampling)
     assert first is not None
@@ -43,7 +70,7 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run() -
     ledger.settle(second, took(100, 50))
     with pytest.raises(BudgetSpentError, match=r"\$220\.0000 of the budget of \$320 is spent"):
         ledger.reserve(ASKED, sampling)
-    assert ledger.calls == 2
+    assert ledger.calls == 1 + 2
 
 
 def test_what_may_have_been_billed_counts_against_the_budget_and_is_told_apart() -> None:
@@ -127,7 +154,7 @@ def test_requests_in_flight_together_that_exceed_their_worst_raise_the_next_ones
     None
 ):
     """Each took 10 times the 200 dollars at worst: so may the next one, and not 10 ** 40 times."""
-    ledger = Ledger(max_cost=100_000.0, price=DOLLAR)
+    ledger = learned(Ledger(max_cost=100_000.0, price=DOLLAR), 20)
     sampling = Sampling(max_tokens=100)
     flying = [ledger.reserve(ASKED, sampling) for _ in range(40)]
     for one in flying:

@@ -125,6 +125,9 @@ class SharedBudget:
         self._held_cost = 0.0
         # By how much the dearest request exceeded its worst: some endpoints ignore max_tokens.
         self._excess = 1.0
+        # Requests closed by account: with a limit on dollars, no more than twice so many are in
+        # flight, since only answers tell what requests really cost here.
+        self._closed: dict[int, int] = {}
         self._file = -1
         if path is not None:
             self._open(path)
@@ -174,6 +177,10 @@ class SharedBudget:
         """Set the worst aside and count the call; None: not now. Raises BudgetSpentError."""
         with self.lock:
             self._check_calls()
+            if self.max_cost is not None and worst.cost > 0:
+                closed = self._closed.get(id(account), 0)
+                if account.open_calls >= max(1, 2 * closed):
+                    return None
             worst = Reservation(worst.cost * self._excess, worst.characters, self._excess)
             if not self._fits(worst.cost):
                 return None
@@ -188,7 +195,7 @@ class SharedBudget:
         """Replace a reservation by what the request took."""
         cost = price.cost(usage.tokens_in, usage.tokens_out) if price else 0.0
         with self.lock:
-            account.close(reservation)
+            self._close(account, reservation)
             account.answered += 1
             account.characters += reservation.characters
             account.tokens_in += usage.tokens_in
@@ -202,10 +209,14 @@ class SharedBudget:
     def forfeit(self, account: Account, reservation: Reservation, *, billed: bool) -> None:
         """Close a reservation whose usage nobody told, at its worst where it may be billed."""
         with self.lock:
-            account.close(reservation)
+            self._close(account, reservation)
             if billed:
                 account.lose(reservation)
             self._write()
+
+    def _close(self, account: Account, reservation: Reservation) -> None:
+        account.close(reservation)
+        self._closed[id(account)] = self._closed.get(id(account), 0) + 1
 
     def close(self, *, finished: bool = False) -> None:
         """Close the file; a run that has `finished` needs it no more."""
