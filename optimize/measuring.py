@@ -179,7 +179,8 @@ def measured(
     if pairs and level not in ("auto", "dataset"):
         raise SettingsError(f"level {level}: pairs have one margin each; only dataset fits them")
     if level == "auto":
-        level = "dataset" if pairs else choose_level(items)
+        # By what is labelled, not by what has a record: a judge must not choose its level.
+        level = "dataset" if pairs else choose_level(bare_items(labelled, dimension))
     elif not pairs and level not in levels_of(items):
         known = ", ".join(levels_of(items))
         raise SettingsError(f"level {level}: these labels have the levels {known}")

@@ -59,6 +59,17 @@ def test_scores_by_id_are_measured_at_every_level_the_data_has() -> None:
         found.at("system")
 
 
+def test_a_judge_that_leaves_outputs_out_does_not_choose_its_level() -> None:
+    """Four of six have a score, two a document: by what is labelled, it is summary level still."""
+    scores = by_id(JUDGE)
+    del scores["d0s1"], scores["d1s0"]
+    found = optimize.measure(scores, "labels.jsonl", dimension="charm")
+    assert found.level == "summary"
+    # Within the first document 3, 1 for 1, 3; within the second in order.
+    assert found.rho.value == pytest.approx(0)
+    assert found.rho.n_outputs == 4
+
+
 def test_a_failed_score_is_missing_and_counted() -> None:
     scores = {**by_id(JUDGE), "d0s0": math.nan, "d0s1": None}
     found = optimize.measure(scores, "labels.jsonl", dimension="charm")

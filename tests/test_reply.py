@@ -66,6 +66,7 @@ BOTH = (RATIONALE, RATING)
         ('Here it is:\n{"reason": "A score of 5 needs more.", "score": 4}', 4),
         ('{"confidence": 5, "rating": 4}', 4), ("{'rating': 4}", 4), ('{"coherence": 4}', 4),
         # Other languages' words for a rating.
+        ("4<|endoftext|>", 4), ("Rating: 4</s>\n", 4),
         ("TOTAL SCORE: 4", 4), ("Total rating: 4/5", 4), ("Feedback: Good. [RESULT] 4", 4),
         ("The score I would give is 4.", 4), ("On a scale of 1 to 5: 4", 4),
         ("Rating on a scale of 1 to 5: 4", 4),

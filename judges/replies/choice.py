@@ -76,8 +76,13 @@ _MARKUP = re.compile(
 )
 
 
+_TURN_END = re.compile(r"(?:</s>|<\|[a-z_]{1,20}\|>)\Z")
+
+
 def plain_lines(text: str) -> str:
     """A reply without markup, blank lines and double spaces; NoScoreError where it is too long."""
+    # A token that ends a turn, left in by the endpoint, is no word of the judge's.
+    text = _TURN_END.sub("", text.rstrip())
     lines = (" ".join(line.split()) for line in text.splitlines())
     whole = "\n".join(line for line in lines if line)
     if len(whole) > LONGEST:

@@ -66,9 +66,9 @@ def cell_by_convention(found: Correlation) -> Cell:
 
 
 def row(splits: Mapping[str, Scores | None], level: Level, seed: int) -> dict[str, Cell | None]:
-    """One judge's cells; the same draws for every judge."""
+    """One judge's cells; the same draws for every judge, and for `verify` of the same rows."""
     return {
-        name: cell(correlation(one, level, stream(seed, "interval", name))) if one else None
+        name: cell(correlation(one, level, stream(seed, "verify", level))) if one else None
         for name, one in splits.items()
     }
 

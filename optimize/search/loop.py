@@ -201,12 +201,13 @@ class RankSearch:
             (there,) = self._scored([self._whole], "train", self.train)
             on_train = {finalists.index(self._whole): there}
         rng = stream(self.plan.seed, "gate")
-        choice = decide(on_dev, on_train, self.track.level, len(self.pool.tried), rng)
+        n_tried = len({*self.pool.tried, *(one.id for one in finalists)})
+        choice = decide(on_dev, on_train, self.track.level, n_tried, rng)
         return Found(
             tuned=self.seed if choice.best is None else finalists[choice.best],
             crossing=self.crossing,
             choice=choice,
-            n_tried=len(self.pool.tried),
+            n_tried=n_tried,
             n_proposed=self.pool.n_proposed,
             calls=self.bench.budget.spent,
         )
