@@ -13,6 +13,8 @@ from optimize.agreement import system_level
 from optimize.statistics.bootstrap import Interval
 from optimize.statistics.coefficients import Coefficient, correlate
 from optimize.statistics.difference import paired_difference
+from optimize.statistics.levels import read_rows
+from optimize.statistics.systems import _means
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "pearson", "kendall")
 
@@ -62,7 +64,7 @@ def test_intervals_for_these_very_systems_are_narrower(coefficient: Coefficient)
     rows = answers(rng, systems(rng, 12), 60)
     widths = []
     for draw_systems in (False, True):
-        interval = system_level(
+        found = system_level(
             rows["a"],
             rows["human"],
             rows["system"],
@@ -70,8 +72,10 @@ def test_intervals_for_these_very_systems_are_narrower(coefficient: Coefficient)
             coefficient=coefficient,
             draw_systems=draw_systems,
             rng=np.random.default_rng(0),
-        ).interval
+        )
+        interval = found.interval
         assert interval is not None
+        assert interval.low < found.value < interval.high
         widths.append(interval.high - interval.low)
     assert widths[0] < widths[1]
 
@@ -242,3 +246,18 @@ def test_two_thousand_resamples_of_16_systems_on_100_documents_are_quick() -> No
         start = time.process_time()
         measured(rows, coefficient, rng)
         assert time.process_time() - start < 2
+
+
+def test_what_a_document_adds_to_both_its_outputs_is_no_noise() -> None:
+    # Every pair of six systems on two documents, one of which raises both outputs by 100, the other
+    # lowers them: every system's mean is as before, and so is what is left of an output beside its
+    # system and its document.
+    first, second = (np.repeat(side, 2) for side in np.triu_indices(6, 1))
+    system, document = np.stack([first, second], axis=1).ravel(), np.repeat(np.arange(30), 2)
+    judge, human = np.random.default_rng(0).normal(size=(2, 60))
+    shift = np.repeat(np.tile([100.0, -100.0], 15), 2)
+    calm, moved = (
+        _means(read_rows(judge + by, human - by, document, system)) for by in (0 * shift, shift)
+    )
+    assert moved.values == pytest.approx(calm.values)
+    assert moved.noise == pytest.approx(calm.noise)
