@@ -16,6 +16,7 @@ from optimize.search.decision import score_both
 from optimize.search.entrants import Plan
 from optimize.search.gate import Choice
 from optimize.search.items import Item, Items
+from optimize.search.objective import Level, objective
 
 # Sets as large as all labels: what shows everything is a finalist, and no race can judge it.
 ALL_SHOWN = (1000,)
@@ -164,7 +165,7 @@ def test_seven_systems_or_more_are_held_out_in_turn(systems: int, held_out: int)
     assert sum(map(len, parts)) == held_out
 
 
-def decided(placed: float, failing: int = 0) -> Choice:
+def on_dev(placed: float, failing: int = 0) -> decision.Scored:
     """Ten documents of four in people's own order; new systems are placed so much better."""
     those = outputs(10, 4)
     human = np.tile([1.0, 2, 3, 4], 10)
@@ -172,14 +173,26 @@ def decided(placed: float, failing: int = 0) -> Choice:
     scores = human.copy()
     scores[:failing] = np.nan
     rng = np.random.default_rng(0)
-    dev = decision.Scored(
+    return decision.Scored(
         items=those,
         candidate=scores,
         seed=rng.permuted(human.reshape(10, 4), axis=1).ravel(),
         left_out=dict.fromkeys(those.documents, frozenset()),
         placed=placed + np.tile([-0.01, 0.01], 5),
     )
-    return decision.decide([dev], {}, "summary", 3, rng)
+
+
+def decided(placed: float, failing: int = 0) -> Choice:
+    dev = on_dev(placed, failing)
+    return decision.decide([dev], {}, "summary", 3, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("level", ["dataset", "summary", "system"])
+def test_dev_is_compared_at_the_level_of_the_search(level: Level) -> None:
+    dev = on_dev(0.0)
+    base = objective(dev.seed, dev.items, level)
+    assert dev.value(level) == pytest.approx(1)
+    assert dev.contrast(level).value == pytest.approx(1 - base)
 
 
 def test_what_dev_knows_of_new_systems_and_of_failures_reaches_the_gate() -> None:
