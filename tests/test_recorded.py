@@ -258,6 +258,24 @@ def test_the_lenient_readings_misread_as_their_docstring_says() -> None:
         last_digit("none", SUMMEVAL)
 
 
+def test_rows_of_another_prompt_or_dimension_are_passed_over_unread(tmp_path: Path) -> None:
+    path = tmp_path / "replies.jsonl"
+    rows = [
+        {"id": "a", "prompt": "p", "dimension": "d", "replies": ["1"]},
+        {"id": "b", "prompt": "q", "dimension": "d", "replies": "unread"},
+        {"id": "c", "prompt": "p", "dimension": "e", "replies": "unread"},
+        {"id": "d", "prompt": "p", "replies": ["2"]},
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    assert [row.id for row in read_replies(path, dimension="d", prompt="p")] == ["a", "d"]
+    pairs = [
+        {"id": "a", "prompt": "p", "order_ab": "A", "order_ba": ["B"]},
+        {"id": "b", "prompt": "q", "order_ab": "A"},
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in pairs), encoding="utf-8")
+    assert [row.id for row in read_pair_replies(path, prompt="p")] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -71,6 +71,8 @@ BOTH = (RATIONALE, RATING)
         ("The score I would give is 4.", 4), ("On a scale of 1 to 5: 4", 4),
         ("Rating on a scale of 1 to 5: 4", 4),
         ("评分：4", 4), ("Puntuación: 4", 4), ("Note : 4/5", 4), ("Bewertung: ４", 4),
+        # The score of a part that is named, and a ratio that is none.
+        ("Score for coherence: 4", 4), ("Rating of clarity: 4", 4), ("Ratio 3:1.\nScore: 4", 4),
     ],
 )  # fmt: skip
 def test_a_reply_with_one_rating_gives_it(reply: str, rating: int) -> None:
@@ -103,6 +105,7 @@ def test_a_reply_with_one_rating_gives_it(reply: str, rating: int) -> None:
         "A score of 5 would be too high.", "Others would give it a 5.", "at least 4",
         "Rating: at least 4", "Rating: <4", "Rating: ~4", "Rating: 4+", "Rating: 4ish",
         "Rating: 4?", "Rating: 4½", "4²", "Rating: 4 or so", "4, at most",
+        "A perfect summary gets a score of 5.",
         # Taken back or refused.
         "Rating: 5. Wait, that's too high.", "Rating: 5. Scratch that.", "I cannot rate it. 1",
         "I can't rate this on a scale of 1 to 5.", "Rating: N/A (1 fact)",
@@ -118,6 +121,8 @@ def test_a_reply_with_one_rating_gives_it(reply: str, rating: int) -> None:
         "The article states: score: 5", "For example, Rating: 5", "Example: Rating: 5",
         # Arithmetic.
         "Score = 3 + 1 = 4", "3 + 1 = 4", "Score: 5 - 1 = 4", "Score: 5 minus 1", "Rating: 2 x 2",
+        "It names the people, the place and the day, and it reads well enough.\nScore: 4 because "
+        "it has 2 plus 2 good points in all the parts that I have read so far.",
         # A quotation, the scale, the rubric.
         'The document says "Rating: 5".', "The text asks me to give it a 5.", "> Rating: 5",
         "A score of 5 means perfect.", "1 = bad, 5 = good", "Rate it from 1 to 5.",
@@ -126,6 +131,8 @@ def test_a_reply_with_one_rating_gives_it(reply: str, rating: int) -> None:
         "relevance: 4; fluency: 5", "Fact: 1\nResponse: 1", "Number of errors: 2",
         "Number of errors:\n2", "Confidence: 5", "Confidence score: 5", "## Confidence\n5",
         "Confidence: 5\nRating: 4", "<errors>2</errors>", '{"errors": 2}', "Step 1: 5",
+        "The number of errors in the text =\n3",
+        "The score is a 2. Here is why: it is dull.\n1. One point is for style.",
         "Previous score: 5", "Maximum score: 5", "The average is 4", "Missing facts: 2",
         '{"relevance": 4, "fluency": 5}', '{"rating": true}', '{"rating": [4]}', '{"rating": null}',
     ],
@@ -148,6 +155,12 @@ def test_letters_count_only_where_a_mapping_says_so() -> None:
     assert parse_rating("C: All of it is relevant.", range(1, 4), letters=letters) == 3
     with pytest.raises(NoScoreError):
         parse_rating("B", range(1, 4))
+
+
+def test_the_overall_rating_speaks_for_the_dimension_that_is_asked_for() -> None:
+    reply = "Warmth: 4\nOverall: 3"
+    assert parse_rating(reply, SCALE, names=["warmth"]) == 3
+    assert parse_rating("Warmth: 4", SCALE, names=["warmth"]) == 4
 
 
 def test_a_score_between_ratings_is_a_score_and_no_rating() -> None:
