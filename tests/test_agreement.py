@@ -329,10 +329,11 @@ def test_kendall_of_one_order_is_1_and_no_rounding_takes_it_beyond() -> None:
     assert correlate(np.array([[1.0, 2, 3]]), np.array([[1.0, 2, 3]]), "kendall")[0] == 1
 
 
-def test_a_large_offset_takes_nothing_from_pearson() -> None:
-    # Ratings 10^9 higher, as timestamps would be, agree with the judge as before.
+@pytest.mark.parametrize(("offset", "scale"), [(1e9, 1.0), (0.0, 1e200), (0.0, 1e-200)])
+def test_neither_offset_nor_scale_takes_anything_from_pearson(offset: float, scale: float) -> None:
+    # The squares of the last two leave the range of floats.
     judge, human = np.array([1.0, 3, 2, 5, 4, 4]), np.array([2.0, 3, 1, 4, 5, 2])
-    rows = read_rows(judge, human + 1e9, np.arange(6))
+    rows = read_rows(judge, offset + scale * human, np.arange(6))
     found = dataset_statistic(rows, "pearson")(np.ones((1, 6)))
     assert found[0] == pytest.approx(np.corrcoef(judge, human)[0, 1], abs=1e-9)
 

@@ -218,6 +218,20 @@ def test_the_interval_of_a_share_covers() -> None:
     assert held / bounded == pytest.approx(0.95, abs=0.02)
 
 
+def test_each_end_of_a_share_is_a_standard_errors_t_from_the_ratio() -> None:
+    # Fieller: at either end r the difference judge - r * people is t(19) of its own standard errors
+    # from 0, the variance of draws being (n - 1) / n of what it should be.
+    draws = np.random.default_rng(0).normal([0.4, 0.6], [0.04, 0.05], (500, 2))
+    judge, people = draws.T
+    found = ratio_interval(judge, people, 0.4 / 0.6, 0.6, 20)
+    assert found is not None
+    assert found.low < 0.4 / 0.6 < found.high
+    for end in (found.low, found.high):
+        error = np.sqrt(np.var(judge - end * people, ddof=1) * 20 / 19)
+        assert abs(0.4 - end * 0.6) == pytest.approx(2.093024 * error, rel=1e-5)
+    assert found.confidence == 0.95
+
+
 def test_failed_judgements_are_left_out_of_both_sides() -> None:
     judge, marks, document, _ = people(np.random.default_rng(3))
     judge[::10] = NAN
