@@ -110,9 +110,6 @@ def lines(simulations: int) -> Iterator[str]:
         ("pairs", "dataset", rated(1, 0.0, 1.0), DOCUMENTS, 4),
         ("two outputs", "dataset", rated(2, 0.3, 1.0), DOCUMENTS, 3),
         ("12 systems", "system", rated(12, 0.3, 1.5), DOCUMENTS, 1),
-        ("8 systems", "system", rated(8, 0.6, 1.5), DOCUMENTS, 1),
-        ("16 systems much alike", "system", rated(16, 0.1, 1.5), DOCUMENTS, 1),
-        ("12 systems", "summary", rated(12, 0.3, 1.5), DOCUMENTS, 1),
         ("sparse", "summary", moved, FEW, 4),
     ]
     for name, level, draw, sizes, times in worlds:
