@@ -100,7 +100,8 @@ def read_outputs(
     notes += [] if joined is None else _join_notes(outputs, joined, problems)
     if ratings.n_differing:
         notes.append(
-            f"{count(ratings.n_differing, 'rating')} unlike its annotations' mean, which counts"
+            f"{count(ratings.n_differing, 'rating')} unlike its annotations' mean, which counts; "
+            "--map NAME=ratings.NAME reads the ratings instead"
         )
     notes += reader.notes()
     notes += _notes(outputs, wanted, grouped=reader.group is not None)

@@ -45,7 +45,10 @@ def test_a_mean_that_is_not_its_annotations_is_noted(tmp_path: Path) -> None:
     )
     labelled = data.read_labels(path)
     assert labelled.outputs[0].rating("relevance") == 2
-    assert labelled.notes == ("1 rating unlike its annotations' mean, which counts",)
+    assert labelled.notes == (
+        "1 rating unlike its annotations' mean, which counts; "
+        "--map NAME=ratings.NAME reads the ratings instead",
+    )
 
 
 def test_annotators_may_have_names(tmp_path: Path) -> None:
