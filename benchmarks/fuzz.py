@@ -434,7 +434,7 @@ def fuzz_answers(tries: int, rng: random.Random) -> Counts:
     from judges.engine.runner import Runner
     from judges.models import open_model
     from judges.models.protocol import ModelError
-    from judges.sampling import SamplingPlan
+    from judges.scoring import SamplingPlan
 
     asker.FIRST_WAIT = 0.001
     counts = Counts()

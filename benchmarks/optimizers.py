@@ -71,7 +71,7 @@ def prepared(task: str, seed: int) -> Any:
     from judges.engine.runner import Runner
     from judges.judge import Judge
     from judges.models import open_model
-    from judges.sampling import default_plan
+    from judges.scoring import default_plan
     from optimize.run import labels
     from optimize.run.models_asked import Asked, judging
     from optimize.run.settings import Settings

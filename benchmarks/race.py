@@ -18,8 +18,8 @@ import numpy as np
 
 from judges.catalog import find
 from judges.judge import Judge
+from judges.parsing.recorded import judgement, read_replies
 from judges.prompt import Prompt
-from judges.replies.recorded import judgement, read_replies
 from optimize.search.bench import Bench, Budget, Scored
 from optimize.search.candidates import Candidate, Instruction
 from optimize.search.chance import stream

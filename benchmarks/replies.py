@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from judges.judgement import NoScoreError
+from judges.parsing.parse import parse_choice, parse_fields, parse_rating, parse_score
+from judges.parsing.recorded import read_pair_replies, read_replies
 from judges.prompt import Field
-from judges.replies.parse import parse_choice, parse_fields, parse_rating, parse_score
-from judges.replies.recorded import read_pair_replies, read_replies
 
 SCALE = (1, 2, 3, 4, 5)
 WORDS = ("zero", "one", "two", "three", "four", "five")

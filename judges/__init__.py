@@ -10,10 +10,9 @@ if TYPE_CHECKING:
     from judges.judge import Judge
     from judges.judgement import Judgement, NoScoreError, Verdict
     from judges.loading import load
-    from judges.pairwise import PairwiseJudge
+    from judges.modules import PairwiseJudge, RatingJudge
     from judges.prompt import Prompt
-    from judges.rating import RatingJudge
-    from judges.sampling import SamplingPlan
+    from judges.scoring import SamplingPlan
 
 __all__ = [
     "Comparison",
@@ -42,10 +41,10 @@ _HOMES = {
     "Judge": "judges.judge",
     "Judgement": "judges.judgement",
     "NoScoreError": "judges.judgement",
-    "PairwiseJudge": "judges.pairwise",
+    "PairwiseJudge": "judges.modules",
     "Prompt": "judges.prompt",
-    "RatingJudge": "judges.rating",
-    "SamplingPlan": "judges.sampling",
+    "RatingJudge": "judges.modules",
+    "SamplingPlan": "judges.scoring",
     "UnknownDimensionError": "judges.dimension",
     "Verdict": "judges.judgement",
     "load": "judges.loading",

@@ -11,8 +11,8 @@ from dspy.utils.exceptions import AdapterParseError
 
 from judges.judgement import NoScoreError
 from judges.models.protocol import Message
+from judges.parsing.parse import parse_fields
 from judges.prompt import Field, Prompt, Value
-from judges.replies.parse import parse_fields
 
 NOT_GIVEN = "(not given)"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from judges.dimension import Dimension
 from judges.judge import Judge
 from judges.prompt import HEADER, SLOT
-from judges.sampling import SamplingPlan, sampling_of
+from judges.scoring import SamplingPlan, sampling_of
 
 RAW = "texts are put in as they are: markers inside them are no longer neutralised"
 

@@ -18,7 +18,7 @@ from judges.frozen_shape import DEMO_VALUE, DOCUMENT, FORMAT, MESSAGE_TEXT, SUBJ
 from judges.judge import Judge, Subject
 from judges.models.secrets import Secrets
 from judges.prompt import Field, Prompt, Value, encodable
-from judges.sampling import SamplingPlan
+from judges.scoring import SamplingPlan
 from judges.tables.landing import write_whole
 
 MOST_BYTES = 20_000_000

@@ -14,7 +14,7 @@ from judges.dimension import Comparison, Dimension, DimensionError
 from judges.engine.session import Options, open_runner
 from judges.judgement import Judgement, Verdict
 from judges.prompt import Field, Prompt, Value
-from judges.sampling import SamplingPlan
+from judges.scoring import SamplingPlan
 
 if TYPE_CHECKING:
     import dspy
@@ -149,7 +149,7 @@ class Judge:
 
     def plan_for(self, model: "Model") -> SamplingPlan:
         """Its own plan, or the model's default where it has none."""
-        from judges.sampling import default_plan
+        from judges.scoring import default_plan
 
         return self.plan or default_plan(model)
 
@@ -219,8 +219,7 @@ class Judge:
     def program(self) -> "dspy.Module":
         """A DSPy module that renders the same messages: compose it, or optimize it further."""
         from judges.adapter import demos_of
-        from judges.pairwise import PairwiseJudge
-        from judges.rating import RatingJudge
+        from judges.modules import PairwiseJudge, RatingJudge
 
         if isinstance(self.subject, Comparison):
             module: Any = PairwiseJudge(self.subject, prompt=self.prompt)

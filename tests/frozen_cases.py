@@ -6,7 +6,7 @@ from judges.catalog.summeval import FLUENCY, RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
 from judges.dimension import Dimension
 from judges.judge import Judge
-from judges.sampling import SamplingPlan
+from judges.scoring import SamplingPlan
 
 WEIGHTED = SamplingPlan(kind="weighted")
 MEAN = SamplingPlan(kind="mean", samples=20, temperature=2.0)

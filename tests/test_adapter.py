@@ -20,9 +20,8 @@ from judges.catalog.summeval import RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
 from judges.dimension import Dimension, DimensionError
 from judges.judge import RESERVED, Judge
-from judges.pairwise import PairwiseJudge
+from judges.modules import PairwiseJudge, RatingJudge
 from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, neutralise
-from judges.rating import RatingJudge
 
 TEXTS = {"document": "The bridge was closed on Monday.", "summary": "The bridge is closed."}
 PAIR = {"post": "My cat hides.", "summary_a": "A cat hides.", "summary_b": "Cats are nice."}

@@ -25,7 +25,7 @@ from judges.frozen import MOST_BYTES, dumps
 from judges.judge import Judge
 from judges.loading import load
 from judges.prompt import MOST_DEMOS
-from judges.sampling import SamplingPlan
+from judges.scoring import SamplingPlan
 from judges.tables.landing import InUseError, in_use
 from judges.tables.writer import RowWriter
 from optimize.commands.tune import command

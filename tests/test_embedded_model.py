@@ -14,7 +14,7 @@ from judges.dimension import Comparison, Dimension
 from judges.models.embedded import EmbeddedModel
 from judges.models.protocol import Reply, Sampling
 from judges.prompt import Prompt
-from judges.sampling import SamplingPlan, read_sample, score_of
+from judges.scoring import SamplingPlan, read_sample, score_of
 
 WEIGHTED = SamplingPlan(kind="weighted")
 DOCUMENT = (

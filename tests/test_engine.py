@@ -17,7 +17,7 @@ from judges.models import LastingError, PassingError, RefusedError, Sampling
 from judges.models.dspy_engine import as_lm
 from judges.models.dspy_lm import DspyModel
 from judges.models.protocol import Message, ThrottledError, UnreachableError
-from judges.rating import RatingJudge
+from judges.modules import RatingJudge
 
 ASKED: list[Message] = [
     {"role": "system", "content": "You rate."},

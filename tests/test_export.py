@@ -14,8 +14,8 @@ from judges.catalog.win_rate import TLDR_CONCISE
 from judges.dimension import Dimension
 from judges.export import FORMATS, ExportError
 from judges.judge import Judge
-from judges.rating import RatingJudge
-from judges.sampling import SamplingPlan
+from judges.modules import RatingJudge
+from judges.scoring import SamplingPlan
 
 ONE = SamplingPlan(kind="one")
 MEAN = SamplingPlan(kind="mean", samples=20, temperature=2.0)

@@ -19,7 +19,7 @@ from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.models.protocol import Completion, LastingError, Message, Sampling
-from judges.sampling import SamplingPlan
+from judges.scoring import SamplingPlan
 from judges.tables.columns import MissingColumnError
 from judges.tables.frames import FailedJudgementWarning
 

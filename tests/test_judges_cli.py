@@ -13,7 +13,7 @@ from table_folder import lines_of, wanted
 from judges.__main__ import main
 from judges.catalog.summeval import FLUENCY
 from judges.judge import Judge
-from judges.sampling import SamplingPlan
+from judges.scoring import SamplingPlan
 
 ONE = SamplingPlan(kind="one")
 pytestmark = pytest.mark.usefixtures("table_folder")

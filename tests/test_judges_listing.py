@@ -12,7 +12,7 @@ from judges.__main__ import main
 from judges.catalog import names
 from judges.catalog.summeval import FLUENCY
 from judges.judge import Judge
-from judges.sampling import SamplingPlan
+from judges.scoring import SamplingPlan
 
 GOLDEN = Path(__file__).parent / "golden"
 ONE = SamplingPlan(kind="one")

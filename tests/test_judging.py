@@ -19,7 +19,7 @@ from judges.engine.runner import Runner
 from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.models.protocol import Completion, Reply, Token
-from judges.sampling import NoProbabilitiesError, SamplingPlan
+from judges.scoring import NoProbabilitiesError, SamplingPlan
 
 ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 FLUENCY, CONCISE = find("fluency"), find("tldr_concise")

@@ -14,7 +14,7 @@ from scripted_model import Scripted
 from judges import models
 from judges.loading import load
 from judges.models.protocol import Completion, Message, Reply, Sampling
-from judges.sampling import SamplingPlan
+from judges.scoring import SamplingPlan
 from optimize.commands.tune import command
 from optimize.run.plans import cheapest_near_best
 from optimize.run.settings import Settings, SettingsError

@@ -11,9 +11,9 @@ import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from judges.judgement import NoScoreError
-from judges.replies.lenient import first_digit, last_digit
-from judges.replies.parse import parse_choice
-from judges.replies.recorded import (
+from judges.parsing.lenient import first_digit, last_digit
+from judges.parsing.parse import parse_choice
+from judges.parsing.recorded import (
     Reading,
     RecordedPair,
     RecordingError,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.judgement import NoScoreError
+from judges.parsing.parse import parse_choice, parse_fields, parse_rating, parse_score
 from judges.prompt import Field
-from judges.replies.parse import parse_choice, parse_fields, parse_rating, parse_score
 
 SCALE = range(1, 6)
 RATIONALE = Field(name="rationale", description="", role="output")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from judges.judgement import NoScoreError
-from judges.replies.parse import parse_choice, parse_rating
+from judges.parsing.parse import parse_choice, parse_rating
 
 SCALE = range(1, 6)
 GRAMMAR = Path(__file__).parents[1] / "benchmarks" / "replies.py"

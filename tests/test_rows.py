@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import data
 from judges.engine.journal import Journal, JournalError, describe
-from judges.replies.recorded import RecordingError, read_replies
+from judges.parsing.recorded import RecordingError, read_replies
 from judges.tables.landing import land, write_whole
 from judges.tables.rows import Row, RowsError, read_rows
 from judges.tables.writer import RowWriter, partial_of

@@ -10,8 +10,8 @@ from test_search import SEED, judge, propose, world
 
 from judges.catalog import find
 from judges.dimension import Dimension
+from judges.modules import RatingJudge
 from judges.prompt import Prompt
-from judges.rating import RatingJudge
 from optimize.run.settings import Optimizer
 from optimize.search.bench import Bench, Budget, Scored
 from optimize.search.entrants import Plan

@@ -22,7 +22,7 @@ from judges.engine.cluster import map_in_pandas
 from judges.frozen import digest
 from judges.models.opening import endpoint_of, is_plain, open_model
 from judges.models.protocol import LastingError
-from judges.sampling import SamplingPlan
+from judges.scoring import SamplingPlan
 from optimize import measure, tune
 from optimize.commands.tune import command as optimize_command
 from optimize.commands.verify import command as verify_command

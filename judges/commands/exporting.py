@@ -9,7 +9,7 @@ from judges.commands.options import JUDGE, add_plan_flags, follow
 from judges.engine.telling import visible
 from judges.judge import Judge
 from judges.loading import load
-from judges.sampling import SamplingPlan
+from judges.scoring import SamplingPlan
 from judges.tables.landing import write_whole
 
 # Other tools ask language models; a judge without a model of its own is written for this one.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from judges.commands.parsing import count, positive, seed, temperature
 from judges.judge import Judge
-from judges.sampling import SamplingPlan
+from judges.scoring import SamplingPlan
 
 MEAN_TEMPERATURE = 1.0
 

@@ -12,7 +12,7 @@ from judges.engine.asks import Answer, Ask
 from judges.judgement import Choice, Judgement, NoScoreError, Verdict
 from judges.models.protocol import Message, Reply
 from judges.prompt import Prompt, fill, restated
-from judges.sampling import (
+from judges.scoring import (
     NoProbabilitiesError,
     Sample,
     SamplingPlan,

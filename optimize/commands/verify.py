@@ -14,7 +14,7 @@ from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
 from judges.engine.telling import telling
 from judges.loading import load
-from judges.replies.recorded import Reading, RecordingError
+from judges.parsing.recorded import Reading, RecordingError
 from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say, show
 from optimize.measuring import measured, on_labels_scale
 from optimize.run.labels import read_rated

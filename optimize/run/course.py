@@ -10,7 +10,7 @@ from judges.dimension import Comparison
 from judges.engine.ledger import BudgetSpentError
 from judges.frozen import dumps, without_secrets
 from judges.judge import Judge, Subject
-from judges.sampling import SamplingPlan
+from judges.scoring import SamplingPlan
 from optimize.run import outcome, plans, run_folder
 from optimize.run.gathering import gather
 from optimize.run.labels import Labels

@@ -12,7 +12,7 @@ from judges.judge import Judge
 from judges.judgement import NoScoreError, Verdict
 from judges.models.protocol import Model
 from judges.prompt import Prompt
-from judges.sampling import SamplingPlan, default_plan
+from judges.scoring import SamplingPlan, default_plan
 from optimize.run.run_folder import BUDGET, PROPOSALS, REPLIES
 from optimize.run.settings import Settings, SettingsError
 from optimize.search import proposals

@@ -15,7 +15,7 @@ from judges.engine.ledger import BudgetSpentError
 from judges.engine.prices import Price, estimate_tokens, find_price
 from judges.judge import Judge
 from judges.models.protocol import LastingError
-from judges.sampling import NoProbabilitiesError, SamplingPlan
+from judges.scoring import NoProbabilitiesError, SamplingPlan
 from optimize.run.models_asked import Asked
 from optimize.run.settings import Settings
 from optimize.run.table import Scores, cell, correlation, gain

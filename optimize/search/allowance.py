@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from judges.engine.prices import Price, estimate_tokens, find_price
 from judges.judge import Judge
 from judges.prompt import MOST_DEMOS, Prompt
-from judges.sampling import SamplingPlan
+from judges.scoring import SamplingPlan
 from optimize.run.labels import Labels
 from optimize.run.settings import Settings, SettingsError
 from optimize.search import proposals

@@ -74,7 +74,7 @@ def sampling(seed: int) -> Sampling:
 
 def accept(reply: Reply) -> str:
     """The instruction in a proposer's reply, with or without our headers around it."""
-    from judges.replies.parse import parse_fields
+    from judges.parsing.parse import parse_fields
 
     fields = parse_fields(reply.text, PROPOSER.outputs, truncated=reply.truncated)
     return str(fields["instruction"]).strip()

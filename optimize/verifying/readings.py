@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from judges.replies.recorded import Reading
+from judges.parsing.recorded import Reading
 from optimize.agreement import dataset_level, summary_level
 from optimize.verifying.sources import Verified
 
@@ -18,7 +18,7 @@ def other_readings(
     """For each lenient reading: how many scores differ from the strict ones, and rho with it.
 
     Published tables were often made with such readings, which find a number in nearly any reply
-    and sometimes a wrong one (judges/replies/lenient.py). They know single digits only: other
+    and sometimes a wrong one (judges/parsing/lenient.py). They know single digits only: other
     scales have none to compare with. Summary-level rho is there by both conventions, the published
     one ("left_out") to compare with such tables.
     """

@@ -12,7 +12,7 @@ from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.engine.runner import Runner
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
-from judges.replies.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
+from judges.parsing.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
 from optimize.annotations import read_scores
 from optimize.audits.probes import Probes, probe
 from optimize.run.evidence import Evidence, Said

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from judges.judgement import NoScoreError
 from judges.models.protocol import Reply, Token
+from judges.parsing.parse import content_span
+from judges.parsing.rating import WORDS
 from judges.prompt import Field, Value
-from judges.replies.parse import content_span
-from judges.replies.rating import WORDS
 
 # What may be glued to a rating inside its token: markup, and how raw vocabularies show a space.
 _GLUED = " \t\r\n*_\"'`()[]:.,Ġ▁Ċ"

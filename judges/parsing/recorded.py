@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from judges.judgement import Choice, Judgement, NoScoreError, Verdict
-from judges.replies.lenient import first_digit, last_digit
-from judges.replies.parse import parse_choice, parse_score
+from judges.parsing.lenient import first_digit, last_digit
+from judges.parsing.parse import parse_choice, parse_score
 from judges.tables.rows import RowsError, decode_json, numbered_lines
 
 Reading = Literal["strict", "first_digit", "last_digit"]
@@ -97,7 +97,7 @@ def judgement(
     """Average the replies that hold a score on `scale`; the others are left out and counted.
 
     Scores between two ratings ("3.5") count here, since recorded prompts seldom forbid them. For
-    the readings other than "strict" see judges/replies/lenient.py. `names` are labels that the
+    the readings other than "strict" see judges/parsing/lenient.py. `names` are labels that the
     score may have beside the usual ones: the dimension's own.
     """
     scores, failures = [], []

@@ -11,7 +11,7 @@ from judges.dimension import Dimension
 from judges.judgement import Judgement, NoScoreError
 from judges.models.protocol import LastingError, Reply, Sampling, Token
 from judges.prompt import Prompt
-from judges.sampling import (
+from judges.scoring import (
     NoProbabilitiesError,
     SamplingPlan,
     check_model,

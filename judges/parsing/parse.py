@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 
 from judges.judgement import NoScoreError
+from judges.parsing.choice import parse_choice, shortened
+from judges.parsing.rating import parse_rating, parse_score
 from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value
-from judges.replies.choice import parse_choice, shortened
-from judges.replies.rating import parse_rating, parse_score
 
 __all__ = [
     "answer_span",

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from judges.judgement import NoScoreError
-from judges.replies.choice import (
+from judges.parsing.choice import (
     CORRECTED,
     QUALITY,
     REFUSED,

@@ -8,9 +8,9 @@ from typing import Literal
 
 from judges.judgement import Judgement
 from judges.models.protocol import LastingError, Model, Reply, Sampling
+from judges.parsing.parse import parse_fields
+from judges.parsing.probabilities import chosen_token, over_choices
 from judges.prompt import Field, Prompt, Value
-from judges.replies.parse import parse_fields
-from judges.replies.probabilities import chosen_token, over_choices
 
 PlanKind = Literal["one", "mean", "weighted"]
 # The most alternatives that OpenAI-compatible endpoints give for a token.
