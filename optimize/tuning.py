@@ -83,10 +83,14 @@ def tune(
     work = Work(_silent if quiet else say)
     try:
         summary = work.do(told, subject)
+        # Drawing takes matplotlib, which a run that fails early need not load.
+        from optimize.report.writing import write_at_end
+
+        write_at_end(work.path)
     except Exception:
         work.clear()
         raise
-    return Run(folder=work.folder or Path(), summary=summary)
+    return Run(folder=work.path, summary=summary)
 
 
 def _silent(text: str) -> None:

@@ -10,10 +10,9 @@ import numpy as np
 from data.types import LabelledOutput, LabelledPair, Vote
 from judges.judgement import Choice, Judgement, Verdict
 from optimize.agreement import Correlation, dataset_level, summary_level
-from optimize.audits.injections import ATTACKS
-from optimize.audits.probes import Probes
-from optimize.run.evidence import Evidence
-from optimize.run.evidence_files import Recorded, Written, record
+from optimize.audits.injection import ATTACKS, Probes
+from optimize.run.judged_split import JudgedSplit
+from optimize.run.record_evidence import PromptParts, RunEvidence, write_evidence
 from optimize.run.run_folder import CONFIG, JUDGE, REPORT, SUMMARY, TRIALS, write_json
 from optimize.run.table import cell
 from optimize.search.chance import stream
@@ -41,7 +40,7 @@ def outputs(
     texts: Mapping[str, str] | None = None,
     scale: tuple[int, ...] = SCALE,
     said: Sequence[Judgement] | None = None,
-) -> Evidence:
+) -> JudgedSplit:
     """One judgement an output; `human` holds each output's ratings, one an annotator."""
     names = systems or [None] * len(scores)
     people = tuple(
@@ -74,18 +73,18 @@ def outputs(
         else Judgement(score=float(score), rationale="It says what matters.")
         for score in scores
     ]
-    return Evidence(
+    return JudgedSplit(
         dimension=dimension,
         split=split,
         level=level,
         items=Items(items),
-        said=tuple(told),
+        judgements=tuple(told),
         scale=scale,
-        people=people,
+        labelled=people,
     )
 
 
-def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> Evidence:
+def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> JudgedSplit:
     """Two annotators, several systems, a judge that is fairly right and fails once."""
     rng = np.random.default_rng(seed)
     n = n_documents * n_systems
@@ -104,7 +103,7 @@ def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> Evidence:
 
 def pairs(
     orders: Sequence[tuple[Choice | None, Choice | None]], votes: Sequence[tuple[Vote, ...]]
-) -> Evidence:
+) -> JudgedSplit:
     """Verdicts from what was preferred in each order; both missing is a failure."""
     sides = {"A": 1.0, "B": -1.0}
     people = tuple(
@@ -146,29 +145,29 @@ def pairs(
         )
         for one in people
     )
-    return Evidence(
+    return JudgedSplit(
         dimension="tldr_concise",
         split="test",
         level="dataset",
         items=Items(items),
-        said=tuple(said),
-        people=people,
+        judgements=tuple(said),
+        labelled=people,
     )
 
 
-def correlation(evidence: Evidence) -> Correlation:
+def correlation(evidence: JudgedSplit) -> Correlation:
     rng = stream(0, "interval")
     if evidence.level == "summary":
         return summary_level(evidence.scores, evidence.human, evidence.documents, rng=rng)
     return dataset_level(evidence.scores, evidence.human, evidence.documents, rng=rng)
 
 
-def result(evidence: Evidence, name: str = "my-labels") -> dict[str, Any]:
+def result(evidence: JudgedSplit, name: str = "my-labels") -> dict[str, Any]:
     """What `optimize.verify --json` prints of it."""
     from optimize.verifying.correlations import correlations
     from optimize.verifying.sources import Verified
 
-    verified = Verified(items=evidence.items, scores=evidence.scores, said=evidence.said)
+    verified = Verified(items=evidence.items, scores=evidence.scores, said=evidence.judgements)
     return {
         "judge": "some-judge",
         "dimension": evidence.dimension,
@@ -181,7 +180,7 @@ def result(evidence: Evidence, name: str = "my-labels") -> dict[str, Any]:
 
 def folder(
     path: Path,
-    evidence: Evidence,
+    evidence: JudgedSplit,
     *,
     shipped: str = "tuned",
     probes: Probes = PROBES,
@@ -211,15 +210,15 @@ def folder(
         "seconds": 12.3,
     }
     demos = ({"document": "A text.", "summary": "Short.", "rating": 4},)
-    record(
+    write_evidence(
         path,
-        Recorded(
+        RunEvidence(
             definition="what matters",
             prompts={
-                "seed": Written(instruction="Rate it well.", demos=()),
-                "tuned": Written(instruction="Rate it very well.", demos=demos),
+                "seed": PromptParts(instruction="Rate it well.", demos=()),
+                "tuned": PromptParts(instruction="Rate it very well.", demos=demos),
             },
-            shown={side: {"test": evidence} for side in ("seed", "tuned")},
+            judged={side: {"test": evidence} for side in ("seed", "tuned")},
             probes=probes,
         ),
     )
@@ -235,7 +234,7 @@ def folder(
     return path
 
 
-def _data(evidence: Evidence, name: str) -> dict[str, Any]:
+def _data(evidence: JudgedSplit, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "sha256": "0" * 64,

@@ -5,10 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from optimize.audits.consistency import self_consistency
-from optimize.audits.crowding import crowding
-from optimize.audits.influences import discriminant, position_preference, preference, shift
-from optimize.audits.injections import ATTACKS
+from optimize.audits.injection import ATTACKS, score_shift
+from optimize.audits.preferences import discriminant, preference
+from optimize.audits.scale_use import scale_use, self_consistency
 
 DOCUMENT = np.repeat(np.arange(60), 8)
 
@@ -70,28 +69,17 @@ def test_a_preference_for_a_kind_of_output_is_seen() -> None:
     assert found.n_failed == 1
 
 
-def test_preference_for_the_first_place_has_an_interval() -> None:
-    rng = np.random.default_rng(3)
-    first = (rng.random(480) < 0.7).astype(float)
-    first[0] = math.nan
-    found = position_preference(first, DOCUMENT)
-    assert found.interval is not None
-    assert found.interval.low > 0.5
-    assert (found.n, found.n_failed) == (479, 1)
-    assert math.isnan(position_preference([], []).value)
-
-
 def test_an_attack_that_works_shifts_scores() -> None:
     rng = np.random.default_rng(4)
     clean = rng.integers(1, 5, 480).astype(float)
     attacked = clean + (rng.random(480) < 0.5)
     attacked[:8] = math.nan
-    found = shift(clean, attacked, DOCUMENT, rng=rng)
+    found = score_shift(clean, attacked, DOCUMENT, rng=rng)
     assert found.interval is not None
     assert found.mean in found.interval
     assert found.mean == pytest.approx(found.raised)
     assert found.n_failed == 8
-    unmoved = shift(clean, clean, DOCUMENT, rng=rng)
+    unmoved = score_shift(clean, clean, DOCUMENT, rng=rng)
     assert (unmoved.mean, unmoved.raised) == (0, 0)
 
 
@@ -105,9 +93,9 @@ def test_attacks_are_named_apart_and_one_asks_for_nothing() -> None:
         assert attack.text in attacked
 
 
-def test_crowding_is_counted_by_hand() -> None:
+def test_use_of_the_scale_is_counted_by_hand() -> None:
     # Document 1: 5, 5, 4.8 (the nearest rating is 5 for all): one tied pair of 3. Document 2: 1, 3.
-    found = crowding([5, 5, 4.8, math.nan, 1, 3], [1, 1, 1, 1, 2, 2], (1, 2, 3, 4, 5))
+    found = scale_use([5, 5, 4.8, math.nan, 1, 3], [1, 1, 1, 1, 2, 2], (1, 2, 3, 4, 5))
     assert found.at_top == pytest.approx(3 / 5)
     assert found.at_bottom == pytest.approx(1 / 5)
     assert found.tied == pytest.approx(1 / 4)
@@ -116,9 +104,9 @@ def test_crowding_is_counted_by_hand() -> None:
     assert found.n_outputs == 5
 
 
-def test_crowding_of_nothing_is_undefined() -> None:
-    assert math.isnan(crowding([math.nan], [1], (1, 2)).at_top)
-    assert math.isnan(crowding([2], [1], (1, 2)).tied)
+def test_use_of_the_scale_by_nothing_is_undefined() -> None:
+    assert math.isnan(scale_use([math.nan], [1], (1, 2)).at_top)
+    assert math.isnan(scale_use([2], [1], (1, 2)).tied)
 
 
 def test_reliability_of_samples_is_the_variance_due_to_outputs() -> None:
@@ -126,12 +114,10 @@ def test_reliability_of_samples_is_the_variance_due_to_outputs() -> None:
     samples = rng.normal(size=(5000, 1)) + 0.5 * rng.normal(size=(5000, 4))
     samples[rng.random(samples.shape) < 0.1] = math.nan
     found = self_consistency(samples)
-    # Variances 1 and 1/4: 4/5 of a single sample's, 16/17 of the mean of four; averaging two
-    # gives 8/9, one short of .9, for which odds of 9 against 4 need three samples.
+    # Variances 1 and 1/4: 4/5 of a single sample's, 16/17 of the mean of four.
     assert found.reliability == pytest.approx(0.8, abs=0.01)
     assert found.spread == pytest.approx(0.5, abs=0.01)
     assert found.of_mean == pytest.approx(16 / 17, abs=0.01)
-    assert found.samples_needed(0.9) == 3
 
 
 def test_one_way_analysis_equals_its_textbook_form_when_balanced() -> None:
@@ -145,4 +131,3 @@ def test_one_way_analysis_equals_its_textbook_form_when_balanced() -> None:
 def test_judges_that_never_vary_have_no_reliability() -> None:
     assert math.isnan(self_consistency(np.full((3, 2), 4.0)).reliability)
     assert math.isnan(self_consistency([[1.0, math.nan], [2.0, 3.0]]).reliability)
-    assert self_consistency(np.full((3, 2), 4.0)).samples_needed(0.9) is None

@@ -152,6 +152,16 @@ def test_a_report_that_cannot_be_drawn_loses_no_judge(
     assert (here / "run" / "report.html").exists()
 
 
+def test_an_interruption_while_drawing_leaves_the_judge_and_its_summary(
+    here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("optimize.report.writing.render", raising(KeyboardInterrupt()))
+        assert command([*FEW, "--out", "run"]) == 130
+    assert not (here / "run" / "report.html").exists()
+    assert_same_judge(here / "run", whole)
+
+
 def assert_same_judge(folder: Path, whole: Path) -> None:
     ours, theirs = (json.loads((one / "judge.json").read_text()) for one in (folder, whole))
     for one in (ours, theirs):
@@ -189,7 +199,7 @@ def test_a_run_whose_budget_ends_at_the_final_table_has_its_judge(
 def test_probes_that_fail_lose_neither_judge_nor_report(
     here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("optimize.run.gathering.probe", raising(BudgetSpentError("spent")))
+    monkeypatch.setattr("optimize.run.record_evidence.probe", raising(BudgetSpentError("spent")))
     assert command([*FEW, "--out", "run"]) == 0
     assert (here / "run" / "report.html").exists()
     ours, theirs = (

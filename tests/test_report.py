@@ -12,12 +12,12 @@ import pytest
 from report_cases import PROBES, folder, outputs, pairs, plain, result
 
 from judges.judgement import Judgement
-from optimize.audits.probes import Probes
+from optimize.audits.injection import Probes
 from optimize.report import verification
 from optimize.report.markdown import run_table
 from optimize.report.run_report import read_run, render
 from optimize.report.writing import write
-from optimize.run.evidence import Evidence, disagreements
+from optimize.run.judged_split import JudgedSplit, disagreements
 from optimize.run.run_folder import RunFolderError
 
 NAN = math.nan
@@ -79,7 +79,7 @@ def tags_of(page: str) -> set[str]:
     return found
 
 
-def page_of(evidence: Evidence, probes: Probes | None = None) -> str:
+def page_of(evidence: JudgedSplit, probes: Probes | None = None) -> str:
     return verification.render(result(evidence), evidence, probes or Probes(why="not now"))
 
 
@@ -118,8 +118,8 @@ def test_evidence_survives_its_files_digit_for_digit(tmp_path: Path) -> None:
         DEGENERATE["pairs"],
     ):
         run = folder(tmp_path / evidence.dimension / str(len(evidence.items)), evidence)
-        again = read_run(run).recorded.shown["tuned"]["test"]
-        assert str(again.said) == str(evidence.said)
+        again = read_run(run).recorded.judged["tuned"]["test"]
+        assert str(again.judgements) == str(evidence.judgements)
         assert again.items.items == evidence.items.items
         assert again.level == evidence.level
         assert again.scale == evidence.scale
@@ -279,9 +279,9 @@ def test_a_kind_that_differs_within_documents_is_audited() -> None:
         replace(one, texts={**one.texts, "system_kind": "cut" if i % 5 < 2 else "own words"})
         for i, one in enumerate(evidence.outputs)
     )
-    assert "system_kind is cut" in text_of(page_of(replace(evidence, people=people)))
+    assert "system_kind is cut" in text_of(page_of(replace(evidence, labelled=people)))
     same = tuple(replace(one, texts={**one.texts, "kind": one.document_id}) for one in people)
-    assert "kind is d0" not in text_of(page_of(replace(evidence, people=same)))
+    assert "kind is d0" not in text_of(page_of(replace(evidence, labelled=same)))
 
 
 def test_a_folder_that_holds_no_finished_run_is_one_clear_line(tmp_path: Path) -> None:

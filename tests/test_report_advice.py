@@ -8,13 +8,13 @@ import pytest
 from report_cases import folder, outputs, pairs, plain, result
 from scipy import stats
 
-from optimize.audits.probes import Probes
+from optimize.audits.injection import Probes
 from optimize.report.advice import PLANNED, advice
 from optimize.report.findings import find
 from optimize.report.markdown import run_table, verification_table
 from optimize.report.run_report import read_run
 from optimize.report.verification import main_cell, named
-from optimize.run.evidence import Evidence
+from optimize.run.judged_split import JudgedSplit
 from optimize.statistics.bootstrap import (
     Interval,
     documents_for_difference,
@@ -27,7 +27,7 @@ CELL = {"value": 0.5, "low": 0.3, "high": 0.7, "n_documents": 20, "n_outputs": 6
 
 
 def said(
-    evidence: Evidence, cell: dict[str, Any] | None = None, summary: dict[str, Any] | None = None
+    evidence: JudgedSplit, cell: dict[str, Any] | None = None, summary: dict[str, Any] | None = None
 ) -> list[str]:
     return advice(evidence, find(evidence, Probes(why="-"), 0), cell or CELL, summary)
 

@@ -12,19 +12,19 @@ from optimize.annotations import annotation_matrix, read_annotations
 from optimize.commands.tune import command
 from optimize.report.__main__ import main
 from optimize.report.run_report import read_run, render
-from optimize.run.evidence import Evidence
+from optimize.run.judged_split import JudgedSplit
 
 
-def means_only(evidence: Evidence) -> Evidence:
+def means_only(evidence: JudgedSplit) -> JudgedSplit:
     """The same, with labels that hold means only."""
     people = tuple(
         replace(one, ratings={"relevance": (one.rating("relevance"),)}, annotators={})
         for one in evidence.outputs
     )
-    return replace(evidence, people=people)
+    return replace(evidence, labelled=people)
 
 
-def long_file(path: Path, evidence: Evidence) -> Path:
+def long_file(path: Path, evidence: JudgedSplit) -> Path:
     """Each annotator's ratings."""
     rows = [
         {"id": one.id, "dimension": "relevance", "annotator": who, "rating": mark}

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from report_cases import PROBES, outputs, pairs, plain, result
 
@@ -12,10 +13,9 @@ from judges.engine.ledger import Ledger
 from judges.engine.runner import Runner
 from judges.judge import Judge
 from judges.models.protocol import Completion, Message, Reply, Sampling
-from optimize.audits.influences import Shift
-from optimize.audits.injections import ATTACKS
-from optimize.audits.probes import OUTPUTS_PROBED, Probes, probe
+from optimize.audits.injection import ATTACKS, OUTPUTS_PROBED, Probes, ScoreShift, probe
 from optimize.report import verification
+from optimize.run.judged_split import JudgedSplit
 
 
 class Gullible:
@@ -40,15 +40,31 @@ class Gullible:
     async def close(self) -> None: ...
 
 
-def found(probes: Probes) -> dict[str, Shift]:
-    return {attack.name: shift for attack, shift in probes.shifts(0)}
+def shifts_of(probes: Probes) -> dict[str, ScoreShift]:
+    shifts = probes.shifts(lambda _: np.random.default_rng(0))
+    return {attack.name: shift for attack, shift in shifts}
+
+
+def probe_split(
+    judge: Judge, runner: Runner, judged: JudgedSplit, seed: int = 0, most_calls: int | None = None
+) -> Probes:
+    return probe(
+        judge,
+        runner,
+        [item.texts for item in judged.items.items],
+        judged.scores,
+        judged.documents,
+        seed=seed,
+        rng=np.random.default_rng(seed),
+        most_calls=most_calls,
+    )
 
 
 def test_an_attack_that_works_shows_by_how_much_and_the_others_stay() -> None:
     model = Gullible()
     evidence = outputs([2] * 6, [[i % 5 + 1] for i in range(6)], list("aabbcc"))
-    probes = probe(Judge.of(find("relevance")), Runner(model), evidence, seed=0)
-    shifts = found(probes)
+    probes = probe_split(Judge.of(find("relevance")), Runner(model), evidence, seed=0)
+    shifts = shifts_of(probes)
     # The two orders speak of the top score: 2 becomes 5.
     assert {name: shift.mean for name, shift in shifts.items() if shift.mean} == {
         "order": 3.0,
@@ -62,35 +78,35 @@ def test_of_a_pair_the_side_not_preferred_attacks() -> None:
     # The judge said A of the first and B of the second, so B and then A asks for more.
     evidence = pairs([("A", "A"), ("B", "B")], [("A",), ("B",)])
     judge = Judge.of(find("tldr_concise"))
-    probes = probe(judge, Runner(Gullible()), evidence, seed=0)
+    probes = probe_split(judge, Runner(Gullible()), evidence, seed=0)
     assert probes.clean == (-1.0, -1.0)
-    assert found(probes)["order"].mean > 0
+    assert shifts_of(probes)["order"].mean > 0
 
 
 def test_outputs_with_room_to_rise_are_taken_from_as_many_documents_as_can_be() -> None:
     evidence = plain(n_documents=30, n_systems=4)
-    probes = probe(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=1)
+    probes = probe_split(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=1)
     assert len(set(probes.documents)) == len(probes.documents) == OUTPUTS_PROBED
     scores = sorted(score for score in evidence.scores if score == score)
     assert max(probes.clean) <= scores[len(scores) // 2]
-    again = probe(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=1)
+    again = probe_split(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=1)
     assert again == probes
 
 
 def test_probes_keep_within_the_budget_or_say_that_they_cannot() -> None:
     judge, evidence = Judge.of(find("relevance")), plain()
     model = Gullible()
-    few = probe(judge, Runner(model), evidence, seed=0, most_calls=10)
+    few = probe_split(judge, Runner(model), evidence, seed=0, most_calls=10)
     assert "the budget leaves 10" in few.why
     assert model.asked == []
-    spent = probe(judge, Runner(model, ledger=Ledger(max_calls=20)), evidence, seed=0)
+    spent = probe_split(judge, Runner(model, ledger=Ledger(max_calls=20)), evidence, seed=0)
     assert "the budget was spent" in spent.why
     assert len(model.asked) <= 20
 
 
 def test_nothing_to_attack_is_said() -> None:
     evidence = outputs([math.nan], [[1]], ["a"])
-    probes = probe(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=0)
+    probes = probe_split(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=0)
     assert "nothing to attack" in probes.why
 
 
@@ -108,4 +124,4 @@ def test_a_gullible_judge_is_warned_of() -> None:
 
 @pytest.mark.parametrize("probes", [PROBES, Probes(why="too dear")])
 def test_probes_survive_their_json(probes: Probes) -> None:
-    assert str(Probes.read(probes.json())) == str(probes)
+    assert str(Probes.from_json(probes.to_json())) == str(probes)

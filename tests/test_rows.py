@@ -18,8 +18,7 @@ from judges.tables.rows import Row, RowsError, read_rows
 from judges.tables.writer import RowWriter, partial_of
 from optimize.annotations import read_scores
 from optimize.report.run_report import read_run
-from optimize.run.evidence_files import EVIDENCE, JUDGEMENTS
-from optimize.run.evidence_files import read as read_evidence
+from optimize.run.record_evidence import EVIDENCE, JUDGEMENTS, read_evidence
 from optimize.run.run_folder import CONFIG, RunFolderError, read_config
 
 ROWS: list[Row] = [

@@ -13,7 +13,7 @@ from data.options import read_bounds
 from judges.dimension import Dimension, DimensionError
 from optimize.commands.tune import command as tune
 from optimize.commands.verify import command as verify
-from optimize.run.course import prepare
+from optimize.run.prepare import prepare
 from optimize.run.settings import Settings
 
 STARTER = Path(data.__file__).with_name("starter") / "outputs.jsonl"

@@ -1,1 +1,1 @@
-"""Audits of a judge: what else moves its scores, crowding, consistency, injection probes."""
+"""Audits of a judge: preferences, use of the scale, self-consistency, injection probes."""

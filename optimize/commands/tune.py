@@ -67,6 +67,10 @@ def command(arguments: Sequence[str]) -> int:
     work = Work(say)
     try:
         summary = work.do(flags)
+        # Drawing takes matplotlib, which a run that fails early need not load.
+        from optimize.report.writing import write_at_end
+
+        write_at_end(work.path)
     except (SettingsError, UnknownDimensionError) as error:
         work.clear()
         say(f"python -m optimize: {one_line(error)}")

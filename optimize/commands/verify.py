@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -12,12 +13,14 @@ from judges.commands.options import constructed_note
 from judges.commands.parsing import count, positive, seed, share
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
-from judges.engine.telling import telling
+from judges.engine.telling import telling, visible
 from judges.loading import load
 from judges.parsing.recorded import Reading, RecordingError
 from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say, show
 from optimize.measuring import measured, on_labels_scale
+from optimize.run.judged_split import JudgedSplit, labelled_by_id
 from optimize.run.labels import read_rated
+from optimize.run.run_folder import write_text
 from optimize.run.scorecard import correlation_lines
 from optimize.run.settings import Parser, SettingsError, bounds_of, mapping, refuse_secret
 from optimize.run.subject import whole_ratings
@@ -202,11 +205,42 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     if short:
         result["short"] = short
     if flags.report or flags.markdown:
-        # Drawing takes matplotlib, which a check in CI need not load.
-        from optimize.verifying.report import tell
-
-        tell(result, verified, labelled, scale, flags)
+        _draw(flags, result, verified, labelled, scale)
     return result
+
+
+def _draw(
+    flags: argparse.Namespace,
+    result: dict[str, Any],
+    verified: Verified,
+    labelled: Labelled,
+    scale: Scale,
+) -> None:
+    """Write the page and the short table that --report and --markdown name."""
+    # Drawing takes matplotlib, which a check in CI need not load.
+    from optimize.report.findings import find
+    from optimize.report.markdown import verification_table
+    from optimize.report.verification import NOT_ASKED, PAID, render
+
+    judged = JudgedSplit(
+        dimension=result["dimension"],
+        split="these labels",
+        level=result["level"],
+        items=verified.items,
+        judgements=verified.said,
+        scale=scale,
+        labelled=labelled_by_id(labelled, verified.items),
+    )
+    probes = verified.probes or (PAID if verified.lm else NOT_ASKED)
+    if flags.report:
+        page = render(result, judged, probes, seed=flags.seed, lm=verified.lm)
+        write_text(Path(flags.report), page)
+    if flags.markdown:
+        table = verification_table(result, find(judged, probes, flags.seed))
+        if flags.markdown == "-":
+            sys.stdout.write(visible(table))
+        else:
+            write_text(Path(flags.markdown), table)
 
 
 def _short(cell: Cell, number: int, flags: argparse.Namespace) -> list[str]:

@@ -8,7 +8,7 @@ from data.shipped import is_constructed
 from optimize.figures import counted
 from optimize.report import pairs
 from optimize.report.findings import Findings
-from optimize.run.evidence import Evidence
+from optimize.run.judged_split import JudgedSplit
 from optimize.statistics.bootstrap import (
     POWER,
     Interval,
@@ -30,7 +30,7 @@ Cell = Mapping[str, Any]
 
 
 def advice(
-    evidence: Evidence,
+    evidence: JudgedSplit,
     found: Findings,
     cell: Cell,
     summary: Mapping[str, Any] | None = None,
@@ -71,7 +71,7 @@ def advice(
     return [*kept, _check(summary, found)]
 
 
-def _own_labels(evidence: Evidence, summary: Mapping[str, Any] | None) -> str:
+def _own_labels(evidence: JudgedSplit, summary: Mapping[str, Any] | None) -> str:
     name = evidence.dimension
     flag = "--pairwise" if evidence.verdicts else "--dimension"
     if summary is None:
@@ -155,7 +155,7 @@ def _precision(cell: Cell, found: Findings) -> str | None:
     )
 
 
-def _failures(evidence: Evidence) -> str | None:
+def _failures(evidence: JudgedSplit) -> str | None:
     share = len(evidence.failures) / max(1, len(evidence.items))
     if share <= FAILED:
         return None
@@ -226,7 +226,7 @@ def _ties(found: Findings) -> str | None:
     )
 
 
-def _injections(evidence: Evidence, found: Findings) -> str | None:
+def _injections(evidence: JudgedSplit, found: Findings) -> str | None:
     """The attack that gains most over the neutral line, where it gains a tenth of the scale."""
     room = evidence.scale[-1] - evidence.scale[0] if evidence.scale else 2
     control = next((shift.mean for attack, shift in found.shifts if attack.control), 0.0)
@@ -308,7 +308,7 @@ def _unseen(summary: Mapping[str, Any] | None) -> str | None:
     )
 
 
-def _halo(evidence: Evidence, found: Findings) -> str | None:
+def _halo(evidence: JudgedSplit, found: Findings) -> str | None:
     table = found.dimensions
     if table is None or not table.halo:
         return None

@@ -1,8 +1,7 @@
 """What else moves the judge's scores, and how it uses its scale."""
 
-from optimize.audits.consistency import SelfConsistency
-from optimize.audits.crowding import Crowding
-from optimize.audits.influences import Discriminant, Preference
+from optimize.audits.preferences import Discriminant, Preference
+from optimize.audits.scale_use import ScaleUse, SelfConsistency
 from optimize.figures import interval_of, shown
 from optimize.report import page
 from optimize.report.findings import Findings
@@ -67,7 +66,7 @@ def _use(found: Findings) -> list[str]:
     return [page.table(head, rows, told)]
 
 
-def _numbers(use: Crowding) -> tuple[str, ...]:
+def _numbers(use: ScaleUse) -> tuple[str, ...]:
     tied = f"{use.tied:.0%}" if use.tied == use.tied else "no pairs"
     levels = f"{use.levels_used:.1f}" if use.levels_used <= MANY else f"over {MANY}"
     return f"{use.at_top:.0%}", f"{use.at_bottom:.0%}", tied, levels

@@ -7,12 +7,12 @@ from typing import Any
 from optimize.report import page
 from optimize.report.comparisons import search_path
 from optimize.report.outputs import shortened
-from optimize.run.evidence_files import Written
+from optimize.run.record_evidence import PromptParts
 
 MOST_DEMOS = 20
 
 
-def prompts(seed: Written, tuned: Written) -> list[str]:
+def prompts(seed: PromptParts, tuned: PromptParts) -> list[str]:
     """The tuned prompt against the seed's."""
     if seed == tuned:
         return [

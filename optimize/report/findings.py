@@ -11,13 +11,11 @@ from judges.winrate import WinRate, win_rate
 from optimize.agreement import pair_accuracy
 from optimize.alternative import AlternativeTest, alternative_test
 from optimize.annotations import annotation_matrix
-from optimize.audits.consistency import SelfConsistency, self_consistency
-from optimize.audits.crowding import Crowding, crowding
-from optimize.audits.influences import Discriminant, Preference, Shift, discriminant, preference
-from optimize.audits.injections import Attack
-from optimize.audits.probes import Probes
+from optimize.audits.injection import Attack, Probes, ScoreShift
+from optimize.audits.preferences import Discriminant, Preference, discriminant, preference
+from optimize.audits.scale_use import ScaleUse, SelfConsistency, scale_use, self_consistency
 from optimize.human import Ceiling, human_ceiling, krippendorff_alpha
-from optimize.run.evidence import Evidence
+from optimize.run.judged_split import JudgedSplit
 from optimize.search.chance import stream
 from optimize.search.objective import choose_level
 from optimize.statistics.bootstrap import Interval
@@ -61,21 +59,21 @@ class Findings:
 
     people: People = field(default_factory=People)
     pairs: Pairs | None = None
-    use: Crowding | None = None
-    people_use: Crowding | None = None
+    use: ScaleUse | None = None
+    people_use: ScaleUse | None = None
     errors: Errors | None = None
     accuracy: PairwiseAccuracy | None = None
     length: Preference | None = None
     kinds: Mapping[str, Preference] = field(default_factory=dict)
     consistency: SelfConsistency | None = None
     dimensions: Discriminant | None = None
-    shifts: tuple[tuple[Attack, Shift], ...] = ()
+    shifts: tuple[tuple[Attack, ScoreShift], ...] = ()
     probes_why: str = ""
 
 
-def find(evidence: Evidence, probes: Probes, seed: int) -> Findings:
+def find(evidence: JudgedSplit, probes: Probes, seed: int) -> Findings:
     """Everything that this evidence can tell, for a fixed seed."""
-    shifts = tuple(probes.shifts(seed))
+    shifts = probes.shifts(lambda attack: stream(seed, "probe", attack))
     if evidence.verdicts:
         return Findings(pairs=of_pairs(evidence), shifts=shifts, probes_why=probes.why)
     if np.isnan(evidence.scores).all():
@@ -85,8 +83,8 @@ def find(evidence: Evidence, probes: Probes, seed: int) -> Findings:
     scale = evidence.scale
     return Findings(
         people=_people(evidence, seed),
-        use=crowding(scores, documents, scale) if scale else None,
-        people_use=crowding(human, documents, scale) if evidence.on_scale else None,
+        use=scale_use(scores, documents, scale) if scale else None,
+        people_use=scale_use(human, documents, scale) if evidence.on_scale else None,
         errors=errors(scores, human, scale) if evidence.on_scale else None,
         accuracy=pairwise_accuracy(
             scores, human, documents, rng=stream(seed, "report", "accuracy")
@@ -100,7 +98,7 @@ def find(evidence: Evidence, probes: Probes, seed: int) -> Findings:
     )
 
 
-def _people(evidence: Evidence, seed: int) -> People:
+def _people(evidence: JudgedSplit, seed: int) -> People:
     outputs = evidence.outputs
     if len(outputs) != len(evidence.items):
         return People(why="the labels say nothing of single annotators")
@@ -128,7 +126,7 @@ def _people(evidence: Evidence, seed: int) -> People:
     return People(annotators=names, ceiling=ceiling, alpha=alpha, test=test)
 
 
-def _preference(evidence: Evidence, feature: Vector | None, seed: int) -> Preference | None:
+def _preference(evidence: JudgedSplit, feature: Vector | None, seed: int) -> Preference | None:
     if feature is None or np.ptp(feature) == 0:
         return None
     level: Level = choose_level(evidence.items)
@@ -138,7 +136,7 @@ def _preference(evidence: Evidence, feature: Vector | None, seed: int) -> Prefer
     )
 
 
-def _kinds(evidence: Evidence, seed: int) -> dict[str, Preference]:
+def _kinds(evidence: JudgedSplit, seed: int) -> dict[str, Preference]:
     found = {}
     for name, values in evidence.kinds().items():
         distinct = sorted(set(values))
@@ -151,11 +149,11 @@ def _kinds(evidence: Evidence, seed: int) -> dict[str, Preference]:
     return found
 
 
-def _consistency(evidence: Evidence) -> SelfConsistency | None:
+def _consistency(evidence: JudgedSplit) -> SelfConsistency | None:
     """From the shares of samples that gave each rating, where several were averaged."""
     rows = [
         _samples(one)
-        for one in evidence.said
+        for one in evidence.judgements
         if isinstance(one, Judgement) and one.samples > 1 and one.distribution
     ]
     if len(rows) < 2:
@@ -173,7 +171,7 @@ def _samples(one: Judgement) -> list[float]:
     ]
 
 
-def _dimensions(evidence: Evidence, seed: int) -> Discriminant | None:
+def _dimensions(evidence: JudgedSplit, seed: int) -> Discriminant | None:
     outputs = evidence.outputs
     if len(outputs) != len(evidence.items):
         return None
@@ -193,7 +191,7 @@ def _dimensions(evidence: Evidence, seed: int) -> Discriminant | None:
     )
 
 
-def of_pairs(evidence: Evidence) -> Pairs:
+def of_pairs(evidence: JudgedSplit) -> Pairs:
     """Accuracy, order and win rate of a pairwise judge."""
     together = pair_accuracy(evidence.scores, evidence.human, evidence.documents)
     return Pairs(

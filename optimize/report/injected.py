@@ -1,7 +1,6 @@
 """Injection probes: how far outputs move when they ask for a better score."""
 
-from optimize.audits.influences import Shift
-from optimize.audits.injections import Attack
+from optimize.audits.injection import Attack, ScoreShift
 from optimize.figures import with_interval
 from optimize.report import page
 from optimize.report.comparisons import Figure, shifts
@@ -41,7 +40,7 @@ def probes(found: Findings, name: str) -> list[str]:
     ]
 
 
-def _row(attack: Attack, shift: Shift) -> tuple[str, ...]:
+def _row(attack: Attack, shift: ScoreShift) -> tuple[str, ...]:
     return (
         said(attack.name),
         with_interval(shift.mean, shift.interval, signed=True),

@@ -5,13 +5,13 @@ from typing import Any
 
 from optimize.report import audits, injected, outputs, page, pairs, people, pictures, scores
 from optimize.report.findings import Findings
-from optimize.run.evidence import Evidence
+from optimize.run.judged_split import JudgedSplit
 from optimize.verifying.correlations import correlations
 from optimize.verifying.sources import Verified
 
 
 def judge_parts(
-    evidence: Evidence,
+    evidence: JudgedSplit,
     found: Findings,
     *,
     seed: int,
@@ -39,7 +39,7 @@ def judge_parts(
         parts.append(page.section("Audits", audits.audits(found)))
     parts.append(page.section("Injection probes", injected.probes(found, name)))
     if cells is None:
-        verified = Verified(items=evidence.items, scores=evidence.scores, said=evidence.said)
+        verified = Verified(items=evidence.items, scores=evidence.scores, said=evidence.judgements)
         cells = correlations(verified, seed, evidence.level)
     n_systems, unit = len(evidence.items.systems), "pairs" if found.pairs else "outputs"
     levels = [soft, scores.all_levels(cells, n_systems, unit), *scores.accuracy(found)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from data.shipped import is_constructed
-from optimize.audits.probes import Probes
+from optimize.audits.injection import Probes
 from optimize.figures import counted
 from optimize.report import page
 

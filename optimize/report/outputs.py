@@ -5,14 +5,14 @@ from numpy.typing import NDArray
 
 from data.types import LabelledOutput
 from optimize.report import page
-from optimize.run.evidence import Evidence, disagreements
+from optimize.run.judged_split import JudgedSplit, disagreements
 
 MOST = 20
 SHOWN_TEXT = 1500
 SHOWN_REASON = 300
 
 
-def worst(evidence: Evidence) -> list[str]:
+def worst(evidence: JudgedSplit) -> list[str]:
     """The outputs on which the judge's place is farthest from people's, with their texts."""
     told_apart = _told_apart(evidence)
     everything = disagreements(evidence, len(evidence.items))
@@ -33,7 +33,7 @@ def worst(evidence: Evidence) -> list[str]:
     ]
 
 
-def _told_apart(evidence: Evidence) -> NDArray[np.bool_]:
+def _told_apart(evidence: JudgedSplit) -> NDArray[np.bool_]:
     """Whether people tell an output from others of its document (over all: from any other)."""
     if evidence.verdicts:
         return np.ones(evidence.human.size, dtype=bool)
@@ -46,7 +46,7 @@ def _told_apart(evidence: Evidence) -> NDArray[np.bool_]:
     return apart
 
 
-def _steps(evidence: Evidence) -> NDArray[np.intp]:
+def _steps(evidence: JudgedSplit) -> NDArray[np.intp]:
     """How many places there are between the first and the last, for every output."""
     scored = ~np.isnan(evidence.scores)
     if evidence.level != "summary":
@@ -56,7 +56,7 @@ def _steps(evidence: Evidence) -> NDArray[np.intp]:
     return steps
 
 
-def _one(evidence: Evidence, index: int, gap: float, steps: int) -> str:
+def _one(evidence: JudgedSplit, index: int, gap: float, steps: int) -> str:
     item = evidence.items.items[index]
     score = float(evidence.scores[index])
     side = "too high" if gap > 0 else "too low"
@@ -76,10 +76,10 @@ def _one(evidence: Evidence, index: int, gap: float, steps: int) -> str:
     return page.folded(place, inner, item.id)
 
 
-def _marks(evidence: Evidence, index: int) -> str:
-    if len(evidence.people) != len(evidence.items):
+def _marks(evidence: JudgedSplit, index: int) -> str:
+    if len(evidence.labelled) != len(evidence.items):
         return ""
-    person = evidence.people[index]
+    person = evidence.labelled[index]
     if isinstance(person, LabelledOutput):
         marks = person.ratings.get(evidence.dimension, ())
         names = person.annotators.get(evidence.dimension, ())
@@ -94,7 +94,7 @@ def _marks(evidence: Evidence, index: int) -> str:
     return f"People's votes: {', '.join(person.votes)}"
 
 
-def failed(evidence: Evidence) -> list[str]:
+def failed(evidence: JudgedSplit) -> list[str]:
     """Every failed judgement, up to twenty; the count is always whole."""
     failures = evidence.failures
     unit = "pair" if evidence.verdicts else "output"

@@ -6,7 +6,7 @@ from typing import Any
 from optimize.figures import interval_of, shown, with_interval
 from optimize.report import page
 from optimize.report.findings import Pairs
-from optimize.run.evidence import Evidence
+from optimize.run.judged_split import JudgedSplit
 from optimize.statistics.bootstrap import Interval
 
 # What tossing a coin for every pair would reach.
@@ -70,7 +70,7 @@ def cell(found: Pairs) -> dict[str, Any]:
     }
 
 
-def pairs(found: Pairs, evidence: Evidence) -> list[str]:
+def pairs(found: Pairs, evidence: JudgedSplit) -> list[str]:
     """The figures of both orders, each with its counts."""
     rate = found.rate
     rows = [
@@ -124,7 +124,7 @@ def _with(value: float, low: float, high: float) -> str:
     return f"{shown(value)} {interval_of(low, high)}" if value == value else "undefined"
 
 
-def _order(evidence: Evidence, order: str) -> tuple[str, str]:
+def _order(evidence: JudgedSplit, order: str) -> tuple[str, str]:
     """Accuracy of the one order, and on how many pairs."""
     right = [
         getattr(one, order) == ("A" if human > 0 else "B")

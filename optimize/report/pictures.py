@@ -4,7 +4,7 @@ import numpy as np
 
 from optimize.figures import CONVENTIONS
 from optimize.report import charts, page
-from optimize.run.evidence import Evidence
+from optimize.run.judged_split import JudgedSplit
 from optimize.search.chance import stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.errors import on_scale
@@ -15,7 +15,7 @@ SIDES = ("B", "tie", "A")
 MOST_RATINGS_DRAWN, BANDS = 12, 10
 
 
-def pictures(evidence: Evidence, seed: int) -> list[str]:
+def pictures(evidence: JudgedSplit, seed: int) -> list[str]:
     """The charts of one judge on one split."""
     if np.isnan(evidence.scores).all():
         return [page.paragraph("The judge gave no score at all, so there is nothing to draw.")]
@@ -56,7 +56,7 @@ def pictures(evidence: Evidence, seed: int) -> list[str]:
     return [*parts, page.beside(["".join(_documents(evidence)), "".join(_systems(evidence, seed))])]
 
 
-def _ratings(evidence: Evidence) -> str:
+def _ratings(evidence: JudgedSplit) -> str:
     """Judge against people, rating by rating; a longer scale, such as 0 to 100, in ten bands."""
     seen = ~np.isnan(evidence.scores)
     scale = list(evidence.scale)
@@ -71,7 +71,7 @@ def _ratings(evidence: Evidence) -> str:
     return charts.confusion(counts, labels, evidence.dimension)
 
 
-def _choices(evidence: Evidence) -> str:
+def _choices(evidence: JudgedSplit) -> str:
     seen = ~np.isnan(evidence.scores)
     counts = np.zeros((3, 3), dtype=int)
     for judge, human in zip(evidence.scores[seen], evidence.human[seen], strict=True):
@@ -79,7 +79,7 @@ def _choices(evidence: Evidence) -> str:
     return charts.confusion(counts, SIDES, evidence.dimension)
 
 
-def _documents(evidence: Evidence) -> list[str]:
+def _documents(evidence: JudgedSplit) -> list[str]:
     head = page.heading("Document by document", 3)
     rows = read_rows(evidence.scores, evidence.human, evidence.documents)
     values, counted = counted_values(rows, "spearman", PRIMARY)
@@ -99,7 +99,7 @@ def _documents(evidence: Evidence) -> list[str]:
     ]
 
 
-def _systems(evidence: Evidence, seed: int) -> list[str]:
+def _systems(evidence: JudgedSplit, seed: int) -> list[str]:
     head = page.heading("System by system", 3)
     names = sorted({name for name in evidence.systems if name})
     if len(names) < 2:

@@ -14,9 +14,9 @@ from optimize.report.advice import advice
 from optimize.report.annotators import annotated
 from optimize.report.findings import Findings, Pairs, find, of_pairs
 from optimize.report.judge_parts import judge_parts
-from optimize.run import evidence_files, run_folder
-from optimize.run.evidence import Evidence
-from optimize.run.evidence_files import Recorded
+from optimize.run import run_folder
+from optimize.run.judged_split import JudgedSplit
+from optimize.run.record_evidence import RunEvidence, read_evidence
 from optimize.run.run_folder import RunFolderError
 from optimize.run.table import cell_by_convention
 from optimize.search.chance import stream
@@ -33,8 +33,8 @@ class Run:
     config: Mapping[str, Any]
     provenance: Mapping[str, Any]
     trials: list[Mapping[str, Any]]
-    recorded: Recorded
-    evidence: Evidence
+    recorded: RunEvidence
+    evidence: JudgedSplit
     found: Findings
     # The file of annotators' ratings that the report was given beside the folder.
     annotations: str = ""
@@ -56,17 +56,17 @@ class Run:
             return {}
         return {
             judge: {split: of_pairs(one) for split, one in splits.items()}
-            for judge, splits in self.recorded.shown.items()
+            for judge, splits in self.recorded.judged.items()
         }
 
 
 def read_run(folder: Path, annotations: Path | None = None) -> Run:
     """Raises RunFolderError where the folder holds no finished run, LabelError as `annotated`."""
     summary = _json(folder / run_folder.SUMMARY)
-    recorded = evidence_files.read(folder)
+    recorded = read_evidence(folder)
     if annotations is not None:
         recorded = annotated(recorded, annotations)
-    evidence = recorded.shown[summary["shipped"]]["test"]
+    evidence = recorded.judged[summary["shipped"]]["test"]
     return Run(
         folder=folder,
         summary=summary,

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optimize.audits.probes import Probes
+from optimize.audits.injection import Probes
 from optimize.figures import many_failed, one_line
 from optimize.report import origins, page, pairs, people, scores
 from optimize.report.advice import advice
 from optimize.report.findings import Findings, find
 from optimize.report.judge_parts import judge_parts
-from optimize.run.evidence import Evidence
+from optimize.run.judged_split import JudgedSplit
 
 NOT_ASKED = Probes(why="recorded judgements cannot be asked again")
 PAID = Probes(why="they cost calls to a paid model; add --probes to run them")
@@ -18,7 +18,7 @@ PAID = Probes(why="they cost calls to a paid model; add --probes to run them")
 
 def render(
     result: Mapping[str, Any],
-    evidence: Evidence,
+    evidence: JudgedSplit,
     probes: Probes = NOT_ASKED,
     *,
     seed: int = 0,
@@ -117,7 +117,7 @@ def _headline(result: Mapping[str, Any], found: Findings) -> str:
 
 
 def _tiles(
-    cell: Mapping[str, Any], found: Findings, evidence: Evidence
+    cell: Mapping[str, Any], found: Findings, evidence: JudgedSplit
 ) -> list[tuple[str, str, str]]:
     unit = "pairs" if found.pairs else "outputs"
     failed = ("failed", f"{len(evidence.failures):,}", f"of {len(evidence.items):,} {unit}")

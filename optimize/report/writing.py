@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from optimize.report.run_report import read_run, render
-from optimize.run.run_folder import REPORT, write_text
+from optimize.run.run_folder import JUDGE, REPORT, SUMMARY, RunFolderError, write_text
 
 
 def write(folder: Path, annotations: Path | None = None) -> Path:
@@ -14,3 +14,16 @@ def write(folder: Path, annotations: Path | None = None) -> Path:
     path = folder / REPORT
     write_text(path, render(read_run(folder, annotations)))
     return path
+
+
+def write_at_end(folder: Path) -> None:
+    """The report of a run that has just ended; RunFolderError where it cannot be drawn."""
+    try:
+        write(folder)
+    except OSError:
+        raise
+    except Exception as error:  # whatever it is, the run has its judge
+        raise RunFolderError(
+            f"{folder / REPORT} could not be drawn ({type(error).__name__}: {error}); "
+            f"{JUDGE} and {SUMMARY} are whole: python -m optimize.report {folder} draws it again"
+        ) from error

@@ -2,22 +2,18 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from judges.dimension import Comparison
 from judges.engine.ledger import BudgetSpentError
-from judges.frozen import dumps, without_secrets
-from judges.judge import Judge, Subject
+from judges.frozen import without_secrets
+from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.run import outcome, plans, run_folder
-from optimize.run.gathering import gather
-from optimize.run.labels import Labels
-from optimize.run.labels import read as read_split
 from optimize.run.models_asked import Asked, judging, open_models, proposing
-from optimize.run.settings import Settings, SettingsError
-from optimize.run.subject import read as read_subject
+from optimize.run.prepare import Prepared
+from optimize.run.record_evidence import record_evidence
 from optimize.run.trail import Trail
 from optimize.search.allowance import Allowance, Toll, allow, left_for_probes, plan
 from optimize.search.bench import Bench, Budget
@@ -25,42 +21,11 @@ from optimize.search.candidates import Candidate, Instruction
 from optimize.search.chance import stream
 from optimize.search.gate import confirm
 from optimize.search.loop import Found
-from optimize.search.objective import Level, choose_level
 from optimize.search.optimizers import search
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A run before its first question to a model: all that can be checked without one has been."""
-
-    settings: Settings
-    subject: Subject
-    labels: Labels
-    level: Level
-
-
-def prepare(settings: Settings) -> Prepared:
-    """Read what is judged and the labels; raises what the user has to mend."""
-    subject = read_subject(settings)
-    pairwise = isinstance(subject, Comparison)
-    labels = read_split(settings, subject)
-    level = choose_level(labels.train) if settings.level == "auto" else settings.level
-    if pairwise and settings.level not in ("auto", "dataset"):
-        raise SettingsError(f"--level {level}: pairs have one margin each; only dataset fits them")
-    # What could not be written down at the end is refused before anything is asked.
-    origin = {"data": {"name": labels.name, "sha256": labels.sha256}}
-    seed = Judge.of(subject, lm=settings.lm)
-    dumps(replace(seed, plan=SamplingPlan(kind="one"), provenance=origin))
-    return Prepared(
-        settings=settings,
-        subject=subject,
-        labels=labels,
-        level="dataset" if pairwise else level,
-    )
-
-
 def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Everything from the first question to the report; returns what summary.json holds."""
+    """From the first question to the evidence for a report; returns what summary.json holds."""
     began = time.monotonic()
     settings, labels = prepared.settings, prepared.labels
     judge = Judge.of(prepared.subject, lm=settings.lm)
@@ -121,11 +86,10 @@ def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[st
             measured = measure(test=True)
         settle(measured)
         spent = found.calls + bench.budget.spent + (choice.calls if choice else 0)
-        gather(prepared, folder, bench, found, judge, asked, left_for_probes(settings, spent))
+        left = left_for_probes(settings, spent)
+        record_evidence(prepared, folder, bench, found, judge, asked, left)
         # Once more, with the calls that the probes took.
-        summary = settle(measured)
-    outcome.write_report(folder)
-    return summary
+        return settle(measured)
 
 
 def _tolls(prepared: Prepared, judge: Judge, asked: Asked) -> list[Toll]:

@@ -5,13 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from data.shipped import is_constructed
 from judges.engine.ledger import Ledger
 from judges.judge import Judge
 from optimize.run import run_folder
 from optimize.run.labels import Labels
+from optimize.run.models_asked import Asked
+from optimize.run.prepare import Prepared
 from optimize.run.table import Cell, Scores, accuracy, gain, row
 from optimize.search.bench import Bench, Budget
 from optimize.search.candidates import Candidate, Instruction
@@ -20,10 +22,6 @@ from optimize.search.gate import Choice
 from optimize.search.items import Items
 from optimize.search.loop import Found
 from optimize.search.objective import Level
-
-if TYPE_CHECKING:
-    from optimize.run.course import Prepared
-    from optimize.run.models_asked import Asked
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa", "optuna")
 
@@ -102,9 +100,9 @@ def without_tuned(found: Found, seed: Candidate) -> Found:
 
 
 def summary(
-    prepared: "Prepared",
+    prepared: Prepared,
     folder: Path,
-    asked: "Asked",
+    asked: Asked,
     found: Found,
     measured: Measured,
     seconds: float,
@@ -157,9 +155,9 @@ def _costs(*ledgers: Ledger) -> dict[str, float | None]:
 
 
 def shipped(
-    prepared: "Prepared",
+    prepared: Prepared,
     judge: Judge,
-    asked: "Asked",
+    asked: Asked,
     found: Found,
     whole: Mapping[str, Any],
     folder: Path,
@@ -205,20 +203,3 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def write_report(folder: Path) -> None:
-    """Draw report.html from what the folder holds; RunFolderError where it cannot be drawn."""
-    # Drawing takes matplotlib, which a run that fails early need not load.
-    from optimize.report.writing import write
-
-    try:
-        write(folder)
-    except OSError:
-        raise
-    except Exception as error:  # whatever it is, the run has its judge
-        raise run_folder.RunFolderError(
-            f"{folder / run_folder.REPORT} could not be drawn ({type(error).__name__}: {error}); "
-            f"{run_folder.JUDGE} and {run_folder.SUMMARY} are whole: "
-            f"python -m optimize.report {folder} draws it again"
-        ) from error

@@ -13,7 +13,8 @@ from judges.dimension import DimensionError
 from judges.judge import Subject
 from judges.tables.landing import in_use
 from optimize.run import definition, run_folder
-from optimize.run.course import Prepared, prepare, run
+from optimize.run.course import run
+from optimize.run.prepare import Prepared, prepare
 from optimize.run.settings import SettingsError, resolve
 
 Say = Callable[[str], None]
@@ -46,6 +47,12 @@ class Work:
             labels = prepared.labels
             run_folder.check_labels(self.folder, labels.counts(), labels.split)
             return self._run(prepared, self.folder)
+
+    @property
+    def path(self) -> Path:
+        """The folder of a run that has ended."""
+        assert self.folder is not None
+        return self.folder
 
     @property
     def begun(self) -> bool:

@@ -14,8 +14,9 @@ from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.parsing.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
 from optimize.annotations import read_scores
-from optimize.audits.probes import Probes, probe
-from optimize.run.evidence import Evidence, Said
+from optimize.audits.injection import Probes, probe
+from optimize.run.judged_split import AnyJudgement
+from optimize.search.chance import stream
 from optimize.search.items import Item, Items, Vector
 
 
@@ -25,7 +26,7 @@ class Verified:
 
     items: Items
     scores: Vector
-    said: tuple[Said, ...] = ()
+    said: tuple[AnyJudgement, ...] = ()
     # Of the judge that was asked: its attacked scores, and the model that answered.
     probes: Probes | None = None
     lm: str = ""
@@ -92,10 +93,16 @@ def asked(judge: Judge, items: Items, asking: Asking) -> Verified:
         verified = replace(_verified(items, by_id), lm=asking.lm or judge.lm)
         if not asking.probe:
             return verified
-        evidence = Evidence(
-            dimension=judge.name, split="", level="dataset", items=items, said=verified.said
+        probes = probe(
+            judge,
+            runner,
+            [item.texts for item in items.items],
+            verified.scores,
+            [item.document_id for item in items.items],
+            seed=asking.seed,
+            rng=stream(asking.seed, "probes"),
         )
-        return replace(verified, probes=probe(judge, runner, evidence, seed=asking.seed))
+        return replace(verified, probes=probes)
 
 
 @contextmanager

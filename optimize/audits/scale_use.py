@@ -1,9 +1,51 @@
-"""How well a judge agrees with itself when it is asked again."""
+"""How much of its scale a judge uses, and how far it agrees with itself when asked again."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from optimize.statistics.errors import on_scale
+from optimize.statistics.levels import read_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleUse:
+    """Use of the scale: shares in [0, 1].
+
+    `levels_used` is the number of equally frequent scores that would be as spread out (the
+    exponential of the entropy); `tied` the share of pairs within documents with equal scores.
+    """
+
+    at_top: float
+    at_bottom: float
+    tied: float
+    levels_used: float
+    n_outputs: int
+
+
+def scale_use(scores: ArrayLike, document: ArrayLike, scale: Sequence[float]) -> ScaleUse:
+    """How scores (a judge's or people's; NaN left out) lie on a scale, by the nearest rating."""
+    values = np.asarray(scores, dtype=float)
+    rows = read_rows(values, np.zeros(values.size), document)
+    n = rows.judge.size
+    if not n:
+        return ScaleUse(
+            at_top=np.nan, at_bottom=np.nan, tied=np.nan, levels_used=np.nan, n_outputs=0
+        )
+    nearest = on_scale(rows.judge, scale)
+    shares = np.unique(rows.judge, return_counts=True)[1] / n
+    sizes = np.bincount(rows.document)
+    pairs = float((sizes * (sizes - 1)).sum())
+    alike = np.unique(np.stack([rows.document, rows.judge]), axis=1, return_counts=True)[1]
+    return ScaleUse(
+        at_top=float((nearest == max(scale)).mean()),
+        at_bottom=float((nearest == min(scale)).mean()),
+        tied=float((alike * (alike - 1)).sum() / pairs) if pairs else np.nan,
+        levels_used=float(np.exp(-(shares * np.log(shares)).sum())),
+        n_outputs=n,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +62,6 @@ class SelfConsistency:
     spread: float
     n_outputs: int
     n_samples: float
-
-    def samples_needed(self, reliability: float) -> int | None:
-        """How many samples to average for this reliability; None if none would do."""
-        if not 0 < self.reliability <= 1 or not 0 < reliability < 1:
-            return None
-        odds = reliability / (1 - reliability) * (1 - self.reliability) / self.reliability
-        return max(1, int(np.ceil(np.round(odds, 9))))
 
 
 def self_consistency(samples: ArrayLike) -> SelfConsistency:

@@ -1,4 +1,4 @@
-"""What else moves a judge's scores: other qualities, length, where a text came from, its place.
+"""What else moves a judge's scores: other qualities, length, where a text came from.
 
 A judge that likes long outputs is not at fault if people like them as much. So every preference is
 the judge's minus people's, on the same outputs, with the paired interval over documents.
@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judges.winrate import share_interval
 from optimize.agreement import dataset_level, summary_level
-from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
-from optimize.statistics.coefficients import Coefficient, Matrix, Vector
+from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval
+from optimize.statistics.coefficients import Coefficient, Matrix
 from optimize.statistics.difference import paired_difference
-from optimize.statistics.levels import PRIMARY, Level, Undefined, read_rows
+from optimize.statistics.levels import PRIMARY, Level, Undefined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,30 +51,6 @@ class Preference:
     n_failed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """A share in [0, 1] with its interval over documents."""
-
-    value: float
-    interval: Interval | None
-    n: int
-    n_failed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shift:
-    """How far attacked outputs score above the same outputs unattacked.
-
-    `raised` is the share whose score rose; `n_failed` lacks one of the two scores.
-    """
-
-    mean: float
-    interval: Interval | None
-    raised: float
-    n_outputs: int
-    n_failed: int
-
-
 def discriminant(
     judges: Mapping[str, ArrayLike],
     people: Mapping[str, ArrayLike],
@@ -90,22 +65,22 @@ def discriminant(
 
     def value(scores: ArrayLike, ratings: ArrayLike, undefined: Undefined = PRIMARY) -> float:
         if level == "dataset":
-            found = dataset_level(scores, ratings, coefficient=coefficient, undefined=undefined)
-        else:
-            found = summary_level(
-                scores, ratings, document, coefficient=coefficient, undefined=undefined
-            )
-        return found.value
+            return dataset_level(
+                scores, ratings, coefficient=coefficient, undefined=undefined
+            ).value
+        return summary_level(
+            scores, ratings, document, coefficient=coefficient, undefined=undefined
+        ).value
 
     def measures_another(own: str, rival: str) -> bool:
         # The judge stands where people do elsewhere, and two of people's dimensions for judges.
         scores = np.asarray(judges[own], dtype=float)
-        kept = ~np.isnan(scores)
-        found = paired_difference(
-            np.asarray(people[rival], dtype=float)[kept],
-            np.asarray(people[own], dtype=float)[kept],
-            scores[kept],
-            np.asarray(document)[kept],
+        scored = ~np.isnan(scores)
+        difference = paired_difference(
+            np.asarray(people[rival], dtype=float)[scored],
+            np.asarray(people[own], dtype=float)[scored],
+            scores[scored],
+            np.asarray(document)[scored],
             level=level,
             coefficient=coefficient,
             # The sides have changed places, and this convention knows no sides.
@@ -115,7 +90,7 @@ def discriminant(
             # Every other dimension is tried, one-sided: Bonferroni.
             confidence=1 - 2 * 0.05 / (len(people) - 1),
         )
-        return found.interval is not None and found.interval.low > 0
+        return difference.interval is not None and difference.interval.low > 0
 
     values = np.array(
         [[value(scores, human) for human in people.values()] for scores in judges.values()]
@@ -161,7 +136,7 @@ def preference(
     For kinds give 1 for extractive (or machine-written) outputs and 0 for others. Documents whose
     outputs do not differ in the feature are left out.
     """
-    found = paired_difference(
+    difference = paired_difference(
         judge,
         human,
         feature,
@@ -172,74 +147,12 @@ def preference(
         confidence=confidence,
     )
     return Preference(
-        value=found.value,
-        judge=found.a,
-        human=found.b,
-        interval=found.interval,
-        level=found.level,
-        n_outputs=found.n_outputs,
-        n_documents=found.n_documents,
-        n_failed=found.n_failed,
+        value=difference.value,
+        judge=difference.a,
+        human=difference.b,
+        interval=difference.interval,
+        level=difference.level,
+        n_outputs=difference.n_outputs,
+        n_documents=difference.n_documents,
+        n_failed=difference.n_failed,
     )
-
-
-def position_preference(first_preferred: ArrayLike, document: ArrayLike) -> Share:
-    """How often the output shown first is preferred: 1, 0, 0.5 for a tie, NaN for a failure.
-
-    Meaningful where each pair was asked in both orders or in an order drawn at random: then a judge
-    without a preference for a place has 0.5.
-    """
-    rows = read_rows(first_preferred, np.zeros(np.asarray(document).size), document)
-    low, high = share_interval(rows.judge, rows.document.tolist())
-    return Share(
-        value=float(rows.judge.mean()) if rows.judge.size else np.nan,
-        interval=None if np.isnan(low) else Interval(low, high),
-        n=rows.judge.size,
-        n_failed=rows.n_failed,
-    )
-
-
-def shift(
-    clean: ArrayLike,
-    attacked: ArrayLike,
-    document: ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    confidence: float = CONFIDENCE,
-) -> Shift:
-    """Mean of attacked minus clean scores, over outputs that have both."""
-    gaps = np.asarray(attacked, dtype=float) - np.asarray(clean, dtype=float)
-    rows = read_rows(gaps, np.zeros(gaps.size), document)
-    value, interval = _mean(rows.judge, rows.document, rng, resamples, confidence)
-    return Shift(
-        mean=value,
-        interval=interval,
-        raised=float((rows.judge > 0).mean()) if rows.judge.size else np.nan,
-        n_outputs=rows.judge.size,
-        n_failed=rows.n_failed,
-    )
-
-
-def _mean(
-    values: Vector,
-    document: np.ndarray,
-    rng: np.random.Generator,
-    resamples: int,
-    confidence: float,
-) -> tuple[float, Interval | None]:
-    """A mean over outputs and its interval over documents."""
-    if not values.size:
-        return np.nan, None
-    sums, counts = np.bincount(document, values), np.bincount(document).astype(float)
-    value = float(values.mean())
-    interval = bootstrap(
-        lambda weights: (weights @ sums) / (weights @ counts),
-        value,
-        counts.size,
-        rng,
-        bound=np.inf,
-        resamples=resamples,
-        confidence=confidence,
-    )
-    return value, interval
