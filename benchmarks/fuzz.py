@@ -34,6 +34,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
@@ -209,21 +211,21 @@ def fuzz_judges(tries: int, rng: random.Random) -> Counts:
     """Frozen judges of every kind, altered; those that load by a right digest judge a text."""
     import frozen_cases
 
-    from judges import frozen
+    from judges import Judge, frozen
     from judges.engine.session import open_runner
 
-    kinds = [(judge, frozen.dumps(judge)) for judge in frozen_cases.KINDS.values()]
+    kinds = [(judge, judge.dumps()) for judge in frozen_cases.KINDS.values()]
     texts = dict.fromkeys(("x",), "A fire broke out in the old mill. Nobody was hurt.")
     counts = Counts()
 
     def load(raw: bytes, saved: Any, *, right_digest: bool) -> str:
-        judge = frozen.loads(raw)
+        judge = Judge.loads(raw)
         if judge == saved:
             return "accepted, identical"
         if not right_digest:
             raise AlteredError(raw[:4000].decode("utf-8", "replace"))
         # With its digest made right it is another judge, which must be as sound as any.
-        if frozen.loads(frozen.dumps(judge).encode()) != judge:
+        if Judge.loads(judge.dumps().encode()) != judge:
             raise AssertionError("another judge after being saved and loaded")
         row = dict.fromkeys(judge.texts, texts["x"])
         free = replace(judge, lm="embedded")
@@ -257,12 +259,18 @@ def fuzz_judges(tries: int, rng: random.Random) -> Counts:
 
 def _derive(document: dict[str, Any]) -> None:
     """Make what the file says twice agree, as a forger would who knows the format."""
-    from judges import frozen
+    from judges.frozen import DimensionEntry, JudgeFile
 
     with contextlib.suppress(Exception):
-        judge = frozen._judge(document)
-        again = frozen._document(judge)
-        document.update({name: again[name] for name in ("name", "texts", "scale", "messages")})
+        content = {name: value for name, value in document.items() if name != "digest"}
+        file = msgspec.convert(content, JudgeFile[DimensionEntry])
+        subject, prompt = file.read_subject(), file.read_prompt()
+        document.update(
+            name=subject.name,
+            texts=list(subject.texts),
+            scale=[anchor.rating for anchor in file.subject.anchors],
+            messages=prompt.template(),
+        )
 
 
 DEFINITIONS = (
@@ -340,7 +348,6 @@ TRICKS = (
 
 def fuzz_definitions(tries: int, rng: random.Random) -> Counts:
     """Definitions altered as text and with tricks put in; those that load freeze and load again."""
-    from judges import frozen
     from judges.define import read_subject
     from judges.dimension import DimensionError
     from judges.judge import Judge
@@ -349,8 +356,8 @@ def fuzz_definitions(tries: int, rng: random.Random) -> Counts:
 
     def define(path: Path, before: Any) -> str:
         judge = Judge.of(read_subject(str(path)))
-        text = frozen.dumps(judge)
-        if frozen.dumps(frozen.loads(text.encode())) != text:
+        text = judge.dumps()
+        if Judge.loads(text.encode()).dumps() != text:
             raise AssertionError("another judge after being saved and loaded")
         return "accepted, identical" if judge == before else "another definition"
 
@@ -691,7 +698,7 @@ def fuzz_commands(tries: int, rng: random.Random) -> Counts:
     import pandas as pd
 
     from data import commands as data_commands
-    from judges import frozen, load
+    from judges import load
     from judges.__main__ import main as judges_main
     from optimize.commands import report, tune, verify
 
@@ -717,7 +724,7 @@ def fuzz_commands(tries: int, rng: random.Random) -> Counts:
         "replies.jsonl": b"",
         "config.yaml": CONFIG.encode(),
         "own.yaml": DEFINITIONS[0].encode(),
-        "judge.json": frozen.dumps(load("relevance")).encode(),
+        "judge.json": load("relevance").dumps().encode(),
         "flags.yaml": b"lm: embedded\nprefix: x_\nseed: 3\n",
     }
     counts = Counts()

@@ -33,34 +33,61 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from judges import schema
-from judges.dimension import MOST_RATINGS, NAME, Comparison, Dimension, DimensionError
-from judges.judge import Judge
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from judges.dimension import (
+    MOST_RATINGS,
+    NAME,
+    Comparison,
+    Dimension,
+    DimensionError,
+    Subject,
+    check_prompt,
+    seed_prompt,
+)
+from judges.validation import InvalidDataError, check_plain, converted, shortened
 
 MOST_BYTES = 200_000
 
 _SPEC = re.compile(r"(?P<file>.+\.(?P<suffix>ya?ml|py))(?::(?P<name>\w+))?", re.IGNORECASE)
-_WORD = schema.text(64, pattern=NAME)
-_WORDS = schema.text(20_000)
-_RATING = schema.whole(-1000, 1000)
-_INPUTS = schema.either(
-    schema.named(schema.text(20_000, empty=True), name=_WORD, most=32),
-    schema.list_of(_WORD, least=1, most=32),
-)
-_REQUIRED = {"name": _WORD, "definition": _WORDS, "inputs": _INPUTS}
-_OPTIONAL = {
-    "kind": schema.one_of("rating", "pairwise"),
-    "instruction": _WORDS,
-    "source": schema.text(20_000, empty=True),
-}
-_SCALED = {
-    "scale": schema.list_of(_RATING, least=2, most=MOST_RATINGS),
-    "anchors": schema.named(schema.text(20_000, empty=True), name=_RATING, most=MOST_RATINGS),
-}
-_RATING_FORM = schema.keys(_REQUIRED, {**_OPTIONAL, **_SCALED})
-_PAIRWISE_FORM = schema.keys({**_REQUIRED, "candidate": _WORD}, _OPTIONAL)
+Word = Annotated[str, Meta(pattern=rf"^(?:{NAME.pattern})")]
+Text = Annotated[str, Meta(pattern=r"\S")]
+Rating = Annotated[int, Meta(ge=-1000, le=1000)]
+
+
+class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a file may say of a dimension or a comparison."""
+
+    name: Word
+    definition: Text
+    inputs: (
+        Annotated[dict[Word, str], Meta(max_length=32)]
+        | Annotated[list[Word], Meta(min_length=1, max_length=32)]
+    )
+    kind: Literal["rating", "pairwise"] = "rating"
+    instruction: Text | UnsetType = UNSET
+    source: str = ""
+
+    def shared(self) -> dict[str, Any]:
+        """What dimensions and comparisons have in common."""
+        inputs = self.inputs
+        return {
+            "name": self.name,
+            "definition": self.definition.strip(),
+            "inputs": inputs if isinstance(inputs, dict) else {n: f"the {n}" for n in inputs},
+            "source": self.source,
+        }
+
+
+class _RatingDefinition(_Definition, kw_only=True):
+    scale: Annotated[list[Rating], Meta(min_length=2, max_length=MOST_RATINGS)] | UnsetType = UNSET
+    anchors: Annotated[dict[Rating, str], Meta(max_length=MOST_RATINGS)] | UnsetType = UNSET
+
+
+class _PairwiseDefinition(_Definition, kw_only=True):
+    candidate: Word
 
 
 def is_definition(spec: str) -> bool:
@@ -74,7 +101,7 @@ def is_python(spec: str) -> bool:
     return match is not None and match["suffix"].lower() == "py"
 
 
-def read_subject(spec: str) -> Dimension | Comparison:
+def read_subject(spec: str) -> Subject:
     """Read a catalogue name, FILE.yaml, FILE.yaml:name, FILE.py or FILE.py:NAME.
 
     Raises DimensionError, which names file and field, or UnknownDimensionError for a name that the
@@ -94,9 +121,7 @@ def read_subject(spec: str) -> Dimension | Comparison:
     return _choose(path, _from_yaml(path), match["name"])
 
 
-def _choose(
-    path: Path, subjects: Mapping[str, Dimension | Comparison], name: str | None
-) -> Dimension | Comparison:
+def _choose(path: Path, subjects: Mapping[str, Subject], name: str | None) -> Subject:
     if not subjects:
         raise DimensionError(f"{path}: defines no Dimension and no Comparison")
     if name is None and len(subjects) == 1:
@@ -113,7 +138,7 @@ def _choose(
     raise DimensionError(f"{path}: defines no {name!r}, but {known}")
 
 
-def _from_yaml(path: Path) -> dict[str, Dimension | Comparison]:
+def _from_yaml(path: Path) -> dict[str, Subject]:
     # Not needed by a judge in production, which must start fast.
     from judges.yaml_text import YamlTextError, read_yaml
 
@@ -124,7 +149,7 @@ def _from_yaml(path: Path) -> dict[str, Dimension | Comparison]:
     if read is None:
         raise DimensionError(f"{path}: empty; it needs name, definition, inputs and scale")
     entries = _entries(read)
-    subjects: dict[str, Dimension | Comparison] = {}
+    subjects: dict[str, Subject] = {}
     for number, entry in enumerate(entries, start=1):
         where = f"{path}: definition {number}" if len(entries) > 1 else f"{path}: definition"
         subject = define(entry, where)
@@ -143,45 +168,39 @@ def _entries(read: object) -> list[object]:
     return [read]
 
 
-def define(entry: object, where: str = "definition") -> Dimension | Comparison:
+def define(entry: object, where: str = "definition") -> Subject:
     """Build a dimension or comparison from a decoded mapping; raises DimensionError."""
     pairwise = isinstance(entry, dict) and entry.get("kind") == "pairwise"
     try:
-        (_PAIRWISE_FORM if pairwise else _RATING_FORM)(entry, where)
-    except schema.ShapeError as error:
-        raise DimensionError(schema.shortened(error)) from error
-    form: Mapping[str, Any] = entry  # type: ignore[assignment]
-    inputs = form["inputs"]
-    shared = {
-        "name": form["name"],
-        "definition": form["definition"].strip(),
-        "inputs": inputs if isinstance(inputs, dict) else {name: f"the {name}" for name in inputs},
-        "source": form.get("source", ""),
-    }
-    try:
-        subject = _comparison(form, shared) if pairwise else _dimension(form, shared, where)
-        Judge.of(subject)  # refuses names that would clash
-    except DimensionError as error:
-        told = schema.shortened(error)
-        raise DimensionError(told if told.startswith(where) else f"{where}: {told}") from error
+        check_plain(entry, where, most_values=20_000, most_depth=12, most_characters=20_000)
+        if pairwise:
+            subject: Subject = _comparison(converted(entry, _PairwiseDefinition, where))
+        else:
+            subject = _dimension(converted(entry, _RatingDefinition, where), where)
+        check_prompt(subject, seed_prompt(subject))  # refuses names that would clash
+    except (InvalidDataError, DimensionError) as error:
+        message = shortened(error)
+        if not message.startswith(where):
+            message = f"{where}: {message}"
+        raise DimensionError(message) from error
     return subject
 
 
-def _comparison(form: Mapping[str, Any], shared: Mapping[str, Any]) -> Comparison:
-    instruction = form.get("instruction") or _pairwise_instruction(form)
-    return Comparison(**shared, candidate=form["candidate"], instruction=instruction)
+def _comparison(form: _PairwiseDefinition) -> Comparison:
+    instruction = form.instruction or _pairwise_instruction(form)
+    return Comparison(**form.shared(), candidate=form.candidate, instruction=instruction)
 
 
-def _dimension(form: Mapping[str, Any], shared: Mapping[str, Any], where: str) -> Dimension:
+def _dimension(form: _RatingDefinition, where: str) -> Dimension:
     anchors = _anchors(form, where)
-    instruction = form.get("instruction") or _rating_instruction(form, list(anchors))
-    return Dimension(**shared, anchors=anchors, instruction=instruction)
+    instruction = form.instruction or _rating_instruction(form, list(anchors))
+    return Dimension(**form.shared(), anchors=anchors, instruction=instruction)
 
 
-def _anchors(form: Mapping[str, Any], where: str) -> dict[int, str]:
+def _anchors(form: _RatingDefinition, where: str) -> dict[int, str]:
     """Every rating of the scale with its anchor, which may be empty."""
-    said: dict[int, str] = form.get("anchors") or {}
-    scale: list[int] = form.get("scale") or sorted({min(said), max(said)} if said else ())
+    meanings = form.anchors or {}
+    scale = form.scale or sorted({min(meanings), max(meanings)} if meanings else ())
     if len(scale) < 2:
         raise DimensionError(
             f"{where}: a rating needs a scale of two ratings or more, as in 'scale: [1, 5]'"
@@ -194,22 +213,22 @@ def _anchors(form: Mapping[str, Any], where: str) -> dict[int, str]:
         raise DimensionError(
             f"{where}: the scale has {len(scale)} ratings; use {MOST_RATINGS} at most"
         )
-    if outside := sorted(said.keys() - set(scale)):
+    if outside := sorted(meanings.keys() - set(scale)):
         raise DimensionError(f"{where}: the anchors {outside} are not on the scale {scale}")
-    return {rating: said.get(rating, "") for rating in scale}
+    return {rating: meanings.get(rating, "") for rating in scale}
 
 
-def _rating_instruction(form: Mapping[str, Any], scale: Sequence[int]) -> str:
+def _rating_instruction(form: _Definition, scale: Sequence[int]) -> str:
     return (
-        f"Judge the {form['name'].replace('_', ' ')}: {_clause(form['definition'])}. Read closely "
+        f"Judge the {form.name.replace('_', ' ')}: {_clause(form.definition)}. Read closely "
         f"what you are given and choose the rating from {scale[0]} (lowest) to {scale[-1]} "
         "(highest) that fits best."
     )
 
 
-def _pairwise_instruction(form: Mapping[str, Any]) -> str:
+def _pairwise_instruction(form: _Definition) -> str:
     return (
-        f"Decide between the two: {_clause(form['definition'])}. First compare them in one "
+        f"Decide between the two: {_clause(form.definition)}. First compare them in one "
         "sentence that says which you prefer and why, then name the preferred one."
     )
 
@@ -218,7 +237,7 @@ def _clause(definition: str) -> str:
     return definition.strip().rstrip(".")
 
 
-def _from_python(path: Path) -> dict[str, Dimension | Comparison]:
+def _from_python(path: Path) -> dict[str, Subject]:
     """Run the file and collect what it defines, by variable."""
     return {
         variable: value

@@ -2,16 +2,26 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from fractions import Fraction
 
-from judges.prompt import Field, Prompt
+from judges.prompt import Field, Prompt, Value
 
 REASONS = "one sentence of reasons"
 WEIGHED = "one sentence: which is preferred, and why"
 # As many as 0 to 100 has: more are no ratings.
 MOST_RATINGS = 101
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+
+# What a judge writes, and what DSPy 3.4's Signature, Predict and Example take for their own.
+RESERVED = frozenset(
+    {
+        *("rating", "rationale", "comparison", "preferred", "completed"),
+        *("signature", "new_signature", "instructions", "fields", "input_fields", "output_fields"),
+        *("config", "model_config", "demos", "lm", "completions", "self"),
+    }
+)
 
 
 class DimensionError(ValueError):
@@ -43,6 +53,11 @@ class Dimension:
             raise DimensionError(
                 f"{self.name}: the scale {list(self.anchors)} needs two or more ratings, ascending"
             )
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The names of the texts it is judged from, in the order shown."""
+        return tuple(self.inputs)
 
     @property
     def scale(self) -> tuple[int, ...]:
@@ -99,11 +114,16 @@ class Comparison:
     candidate: str
     instruction: str
     source: str = ""
-    fields: tuple[str, str] = field(init=False)
+    fields: tuple[str, str] = dataclass_field(init=False)
 
     def __post_init__(self) -> None:
         _check_names(self.name, {**self.inputs, self.candidate: ""})
         object.__setattr__(self, "fields", (f"{self.candidate}_a", f"{self.candidate}_b"))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The names of the texts it is judged from, in the order shown."""
+        return (*self.inputs, *self.fields)
 
     def prompt(self) -> Prompt:
         """The seed prompt: texts and both candidates in, one comparing sentence, then A or B."""
@@ -118,6 +138,59 @@ class Comparison:
         return Prompt(
             instruction=self.instruction, fields=(*_inputs(self.inputs), *sides, *outputs)
         )
+
+
+Subject = Dimension | Comparison
+
+
+def seed_prompt(subject: Subject, *, rationale: bool = False) -> Prompt:
+    """The prompt of a subject that nobody tuned; a comparison always gives its reasons."""
+    if isinstance(subject, Comparison):
+        return subject.prompt()
+    return subject.prompt(rationale=rationale)
+
+
+def check_prompt(subject: Subject, prompt: Prompt) -> None:
+    """A judge's prompt reads its subject's texts and writes on its subject's scale.
+
+    Raises DimensionError.
+    """
+    for name in (field.name for field in prompt.inputs):
+        if name in RESERVED:
+            raise DimensionError(
+                f"{subject.name}: a text may not be called {name!r}, which a judge or DSPy keeps "
+                "for itself; call it otherwise and map the column to it"
+            )
+    if not prompt.instruction.strip():
+        raise DimensionError(f"{subject.name}: the instruction is empty")
+    rationale = any(field.name == "rationale" for field in prompt.outputs)
+    wanted = seed_prompt(subject, rationale=rationale)
+    if [_form(field) for field in prompt.fields] != [_form(field) for field in wanted.fields]:
+        raise DimensionError(
+            f"{subject.name}: the prompt's fields ({_names(prompt)}) are not those of what it "
+            f"judges ({_names(wanted)})"
+        )
+    for number, demo in enumerate(prompt.demos):
+        _check_demo(f"{subject.name}: demo {number}", demo, prompt)
+
+
+def _check_demo(where: str, demo: Mapping[str, Value], prompt: Prompt) -> None:
+    if demo.keys() != {field.name for field in prompt.fields}:
+        raise DimensionError(f"{where} has {', '.join(demo)}; a demo has exactly {_names(prompt)}")
+    for field in prompt.fields:
+        value = demo[field.name]
+        if field.choices and not any(type(value) is type(c) and value == c for c in field.choices):
+            raise DimensionError(f"{where} has {field.name} {value!r}; allowed: {field.choices}")
+        if not field.choices and not isinstance(value, str):
+            raise DimensionError(f"{where} has {field.name} {value!r}; a text belongs there")
+
+
+def _form(field: Field) -> tuple[object, ...]:
+    return field.name, field.role, field.choices
+
+
+def _names(prompt: Prompt) -> str:
+    return ", ".join(field.name for field in prompt.fields)
 
 
 def _inputs(inputs: Mapping[str, str]) -> list[Field]:

@@ -38,7 +38,7 @@ def to_messages(judge: Judge) -> str:
     sampling = sampling_of(plan)
     request: dict[str, object] = {
         "model": _bare(judge.lm),
-        "messages": judge.prompt.template(),
+        "messages": judge.template(),
         "temperature": sampling.temperature,
         "max_tokens": sampling.max_tokens,
         "n": sampling.n,
@@ -51,7 +51,7 @@ def to_messages(judge: Judge) -> str:
 def to_text(judge: Judge) -> str:
     """One plain prompt, for tools that take a single text with `{{slots}}`."""
     return "\n\n".join(
-        f"### {message['role']}\n{message['content']}" for message in judge.prompt.template()
+        f"### {message['role']}\n{message['content']}" for message in judge.template()
     )
 
 
@@ -64,7 +64,7 @@ def to_openai_grader(judge: Judge) -> str:
             f"OpenAI runs its graders itself, and not on {judge.lm}; name one of its models, as "
             "in --lm openai/gpt-4.1-mini"
         )
-    template = judge.prompt.template()
+    template = judge.template()
     _no_braces(judge, "a grader fills")
     template[-1]["content"] = SLOT.sub(r"{{ item.\1 }}", template[-1]["content"])
     plan = judge.settled_plan()
@@ -120,7 +120,7 @@ def to_dspy(judge: Judge) -> str:
 
 def _mlflow_instructions(judge: Judge) -> str:
     """The prompt as one text, where MLflow's own two variables stand for ours."""
-    *before, last = judge.prompt.template()
+    *before, last = judge.template()
     filled = last["content"]
     for name in judge.texts:
         variable = "{{ outputs }}" if name == judge.texts[-1] else "{{ inputs }}"
@@ -149,7 +149,7 @@ def _one_reply(judge: Judge, what: str) -> None:
 
 def _no_braces(judge: Judge, who: str) -> None:
     """Braces in an instruction or a demo would be taken for slots."""
-    *before, last = judge.prompt.template()
+    *before, last = judge.template()
     texts = [message["content"] for message in before] + [SLOT.sub("", last["content"])]
     if any("{{" in text for text in texts):
         raise ExportError(f"the instruction or a demo has double braces, which {who} as slots")

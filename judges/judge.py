@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from judges.dimension import Comparison, Dimension, DimensionError
+from judges.dimension import Comparison, Dimension, Subject, check_prompt, seed_prompt
 from judges.engine.session import Options, open_runner
 from judges.judgement import Judgement, Verdict
-from judges.prompt import Field, Prompt, Value
+from judges.models.protocol import Message
+from judges.prompt import Prompt, fill
 from judges.scoring import SamplingPlan
 
 if TYPE_CHECKING:
@@ -21,21 +22,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from judges.engine.runner import Runner
+    from judges.frozen import AnyJudgeFile
     from judges.models.protocol import Model
 
-Subject = Dimension | Comparison
 Kind = Literal["rating", "pairwise"]
 Said = Judgement | Verdict
-
-# What a judge writes, and what DSPy 3.4's Signature, Predict and Example take for their own.
-RESERVED = frozenset(
-    {
-        *("rating", "rationale", "comparison", "preferred", "completed"),
-        *("signature", "new_signature", "instructions", "fields", "input_fields", "output_fields"),
-        *("config", "model_config", "demos", "lm", "completions", "self"),
-    }
-)
-
 
 # The sets that ship, whose labels are computed from known faults.
 STARTER = ("starter", "starter_pairs")
@@ -49,6 +40,8 @@ class Judge:
     judges do; a frozen judge has its own. `lm` is the model it asks unless told otherwise, and
     `api_base` the endpoint, which only its user names. `from_file`: a file named `lm`, so that it
     is asked only where it is a known provider's plain model (see `model_to_ask`).
+    `stored_messages` are its file's, where this release would render its prompt otherwise: they
+    are sent as they stand.
     """
 
     subject: Subject
@@ -58,10 +51,11 @@ class Judge:
     provenance: Mapping[str, object] | None = None
     api_base: str | None = dataclasses.field(default=None, compare=False, repr=False)
     from_file: bool = dataclasses.field(default=False, compare=False, repr=False)
+    stored_messages: tuple[Message, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_fit(self.subject, self.prompt)
-        object.__setattr__(self, "prompt", _settled(self.prompt))
+        check_prompt(self.subject, self.prompt)
+        object.__setattr__(self, "prompt", self.prompt.normalised())
 
     def __repr__(self) -> str:
         """On one line: a prompt with demos holds whole documents."""
@@ -75,7 +69,7 @@ class Judge:
     @classmethod
     def of(cls, subject: Subject, *, rationale: bool = False, lm: str = "embedded") -> "Judge":
         """The seed judge of a dimension or comparison; a comparison always gives its reasons."""
-        return cls(subject=subject, prompt=_seed_prompt(subject, rationale=rationale), lm=lm)
+        return cls(subject=subject, prompt=seed_prompt(subject, rationale=rationale), lm=lm)
 
     @classmethod
     def from_program(
@@ -216,8 +210,31 @@ class Judge:
         """What `mapper` does, with the judge's own model."""
         return self.mapper()(row)
 
+    def template(self) -> list[Message]:
+        """The messages that it sends, with `{{name}}` slots for texts in the last one."""
+        if self.stored_messages is None:
+            return self.prompt.template()
+        return [Message(role=m["role"], content=m["content"]) for m in self.stored_messages]
+
+    def messages(self, texts: Mapping[str, str]) -> list[Message]:
+        """What it sends for one output; KeyError names a text that is missing."""
+        return fill(self.template(), texts)
+
     def program(self) -> "dspy.Module":
-        """A DSPy module that renders the same messages: compose it, or optimize it further."""
+        """A DSPy module that sends the same messages: compose it, or optimize it further.
+
+        Raises FrozenJudgeError where they are its file's alone, and do not follow from its
+        instruction and demos.
+        """
+        if self.stored_messages is not None:
+            from judges.frozen import FrozenJudgeError
+
+            raise FrozenJudgeError(
+                f"{self.name}: the messages in its file are not those that this release renders "
+                "from its instruction and demos, so a DSPy program would ask otherwise than the "
+                "judge was measured; judge with it as it is, or take with_prompt().program() and "
+                "measure that anew"
+            )
         from judges.adapter import demos_of
         from judges.modules import PairwiseJudge, RatingJudge
 
@@ -233,100 +250,111 @@ class Judge:
         return replace(self, plan=plan)
 
     def with_prompt(self, *, instruction: str | None = None, demos: Any = None) -> "Judge":
-        """The same judge with another instruction or other demos."""
+        """The same judge with another instruction or other demos, rendered as of this release."""
         prompt = replace(
             self.prompt,
             instruction=self.prompt.instruction if instruction is None else instruction,
             demos=self.prompt.demos if demos is None else tuple(demos),
         )
-        return replace(self, prompt=prompt)
+        return replace(self, prompt=prompt, stored_messages=None)
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze into one JSON file, atomically; FileExistsError unless `overwrite`."""
-        from judges.frozen import save
+        from judges import frozen
 
-        return save(self, path, overwrite=overwrite)
+        return frozen.save(self.freeze(), path, overwrite=overwrite)
 
+    def dumps(self) -> str:
+        """The text that `save` writes."""
+        from judges import frozen
 
-def _seed_prompt(subject: Subject, *, rationale: bool) -> Prompt:
-    if isinstance(subject, Comparison):
-        return subject.prompt()
-    return subject.prompt(rationale=rationale)
+        return frozen.dumps(self.freeze())
 
+    @classmethod
+    def load(cls, path: Path | str) -> "Judge":
+        """Read a frozen judge's file; raises FrozenJudgeError, or OSError."""
+        from judges import frozen
 
-def _settled(prompt: Prompt) -> Prompt:
-    """The same prompt, with every part as DSPy and UTF-8 files keep it.
+        return cls._thaw(frozen.load(path))
 
-    DSPy keeps an instruction as a docstring, without common indents; a lone surrogate has no UTF-8
-    (rendering replaces it just so).
-    """
-    instruction = _dedented(_mended(prompt.instruction))
-    demos = tuple(
-        {field.name: _mended(demo[field.name]) for field in prompt.fields} for demo in prompt.demos
-    )
-    return replace(prompt, instruction=instruction, demos=demos)
+    @classmethod
+    def loads(cls, raw: bytes) -> "Judge":
+        """Read the bytes of a frozen judge's file; raises FrozenJudgeError."""
+        from judges import frozen
 
+        return cls._thaw(frozen.loads(raw))
 
-def _dedented(text: str) -> str:
-    """What inspect.cleandoc makes of a text in the end, for it is not idempotent.
+    def freeze(self) -> "AnyJudgeFile":
+        """What its file holds."""
+        from judges import frozen
+        from judges.models.opening import endpoint_of
 
-    In one pass: that takes off blank first lines one by one, a minute for a hundred thousand.
-    """
-    lines = text.expandtabs().split("\n")
-    first = next((place for place, line in enumerate(lines) if line.strip()), len(lines))
-    rest = lines[first + 1 :]
-    indents = [_indent(line) for line in rest if line.strip()]
-    # Without a line of words after it, the first word's own line was the only one to measure.
-    margin = min(indents, default=_indent(lines[first]) if 0 < first < len(lines) else 0)
-    kept = [line.lstrip() for line in lines[first : first + 1]] + [line[margin:] for line in rest]
-    while kept and not kept[-1]:
-        kept.pop()
-    return "\n".join(kept)
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
-
-
-def _mended(value: Any) -> Any:
-    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
-
-
-def _check_fit(subject: Subject, prompt: Prompt) -> None:
-    """A judge's prompt reads its subject's texts and writes on its subject's scale."""
-    for name in (field.name for field in prompt.inputs):
-        if name in RESERVED:
-            raise DimensionError(
-                f"{subject.name}: a text may not be called {name!r}, which a judge or DSPy keeps "
-                "for itself; call it otherwise and map the column to it"
-            )
-    if not prompt.instruction.strip():
-        raise DimensionError(f"{subject.name}: the instruction is empty")
-    rationale = any(field.name == "rationale" for field in prompt.outputs)
-    wanted = _seed_prompt(subject, rationale=rationale)
-    if [_form(field) for field in prompt.fields] != [_form(field) for field in wanted.fields]:
-        raise DimensionError(
-            f"{subject.name}: the prompt's fields ({_names(prompt)}) are not those of what it "
-            f"judges ({_names(wanted)})"
+        provenance = self.provenance
+        if self.api_base is not None and self.endpoint is None:
+            # The endpoint that its user named, where no run recorded any.
+            provenance = {**(provenance or {}), "endpoint": endpoint_of(self.lm, self.api_base)}
+        return frozen.freeze(
+            self.subject,
+            self.prompt,
+            self.template(),
+            self.settled_plan(),
+            lm=self.lm,
+            provenance=provenance,
         )
-    for number, demo in enumerate(prompt.demos):
-        _check_demo(f"{subject.name}: demo {number}", demo, prompt)
 
+    @classmethod
+    def _thaw(cls, file: "AnyJudgeFile") -> "Judge":
+        prompt, messages = file.read_prompt(), file.read_messages()
+        return cls(
+            subject=file.read_subject(),
+            prompt=prompt,
+            plan=file.read_plan(),
+            lm=file.lm,
+            provenance=file.provenance,
+            from_file=True,
+            stored_messages=None if messages == prompt.template() else tuple(messages),
+        )
 
-def _check_demo(where: str, demo: Mapping[str, Value], prompt: Prompt) -> None:
-    if demo.keys() != {field.name for field in prompt.fields}:
-        raise DimensionError(f"{where} has {', '.join(demo)}; a demo has exactly {_names(prompt)}")
-    for field in prompt.fields:
-        value = demo[field.name]
-        if field.choices and not any(type(value) is type(c) and value == c for c in field.choices):
-            raise DimensionError(f"{where} has {field.name} {value!r}; allowed: {field.choices}")
-        if not field.choices and not isinstance(value, str):
-            raise DimensionError(f"{where} has {field.name} {value!r}; a text belongs there")
+    def without_secrets(self) -> tuple["Judge", tuple[str, ...]]:
+        """The judge as it can be written down, and what was left out of it for that."""
+        from judges.frozen import find_secret
+        from judges.models.secrets import Secrets
 
-
-def _form(field: Field) -> tuple[object, ...]:
-    return field.name, field.role, field.choices
-
-
-def _names(prompt: Prompt) -> str:
-    return ", ".join(field.name for field in prompt.fields)
+        secrets = Secrets()
+        if not find_secret(self.freeze(), "judge", secrets):
+            return self, ()
+        prompt, notes = self.prompt, []
+        demos = tuple(demo for demo in prompt.demos if not find_secret(demo, "demo", secrets))
+        if left_out := len(prompt.demos) - len(demos):
+            notes.append(
+                f"{left_out} of {len(prompt.demos)} demonstrations hold what looks like a key and "
+                "are left out of judge.json; its figures were measured with them"
+            )
+        prompt = replace(
+            prompt,
+            instruction=secrets.blot(prompt.instruction),
+            fields=tuple(
+                replace(field, description=secrets.blot(field.description))
+                for field in prompt.fields
+            ),
+            demos=demos,
+        )
+        subject = self.subject
+        described: dict[str, object] = {
+            name: getattr(subject, name) for name in ("definition", "instruction", "source")
+        }
+        described["inputs"] = dict(subject.inputs)
+        if isinstance(subject, Dimension):
+            described["anchors"] = dict(subject.anchors)
+        clean: Any = secrets.omit(described)
+        provenance: Any = secrets.omit(self.provenance)
+        if (clean, prompt.instruction) != (described, self.prompt.instruction):
+            notes.append(
+                "what looks like a key in the judge's instruction or definition is struck out in "
+                "judge.json; its figures were measured with it"
+            )
+        subject = replace(subject, **clean)
+        written = replace(
+            self, subject=subject, prompt=prompt, provenance=provenance, stored_messages=None
+        )
+        return written, tuple(notes)

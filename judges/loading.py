@@ -6,7 +6,6 @@ from pathlib import Path
 
 from judges.dimension import NAME, UnknownDimensionError
 from judges.frozen import FrozenJudgeError
-from judges.frozen import load as load_frozen
 from judges.judge import Judge
 from judges.models.secrets import holds_secret
 
@@ -52,7 +51,7 @@ def _load(judge: str | os.PathLike[str]) -> Judge:
                 raise
     if path.is_dir():
         return _from_folder(path)
-    return load_frozen(path)
+    return Judge.load(path)
 
 
 def _from_folder(folder: Path) -> Judge:
@@ -61,4 +60,4 @@ def _from_folder(folder: Path) -> Judge:
         raise FrozenJudgeError(
             f"{folder}: holds no judge.json; a run folder has one once its run has ended"
         )
-    return load_frozen(path)
+    return Judge.load(path)

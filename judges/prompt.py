@@ -6,7 +6,7 @@ that providers' prompt caches apply.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import shorten
 from typing import Literal
 
@@ -34,9 +34,8 @@ THOUGHT_END = re.compile(
     r"|<\|end_of_thought\|>|<\|channel\|>final(?:\s?<\|message\|>)?",
     re.IGNORECASE,
 )
-# What a document could use to look like our framing, a chat template or a DSPy custom type: as
-# the first release broke them, to which the messages of its frozen judges are held.
-_FIRST_MARKERS = (
+# What a document could use to look like our framing, a chat template or a DSPy custom type.
+_FRAMING = (
     r"\[(?=\[[ \t]*##)|#(?=#[ \t]*\]\])"
     r"|<(?=\|[A-Za-z_][\w ]{0,40}\|>)|<(?=/?s>)|<(?=/?(?:start|end)_of_turn>)"
     r"|\[(?=/?INST\])|<(?=</?SYS>>)"
@@ -57,17 +56,11 @@ _BRACKETS = (
     r"IMG(?:_BREAK|_END)?|(?:BEGIN_|END_)?AUDIO|VIDEO|SYSTEM_PROMPT|AVAILABLE_TOOLS"
     r"|TOOL_(?:CALLS|RESULTS|CONTENT)|BOS|EOS|PAD|UNK|EOT|MASK|[gs]MASK"
 )
-_MARKERS = {
-    1: re.compile(_FIRST_MARKERS),
-    2: re.compile(
-        rf"{_FIRST_MARKERS}|(?={FIELD_HEADER.pattern})\["
-        rf"|(?=(?i:{THOUGHT_START.pattern}|{THOUGHT_END.pattern}))."
-        r"|<(?=\|\w{2,30}>|[|\uff5c][^\s<>|\uff5c][^<>|\uff5c\n]{0,60}[|\uff5c]>)"
-        rf"|\[(?=\|/?\w{{1,30}}\|\])|<(?=/?(?i:{_TAGS})>)|\[(?=/?(?:{_BRACKETS})\])"
-    ),
-}
-RENDERING = (
-    2  # which of them a prompt's own texts are rendered with, unless its file says otherwise
+_MARKERS = re.compile(
+    rf"{_FRAMING}|(?={FIELD_HEADER.pattern})\["
+    rf"|(?=(?i:{THOUGHT_START.pattern}|{THOUGHT_END.pattern}))."
+    r"|<(?=\|\w{2,30}>|[|\uff5c][^\s<>|\uff5c][^<>|\uff5c\n]{0,60}[|\uff5c]>)"
+    rf"|\[(?=\|/?\w{{1,30}}\|\])|<(?=/?(?i:{_TAGS})>)|\[(?=/?(?:{_BRACKETS})\])"
 )
 
 
@@ -86,17 +79,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """An instruction, the fields read and written, and worked examples (field name -> value).
-
-    `rendering` tells which markers are broken in the instruction and the demos, so that a judge
-    frozen by an earlier release asks what it asked then; texts under judgement are always rendered
-    with the newest.
-    """
+    """An instruction, the fields read and written, and worked examples (field name -> value)."""
 
     instruction: str
     fields: tuple[Field, ...]
     demos: tuple[Mapping[str, Value], ...] = ()
-    rendering: int = RENDERING
 
     def __repr__(self) -> str:
         """Short, since demos hold whole documents; `template()` shows all of it."""
@@ -110,6 +97,18 @@ class Prompt:
     @property
     def outputs(self) -> tuple[Field, ...]:
         return tuple(field for field in self.fields if field.role == "output")
+
+    def normalised(self) -> "Prompt":
+        """The same prompt, with every part as DSPy and UTF-8 files keep it.
+
+        DSPy keeps an instruction as a docstring, without common indents; a lone surrogate has no
+        UTF-8 (rendering replaces it just so).
+        """
+        demos = tuple(
+            {field.name: _encodable_value(demo[field.name]) for field in self.fields}
+            for demo in self.demos
+        )
+        return replace(self, instruction=cleandoc(encodable(self.instruction)), demos=demos)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
         """Render for one output; KeyError names a text that is missing."""
@@ -126,18 +125,43 @@ class Prompt:
         return messages
 
 
-def neutralise(text: str, rendering: int = RENDERING) -> str:
+def neutralise(text: str) -> str:
     """Break what could pass for our framing or a chat template by a space; mend lone surrogates.
 
     Every header and thought mark that replies are read by is among it (`FIELD_HEADER`,
     `THOUGHT_START`, `THOUGHT_END`): what no text can hold, no text can make a model repeat.
     """
-    return _MARKERS[rendering].sub(lambda match: match.group() + " ", encodable(text))
+    return _MARKERS.sub(lambda match: match.group() + " ", encodable(text))
+
+
+def cleandoc(text: str) -> str:
+    """What inspect.cleandoc makes of a text in the end, for it is not idempotent.
+
+    In one pass: that takes off blank first lines one by one, a minute for a hundred thousand.
+    """
+    lines = text.expandtabs().split("\n")
+    first = next((place for place, line in enumerate(lines) if line.strip()), len(lines))
+    rest = lines[first + 1 :]
+    indents = [_indent(line) for line in rest if line.strip()]
+    # Without a line of words after it, the first word's own line was the only one to measure.
+    margin = min(indents, default=_indent(lines[first]) if 0 < first < len(lines) else 0)
+    kept = [line.lstrip() for line in lines[first : first + 1]] + [line[margin:] for line in rest]
+    while kept and not kept[-1]:
+        kept.pop()
+    return "\n".join(kept)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def encodable(text: str) -> str:
     """Put a question mark for every lone surrogate, which no UTF-8 file can hold."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _encodable_value(value: Value) -> Value:
+    return encodable(value) if isinstance(value, str) else value
 
 
 def fill(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
@@ -171,7 +195,7 @@ def _system(prompt: Prompt) -> str:
     lines += ["", "You write:"]
     lines += [f"- {field.name}{_allowed(field)}: {field.description}" for field in prompt.outputs]
     lines += ["", "Your task:", prompt.instruction.strip()]
-    return "\n".join(neutralise(line, prompt.rendering) for line in lines)
+    return "\n".join(neutralise(line) for line in lines)
 
 
 def _allowed(field: Field) -> str:
@@ -187,7 +211,7 @@ def _request(prompt: Prompt, texts: Mapping[str, Value], *, neutral: bool = True
     blocks = []
     for field in prompt.inputs:
         text = str(texts[field.name])
-        shown = neutralise(text, prompt.rendering) if neutral else text
+        shown = neutralise(text) if neutral else text
         blocks.append(f"{HEADER.format(name=field.name)}\n{shown}")
     return "\n\n".join([*blocks, _reminder(prompt.outputs)])
 
@@ -206,7 +230,7 @@ def _answer(prompt: Prompt, values: Mapping[str, Value]) -> str:
     outputs = prompt.outputs
     if len(outputs) == 1 and outputs[0].choices:
         return str(values[outputs[0].name])
-    texts = [neutralise(str(values.get(field.name, "")), prompt.rendering) for field in outputs]
+    texts = [neutralise(str(values.get(field.name, ""))) for field in outputs]
     blocks = [
         f"{HEADER.format(name=field.name)}\n{text}"
         for field, text in zip(outputs, texts, strict=True)

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import data as label_files
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.define import read_subject
-from judges.dimension import Comparison, Dimension, UnknownDimensionError
-from judges.judge import Judge, Subject
+from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
+from judges.judge import Judge
 from judges.loading import load
 from optimize.agreement import PRIMARY, Correlation, Undefined
 from optimize.run.labels import Labelled, read_rated

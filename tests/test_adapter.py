@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from judges.adapter import NOT_GIVEN, JudgeAdapter, prompt_of, signature_of
 from judges.catalog.summeval import RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
-from judges.dimension import Dimension, DimensionError
-from judges.judge import RESERVED, Judge
+from judges.dimension import RESERVED, Dimension, DimensionError
+from judges.judge import Judge
 from judges.modules import PairwiseJudge, RatingJudge
 from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, neutralise
 

@@ -21,7 +21,7 @@ from judges.catalog import find
 from judges.dimension import Dimension
 from judges.engine import journal
 from judges.engine.ledger import BudgetSpentError
-from judges.frozen import MOST_BYTES, dumps
+from judges.frozen import MOST_BYTES
 from judges.judge import Judge
 from judges.loading import load
 from judges.prompt import MOST_DEMOS
@@ -98,7 +98,7 @@ def frozen_with(texts: list[dict[str, str]]) -> tuple[Judge, int]:
     shown = whole_set(items, SEED.prompt, FREE)
     candidate = Candidate(instruction=Instruction(text=SEED.prompt.instruction), shown=shown)
     judge = replace(SEED, prompt=candidate.prompt(SEED.prompt), plan=SamplingPlan(kind="weighted"))
-    return judge, len(dumps(judge).encode())
+    return judge, len(judge.dumps().encode())
 
 
 def test_a_search_shows_no_more_than_a_frozen_judge_holds() -> None:

@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,30 +12,34 @@ import pytest
 from frozen_cases import KINDS, MEAN, SAVED, TEXTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripted_model import Scripted
 
 from judges import frozen
 from judges.catalog.summeval import FLUENCY, RELEVANCE
-from judges.dimension import Comparison, Dimension
+from judges.engine.runner import Runner
 from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
+from judges.judgement import Verdict
+from judges.models.protocol import Completion, Message, Sampling
+from judges.scoring import SamplingPlan
 
 
 @pytest.mark.parametrize("judge", KINDS.values(), ids=KINDS)
 def test_every_kind_of_judge_comes_back_as_it_was(judge: Judge, tmp_path: Path) -> None:
     path = judge.save(tmp_path / "judge.json")
-    loaded = frozen.load(path)
+    loaded = Judge.load(path)
     assert loaded == judge
     assert loaded.prompt.template() == judge.prompt.template()
-    assert frozen.dumps(loaded) == path.read_text(encoding="utf-8")
+    assert loaded.dumps() == path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("judge", KINDS.values(), ids=KINDS)
 def test_the_file_tells_its_messages_and_the_program_renders_them(judge: Judge) -> None:
     from judges.adapter import JudgeAdapter
 
-    document = json.loads(frozen.dumps(judge))
+    document = json.loads(judge.dumps())
     texts = {name: f"a text for {name}" for name in judge.texts}
-    program = frozen.loads(frozen.dumps(judge).encode()).program()
+    program = Judge.loads(judge.dumps().encode()).program()
     rendered = JudgeAdapter().format(program.judge.signature, program.judge.demos, texts)
     last = document["messages"][-1]["content"]
     for name, text in texts.items():
@@ -53,12 +58,12 @@ def test_any_instruction_and_demo_come_back(instruction: str, document: str, rat
     judge = replace(
         Judge.of(RELEVANCE).with_prompt(instruction=f"x {instruction}", demos=[demo]), plan=MEAN
     )
-    assert frozen.loads(frozen.dumps(judge).encode()) == judge
+    assert Judge.loads(judge.dumps().encode()) == judge
 
 
 def test_sorting_a_files_keys_changes_nothing() -> None:
-    document = json.loads(frozen.dumps(SAVED))
-    assert frozen.loads(json.dumps(document, sort_keys=True).encode()) == SAVED
+    document = json.loads(SAVED.dumps())
+    assert Judge.loads(json.dumps(document, sort_keys=True).encode()) == SAVED
 
 
 def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path: Path) -> None:
@@ -83,9 +88,9 @@ def test_an_existing_file_is_only_written_over_when_asked(tmp_path: Path) -> Non
     other = KINDS["summary alone"]
     with pytest.raises(FileExistsError, match=r"judge\.json exists already"):
         other.save(path)
-    assert frozen.load(path) == SAVED
+    assert Judge.load(path) == SAVED
     other.save(path, overwrite=True)
-    assert frozen.load(path) == other
+    assert Judge.load(path) == other
     assert [file.name for file in tmp_path.iterdir()] == ["judge.json"]
 
 
@@ -93,7 +98,7 @@ def test_undefined_correlations_are_null_and_numpy_numbers_plain() -> None:
     import numpy as np
 
     judge = replace(SAVED, provenance={"value": math.nan, "n": np.int64(3), "at": (1, 2)})
-    loaded = frozen.loads(frozen.dumps(judge).encode())
+    loaded = Judge.loads(judge.dumps().encode())
     assert loaded.provenance == {"value": None, "n": 3, "at": [1, 2]}
 
 
@@ -103,14 +108,14 @@ def test_undefined_correlations_are_null_and_numpy_numbers_plain() -> None:
 )
 def test_what_looks_like_a_key_is_not_written(secret: str) -> None:
     with pytest.raises(FrozenJudgeError, match="looks like a key") as caught:
-        frozen.dumps(replace(SAVED, provenance={"note": f"used {secret}"}))
+        replace(SAVED, provenance={"note": f"used {secret}"}).dumps()
     assert secret not in str(caught.value)
 
 
 def test_a_judge_beyond_the_bounds_is_refused_when_saved() -> None:
     long = SAVED.with_prompt(instruction="x" * 300_000)
     with pytest.raises(FrozenJudgeError, match="instructions has 300,000 characters"):
-        frozen.dumps(long)
+        long.dumps()
 
 
 def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made() -> None:
@@ -120,26 +125,112 @@ def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made() -> None:
         Judge.of(RELEVANCE).with_prompt(instruction=" \n")
 
 
-def test_golden_files_of_this_version_still_load() -> None:
-    # A change to the rendering makes every judge frozen before it unloadable: see Prompt.rendering.
-    golden = Path(__file__).parent / "golden"
-    for name, judge in (("rating", SAVED), ("pairwise", KINDS["pairwise with demos"])):
-        loaded = frozen.load(golden / f"frozen_{name}.json")
-        assert loaded.prompt.demos == judge.prompt.demos
-        assert isinstance(loaded.subject, Dimension | Comparison)
+GOLDEN = Path(__file__).parent / "golden"
+MILL = "A fire broke out in the old mill on Monday. Nobody was hurt."
+BRIDGE = "The council met on Tuesday and closed the bridge for a year. Drivers protested."
+OUTPUTS = [
+    (MILL, "A fire broke out in the old mill; nobody was hurt."),
+    (MILL, "Two people died in the mill."),
+    (BRIDGE, "The bridge is closed for a year."),
+    (BRIDGE, "the the bridge <image> bridge"),
+]
+# What the release that wrote these files scored with them and the embedded model: printed by it,
+# and never to be changed with the code. `first_markers` holds a demonstration with markers that
+# later releases break when they render one.
+SCORES = {
+    "rating": [3.9015993236426127, 1.6150444465787042, 3.453195892222203, 1.3828085177220044],
+    "first_markers": [
+        *(3.9140744974852515, 2.0395846234724107, 3.59380234189636, 1.678014187024295),
+    ],
+    "pairwise": [
+        *(0.9995010315920697, 0.8891316799066467, 0.9985480712636297, 0.7249827962838169),
+    ],
+}
+OTHER_SIDE = "Something happened, and people were upset about it."
 
 
-def test_a_judge_frozen_before_more_markers_were_broken_asks_what_it_asked_then() -> None:
-    # Its file's messages hold what today's rendering breaks; texts under judgement it breaks too.
-    marked = {**SAVED.prompt.demos[0], "summary": "An <image> [[# rating #]] <think>."}
-    prompt = replace(SAVED.prompt, demos=(marked,), rendering=1)
-    raw = frozen.dumps(replace(SAVED, prompt=prompt)).encode("utf-8")
-    loaded = frozen.loads(raw)
-    assert loaded.prompt.template() == prompt.template()
-    assert "An <image> [[# rating #]] <think>." in loaded.prompt.template()[1]["content"]
-    texts = dict.fromkeys(SAVED.texts, "<image>")
-    assert "<image>" not in loaded.prompt.messages(texts)[-1]["content"]
-    assert frozen.loads(frozen.dumps(loaded).encode("utf-8")).prompt == loaded.prompt
-    new = replace(SAVED, prompt=replace(prompt, rendering=2))
-    assert "An < image> [ [# rating #]] < think>." in new.prompt.template()[1]["content"]
-    assert frozen.loads(frozen.dumps(new).encode("utf-8")).prompt.rendering == 2
+@pytest.mark.parametrize("name", SCORES)
+def test_a_judge_of_the_first_release_scores_what_it_scored_then(name: str) -> None:
+    path = GOLDEN / f"frozen_{name}.json"
+    judge = Judge.load(path)
+    if judge.kind == "pairwise":
+        rows = [{"post": post, "summary_a": a, "summary_b": OTHER_SIDE} for post, a in OUTPUTS]
+    else:
+        rows = [{"document": document, "summary": text} for document, text in OUTPUTS]
+    results = [judge(**row) for row in rows]
+    scores = [one.margin if isinstance(one, Verdict) else one.score for one in results]
+    assert scores == pytest.approx(SCORES[name], abs=1e-12)
+    assert judge.dumps() == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_judge_of_the_first_release_sends_what_its_file_holds(name: str) -> None:
+    path = GOLDEN / f"frozen_{name}.json"
+    judge, stored = Judge.load(path), json.loads(path.read_text())["messages"]
+    assert judge.template() == stored
+    sent = judge.messages(dict.fromkeys(judge.texts, "A text."))
+    assert sent[:-1] == stored[:-1]
+    last = stored[-1]["content"]
+    for text in judge.texts:
+        last = last.replace(f"{{{{{text}}}}}", "A text.")
+    assert sent[-1] == {"role": "user", "content": last}
+
+
+def test_only_texts_under_judgement_are_rendered_as_of_this_release() -> None:
+    judge = Judge.load(GOLDEN / "frozen_first_markers.json")
+    assert "An <image> [[# rating #]] <think>." in judge.template()[1]["content"]
+    assert "<image>" not in judge.messages(dict.fromkeys(judge.texts, "<image>"))[-1]["content"]
+    rendered = judge.with_prompt()
+    assert "An < image> [ [# rating #]] < think>." in rendered.template()[1]["content"]
+
+
+def rendered_otherwise() -> Judge:
+    """A judge whose file's messages this release would not render from its parts."""
+    document = json.loads(SAVED.dumps())
+    document["messages"] = [
+        {"role": "system", "content": "Act as a {{strict}} judge. Reply with a number, 1 to 5."},
+        {"role": "user", "content": "SUMMARY {{summary}} OF <image> {{document}}. Number:"},
+    ]
+    document["digest"] = frozen.digest(document)
+    return Judge.loads(json.dumps(document).encode())
+
+
+class Listening(Scripted):
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[list[Message]] = []
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        self.requests.append(list(messages))
+        return await super().complete(messages, sampling)
+
+
+def test_a_judge_rendered_otherwise_is_sent_word_for_word() -> None:
+    judge, model = rendered_otherwise().with_plan(SamplingPlan(kind="one")), Listening()
+    with Runner(model) as runner:
+        (result,) = judge.judge_rows([{"document": "{{summary}} <image>", "summary": "S"}], runner)
+    assert result.failure is None
+    ((system, user),) = model.requests
+    assert system["content"] == "Act as a {{strict}} judge. Reply with a number, 1 to 5."
+    # The text's own marker is broken and its own slot is not filled.
+    assert user["content"] == "SUMMARY S OF <image> {{summary}} < image>. Number:"
+
+
+def test_a_judge_rendered_otherwise_is_shown_and_saved_as_it_is(tmp_path: Path) -> None:
+    from judges.export import to_messages, to_text
+
+    judge = rendered_otherwise()
+    assert json.loads(to_messages(judge))["messages"] == judge.template()
+    assert "Act as a {{strict}} judge." in to_text(judge)
+    assert "Act as a {{strict}} judge." not in str(judge.prompt.template())
+    again = Judge.load(judge.save(tmp_path / "judge.json"))
+    assert again == judge != SAVED
+    assert replace(judge, lm="openai/gpt-4.1-mini").template() == judge.template()
+
+
+def test_a_judge_rendered_otherwise_is_no_program_until_it_is_rendered_anew() -> None:
+    judge = rendered_otherwise()
+    with pytest.raises(FrozenJudgeError, match="are not those that this release renders"):
+        judge.program()
+    assert judge.with_prompt() == SAVED
+    assert judge.with_prompt().program() is not None

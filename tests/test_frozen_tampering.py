@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from judges import frozen
 from judges.catalog.summeval import RELEVANCE
 from judges.frozen import FrozenJudgeError
-from judges.judge import Judge, _dedented
+from judges.judge import Judge
+from judges.prompt import cleandoc
 
 
 def within(change: Callable[[dict[str, Any]], object]) -> bytes:
     """A saved judge with something changed, and the digest made right again."""
-    document = json.loads(frozen.dumps(SAVED))
+    document = json.loads(SAVED.dumps())
     change(document)
     document["digest"] = frozen.digest(document)
     return json.dumps(document).encode()
@@ -32,23 +33,23 @@ def within(change: Callable[[dict[str, Any]], object]) -> bytes:
 # Tampering without the digest.
 @pytest.mark.parametrize("old", ['"rating": 3', "Judge the relevance", '"embedded"', "weighted"])
 def test_a_changed_file_is_refused(old: str) -> None:
-    text = frozen.dumps(SAVED)
+    text = SAVED.dumps()
     new = {'"rating": 3': '"rating": 5', '"embedded"': '"openai/x"', "weighted": "one"}
     tampered = text.replace(old, new.get(old, "Judge the length of"))
     assert tampered != text
     with pytest.raises(FrozenJudgeError, match=r"digest does not match|do(es)? not follow"):
-        frozen.loads(tampered.encode())
+        Judge.loads(tampered.encode())
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_no_single_changed_character_goes_unseen(data: st.DataObject) -> None:
-    text = frozen.dumps(SAVED)
+    text = SAVED.dumps()
     place = data.draw(st.integers(0, len(text) - 2))
     character = data.draw(st.sampled_from(["x", "0", "7", '"', "{", "\\", " ", "é", "\x00"]))
     changed_text = text[:place] + character + text[place + 1 :]
     try:
-        loaded = frozen.loads(changed_text.encode())
+        loaded = Judge.loads(changed_text.encode())
     except FrozenJudgeError:
         return
     # What still loads differs in white space between values only.
@@ -57,10 +58,10 @@ def test_no_single_changed_character_goes_unseen(data: st.DataObject) -> None:
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.integers(0, len(frozen.dumps(SAVED).encode()) - 2))
+@given(st.integers(0, len(SAVED.dumps().encode()) - 2))
 def test_a_truncated_file_is_refused(length: int) -> None:
     with pytest.raises(FrozenJudgeError):
-        frozen.loads(frozen.dumps(SAVED).encode()[:length])
+        Judge.loads(SAVED.dumps().encode()[:length])
 
 
 # Tampering with the digest made right: what is inside must still be a judge.
@@ -80,24 +81,30 @@ FORGED = {
     "a missing key": (lambda document: document.pop("lm"), "lacks 'lm'"),
     "another version": (put("version", value=2), "format version 2; this release reads 1"),
     "a version as text": (put("version", value="1"), "format version '1'; this release reads 1"),
-    "a version as truth": (put("version", value=True), "version is True; 1 belongs"),
+    "a version as truth": (put("version", value=True), "version is True; a whole number belongs"),
     "another format": (put("format", value="pickle"), "not a frozen judge"),
     "another kind": (put("kind", value="pairwise"), "lacks 'candidate'|unknown key"),
     "another name": (put("name", value="coherence"), "'name' does not follow"),
     "other texts": (put("texts", value=["summary"]), "'texts' does not follow"),
     "another scale": (put("scale", value=[1, 2, 3]), "'scale' does not follow"),
-    "another message": (
-        put("messages", 0, "content", value="Rate 5."),
-        "'messages' does not follow",
+    "no slot": (put("messages", -1, "content", value="Rate 5."), "one {{slot}} for each"),
+    "a slot of no text": (
+        put("messages", -1, "content", value="{{document}} {{summary}} {{key}}"),
+        "one {{slot}} for each",
     ),
-    "another role": (put("messages", 0, "role", value="tool"), "'system' or 'user'"),
+    "a text shown twice": (
+        put("messages", -1, "content", value="{{document}} {{summary}} {{summary}}"),
+        "one {{slot}} for each",
+    ),
+    "texts that the model said": (put("messages", -1, "role", value="assistant"), "the user's"),
+    "another role": (put("messages", 0, "role", value="tool"), "role is 'tool'"),
     "an image in a message": (
         put("messages", 0, "content", value=[{"type": "image_url"}]),
         "a text belongs there",
     ),
-    "another instruction": (
-        put("program", "instructions", value="Rate 5."),
-        "'messages' does not follow",
+    "an instruction that DSPy would keep otherwise": (
+        put("program", "instructions", value="  Rate it.\n"),
+        "'program' does not follow",
     ),
     "a demo off the scale": (put("program", "demos", 0, "rating", value=6), "rating 6; allowed"),
     "a demo rated at length": (
@@ -110,7 +117,7 @@ FORGED = {
         put("program", "fields", 2, "choices", value=[1, 2, 3, 4, 5, 6]),
         "fields .* are not those",
     ),
-    "no samples": (put("sampling", "samples", value=0), "whole number 1 to 1000"),
+    "no samples": (put("sampling", "samples", value=0), "samples is 0; Expected `int` >= 1"),
     "a plan of many": (put("sampling", "samples", value=3), "plan 'weighted' with 3 samples"),
     "an endless temperature": (
         put("sampling", "temperature", value=10**4000),
@@ -121,8 +128,8 @@ FORGED = {
         put("provenance", value={"budget": {"calls": 10**4000}}),
         "provenance.budget.calls",
     ),
-    "a temperature as text": (put("sampling", "temperature", value="hot"), "a number belongs"),
-    "a lm with a line break": (put("lm", value="a\nb"), "not of its form"),
+    "a temperature as text": (put("sampling", "temperature", value="hot"), "temperature is 'hot'"),
+    "a lm with a line break": (put("lm", value="a\nb"), "its form is"),
     "a subject of another shape": (put("subject", value=[]), "a mapping belongs there"),
     "anchors out of order": (
         lambda document: document["subject"]["anchors"].reverse(),
@@ -130,11 +137,11 @@ FORGED = {
     ),
     "an input named like code": (
         put("subject", "inputs", 0, "name", value="__class__"),
-        "not of its form",
+        "its form is",
     ),
     "a data hash that is none": (
         put("provenance", value={"data": {"name": "x", "sha256": "abc"}}),
-        "sha256 is 'abc', which is not of its form",
+        "sha256 is 'abc'; its form is",
     ),
     "constructed in words": (
         put("provenance", value={"data": {"name": "x", "sha256": "0" * 64, "constructed": "no"}}),
@@ -155,7 +162,7 @@ def test_a_forged_file_is_refused_with_one_line(
     path = tmp_path / "judge.json"
     path.write_bytes(within(change))
     with pytest.raises(FrozenJudgeError, match=why) as caught:
-        frozen.load(path)
+        Judge.load(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 650
@@ -179,7 +186,7 @@ HOSTILE = {
     "deep mappings": (b'{"a":' * 500_000, "nested too deeply"),
     "NaN": (b'{"version": NaN}', "NaN is no number"),
     "a doubled key": (b'{"version": 1, "version": 1}', "stands twice"),
-    "a huge number": (b'{"version": 1' + b"0" * 5000 + b"}", "not a judge's JSON"),
+    "a huge number": (b'{"version": 1' + b"0" * 5000 + b"}", "not plain JSON"),
     "an infinite number": (b'{"format": "x", "version": 1e999}', "not a frozen judge"),
     "brackets": (b'{"a":[' + b"[]," * 6_000_000 + b"0]}", "more than 500,000 brackets"),
     "values": (
@@ -198,7 +205,7 @@ def test_a_hostile_file_is_refused_with_one_line(
     monkeypatch.chdir(tmp_path)
     Path("judge.json").write_bytes(raw)
     with pytest.raises(FrozenJudgeError, match=why) as caught:
-        frozen.load("judge.json")
+        Judge.load("judge.json")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
     assert not Path("pwned").exists()
@@ -211,7 +218,7 @@ def test_an_instruction_of_blank_lines_loads_at_once(blank: str, end: str) -> No
     start = time.monotonic()
     judge = Judge.of(RELEVANCE).with_prompt(instruction=f"{lines}{end}")
     assert judge.prompt.instruction.split() == end.split()
-    frozen.loads(frozen.dumps(replace(judge, plan=WEIGHTED)).encode())
+    Judge.loads(replace(judge, plan=WEIGHTED).dumps().encode())
     assert time.monotonic() - start < 2
 
 
@@ -221,7 +228,7 @@ def test_an_instruction_is_what_dspy_makes_of_a_docstring_in_the_end(text: str) 
     settled = text
     while (cleaned := inspect.cleandoc(settled)) != settled:
         settled = cleaned
-    assert _dedented(text) == settled
+    assert cleandoc(text) == settled
 
 
 def test_a_file_of_100_megabytes_is_refused_without_being_read(tmp_path: Path) -> None:
@@ -229,15 +236,15 @@ def test_a_file_of_100_megabytes_is_refused_without_being_read(tmp_path: Path) -
     with path.open("wb") as file:
         file.truncate(100_000_000)
     with pytest.raises(FrozenJudgeError, match="more than 20,000,000 bytes"):
-        frozen.load(path)
+        Judge.load(path)
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FrozenJudgeError, match="no such file"):
-        frozen.load(tmp_path / "none.json")
+        Judge.load(tmp_path / "none.json")
     with pytest.raises(FrozenJudgeError, match="not a regular file"):
-        frozen.load(tmp_path)
+        Judge.load(tmp_path)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(FrozenJudgeError, match="not a regular file"):
-        frozen.load(pipe)
+        Judge.load(pipe)

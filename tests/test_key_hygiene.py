@@ -16,7 +16,7 @@ from openai_server import OpenAIServer, Serving
 from data.commands import main as check
 from judges import load
 from judges.__main__ import main
-from judges.frozen import demo_bytes, digest, without_secrets
+from judges.frozen import demo_bytes, digest
 from judges.judge import Judge
 from judges.models.protocol import Completion, LastingError, Reply, Token
 from judges.models.secrets import Secrets, environment, holds_secret, read_key
@@ -283,14 +283,14 @@ def test_a_judge_is_written_without_what_may_be_a_key_and_says_so() -> None:
         instruction=f"Judge it. {IN_TEXT}", demos=[demo, {**demo, "context": IN_TEXT}]
     )
     judge = replace(judge, provenance={"data": {"name": IN_TEXT, "sha256": "0" * 64}})
-    written, notes = without_secrets(judge)
+    written, notes = judge.without_secrets()
     assert written.prompt.demos == (demo,)
     assert len(notes) == 2
     assert notes[0].startswith("1 of 2 demonstrations")
     path = written.save(Path("judge.json"))
     assert "sk-proj" not in path.read_text()
     assert load(path).prompt == written.prompt
-    assert without_secrets(load("own.yaml")) == (load("own.yaml"), ())
+    assert load("own.yaml").without_secrets() == (load("own.yaml"), ())
 
 
 NAMED_KEY = "sk-proj-q7Zk2Xw9Lp4Tn8Vb5Rc3"

@@ -41,7 +41,7 @@ def estimate(judge: Judge, *, n_rows: int, characters: int, orders: int = 1) -> 
     samples = judge.plan.samples if judge.plan else 1
     asks = n_rows * orders
     requests = asks if judge.lm.startswith(NATIVE_N) else asks * samples
-    static = estimate_tokens(judge.prompt.template())
+    static = estimate_tokens(judge.template())
     reply = WORDED_REPLY if len(judge.prompt.outputs) > 1 else BARE_REPLY
     read = static * asks + characters * orders // CHARACTERS_PER_TOKEN
     return Estimate(

@@ -74,7 +74,7 @@ def run_show(args: argparse.Namespace) -> int:
     judge = load(args.judge)
     if args.rationale:
         judge = with_rationale(judge, args.judge)
-    messages = judge.prompt.template()
+    messages = judge.template()
     if args.json:
         print(json.dumps({**_entry(judge.subject), "messages": messages}, indent=1))
         return 0

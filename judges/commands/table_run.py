@@ -178,7 +178,7 @@ def _origin(run: Run, new_columns: Sequence[str]) -> dict[str, Any]:
 
 
 def _fingerprint(judge: Judge) -> str:
-    asked = [judge.kind, judge.prompt.template(), asdict(judge.plan) if judge.plan else None]
+    asked = [judge.kind, judge.template(), asdict(judge.plan) if judge.plan else None]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 

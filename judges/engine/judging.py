@@ -39,15 +39,17 @@ def judge_outputs(
     runner: "Runner",
     *,
     seed: int = 0,
+    template: list[Message] | None = None,
 ) -> Iterator[Judgement]:
     """Judge each row's texts, in order and streaming: rows are pulled as answers come.
 
-    `seed` is handed to the model, for the samples it draws.
+    `seed` is handed to the model, for the samples it draws. `template` is sent in place of what
+    the prompt renders to.
     Raises NoProbabilitiesError before anything is sent where the model cannot follow the plan, and
     KeyError where a row lacks a text.
     """
     check_model(plan, runner.model)
-    ask = _asker(prompt, plan, seed)
+    ask = _asker(prompt, plan, seed, template or prompt.template())
     for answer in runner.run(ask(row) for row in rows):
         yield _judgement(plan, answer)
 
@@ -61,6 +63,7 @@ def judge_pairs(
     *,
     order: Order = "both",
     seed: int = 0,
+    template: list[Message] | None = None,
 ) -> Iterator[Verdict]:
     """Compare each row's two candidates (`fields`, the pair's own A and B), in order and streaming.
 
@@ -69,7 +72,7 @@ def judge_pairs(
     `order_ab` or `order_ba` then tells.
     """
     check_model(plan, runner.model)
-    ask = _asker(prompt, plan, seed)
+    ask = _asker(prompt, plan, seed, template or prompt.template())
     draw = np.random.default_rng(seed)
     pending: deque[Sequence[Shown]] = deque()
 
@@ -88,8 +91,9 @@ def judge_pairs(
         yield _verdict(plan, dict(zip(shown, [answer, *rest], strict=True)), sides)
 
 
-def _asker(prompt: Prompt, plan: SamplingPlan, seed: int) -> Callable[[Mapping[str, str]], Ask]:
-    template: list[Message] = prompt.template()
+def _asker(
+    prompt: Prompt, plan: SamplingPlan, seed: int, template: list[Message]
+) -> Callable[[Mapping[str, str]], Ask]:
     sampling = sampling_of(plan, seed=seed)
     given = False
 

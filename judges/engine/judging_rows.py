@@ -96,9 +96,16 @@ def _ask(
 ) -> Iterator["Said"]:
     from judges.engine import judging
 
-    plan = judge.plan_for(runner.model)
+    plan, template = judge.plan_for(runner.model), judge.template()
     if isinstance(judge.subject, Comparison):
         return judging.judge_pairs(
-            judge.prompt, judge.subject.fields, plan, rows, runner, order=order, seed=seed
+            judge.prompt,
+            judge.subject.fields,
+            plan,
+            rows,
+            runner,
+            order=order,
+            seed=seed,
+            template=template,
         )
-    return judging.judge_outputs(judge.prompt, plan, rows, runner, seed=seed)
+    return judging.judge_outputs(judge.prompt, plan, rows, runner, seed=seed, template=template)

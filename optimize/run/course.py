@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from judges.engine.ledger import BudgetSpentError
-from judges.frozen import without_secrets
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.run import outcome, plans, run_folder
@@ -65,7 +64,7 @@ def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[st
                 summary["plans"] = choice.told
             shipped = outcome.shipped(prepared, judge, asked, found, summary, folder)
             # A run that has found its judge writes it, whatever its texts hold.
-            shipped, notes = without_secrets(shipped)
+            shipped, notes = shipped.without_secrets()
             if notes:
                 summary["left_out"] = list(notes)
             shipped.save(folder / run_folder.JUDGE, overwrite=True)

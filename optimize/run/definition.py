@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.define import read_subject
-from judges.dimension import Comparison, DimensionError
-from judges.judge import Subject
+from judges.dimension import Comparison, DimensionError, Subject
 
 FILE = "definition.yaml"
 

@@ -68,7 +68,7 @@ def tolls(settings: Settings, judge: Judge, asked: Asked, texts: Mapping[str, st
     plans = [SamplingPlan(kind="one"), SamplingPlan(kind="weighted")]
     plans += [SamplingPlan(kind="mean", samples=n, temperature=warm) for n in samples]
     price = find_price(settings.lm)
-    read = float(estimate_tokens(judge.prompt.messages(texts)))
+    read = float(estimate_tokens(judge.messages(texts)))
     written = REPLY_TOKENS * _written(price)
     found = []
     for plan in plans:

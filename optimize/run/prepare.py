@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from judges.dimension import Comparison
-from judges.frozen import dumps
-from judges.judge import Judge, Subject
+from judges.dimension import Comparison, Subject
+from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.run.labels import Labels
 from optimize.run.labels import read as read_split
@@ -34,7 +33,7 @@ def prepare(settings: Settings) -> Prepared:
     # What could not be written down at the end is refused before anything is asked.
     origin = {"data": {"name": labels.name, "sha256": labels.sha256}}
     seed = Judge.of(subject, lm=settings.lm)
-    dumps(replace(seed, plan=SamplingPlan(kind="one"), provenance=origin))
+    replace(seed, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
     return Prepared(
         settings=settings,
         subject=subject,

@@ -1,8 +1,7 @@
 """What is judged: read by its name, and put on the scale that people were given."""
 
 from judges.define import read_subject
-from judges.dimension import MOST_RATINGS, Comparison, Dimension
-from judges.judge import Subject
+from judges.dimension import MOST_RATINGS, Comparison, Dimension, Subject
 from optimize.run.settings import Settings, SettingsError, bounds_of
 
 Bounds = tuple[float, float]

@@ -9,8 +9,7 @@ from typing import Any
 
 from data.tell import reading
 from judges.define import is_python, read_subject
-from judges.dimension import DimensionError
-from judges.judge import Subject
+from judges.dimension import DimensionError, Subject
 from judges.tables.landing import in_use
 from optimize.run import definition, run_folder
 from optimize.run.course import run

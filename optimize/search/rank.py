@@ -10,8 +10,8 @@ import dspy
 from dspy.teleprompt import Teleprompter
 
 from judges.adapter import demos_of
-from judges.dimension import Comparison, Dimension
-from judges.judge import Judge, Subject
+from judges.dimension import Comparison, Dimension, Subject
+from judges.judge import Judge
 from judges.tables.landing import in_use
 from optimize.run.models_asked import judging, open_models, proposing
 from optimize.run.settings import Settings

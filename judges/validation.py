@@ -1,0 +1,170 @@
+"""Check what a file holds before any of it is used: strict JSON, plain values within bounds, types.
+
+Types are msgspec's: quick to import, since loading a judge must stay cheap, and strict.
+"""
+
+import json
+import re
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+LONGEST_MESSAGE = 500
+T = TypeVar("T")
+_WORD = re.compile(r"\w{1,64}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# How msgspec names the place of what it refuses: - at `$.messages[0].role`.
+_PLACE = re.compile(r" - at (`key` in )?`\$([\w.\[\]]*)`\Z")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+
+_TYPE_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+}
+
+
+class InvalidDataError(ValueError):
+    """A value that is not what belongs there; the message names its place."""
+
+
+def decode_json(raw: bytes, *, most_brackets: int) -> object:
+    """The one value of a JSON text: no key twice, no NaN or Infinity; raises InvalidDataError."""
+    # Twenty bytes of JSON may take a thousand in memory.
+    if raw.count(b"[") + raw.count(b"{") > most_brackets:
+        raise InvalidDataError(f"more than {most_brackets:,} brackets")
+    try:
+        return json.loads(
+            raw.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
+        )
+    except UnicodeDecodeError as error:
+        raise InvalidDataError(f"not UTF-8 text (byte {error.start})") from error
+    except json.JSONDecodeError as error:
+        problem = f"not JSON, or cut short: {error.msg} at line {error.lineno}"
+        raise InvalidDataError(problem) from error
+    except RecursionError as error:
+        raise InvalidDataError("nested too deeply") from error
+    except InvalidDataError:
+        raise
+    except ValueError as error:  # a number of more digits than Python reads
+        raise InvalidDataError(f"not plain JSON: {error}") from error
+
+
+def check_plain(
+    value: object, where: str, *, most_values: int, most_depth: int, most_characters: int
+) -> None:
+    """Raise InvalidDataError for what is no plain data, or more, deeper or longer than allowed.
+
+    Plain are texts that UTF-8 can hold, finite numbers, true, false, null, and lists and mappings
+    of these.
+    """
+    size = 0
+    pending = [(value, where, 0)]
+    while pending:
+        entry, place, depth = pending.pop()
+        if not isinstance(entry, dict | list):
+            _check_leaf(entry, place, most_characters)
+            continue
+        size += len(entry)
+        if size > most_values:
+            raise InvalidDataError(f"{where} holds more than {most_values:,} values")
+        if depth >= most_depth:
+            raise InvalidDataError(f"{place} is nested too deeply")
+        if isinstance(entry, list):
+            pending += [(v, f"{place}[{i}]", depth + 1) for i, v in enumerate(entry)]
+            continue
+        for key, inner in entry.items():
+            _check_leaf(key, f"a key of {place}", most_characters)
+            name = key if _WORD.fullmatch(str(key)) else shown(key)
+            pending.append((inner, f"{place}.{name}", depth + 1))
+
+
+def converted(value: object, kind: type[T], where: str) -> T:
+    """The value as its type; raises InvalidDataError, which names the place and the value."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidDataError(shortened(_explained(str(error), value, kind, where))) from None
+
+
+def shortened(message: object) -> str:
+    """A message that quotes a file, on one line and cut where the file made it long."""
+    text = " ".join(str(message).split())
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 3]}..."
+
+
+def shown(value: object) -> str:
+    """A value in a message: short, on one line, and never a whole document."""
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    if isinstance(value, int) and abs(value) >= 10**50:
+        return "a number of more than 50 digits"  # Python writes none of thousands
+    text = repr(value[:60] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise InvalidDataError("a key stands twice in one mapping")
+    return mapping
+
+
+def _refuse_constant(name: str) -> object:
+    raise InvalidDataError(f"{name} is no number of JSON")
+
+
+def _check_leaf(value: object, place: str, most_characters: int) -> None:
+    if isinstance(value, str):
+        if len(value) > most_characters:
+            raise InvalidDataError(
+                f"{place} has {len(value):,} characters; the most is {most_characters:,}"
+            )
+        if _SURROGATE.search(value):
+            raise InvalidDataError(f"{place} holds a broken character (a lone surrogate)")
+    elif value is not None and not isinstance(value, int | float):
+        raise InvalidDataError(f"{place} is {shown(value)}; plain text or a number belongs there")
+    # Compared, which infinite and endless numbers and NaN stand, rather than computed with.
+    elif value is not None and not -1e300 <= value <= 1e300:
+        raise InvalidDataError(f"{place} is {shown(value)}; a finite number belongs there")
+
+
+def _explained(problem: str, value: Any, kind: Any, where: str) -> str:
+    """What msgspec refuses, in plain words and with what stands there."""
+    place = _PLACE.search(problem)
+    path, problem = (place[2], problem[: place.start()]) if place else ("", problem)
+    words, where = _plainly(problem, kind, path), where + path.replace("[...]", "")
+    if place and place[1]:
+        return f"{where} has a key of another kind: {words}"
+    if "[...]" in path:  # some entry of a mapping, whose key msgspec does not name
+        return f"{where} has a value of another kind: {words}"
+    if problem.startswith("Object "):
+        return f"{where} {words}"
+    for name, number in _STEP.findall(path):
+        value = value[name] if name else value[int(number)]
+    if isinstance(value, list | str) and "length" in problem:
+        unit = "entries" if isinstance(value, list) else "characters"
+        return f"{where} has {len(value):,} {unit}: {words}"
+    return f"{where} is {shown(value)}; {words}"
+
+
+def _plainly(problem: str, kind: Any, path: str) -> str:
+    holder = get_origin(kind) or kind
+    if match := re.fullmatch(r"Object contains unknown field `(.*)`", problem, re.DOTALL):
+        known = "" if path else f"; known: {', '.join(holder.__struct_fields__)}"
+        return f"has the unknown key {shown(match[1])}{known}"
+    if match := re.fullmatch(r"Object missing required field `(\w+)`", problem):
+        return f"lacks {match[1]!r}"
+    if match := re.fullmatch(r"Expected `([\w |]+)`, got `.*`", problem):
+        words = [_TYPE_WORDS.get(name, name) for name in match[1].split(" | ")]
+        return f"{' or '.join(words)} belongs there"
+    if problem.startswith("Invalid enum value"):
+        annotation = get_type_hints(holder).get(path.removeprefix("."))
+        values = " or ".join(map(repr, get_args(annotation))) or "one of a few words"
+        return f"{values} belongs there"
+    if problem.endswith(r"matching regex '\\S'"):
+        return "a text that is not blank belongs there"
+    return problem.replace("Expected `str` matching regex", "its form is")
