@@ -5,14 +5,18 @@
 """
 
 import dataclasses
+import sys
+import warnings
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from judges.dimension import Comparison, Dimension, Subject, check_prompt, seed_prompt
-from judges.engine.session import Options, open_runner
-from judges.judgement import Judgement, Verdict
+from judges.engine.session import Options, check_options, open_runner
+from judges.judgement import AnyJudgement
+from judges.judging import MissingColumnError, failed, find_columns, judge_rows
 from judges.models.protocol import Message
 from judges.prompt import Prompt, fill
 from judges.scoring import SamplingPlan
@@ -26,10 +30,17 @@ if TYPE_CHECKING:
     from judges.models.protocol import Model
 
 Kind = Literal["rating", "pairwise"]
-Said = Judgement | Verdict
 
 # The sets that ship, whose labels are computed from known faults.
 STARTER = ("starter", "starter_pairs")
+
+
+_OPENING = ("api_base", "max_calls", "max_cost", "concurrency", "journal")
+_ASKING = ("order", "seed")
+
+
+class FailedJudgementWarning(UserWarning):
+    """Some rows of a table got no score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +166,7 @@ class Judge:
 
         return self.plan_for(open_model(self.lm, api_base=self.api_base))
 
-    def __call__(self, **texts: str) -> Said:
+    def __call__(self, **texts: str) -> AnyJudgement:
         """Judge one output, or one pair in both orders; a failed judgement says why."""
         unknown = texts.keys() - set(self.texts)
         missing = [name for name in self.texts if name not in texts]
@@ -176,19 +187,56 @@ class Judge:
         *,
         order: Literal["both", "random"] = "both",
         seed: int = 0,
-    ) -> Generator[Said, None, None]:
+    ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
-        from judges.engine.judging_rows import judge_rows
-
-        return judge_rows(self, rows, runner, order=order, seed=seed)
+        return judge_rows(
+            self.subject,
+            self.prompt,
+            self.plan_for(runner.model),
+            rows,
+            runner,
+            template=self.template(),
+            order=order,
+            seed=seed,
+        )
 
     def judge_all(
         self, rows: Iterable[Mapping[str, object]], **options: Unpack[Options]
-    ) -> Iterator[Said]:
-        """Judge a stream of rows with options as for `score`, rationales and all."""
-        from judges.tables.frames import judge_all
+    ) -> Iterator[AnyJudgement]:
+        """Judge a stream of rows with options as for `score`, rationales and all.
 
-        return judge_all(self, rows, **options)
+        Where the budget ends, the rows left are failed judgements that say so: nothing that was
+        paid for is lost.
+        """
+        from judges.engine.ledger import BudgetSpentError
+
+        given: Mapping[str, Any] = options
+        check_options(given)
+        if mapping := given.get("mapping"):
+            columns = {name: mapping.get(name, name) for name in self.texts}
+            rows = ({name: row.get(column) for name, column in columns.items()} for row in rows)
+        opening = {name: given[name] for name in _OPENING if name in given}
+        lm, opening["api_base"] = self.model_to_ask(given.get("lm"), given.get("api_base"))
+        asking = {name: given[name] for name in _ASKING if name in given}
+        source, n_read, n_judged, why = iter(rows), 0, 0, ""
+
+        def counted() -> Iterator[Mapping[str, object]]:
+            nonlocal n_read
+            for row in source:
+                n_read += 1
+                yield row
+
+        with open_runner(lm, **opening) as runner:
+            try:
+                for result in self.judge_rows(counted(), runner, **asking):
+                    n_judged += 1
+                    yield result
+            except BudgetSpentError as error:
+                why = f"not asked: {error}"
+        for _ in range(n_judged, n_read):
+            yield failed(self.subject, why)
+        for _ in source:
+            yield failed(self.subject, why)
 
     def score(self, frame: "pd.DataFrame", **options: Unpack[Options]) -> "pd.Series[float]":
         """Score every row of a DataFrame; the Series has the frame's index, failures are NaN.
@@ -196,15 +244,58 @@ class Judge:
         A pairwise judge gives its margin in [-1, 1], positive for A. `attrs["n_failed"]` counts
         failures and `attrs["failures"]` counts each reason.
         """
-        from judges.tables.frames import score_frame
+        import pandas as pd
 
-        return score_frame(self, frame, **options)
+        check_options(options)
+        if not isinstance(frame, pd.DataFrame):
+            raise TypeError(
+                f"score() takes a DataFrame, not {type(frame).__name__}; judge_all() takes rows"
+            )
+        mapping = options.pop("mapping", None)
+        progress = options.pop("progress", False)
+        columns = find_columns(self.subject, [str(name) for name in frame.columns], mapping)
+        for column in columns.values():
+            if list(frame.columns).count(column) > 1:
+                raise MissingColumnError(f"two columns are called {column!r}; rename one")
+        texts = {name: frame[column] for name, column in columns.items()}
+        results = self.judge_all(_rows(texts), **options)
+        scores, reasons = [], Counter[str]()
+        for result in _with_progress(results, self.name, len(frame)) if progress else results:
+            scores.append(result.score)
+            if result.failure is not None:
+                reasons[result.failure] += 1
+        series = pd.Series(scores, index=frame.index, name=self.name, dtype="float64")
+        series.attrs.update(n_failed=reasons.total(), failures=dict(reasons.most_common(100)))
+        if reasons:
+            reason, count = reasons.most_common(1)[0]
+            warnings.warn(
+                f"{self.name}: {reasons.total()} of {len(frame)} judgements failed; {count} of "
+                f"them: {reason}",
+                FailedJudgementWarning,
+                stacklevel=2,
+            )
+        return series
 
     def mapper(self, **options: Unpack[Options]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
         """A plain function for `datasets.Dataset.map`, for single rows or `batched=True`."""
-        from judges.tables.frames import mapper
+        check_options(options)
+        mapping = options.pop("mapping", None)
+        options.pop("progress", None)
 
-        return mapper(self, **options)
+        def judge_map(row: Mapping[str, Any]) -> dict[str, Any]:
+            columns = find_columns(self.subject, list(row), mapping)
+            texts = {name: row[column] for name, column in columns.items()}
+            # Lists, or arrays where the Dataset's format makes them; one text is a str or None.
+            single = (text is None or isinstance(text, str | bytes) for text in texts.values())
+            batched = not any(single)
+            results = list(self.judge_all(_rows(texts) if batched else [texts], **options))
+            scores = [result.score for result in results]
+            failures = [result.failure for result in results]
+            if batched:
+                return {self.name: scores, f"{self.name}_failure": failures}
+            return {self.name: scores[0], f"{self.name}_failure": failures[0]}
+
+        return judge_map
 
     def map_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """What `mapper` does, with the judge's own model."""
@@ -358,3 +449,19 @@ class Judge:
             self, subject=subject, prompt=prompt, provenance=provenance, stored_messages=None
         )
         return written, tuple(notes)
+
+
+def _rows(texts: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
+    for values in zip(*texts.values(), strict=True):
+        yield dict(zip(texts, values, strict=True))
+
+
+def _with_progress(
+    results: Iterator[AnyJudgement], name: str, total: int
+) -> Iterator[AnyJudgement]:
+    from judges.engine.progress import Progress
+
+    with Progress(name, total, sys.stderr) as progress:
+        for result in results:
+            progress.step(failed=result.failure is not None)
+            yield result

@@ -52,6 +52,13 @@ class Verdict:
     comparison: str | None = None
     failure: str | None = None
 
+    @property
+    def score(self) -> float:
+        return self.margin
+
     @classmethod
     def failed(cls, why: str) -> "Verdict":
         return cls(margin=math.nan, failure=why)
+
+
+AnyJudgement = Judgement | Verdict

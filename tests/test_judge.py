@@ -16,12 +16,11 @@ import judges
 from judges.catalog.summeval import FLUENCY, RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
 from judges.frozen import FrozenJudgeError
-from judges.judge import Judge
+from judges.judge import FailedJudgementWarning, Judge
 from judges.judgement import Judgement, Verdict
+from judges.judging import MissingColumnError
 from judges.models.protocol import Completion, LastingError, Message, Sampling
 from judges.scoring import SamplingPlan
-from judges.tables.columns import MissingColumnError
-from judges.tables.frames import FailedJudgementWarning
 
 ONE = SamplingPlan(kind="one")
 

@@ -12,12 +12,10 @@ from judges.catalog import find
 from judges.dimension import Comparison, Dimension
 from judges.engine.asks import Answer, Ask
 from judges.engine.journal import Journal
-from judges.engine.judging import judge_outputs, judge_pairs
-from judges.engine.judging_rows import unusable
 from judges.engine.ledger import BudgetSpentError, Ledger
 from judges.engine.runner import Runner
-from judges.judge import Judge
 from judges.judgement import NoScoreError
+from judges.judging import judge_outputs, judge_pairs, unusable
 from judges.models.protocol import Completion, Reply, Token
 from judges.scoring import NoProbabilitiesError, SamplingPlan
 
@@ -157,13 +155,13 @@ def test_a_random_order_is_drawn_per_pair_from_the_seed_and_recorded() -> None:
 def test_a_pair_is_judged_where_one_side_said_nothing(
     a: object, b: object, why: str | None
 ) -> None:
-    assert unusable(Judge.of(CONCISE), {"post": "P", "summary_a": a, "summary_b": b}) == why
+    assert unusable(CONCISE, {"post": "P", "summary_a": a, "summary_b": b}) == why
 
 
 def test_an_empty_post_or_output_cannot_be_judged() -> None:
     judged = {**PAIR, "post": " "}
-    assert unusable(Judge.of(CONCISE), judged) == "post is empty"
-    assert unusable(Judge.of(FLUENCY), {"summary": ""}) == "summary is empty"
+    assert unusable(CONCISE, judged) == "post is empty"
+    assert unusable(FLUENCY, {"summary": ""}) == "summary is empty"
 
 
 class Stubborn:

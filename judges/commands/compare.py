@@ -18,8 +18,8 @@ from judges.commands.options import (
 from judges.commands.survey import texts_of
 from judges.commands.table_run import prepare, write
 from judges.dimension import Comparison
-from judges.judge import Judge, Said
-from judges.judgement import Verdict
+from judges.judge import Judge
+from judges.judgement import AnyJudgement, Verdict
 from judges.loading import load
 from judges.tables.rows import Row, RowsError
 from judges.tables.writer import flat
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     lengths: list[tuple[int, int]] = []
     plain = flat(args.out)
 
-    def fill(row: Row, said: Mapping[str, Said]) -> Row:
+    def fill(row: Row, said: Mapping[str, AnyJudgement]) -> Row:
         verdict = said[judge.name]
         assert isinstance(verdict, Verdict)
         texts = texts_of(row, prepared.survey.texts[judge.name])

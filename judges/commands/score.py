@@ -19,8 +19,8 @@ from judges.commands.options import (
     with_rationale,
 )
 from judges.commands.table_run import prepare, write
-from judges.judge import Judge, Said
-from judges.judgement import Judgement
+from judges.judge import Judge
+from judges.judgement import AnyJudgement, Judgement
 from judges.loading import load
 from judges.tables.rows import Row, RowsError
 from judges.tables.writer import flat
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
     averages = {judge.name: Average() for judge in judges}
     plain = flat(args.out)
 
-    def fill(row: Row, said: Mapping[str, Said]) -> Row:
+    def fill(row: Row, said: Mapping[str, AnyJudgement]) -> Row:
         for name, judgement in said.items():
             averages[name].add(_judgement(judgement))
         return _flat(row, said, columns) if plain else _nested(row, said)
@@ -180,7 +180,7 @@ def _reasons(judge: Judge) -> bool:
     return any(output.name == "rationale" for output in judge.prompt.outputs)
 
 
-def _flat(row: Row, said: Mapping[str, Said], columns: Mapping[str, Sequence[str]]) -> Row:
+def _flat(row: Row, said: Mapping[str, AnyJudgement], columns: Mapping[str, Sequence[str]]) -> Row:
     filled = dict(row)
     for name, one in said.items():
         judgement = _judgement(one)
@@ -192,13 +192,13 @@ def _flat(row: Row, said: Mapping[str, Said], columns: Mapping[str, Sequence[str
     return filled
 
 
-def _nested(row: Row, said: Mapping[str, Said]) -> Row:
+def _nested(row: Row, said: Mapping[str, AnyJudgement]) -> Row:
     before = row.get("judgements")
     earlier = before if isinstance(before, dict) else {}
     return {**row, "judgements": {**earlier, **{n: _entry(one) for n, one in said.items()}}}
 
 
-def _entry(said: Said) -> dict[str, object]:
+def _entry(said: AnyJudgement) -> dict[str, object]:
     judgement = _judgement(said)
     distribution = judgement.distribution
     return {
@@ -210,6 +210,6 @@ def _entry(said: Said) -> dict[str, object]:
     }
 
 
-def _judgement(said: Said) -> Judgement:
+def _judgement(said: AnyJudgement) -> Judgement:
     assert isinstance(said, Judgement)
     return said

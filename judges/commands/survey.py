@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judges.engine.judging_rows import unusable
 from judges.judge import Judge
-from judges.tables.columns import find_columns
+from judges.judging import find_columns, unusable
 from judges.tables.rows import Row, RowsError, read_rows
 
 
@@ -36,11 +35,11 @@ def survey(path: Path, judges: Sequence[Judge], mapping: Mapping[str, str]) -> S
     for row in read_rows(path):
         n_rows += 1
         if n_rows == 1:
-            texts = {judge.name: find_columns(judge, row, mapping) for judge in judges}
+            texts = {judge.name: find_columns(judge.subject, row, mapping) for judge in judges}
         columns.update(dict.fromkeys(row))
         for judge in judges:
             read = texts_of(row, texts[judge.name])
-            if unusable(judge, read) is None:
+            if unusable(judge.subject, read) is None:
                 usable_rows[judge.name] += 1
                 characters[judge.name] += sum(len(str(text)) for text in read.values())
     if n_rows == 0:

@@ -21,7 +21,8 @@ from judges.engine.progress import Progress
 from judges.engine.runner import FailingRunError
 from judges.engine.session import Session, budget_file_of
 from judges.engine.telling import visible
-from judges.judge import Judge, Said
+from judges.judge import Judge
+from judges.judgement import AnyJudgement
 from judges.models.secrets import holds_secret
 from judges.tables.landing import in_use, write_whole
 from judges.tables.rows import DELIMITERS, Row, RowsError, decode_json, format_of, read_rows
@@ -30,8 +31,8 @@ from judges.tables.writer import RowWriter, flat, partial_of
 if TYPE_CHECKING:
     from judges.models.protocol import Model
 
-Stream = Generator[Said, None, None]
-Fill = Callable[[Row, Mapping[str, Said]], Row]
+Stream = Generator[AnyJudgement, None, None]
+Fill = Callable[[Row, Mapping[str, AnyJudgement]], Row]
 
 
 class UnfinishedError(RuntimeError):
@@ -201,7 +202,7 @@ def _check_resumed(args: argparse.Namespace, origin: Mapping[str, Any]) -> None:
             raise RowsError(f"{file}: of a run with other {name}; {way_out}")
 
 
-def judged(run: Run, session: Session) -> Iterator[tuple[Row, dict[str, Said]]]:
+def judged(run: Run, session: Session) -> Iterator[tuple[Row, dict[str, AnyJudgement]]]:
     """Every row with what each judge said of it; the judges' requests are under way together."""
     rows, *copies = tee(read_rows(run.args.data), len(run.judges) + 1)
     with ExitStack() as open_streams:

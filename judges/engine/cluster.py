@@ -11,14 +11,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from judges.engine.session import Session
-from judges.tables.frames import score_of
 
 if TYPE_CHECKING:
     import pandas as pd
     import ray.data
 
     from judges.engine.runner import Runner
-    from judges.judge import Judge, Said
+    from judges.judge import Judge
+    from judges.judgement import AnyJudgement
 
 CHUNK = 256
 CHUNKS_AHEAD = 2
@@ -47,7 +47,7 @@ def judge_rows(
     order: Literal["both", "random"] = "both",
     seed: int = 0,
     **opening: Unpack[Opening],
-) -> Iterator["Said"]:
+) -> Iterator["AnyJudgement"]:
     """Judge a stream of rows on Ray, in order; a few chunks for each worker are read ahead.
 
     Starts Ray on this machine unless it is running or RAY_ADDRESS names a cluster. Raises
@@ -141,21 +141,21 @@ class _Worker:
         self._seed = seed
         self._runner = _runner(judge, opening)
 
-    def judge(self, rows: list[Mapping[str, object]]) -> list["Said"]:
+    def judge(self, rows: list[Mapping[str, object]]) -> list["AnyJudgement"]:
         return list(self._judge.judge_rows(rows, self._runner, seed=self._seed))
 
 
 def _judged(judge: "Judge", frame: "pd.DataFrame", runner: "Runner", seed: int) -> "pd.DataFrame":
-    from judges.tables.columns import find_columns
+    from judges.judging import find_columns
 
-    columns = find_columns(judge, [str(name) for name in frame.columns], None)
+    columns = find_columns(judge.subject, [str(name) for name in frame.columns], None)
     rows = (
         dict(zip(columns, values, strict=True))
         for values in zip(*(frame[column] for column in columns.values()), strict=True)
     )
     said = list(judge.judge_rows(rows, runner, seed=seed))
     added: dict[str, Any] = {
-        judge.name: [score_of(one) for one in said],
+        judge.name: [one.score for one in said],
         f"{judge.name}_failure": [one.failure for one in said],
     }
     return frame.assign(**added)
