@@ -21,9 +21,8 @@ from data.types import LabelledOutput
 from judges.define import read_subject
 from judges.dimension import Dimension
 from judges.models.embedded import EmbeddedModel
-from judges.models.embedded.facets import NAMES, Vector
-from judges.models.embedded.judge import make_judge
-from judges.models.embedded.reading import facet_scores
+from judges.models.embedded.facets import NAMES, Vector, facets_of
+from judges.models.embedded.regression import make_scorer
 from judges.models.embedded.request import read_task
 from judges.models.protocol import Sampling
 from judges.prompt import fill
@@ -69,9 +68,9 @@ def _report(
         model.reply(fill(template, one.texts), sampling)
     rate = len(outputs) / (time.perf_counter() - start)
 
-    judge = make_judge(read_task(template[0]["content"]), [])
+    judge = make_scorer(read_task(template[0]["content"]), [])
     candidate = judge.roles.candidates[0]
-    facets = np.array([facet_scores(judge.roles, one.texts, candidate) for one in outputs])
+    facets = np.array([facets_of(judge.roles, one.texts, candidate) for one in outputs])
     whole = _rho(facets @ judge.weights, human, document)
     print(f"{subject.name}: rho {whole:.3f} n={len(outputs)} outputs, {rate:.0f} ratings/s")
     for place in np.argsort(-np.abs(judge.weights)):
@@ -106,8 +105,8 @@ def _taught(
     document = np.array([one.document_id for one in outputs])
     maker = np.array([one.system for one in outputs])
     rng, task = np.random.default_rng(options.seed), read_task(system)
-    scale, untuned = np.array(subject.scale), make_judge(task, [])
-    before = np.array([untuned.opinion(one.texts).latent for one in outputs])
+    scale, untuned = np.array(subject.scale), make_scorer(task, [])
+    before = np.array([untuned.predict(one.texts).latent for one in outputs])
     known, unknown = [], []
     for _ in range(options.deals):
         documents = np.array_split(rng.permutation(np.unique(document)), DOCUMENT_FOLDS)
@@ -119,10 +118,10 @@ def _taught(
                 {**outputs[i].texts, "rating": str(scale[np.abs(scale - human[i]).argmin()])}
                 for i in rng.permutation(np.flatnonzero(train))[: options.demos]
             ]
-            judge = make_judge(task, demos)
+            judge = make_scorer(task, demos)
             after = np.full(len(outputs), np.nan)
             for i in np.flatnonzero(test):
-                after[i] = judge.opinion(outputs[i].texts).latent
+                after[i] = judge.predict(outputs[i].texts).latent
             for found, rows in ((known, test & ~new), (unknown, test & new)):
                 found.append(
                     [_rho(one[rows], human[rows], document[rows]) for one in (before, after)]

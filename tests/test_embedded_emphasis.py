@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from judges.catalog import find
-from judges.models.embedded.emphasis import emphases, named
-from judges.models.embedded.facets import INDEX, NAMES
-from judges.models.embedded.phrases import PHRASES
+from judges.models.embedded.emphasis import emphases, read_shares
+from judges.models.embedded.facets import INDEX, NAMES, PHRASES
 from judges.models.embedded.request import Task, read_task
 from judges.prompt import Field, Prompt
 
@@ -19,7 +18,7 @@ def task(instruction: str, definition: str = "") -> Task:
         Field(name="summary", description="the summary to judge", role="input"),
     )
     rating = Field(name="rating", description=definition, role="output", choices=(1, 2, 3))
-    return Task(reads, (rating,), instruction, "ours")
+    return Task(reads, (rating,), instruction)
 
 
 def weight(instruction: str, facet: str) -> float:
@@ -66,14 +65,14 @@ def test_the_word_for_the_judged_text_names_no_quality():
     reads = (Field(name="query", description="the query", role="input"),)
     reads += (Field(name="response", description="the response to judge", role="input"),)
     rating = Field(name="rating", description="", role="output", choices=(1, 2))
-    with_name = Task(reads, (rating,), "Judge the grammar of the response.", "ours")
-    without = Task(reads, (rating,), "Judge the grammar.", "ours")
+    with_name = Task(reads, (rating,), "Judge the grammar of the response.")
+    without = Task(reads, (rating,), "Judge the grammar.")
     assert np.allclose(emphases(with_name), emphases(without))
 
 
 @pytest.mark.parametrize("place", range(len(NAMES)))
 def test_each_facets_own_wording_reads_back_as_that_facet(place):
-    shares, _ = named(f"See whether it {PHRASES[place].asks}.")
+    shares, _ = read_shares(f"See whether it {PHRASES[place].asks}.")
     assert int(np.argmax(shares)) == place
 
 
@@ -81,7 +80,7 @@ def test_a_rendered_prompt_reads_back_whole():
     for name in ("coherence", "fluency", "tldr_concise", "dialogue_helpful"):
         prompt = find(name).prompt()
         read = read_task(prompt.template()[0]["content"])
-        assert (read.reads, read.writes) == (prompt.inputs, prompt.outputs)
+        assert (read.inputs, read.outputs) == (prompt.inputs, prompt.outputs)
         assert read.instruction == prompt.instruction
 
 

@@ -4,10 +4,9 @@ import math
 
 import pytest
 
-from judges.models.embedded.content import _run
-from judges.models.embedded.facets import INDEX, NAMES
-from judges.models.embedded.reading import facet_scores
-from judges.models.embedded.roles import Roles
+from judges.models.embedded.content import fragment_density
+from judges.models.embedded.facets import INDEX, NAMES, facets_of
+from judges.models.embedded.request import Roles
 from judges.models.embedded.source import read_source
 from judges.models.embedded.text import read_text
 
@@ -117,7 +116,7 @@ def test_a_word_stands_in_a_run_as_long_as_what_was_taken_over():
     # "the council said that repairs" is a run of 5 of the source's words, "might" and "grow" stand
     # in none: (5 x 5) / 7 words.
     text = read_text("The council said that repairs might grow.")
-    assert _run(text, read_source(read_text(SOURCE))) == pytest.approx(25 / 7)
+    assert fragment_density(text, read_source(SOURCE)) == pytest.approx(25 / 7)
 
 
 def test_own_wording_beyond_some_earns_no_more():
@@ -128,14 +127,14 @@ def test_own_wording_beyond_some_earns_no_more():
 
 
 def test_facets_are_finite_and_bounded_for_an_empty_source():
-    values = facet_scores(OF_DOCUMENT, {"document": "", "summary": "Some text."}, "summary")
+    values = facets_of(OF_DOCUMENT, {"document": "", "summary": "Some text."}, "summary")
     assert len(values) == len(NAMES)
     assert all(math.isfinite(value) and abs(value) <= 4 for value in values)
 
 
 def facets(summary: str):
-    return facet_scores(OF_DOCUMENT, {"document": SOURCE, "summary": summary}, "summary")
+    return facets_of(OF_DOCUMENT, {"document": SOURCE, "summary": summary}, "summary")
 
 
 def turn(response: str):
-    return facet_scores(OF_TALK, {"context": TALK, "fact": FACT, "response": response}, "response")
+    return facets_of(OF_TALK, {"context": TALK, "fact": FACT, "response": response}, "response")

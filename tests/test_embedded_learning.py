@@ -1,4 +1,4 @@
-"""What demos teach the embedded model beyond its facets, and how little it can be misled."""
+"""Worked examples in the prompt teach the embedded model, and how little they can mislead it."""
 
 import dataclasses
 import math
@@ -14,12 +14,16 @@ import data
 from data.types import LabelledOutput
 from judges.catalog import find
 from judges.models.embedded import EmbeddedModel
-from judges.models.embedded.facets import Vector
-from judges.models.embedded.judge import Judge, make_judge
-from judges.models.embedded.likeness import read_likeness
+from judges.models.embedded.facets import NAMES, Vector
+from judges.models.embedded.regression import (
+    Posterior,
+    Scorer,
+    fit_similarity,
+    make_scorer,
+    update,
+)
 from judges.models.embedded.request import Demo, read_task
-from judges.models.embedded.taken import _in_order
-from judges.models.embedded.traits import KINDS
+from judges.models.embedded.traits import KINDS, common_subsequence
 from judges.models.protocol import Sampling
 from judges.prompt import Prompt, Value, fill
 
@@ -42,11 +46,11 @@ def demo(output: LabelledOutput, rating: int) -> Demo:
     return {**output.texts, "rating": str(rating)}
 
 
-def latents(judge: Judge, outputs: Sequence[LabelledOutput]) -> Vector:
-    return np.array([judge.opinion(one.texts).latent for one in outputs])
+def latents(judge: Scorer, outputs: Sequence[LabelledOutput]) -> Vector:
+    return np.array([judge.predict(one.texts).latent for one in outputs])
 
 
-def within(judge: Judge, outputs: Sequence[LabelledOutput], wanted: Sequence[float]) -> float:
+def within(judge: Scorer, outputs: Sequence[LabelledOutput], wanted: Sequence[float]) -> float:
     """Mean rho within documents, those left out where all is wanted alike."""
     scores, groups = latents(judge, outputs), [one.document_id for one in outputs]
     values = []
@@ -60,44 +64,44 @@ def within(judge: Judge, outputs: Sequence[LabelledOutput], wanted: Sequence[flo
 
 def test_a_rule_that_no_facet_knows_is_learned_for_other_documents():
     wanted = [hidden(one) for one in TESTED]
-    before = within(make_judge(TASK, []), TESTED, wanted)
-    taught = make_judge(TASK, [demo(one, hidden(one)) for one in TEACHING])
+    before = within(make_scorer(TASK, []), TESTED, wanted)
+    taught = make_scorer(TASK, [demo(one, hidden(one)) for one in TEACHING])
     assert abs(before) < 0.2
     assert within(taught, TESTED, wanted) > before + 0.3
 
 
 def test_eight_demos_hardly_move_the_order():
-    untuned, moved = latents(make_judge(TASK, []), TESTED), []
+    untuned, moved = latents(make_scorer(TASK, []), TESTED), []
     for seed in range(5):
         rng = random.Random(seed)
         few = [demo(one, round(one.rating("relevance"))) for one in rng.sample(TEACHING, 8)]
-        moved.append(spearmanr(untuned, latents(make_judge(TASK, few), TESTED)).statistic)
+        moved.append(spearmanr(untuned, latents(make_scorer(TASK, few), TESTED)).statistic)
     assert min(moved) > 0.9
 
 
 def test_demos_at_random_hardly_move_the_order():
     # Sixty-four ratings that hang on nothing: no document's foretell another's.
-    untuned, moved = latents(make_judge(TASK, []), TESTED), []
+    untuned, moved = latents(make_scorer(TASK, []), TESTED), []
     for seed in range(5):
         rng = random.Random(seed)
         noise = [demo(one, rng.randint(1, 5)) for one in rng.sample(TEACHING, 64)]
-        moved.append(spearmanr(untuned, latents(make_judge(TASK, noise), TESTED)).statistic)
+        moved.append(spearmanr(untuned, latents(make_scorer(TASK, noise), TESTED)).statistic)
     assert np.mean(moved) > 0.9
 
 
 def test_demos_that_contradict_each_other_hardly_move_the_order():
     # Every text is shown as the best and as the worst.
-    untuned = latents(make_judge(TASK, []), TESTED)
+    untuned = latents(make_scorer(TASK, []), TESTED)
     both = [demo(one, rating) for one in TEACHING[:40] for rating in (1, 5)]
-    moved = latents(make_judge(TASK, both), TESTED)
+    moved = latents(make_scorer(TASK, both), TESTED)
     assert spearmanr(untuned, moved).statistic > 0.9
 
 
 def test_learning_is_the_same_each_time_and_in_any_order():
     demos = [demo(one, hidden(one)) for one in TEACHING[:60]]
-    first = latents(make_judge(TASK, demos), TESTED[:20])
-    assert np.array_equal(first, latents(make_judge(TASK, demos), TESTED[:20]))
-    assert latents(make_judge(TASK, demos[::-1]), TESTED[:20]) == pytest.approx(first)
+    first = latents(make_scorer(TASK, demos), TESTED[:20])
+    assert np.array_equal(first, latents(make_scorer(TASK, demos), TESTED[:20]))
+    assert latents(make_scorer(TASK, demos[::-1]), TESTED[:20]) == pytest.approx(first)
 
 
 @pytest.mark.parametrize(
@@ -116,28 +120,28 @@ def test_learning_is_the_same_each_time_and_in_any_order():
     ids=["empty", "one", "alike", "constant", "two", "one source", "huge", "odd", "no ratings"],
 )
 def test_any_demos_leave_a_judge_that_judges(demos: list[Demo]):
-    judge = make_judge(TASK, demos)
+    judge = make_scorer(TASK, demos)
     for one in TESTED[:3]:
-        opinion = judge.opinion(one.texts)
-        assert math.isfinite(opinion.latent)
-        assert math.fsum(opinion.probabilities) == pytest.approx(1.0)
-    assert make_judge(TASK, demos).opinion({}).latent == judge.opinion({}).latent
+        prediction = judge.predict(one.texts)
+        assert math.isfinite(prediction.latent)
+        assert math.fsum(prediction.probabilities) == pytest.approx(1.0)
+    assert make_scorer(TASK, demos).predict({}).latent == judge.predict({}).latent
 
 
 def test_more_demos_than_can_be_learned_from_are_taken_evenly(monkeypatch):
-    monkeypatch.setattr("judges.models.embedded.judge.MOST_DEMOS", 40)
+    monkeypatch.setattr("judges.models.embedded.regression.MOST_DEMOS", 40)
     demos = [demo(one, hidden(one)) for one in TEACHING[:80]]
-    judge, every_other = make_judge(TASK, demos), make_judge(TASK, demos[::2])
-    assert len(judge.lesson.told) == 40
-    assert np.array_equal(judge.lesson.told, every_other.lesson.told)
+    judge, every_other = make_scorer(TASK, demos), make_scorer(TASK, demos[::2])
+    assert len(judge.posterior.offsets) == 40
+    assert np.array_equal(judge.posterior.offsets, every_other.posterior.offsets)
 
 
 def test_a_text_like_none_that_taught_is_judged_by_facets_alone():
-    # Each of the kinds is so far away that its part of the likeness is exp(-9 / 2) or less.
+    # Each of the kinds is so far away that its part of the similarity is exp(-9 / 2) or less.
     rng = np.random.default_rng(0)
-    likeness = read_likeness(rng.normal(size=(50, sum(KINDS.values()))), KINDS)
-    far = likeness.to(np.full((1, sum(KINDS.values())), 1e6))
-    near = likeness.to(np.zeros((1, sum(KINDS.values()))))
+    similarity = fit_similarity(rng.normal(size=(50, sum(KINDS.values()))), KINDS)
+    far = similarity.to(np.full((1, sum(KINDS.values())), 1e6))
+    near = similarity.to(np.zeros((1, sum(KINDS.values()))))
     assert far.max() < math.exp(-1.5)
     assert near.min() > far.max()
 
@@ -145,16 +149,16 @@ def test_a_text_like_none_that_taught_is_judged_by_facets_alone():
 def test_a_text_is_most_like_itself_and_likeness_is_mutual():
     rng = np.random.default_rng(1)
     traits = rng.normal(size=(20, sum(KINDS.values())))
-    likeness = read_likeness(traits, KINDS)
-    among = likeness.among()
+    similarity = fit_similarity(traits, KINDS)
+    among = similarity.among()
     assert np.diag(among) == pytest.approx(np.ones(20))
     assert among == pytest.approx(among.T)
-    assert likeness.to(traits) == pytest.approx(among)
+    assert similarity.to(traits) == pytest.approx(among)
 
 
 def test_traits_in_which_all_demos_agree_have_no_part():
-    likeness = read_likeness(np.ones((7, sum(KINDS.values()))), KINDS)
-    assert likeness.to(np.zeros((2, sum(KINDS.values())))).tolist() == [[0.0] * 7] * 2
+    similarity = fit_similarity(np.ones((7, sum(KINDS.values()))), KINDS)
+    assert similarity.to(np.zeros((2, sum(KINDS.values())))).tolist() == [[0.0] * 7] * 2
 
 
 def test_a_pair_learned_from_is_judged_alike_from_both_sides():
@@ -171,13 +175,13 @@ def test_a_pair_learned_from_is_judged_alike_from_both_sides():
                 "preferred": "A" if hidden(one) >= hidden(other) else "B",
             }
         )
-    judge = make_judge(task, demos)
-    assert np.abs(judge.lesson.told).max() > 0
+    judge = make_scorer(task, demos)
+    assert np.abs(judge.posterior.offsets).max() > 0
     first, second = TESTED[0], TESTED[1]
     texts = {"post": first.texts["document"], "summary_a": first.texts["summary"]}
     texts["summary_b"] = second.texts["summary"]
     turned = {**texts, "summary_a": texts["summary_b"], "summary_b": texts["summary_a"]}
-    assert judge.opinion(turned).latent == pytest.approx(-judge.opinion(texts).latent)
+    assert judge.predict(turned).latent == pytest.approx(-judge.predict(texts).latent)
 
 
 def test_the_longest_common_subsequence_by_bits_is_that_by_a_table():
@@ -189,7 +193,7 @@ def test_the_longest_common_subsequence_by_bits_is_that_by_a_table():
             for j, y in enumerate(other):
                 longer = max(table[i, j + 1], table[i + 1, j])
                 table[i + 1, j + 1] = table[i, j] + 1 if x == y else longer
-        assert _in_order(one, other) == table[-1, -1]
+        assert common_subsequence(one, other) == table[-1, -1]
 
 
 def test_judging_by_a_prompt_with_many_demos_stays_within_three_times_the_time():
@@ -210,3 +214,90 @@ def _seconds(prompt: Prompt, mark: str) -> float:
     for texts in fresh:
         model.reply(fill(template, texts), sampling)
     return time.perf_counter() - start
+
+
+WORDS = ["river", "stone", "garden", "winter", "market", "letter", "engine", "candle", "island"]
+HARBOUR = " ".join(f"The {word} was seen near the old harbour by many people." for word in WORDS)
+
+
+def summary(rng: random.Random, n: int) -> str:
+    return " ".join(f"The {rng.choice(WORDS)} was seen near the harbour." for _ in range(n))
+
+
+def score(prompt: Prompt, texts: dict[str, str]) -> float:
+    reply = EmbeddedModel().reply(prompt.messages(texts), Sampling(top_logprobs=20)).replies[0]
+    top = reply.tokens[-1].top
+    return math.fsum(int(rating) * math.exp(p) for rating, p in top.items())
+
+
+def everywhere(posterior: Posterior) -> Vector:
+    """The weights for a text that is wholly like every one that taught."""
+    return np.asarray(posterior.weights + posterior.shifts.sum(axis=0))
+
+
+def test_no_demos_leave_the_emphases_alone():
+    prior = np.linspace(0, 1, len(NAMES))
+    posterior = update(prior, np.zeros((0, 1, len(NAMES))), np.zeros(0), level=0.0)
+    assert posterior.weights is prior
+    assert posterior.level == 0.0
+
+
+def test_a_facet_that_demos_reward_gains_and_one_they_do_not_show_stays():
+    prior = np.full(len(NAMES), 0.2)
+    facets = np.zeros((20, len(NAMES)))
+    facets[:, 3] = np.tile([1.0, -1.0], 10)
+    weights = everywhere(update(prior, facets[:, None], np.tile([2.0, -2.0], 10), level=0.0))
+    assert weights[3] > prior[3]
+    assert np.delete(weights, 3) == pytest.approx(np.delete(prior, 3))
+
+
+def test_ratings_that_are_all_high_move_the_level_and_hardly_the_weights():
+    prior = np.full(len(NAMES), 0.2)
+    rng = np.random.default_rng(0)
+    facets = rng.normal(size=(30, len(NAMES)))
+    posterior = update(prior, facets[:, None], facets @ prior + 1.0, level=0.0)
+    assert posterior.level > 0.5
+    assert np.abs(everywhere(posterior) - prior).max() < 0.1
+
+
+def test_more_demos_move_the_weights_further():
+    prior = np.full(len(NAMES), 0.2)
+    rng = np.random.default_rng(1)
+    facets = rng.normal(size=(64, len(NAMES)))
+    truth = np.zeros(len(NAMES))
+    truth[5] = 1.0
+    learned = [update(prior, facets[:n, None], facets[:n] @ truth, level=0.0) for n in (4, 16, 64)]
+    near = [float(np.corrcoef(everywhere(posterior), truth)[0, 1]) for posterior in learned]
+    assert near == sorted(near)
+
+
+def test_demos_that_reward_length_make_longer_texts_score_higher():
+    rng = random.Random(3)
+    seed = dataclasses.replace(find("relevance").prompt(), instruction="Judge the summary.")
+    demos: list[dict[str, Value]] = []
+    for n, rating in ((1, 1), (2, 2), (4, 4), (6, 5)) * 4:
+        demos.append({"document": HARBOUR, "summary": summary(rng, n), "rating": rating})
+    shown = dataclasses.replace(seed, demos=tuple(demos))
+    short = {"document": HARBOUR, "summary": summary(rng, 1)}
+    long = {"document": HARBOUR, "summary": summary(rng, 6)}
+    before = score(seed, long) - score(seed, short)
+    assert score(shown, long) - score(shown, short) > before
+
+
+def test_pairwise_demos_teach_by_differences():
+    rng = random.Random(4)
+    seed = find("tldr_concise").prompt()
+    demos: list[dict[str, Value]] = []
+    for place in range(12):
+        pair = [summary(rng, 1), summary(rng, 5)]
+        preferred = "B" if place % 2 else "A"
+        first, second = pair if preferred == "B" else pair[::-1]
+        texts = {"post": HARBOUR, "summary_a": first, "summary_b": second}
+        demos.append({**texts, "comparison": "The longer one tells more.", "preferred": preferred})
+    texts = {"post": HARBOUR, "summary_a": summary(rng, 5), "summary_b": summary(rng, 1)}
+
+    def first(prompt: Prompt) -> float:
+        reply = EmbeddedModel().reply(prompt.messages(texts), Sampling(top_logprobs=5)).replies[0]
+        return next(math.exp(token.top["A"]) for token in reply.tokens if token.top)
+
+    assert first(dataclasses.replace(seed, demos=tuple(demos))) > first(seed)

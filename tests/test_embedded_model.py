@@ -177,7 +177,8 @@ def test_a_text_that_imitates_our_framing_neither_raises_nor_replaces_a_rating()
 
 
 def test_what_is_remembered_stays_bounded():
-    from judges.models.embedded import reading
+    from judges.models.embedded.facets import MOST_TEXTS, facets_and_traits
+    from judges.models.embedded.source import MOST_CHARACTERS, read_source
 
     prompt = find("coherence").prompt()
     template = prompt.template()
@@ -186,8 +187,8 @@ def test_what_is_remembered_stays_bounded():
         last = template[-1]["content"].replace("{{document}}", DOCUMENT * 8 + str(number))
         message = {"role": "user", "content": last.replace("{{summary}}", GOOD)}
         model.reply([template[0], message], Sampling())  # type: ignore[list-item]
-    assert reading._sources.weight <= reading.MOST_CHARACTERS
-    assert len(reading._known) <= reading.MOST_TEXTS
+    assert 0 < read_source.cache.currsize <= MOST_CHARACTERS
+    assert 0 < facets_and_traits.cache.currsize <= MOST_TEXTS
 
 
 def test_importing_the_model_loads_nothing_heavy():

@@ -8,11 +8,10 @@ import pytest
 
 from judges.catalog import find
 from judges.models.embedded import EmbeddedModel
-from judges.models.embedded.emphasis import emphases
+from judges.models.embedded.emphasis import compose, emphases
 from judges.models.embedded.facets import INDEX, NAMES
-from judges.models.embedded.lessons import read_lessons
+from judges.models.embedded.propose import read_feedback
 from judges.models.embedded.request import Task
-from judges.models.embedded.wording import compose
 from judges.models.protocol import Sampling
 from judges.prompt import Field, Prompt
 
@@ -57,7 +56,7 @@ def propose(mistakes: str = MISTAKES, history: str = "none", seed: int = 0, heat
 
 
 def weights_of(instruction: str) -> np.ndarray:
-    return emphases(Task(read_lessons({"task": TASK}).task.reads, (), instruction, "ours"))
+    return emphases(Task(read_feedback({"task": TASK}).task.inputs, (), instruction))
 
 
 def test_what_the_judge_overrated_gains_weight():

@@ -8,23 +8,37 @@ understands nothing; it is free, offline and deterministic.
 import hashlib
 import random
 from collections.abc import Sequence
+from threading import Lock
+from typing import NamedTuple
 
-from judges.models.embedded.cache import Kept
-from judges.models.embedded.judge import Judge, make_judge
-from judges.models.embedded.lessons import read_fenced, read_lessons
-from judges.models.embedded.propose import propose
-from judges.models.embedded.prose import NOTHING, describe
-from judges.models.embedded.remarks import comparison, rationale
-from judges.models.embedded.replies import alternatives, choose, write
-from judges.models.embedded.request import Demo, Task, read_demos, read_task, read_texts
+from cachetools import LRUCache, cached
+
+from judges.models.embedded.propose import propose, read_feedback, read_fenced_feedback
+from judges.models.embedded.regression import Scorer, make_scorer
+from judges.models.embedded.replies import (
+    NOTHING,
+    comparison,
+    describe,
+    draw,
+    rationale,
+    top_logprobs,
+    write_reply,
+)
+from judges.models.embedded.request import Task, read_demos, read_task, read_texts
 from judges.models.protocol import Completion, Message, Reply, Sampling
 
 NAME = "embedded-1"
 # A search goes to and fro between prompts with hundreds of demos; to read one anew takes as long as
-# a hundred judgements.
+# a hundred judgements. All that is remembered of them has at most so many characters.
 MOST_DEMO_CHARACTERS = 32_000_000
 
-Opening = tuple[tuple[str, str], ...]
+
+class Prefix(NamedTuple):
+    """All messages but the last: what they ask, how to judge it if it has a choice, their size."""
+
+    task: Task
+    scorer: Scorer | None
+    characters: int
 
 
 class EmbeddedModel:
@@ -38,11 +52,6 @@ class EmbeddedModel:
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
-        self._judges: Kept[Opening, tuple[Task, Judge | None, int]] = Kept(
-            _read_opening,
-            MOST_DEMO_CHARACTERS,
-            lambda opening: _size(opening) + 20_000,
-        )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer at once: nothing here waits."""
@@ -53,94 +62,83 @@ class EmbeddedModel:
 
     def reply(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer one prompt; never raises on any text."""
-        opening = tuple((message["role"], message["content"]) for message in messages[:-1])
-        last = messages[-1]["content"]
-        task, judge, size = self._judges(opening)
-        rng = self._rng(opening, last, sampling)
-        if judge is not None:
-            replies = self._judged(task, judge, last, sampling, rng)
+        *first, last = ((message["role"], message["content"]) for message in messages)
+        prefix = _read_prefix(*first)
+        rng, n = self._rng(messages, sampling), max(1, sampling.n)
+        if prefix.scorer is not None:
+            replies = _judge(prefix.task, prefix.scorer, last[1], sampling, rng)
+        elif _draws(sampling):
+            replies = [_write(prefix.task, last[1], sampling, rng) for _ in range(n)]
         else:
-            replies = [_written(task, last, sampling, rng) for _ in range(max(1, sampling.n))]
+            replies = [_write(prefix.task, last[1], sampling, rng)] * n
         return Completion(
             replies=tuple(replies),
-            tokens_in=(size + len(last)) // 4 + 1,
+            tokens_in=(prefix.characters + len(last[1])) // 4 + 1,
             tokens_out=sum(len(reply.text) // 4 + 1 for reply in replies),
             model=self.name,
         )
 
-    def _judged(
-        self, task: Task, judge: Judge, last: str, sampling: Sampling, rng: random.Random
-    ) -> list[Reply]:
-        texts = read_texts(task, last)
-        opinion = judge.opinion(texts)
-        field = task.choice
-        assert field is not None
-        assert field.choices is not None
-        values = {other.name: "" for other in task.writes}
-        if len(task.writes) > 1:
-            if opinion.compares:
-                remark = comparison(opinion, _word(judge.roles.candidates[0]))
-            else:
-                remark = rationale(opinion, (judge.roles.candidates or ("text",))[0])
-            values = {other.name: remark for other in task.writes}
-        replies = []
-        for _ in range(max(1, sampling.n)):
-            place = choose(opinion.probabilities, sampling.temperature, rng)
-            values[field.name] = str(field.choices[place])
-            top = (
-                alternatives(field.choices, opinion.probabilities, sampling.top_logprobs, place)
-                if sampling.top_logprobs
-                else {}
-            )
-            replies.append(write(task, values, field.name, top))
-        return replies
-
-    def _rng(self, opening: Opening, last: str, sampling: Sampling) -> random.Random:
-        """Chance that depends on the seeds and the whole prompt alone; none is needed at 0."""
-        if sampling.temperature is not None and sampling.temperature <= 0:
-            return _UNUSED
-        hashed = hashlib.blake2b(f"{self.seed} {sampling.seed}".encode(), digest_size=8)
-        for _, content in (*opening, ("user", last)):
-            hashed.update(content.encode("utf-8", "replace"))
-        return random.Random(int.from_bytes(hashed.digest(), "big"))
+    def _rng(self, messages: Sequence[Message], sampling: Sampling) -> random.Random:
+        """Chance that depends on the seeds and the whole prompt alone."""
+        if not _draws(sampling):
+            return random.Random(0)
+        digest = hashlib.blake2b(f"{self.seed} {sampling.seed}".encode(), digest_size=8)
+        for message in messages:
+            digest.update(message["content"].encode("utf-8", "replace"))
+        return random.Random(int.from_bytes(digest.digest(), "big"))
 
 
-# At temperature 0 nothing is drawn but wording, which may be the same each time.
-_UNUSED = random.Random(0)
+def _draws(sampling: Sampling) -> bool:
+    return sampling.temperature is None or sampling.temperature > 0
 
 
-def _written(task: Task, last: str, sampling: Sampling, rng: random.Random) -> Reply:
+@cached(
+    LRUCache(MOST_DEMO_CHARACTERS, lambda prefix: prefix.characters + 20_000),
+    lock=Lock(),
+)
+def _read_prefix(*messages: tuple[str, str]) -> Prefix:
+    system = messages[0][1] if messages and messages[0][0] == "system" else ""
+    task = read_task(system)
+    scorer = make_scorer(task, read_demos(task, messages)) if task.choice else None
+    return Prefix(task, scorer, sum(len(content) for _, content in messages))
+
+
+def _judge(
+    task: Task, scorer: Scorer, last: str, sampling: Sampling, rng: random.Random
+) -> list[Reply]:
+    """Choices drawn by their probabilities; other fields tell why."""
+    prediction = scorer.predict(read_texts(task, last))
+    field, choices = task.choice, task.choices
+    assert field is not None
+    reason = ""
+    if len(task.outputs) > 1:
+        candidate = (scorer.roles.candidates or ("text",))[0]
+        reason = (comparison if task.compares else rationale)(prediction, candidate)
+    replies = []
+    for _ in range(max(1, sampling.n)):
+        place = draw(prediction.probabilities, sampling.temperature, rng)
+        values = {output.name: reason for output in task.outputs} | {
+            field.name: str(choices[place])
+        }
+        top = {}
+        if sampling.top_logprobs:
+            top = top_logprobs(choices, prediction.probabilities, sampling.top_logprobs, place)
+        replies.append(write_reply(task, values, field.name, top))
+    return replies
+
+
+def _write(task: Task, last: str, sampling: Sampling, rng: random.Random) -> Reply:
     """Fields of free text: instructions are proposed, others get a plain sentence."""
     heat = 1.0 if sampling.temperature is None else sampling.temperature
-    rng = random.Random(0) if rng is _UNUSED else rng
-    if not task.writes:
+    if not task.outputs:
         if "```" in last:
-            return Reply(text=f"```\n{propose(read_fenced(last), rng, heat)}\n```")
+            return Reply(text=f"```\n{propose(read_fenced_feedback(last), rng, heat)}\n```")
         return Reply(text=NOTHING)
     texts = read_texts(task, last)
-    values = {}
-    for field in task.writes:
-        if "instruction" in field.name:
-            values[field.name] = propose(read_lessons(texts), rng, heat)
-        else:
-            values[field.name] = describe(field, task, texts)
-    return write(task, values, None, {})
-
-
-def _size(opening: Opening) -> int:
-    return sum(len(content) for _, content in opening)
-
-
-def _read_opening(opening: Opening) -> tuple[Task, Judge | None, int]:
-    """What is asked, how to judge it, and how long all of that was."""
-    system = opening[0][1] if opening and opening[0][0] == "system" else ""
-    task = read_task(system)
-    if task.choice is None:
-        return task, None, _size(opening)
-    messages = [Message(role=role, content=content) for role, content in opening]  # type: ignore[typeddict-item]
-    demos: list[Demo] = read_demos(task, [*messages, Message(role="user", content="")])
-    return task, make_judge(task, demos), _size(opening)
-
-
-def _word(candidate: str) -> str:
-    return candidate.rsplit("_", 1)[0].replace("_", " ")
+    values = {
+        field.name: propose(read_feedback(texts), rng, heat)
+        if "instruction" in field.name
+        else describe(field, task, texts)
+        for field in task.outputs
+    }
+    return write_reply(task, values, None, {})

@@ -1,137 +1,313 @@
-"""Update a judge by worked examples: Bayesian regression towards what was asked."""
+"""Predict a choice from facets, with weights that worked examples update (Bayesian regression)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from judges.models.embedded.facets import Vector
+from judges.models.embedded.emphasis import emphases
+from judges.models.embedded.facets import NAMES, Vector, facets_and_traits
+from judges.models.embedded.request import Demo, Roles, Task, read_roles
+from judges.models.embedded.traits import KINDS
+from judges.prompt import MOST_DEMOS
 
 # An example is one text, or a first less a second.
 SIGNS = np.array([1.0, -1.0])
 
-# All in spreads of what remains between a rating's latent score and the best that could be told.
-# Before any example: an emphasis may be off by a part of itself and a little besides, and all of
-# them together by a common gain; documents differ, so examples that share their source share what
-# people give its every text.
-PART, BESIDES, GAIN, LEVEL, SOURCE = 0.8, 0.07, 1.0, 0.8, 0.6
-# What was asked for keeps at least so much of its weight, whatever examples say: on texts unlike
-# any shown it is all there is. Choices between two do not tell by how much, so of them it may keep
-# less.
-LEAST, LEAST_OF_CHOICES = 0.7, 0.3
-# How far examples may lead: how much texts alike in their traits are rated alike beyond all facets,
-# and by how many of their spreads emphases may be off, most alike where texts are. What is learned
-# is the mean over all these, each weighing as it would have foretold every document's ratings from
-# the others', and less the farther it leads.
+# A latent 0 stands this far up the scale, since most outputs of today's systems are fair.
+CENTRE = 0.6
+STEEPNESS = 1.1
+# The spread of a single rating, in steps of the scale: people differ by about one of five.
+LEAST_SPREAD, PART_OF_SCALE, MOST_SPREAD = 0.45, 0.16, 4.0
+# How sure a difference of one latent unit makes a choice between two.
+SURENESS = 2.2
+# A demo's choice between two says that the better is about this much better.
+CHOSEN_BY = 0.8
+
+# What lies farther out than so many spreads of the examples is far enough.
+FARTHEST = 3.0
+# The prior, in spreads of a rating's latent score around the best prediction of it. An emphasis may
+# be off by a part of itself and a little besides, and all of them together by a common gain;
+# documents differ, so examples that share their source share what people give its every text.
+PRIOR_PART, PRIOR_LEAST, PRIOR_GAIN, PRIOR_LEVEL, PRIOR_SOURCE = 0.8, 0.07, 1.0, 0.8, 0.6
+# An emphasis keeps at least so much of its weight, whatever examples say: on texts unlike any shown
+# it is all there is. Choices between two do not show by how much, so of them it may keep less.
+LEAST_GAIN, LEAST_GAIN_OF_CHOICES = 0.7, 0.3
+# How far examples may lead: how much texts similar in their traits are rated alike beyond all
+# facets, and by how many of their spreads emphases may be off, most alike where texts are similar.
+# What is learned is the mean over all these, each weighing as it would have predicted every
+# document's ratings from the others', and less the farther it leads.
 # Chosen on half of SummEval's documents, half of Topical-Chat's and the starter set, teaching by
 # some documents and systems and measuring on others; nothing hangs on the exact figures.
-ALIKE, MOVED = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
-CAUTION_ALIKE, CAUTION_MOVED = 3.0, 1.0
-# Of what texts alike have in common beyond all facets, so much is taken to be theirs. The rest is
+OFFSETS, SHIFTS = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
+CAUTION_OFFSETS, CAUTION_SHIFTS = 3.0, 1.0
+# Of what similar texts have in common beyond all facets, so much is taken to be theirs. The rest is
 # the hand that wrote them, which new texts need not share: chosen likewise, by systems never shown.
-THEIRS = 0.4
+TEXTS_OWN = 0.4
 # What remains is expected to be about so much, as sure as so many examples would make it.
-NOISE, SURE = 0.9, 8
+NOISE, NOISE_EXAMPLES = 0.9, 8
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
-    """What examples taught: weights of the facets, a level, and how each text tells on its like.
+class Prediction:
+    """Probabilities of the choices, the latent score behind them, and each facet's part in it."""
 
-    `told` (texts,) and `moves` (texts, facets) are the examples' texts' own, in their order: a new
-    text's likeness to them, times `told`, is added to its score, and times `moves` to its weights.
+    probabilities: tuple[float, ...]
+    latent: float
+    parts: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Scorer:
+    """One task made ready for any texts; `similarity` is to the texts of the demos, if any."""
+
+    task: Task
+    roles: Roles
+    posterior: "Posterior"
+    similarity: "Similarity | None" = None
+
+    @property
+    def weights(self) -> Vector:
+        """The weight of each facet, for a text that is like none of the demos."""
+        return self.posterior.weights
+
+    def predict(self, texts: Mapping[str, str]) -> Prediction:
+        """Judge one text, or two against each other."""
+        facets, traits = _measured(self.roles, texts, with_traits=self.similarity is not None)
+        offsets, weights = np.zeros(len(facets)), np.tile(self.weights, (len(facets), 1))
+        if self.similarity is not None:
+            similarity = self.similarity.to(traits)
+            offsets = similarity @ self.posterior.offsets
+            weights = weights + similarity @ self.posterior.shifts
+        signs = SIGNS[: len(facets)]
+        parts = signs @ (weights * facets)
+        latent = float(parts.sum() + signs @ offsets) + self.posterior.level
+        if not self.task.compares:
+            return Prediction(_probabilities(latent, len(self.task.choices)), latent, parts)
+        first = float(1 / (1 + np.exp(-SURENESS * latent)))
+        return Prediction((first, 1 - first), latent, parts)
+
+
+def make_scorer(task: Task, demos: Sequence[Demo]) -> Scorer:
+    """Read roles and emphases off a task that has a choice, and update them by its demos."""
+    assert task.choice is not None
+    compares, prior = task.compares, emphases(task)
+    roles = read_roles(task.inputs, compares=compares)
+    level = None if compares else 0.0
+    choices = [str(choice) for choice in task.choices]
+    answers = [(demo, str(demo.get(task.choice.name, "")).strip()) for demo in demos]
+    examples = [(demo, choices.index(answer)) for demo, answer in answers if answer in choices]
+    if not examples or not roles.candidates:
+        return Scorer(task, roles, update(prior, np.zeros((0, 1, len(prior))), np.zeros(0), level))
+    if len(examples) > MOST_DEMOS:
+        # Learning takes the cube of their number: some, taken evenly.
+        examples = [examples[n * len(examples) // MOST_DEMOS] for n in range(MOST_DEMOS)]
+    measured = [_measured(roles, demo, with_traits=True) for demo, _ in examples]
+    similarity = fit_similarity(np.concatenate([traits for _, traits in measured]), KINDS)
+    shared = [field.name for field in task.inputs if field.name not in roles.candidates]
+    sources = [
+        tuple(demo.get(name, "") for name in shared) if shared else place
+        for place, (demo, _) in enumerate(examples)
+    ]
+    posterior = update(
+        prior,
+        np.array([facets for facets, _ in measured]),
+        np.array([_latent(chosen, len(choices), compares=compares) for _, chosen in examples]),
+        level,
+        sources=() if compares else sources,
+        similarity=similarity.among(),
+    )
+    return Scorer(task, roles, posterior, similarity)
+
+
+def _measured(
+    roles: Roles, texts: Mapping[str, str], *, with_traits: bool
+) -> tuple[Vector, Vector]:
+    """Facets and traits of the judged texts, a row for each."""
+    if not roles.candidates:
+        return np.zeros((1, len(NAMES))), np.zeros((0, 0))
+    rows = [
+        facets_and_traits(roles, texts, name, with_traits=with_traits) for name in roles.candidates
+    ]
+    return np.array([facets for facets, _ in rows]), np.array([traits for _, traits in rows])
+
+
+def _latent(chosen: int, n: int, *, compares: bool) -> float:
+    """The latent score that a choice among n shows; the ends of a scale are drawn in a little."""
+    if compares:
+        return -CHOSEN_BY if chosen else CHOSEN_BY
+    return (_logit((chosen + 0.5) / n) - _logit(CENTRE)) / STEEPNESS
+
+
+def _probabilities(latent: float, n: int) -> tuple[float, ...]:
+    """The probability of each of n ratings, worst first: a normal cut into steps."""
+    middle = 1 / (1 + math.exp(-_logit(CENTRE) - STEEPNESS * latent)) * n - 0.5
+    spread = max(LEAST_SPREAD, min(MOST_SPREAD, PART_OF_SCALE * n))
+    logs = [-0.5 * ((step - middle) / spread) ** 2 for step in range(n)]
+    weights = [math.exp(max(-60.0, log - max(logs))) for log in logs]
+    total = math.fsum(weights)
+    return tuple(weight / total for weight in weights)
+
+
+def _logit(share: float) -> float:
+    return math.log(share / (1 - share))
+
+
+@dataclass(frozen=True, slots=True)
+class Similarity:
+    """How similar texts are to those of examples, which are points in a space of traits.
+
+    The space has one part for each kind of trait. In each part similarity falls with distance as a
+    normal density does, and the parts count alike: a text like none of the examples is left to what
+    was known before. `traits` are those in which the examples differ, with their `mean` and
+    `spread`; `starts` and `sizes` are the parts'; `examples` are the points.
+    """
+
+    traits: NDArray[np.intp]
+    mean: Vector
+    spread: Vector
+    starts: NDArray[np.intp]
+    sizes: Vector
+    examples: Vector
+
+    def points(self, traits: Vector) -> Vector:
+        """Where texts stand, (n, dimensions), from their traits, (n, all)."""
+        standard = (traits[:, self.traits] - self.mean) / self.spread
+        return np.clip(standard, -FARTHEST, FARTHEST)
+
+    def to(self, traits: Vector) -> Vector:
+        """The similarity of each of n texts to each example, in [0, 1]."""
+        return self._between(self.points(traits))
+
+    def among(self) -> Vector:
+        """The similarity of the examples to each other."""
+        return self._between(self.examples)
+
+    def _between(self, points: Vector) -> Vector:
+        if not len(self.starts):
+            return np.zeros((len(points), len(self.examples)))
+        rows = []
+        for point in points:
+            squares = (self.examples - point) ** 2
+            distances = np.add.reduceat(squares, self.starts, axis=1) / self.sizes
+            rows.append(np.exp(-0.5 * distances).mean(axis=1))
+        return np.array(rows)
+
+
+def fit_similarity(traits: Vector, kinds: Mapping[str, int]) -> Similarity:
+    """The space of the examples' traits, (n, all); one in which they agree has no part."""
+    mean, spread = traits.mean(axis=0), traits.std(axis=0)
+    varied = spread > 1e-9 * (1 + np.abs(mean))
+    kind = np.repeat(np.arange(len(kinds)), list(kinds.values()))[varied]
+    starts = np.flatnonzero(np.diff(kind, prepend=-1))
+    sizes = np.diff(np.append(starts, len(kind))).astype(np.float64)
+    space = Similarity(
+        np.flatnonzero(varied), mean[varied], spread[varied], starts, sizes, traits[:, varied]
+    )
+    return replace(space, examples=space.points(traits))
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """What examples leave of the emphases: weights of the facets, a level, and what is local.
+
+    `offsets` (texts,) and `shifts` (texts, facets) belong to the examples' texts, in their order: a
+    new text's similarity to them, times `offsets`, is added to its score, and times `shifts` to its
+    weights.
     """
 
     weights: Vector
     level: float
-    told: Vector
-    moves: Vector
+    offsets: Vector
+    shifts: Vector
 
 
 def update(
     prior: Vector,
     facets: Vector,
     ratings: Vector,
-    *,
     level: float | None,
+    *,
     sources: Sequence[object] = (),
-    alike: Vector | None = None,
-) -> Lesson:
+    similarity: Vector | None = None,
+) -> Posterior:
     """The most probable weights and level given examples, and what goes beyond them.
 
     `facets` is (n, texts of an example, facets), one text each or two that are compared; `ratings`
     (n,) is in latent units; `level` is the level expected before any example, or None where there
-    is none, as between two texts; `sources` tells which examples share a source (none do where it
-    is empty); `alike`, square, how alike the examples' texts are in their traits: without it they
-    all are.
+    is none, as between two texts; equal `sources` mark examples that share a source (none do where
+    it is empty); `similarity`, square, is between the examples' texts: without it all are alike.
     """
     n, expected = len(ratings), level or 0.0
     if not n:
-        return Lesson(prior, expected, np.zeros(0), np.zeros((0, len(prior))))
+        return Posterior(prior, expected, np.zeros(0), np.zeros((0, len(prior))))
     signs = SIGNS[: facets.shape[1]]
-    apart = signs @ facets
-    spreads = (PART * np.abs(prior) + BESIDES) ** 2
-    common = apart @ prior
-    rest = ratings - common - expected
-    free = 0.0 if level is None else LEVEL**2
-    blocks = _blocks(sources, n)
+    differences = signs @ facets
+    variances = (PRIOR_PART * np.abs(prior) + PRIOR_LEAST) ** 2
+    common = differences @ prior
+    residuals = ratings - common - expected
+    level_variance = 0.0 if level is None else PRIOR_LEVEL**2
+    blocks = _blocks(sources or range(n))
     # The posterior through the examples' covariance, since they are few.
-    fixed = np.eye(n) + free + GAIN**2 * np.outer(common, common)
+    fixed = np.eye(n) + level_variance + PRIOR_GAIN**2 * np.outer(common, common)
     for block in blocks if sources else ():
-        fixed[np.ix_(block, block)] += SOURCE**2
+        fixed[np.ix_(block, block)] += PRIOR_SOURCE**2
     texts = facets.reshape(-1, len(prior))
-    near = alike if alike is not None else np.ones((len(texts), len(texts)))
-    moves = _between((texts * spreads) @ texts.T * near, signs)
-    likenesses = _between(near, signs)
-    trusts = list(product(ALIKE if alike is not None else (0.0,), MOVED))
-    solved, worths = [], []
-    for likeness, moved in trusts:
-        covariance = fixed + likeness**2 * likenesses + moved**2 * moves
+    near = similarity if similarity is not None else np.ones((len(texts), len(texts)))
+    by_shifts = _of_examples((texts * variances) @ texts.T * near, signs)
+    by_offsets = _of_examples(near, signs)
+    scales = list(product(OFFSETS if similarity is not None else (0.0,), SHIFTS))
+    solutions, evidence = [], []
+    for offset, shift in scales:
+        covariance = fixed + offset**2 * by_offsets + shift**2 * by_shifts
         precision: Vector = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
-        solved.append(precision @ rest)
-        caution = CAUTION_ALIKE * likeness**2 + CAUTION_MOVED * moved**2
-        worths.append(_foretold(precision, solved[-1], blocks) - caution)
-    shares = np.exp(np.array(worths) - max(worths))
+        solutions.append(precision @ residuals)
+        caution = CAUTION_OFFSETS * offset**2 + CAUTION_SHIFTS * shift**2
+        evidence.append(_held_out_likelihood(precision, solutions[-1], blocks) - caution)
+    shares = np.exp(np.array(evidence) - max(evidence))
     shares /= shares.sum()
-    told = shares @ np.array(solved)
-    least = LEAST_OF_CHOICES if level is None else LEAST
-    gain = shares @ np.clip(GAIN**2 * (np.array(solved) @ common), least - 1, 0.0)
-    beyond, moved_by = np.square(trusts).T * shares @ np.array(solved)
-    return Lesson(
+    least = LEAST_GAIN_OF_CHOICES if level is None else LEAST_GAIN
+    gain = shares @ np.clip(PRIOR_GAIN**2 * (np.array(solutions) @ common), least - 1, 0.0)
+    offsets, shifts = np.square(scales).T * shares @ np.array(solutions)
+    return Posterior(
         np.asarray((1 + gain) * prior),
-        expected + free * float(told.sum()),
-        THEIRS * np.outer(beyond, signs).ravel(),
-        np.outer(moved_by, signs).reshape(-1, 1) * texts * spreads,
+        expected + level_variance * float((shares @ np.array(solutions)).sum()),
+        TEXTS_OWN * np.outer(offsets, signs).ravel(),
+        np.outer(shifts, signs).reshape(-1, 1) * texts * variances,
     )
 
 
-def _between(texts: Vector, signs: Vector) -> Vector:
+def _of_examples(texts: Vector, signs: Vector) -> Vector:
     """The examples' covariance from their texts': of pairs, their differences'."""
     n = len(texts) // len(signs)
     rows = texts.reshape(n, len(signs), n, len(signs))
     return np.asarray(np.einsum("isjt,s,t->ij", rows, signs, signs))
 
 
-def _blocks(sources: Sequence[object], n: int) -> list[NDArray[np.intp]]:
+def _blocks(sources: Sequence[object]) -> list[NDArray[np.intp]]:
     """The places of the examples of each source."""
     places: dict[object, list[int]] = {}
-    for place in range(n):
-        places.setdefault(sources[place] if sources else place, []).append(place)
+    for place, source in enumerate(sources):
+        places.setdefault(source, []).append(place)
     return [np.array(block) for block in places.values()]
 
 
-def _foretold(precision: Vector, solved: Vector, blocks: Sequence[NDArray[np.intp]]) -> float:
+def _held_out_likelihood(
+    precision: Vector, solution: Vector, blocks: Sequence[NDArray[np.intp]]
+) -> float:
     """The log-likelihood of each block's ratings given the others', but for a constant.
 
-    Where all examples share a source, each is foretold from the rest.
+    Where all examples share a source, each is predicted from the rest.
     """
-    n = len(solved)
+    n = len(solution)
     if len(blocks) == 1:
-        errors = solved / np.diag(precision)
+        errors = solution / np.diag(precision)
     else:
         errors = np.concatenate(
-            [np.linalg.solve(precision[np.ix_(one, one)], solved[one]) for one in blocks]
+            [np.linalg.solve(precision[np.ix_(one, one)], solution[one]) for one in blocks]
         )
-    return -n / 2 * float(np.log((errors @ errors + SURE * NOISE**2) / (n + SURE)))
+    variance = (errors @ errors + NOISE_EXAMPLES * NOISE**2) / (n + NOISE_EXAMPLES)
+    return -n / 2 * float(np.log(variance))

@@ -11,145 +11,128 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from judges.models.protocol import Message
 from judges.prompt import Field, Value
 
-Style = Literal["ours", "chat", "json", "free"]
+Demo = Mapping[str, str]
+Dialect = Literal["project", "chat", "json", "free"]
+_ROLES: tuple[Literal["input"], Literal["output"]] = ("input", "output")
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a system message asks for."""
+    """What a system message asks for, in the dialect that replies are to follow."""
 
-    reads: tuple[Field, ...]
-    writes: tuple[Field, ...]
+    inputs: tuple[Field, ...]
+    outputs: tuple[Field, ...]
     instruction: str
-    style: Style
+    dialect: Dialect = "project"
 
     @property
     def choice(self) -> Field | None:
         """The field that holds the score: the last with choices."""
-        return next((field for field in reversed(self.writes) if field.choices), None)
+        return next((field for field in reversed(self.outputs) if field.choices), None)
+
+    @property
+    def choices(self) -> tuple[Value, ...]:
+        return (self.choice.choices if self.choice else None) or ()
 
     @property
     def compares(self) -> bool:
         """Whether the choice is between two texts: two letters or words, and texts to compare."""
-        choices = self.choice.choices if self.choice else None
-        words = choices is not None and not any(isinstance(one, int) for one in choices)
-        return words and choices is not None and len(choices) == 2 and len(self.reads) > 1
+        numbers = any(isinstance(choice, int) for choice in self.choices)
+        return len(self.choices) == 2 and not numbers and len(self.inputs) > 1
 
-
-Demo = Mapping[str, str]
 
 _HEADER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*\n?", re.MULTILINE)
-_OURS = re.compile(
-    r"\AYou read:\n(?P<reads>.*?)\n\nYou write:\n(?P<writes>.*?)\n\nYour task:\n(?P<task>.*)\Z",
+_PROJECT = re.compile(
+    r"\AYou read:\n(?P<inputs>.*?)\n\nYou write:\n(?P<outputs>.*?)\n\nYour task:\n(?P<task>.*)\Z",
     re.DOTALL,
 )
-_TOLD = re.compile(r"reads:\n(?P<reads>.*?)\n[^\n]*writes:\n(?P<writes>.*)\Z", re.DOTALL)
-_LINE = re.compile(
+_PROPOSER = re.compile(r"reads:\n(?P<inputs>.*?)\n[^\n]*writes:\n(?P<outputs>.*)\Z", re.DOTALL)
+_PROJECT_FIELD = re.compile(
     r"^- (?P<name>\w+)(?: \((?P<choices>[^()\n]*)\))?: "
-    r"(?P<what>.*(?:\n(?!- \w+(?: \(.*\))?: ).*)*)",
+    r"(?P<description>.*(?:\n(?!- \w+(?: \(.*\))?: ).*)*)",
     re.MULTILINE,
 )
 _DSPY = re.compile(
-    r"Your input fields are:\n(?P<reads>.*?)\nYour output fields are:\n(?P<writes>.*?)\n"
+    r"Your input fields are:\n(?P<inputs>.*?)\nYour output fields are:\n(?P<outputs>.*?)\n"
     r"All interactions will be structured.*?your objective is:\s*(?P<task>.*)\Z",
     re.DOTALL,
 )
-_NUMBERED = re.compile(
-    r"^\d+\. `(?P<name>\w+)` \((?P<kind>.*?)\):(?P<what>.*(?:\n(?!\d+\. `).*)*)", re.MULTILINE
+_DSPY_FIELD = re.compile(
+    r"^\d+\. `(?P<name>\w+)` \((?P<choices>.*?)\):(?P<description>.*(?:\n(?!\d+\. `).*)*)",
+    re.MULTILINE,
 )
-_TAIL = re.compile(
+_REMINDER = re.compile(
     r"\n\n(?=Reply with (?:\[\[ ## |the )|Respond with (?:the corresponding|a JSON object))"
 )
 
 
 def read_task(system: str) -> Task:
     """Read one system message; a message in neither dialect is all instruction."""
-    ours = _OURS.search(system)
-    if ours:
-        return Task(
-            tuple(_our_fields(ours["reads"], "input")),
-            tuple(_our_fields(ours["writes"], "output")),
-            ours["task"].strip(),
-            "ours",
-        )
-    dspy = _DSPY.search(system)
-    if dspy:
-        style: Style = "json" if "Outputs will be a JSON object" in system else "chat"
-        return Task(
-            tuple(_dspy_fields(dspy["reads"], "input")),
-            tuple(_dspy_fields(dspy["writes"], "output")),
-            "\n".join(line.strip() for line in dspy["task"].splitlines()).strip(),
-            style,
-        )
+    if project := _PROJECT.search(system):
+        return Task(*_fields(project, _PROJECT_FIELD), project["task"].strip())
+    if dspy := _DSPY.search(system):
+        lines = [line.strip() for line in dspy["task"].splitlines()]
+        dialect: Dialect = "json" if "Outputs will be a JSON object" in system else "chat"
+        return Task(*_fields(dspy, _DSPY_FIELD), "\n".join(lines).strip(), dialect)
     return Task((), (), system.strip(), "free")
 
 
-def read_described(text: str) -> Task:
-    """Read a task as a proposer is told of it: what the judge reads and what it writes."""
-    found = _TOLD.search(text)
-    if not found:
-        return Task((), (), text.strip(), "free")
-    return Task(
-        tuple(_our_fields(found["reads"], "input")),
-        tuple(_our_fields(found["writes"], "output")),
-        "",
-        "ours",
-    )
+def read_described_task(text: str) -> Task:
+    """Read a task as a proposer's prompt describes it: what the judge reads and what it writes."""
+    if described := _PROPOSER.search(text):
+        return Task(*_fields(described, _PROJECT_FIELD), "")
+    return Task((), (), text.strip(), "free")
 
 
 def read_texts(task: Task, content: str) -> dict[str, str]:
-    """Cut a user message into its texts; what a text lacks is ""."""
-    tails = list(_TAIL.finditer("\n\n" + content))
-    body = content[: max(0, tails[-1].start() - 2)] if tails else content
-    names = {field.name for field in task.reads}
+    """Cut a user message into its texts, without the reminder at its end."""
+    reminders = list(_REMINDER.finditer("\n\n" + content))
+    body = content[: max(0, reminders[-1].start() - 2)] if reminders else content
+    names = {field.name for field in task.inputs}
     return {name: text for name, text in _sections(body).items() if not names or name in names}
 
 
-def read_demos(task: Task, messages: Sequence[Message]) -> list[Demo]:
-    """The worked examples between the system message and the last one."""
-    demos: list[Demo] = []
-    for user, assistant in zip(messages[1:-1:2], messages[2:-1:2], strict=False):
-        if user["role"] == "user" and assistant["role"] == "assistant":
-            demos.append({**read_texts(task, user["content"]), **_answers(task, assistant)})
-    return demos
-
-
-def _our_fields(block: str, role: Literal["input", "output"]) -> list[Field]:
+def read_demos(task: Task, messages: Sequence[tuple[str, str]]) -> list[Demo]:
+    """The worked examples that follow the system message, from pairs of role and content."""
     return [
-        Field(
-            name=line["name"],
-            description=line["what"].strip(),
-            role=role,
-            choices=_either(line["choices"]) if line["choices"] else None,
+        {**read_texts(task, request), **_read_answer(task, answer.strip())}
+        for (user, request), (assistant, answer) in zip(
+            messages[1::2], messages[2::2], strict=False
         )
-        for line in _LINE.finditer(block)
+        if user == "user" and assistant == "assistant"
     ]
 
 
-def _either(choices: str) -> tuple[Value, ...]:
-    return tuple(_value(word) for word in re.split(r", | or ", choices))
-
-
-def _value(word: str) -> Value:
-    return int(word) if re.fullmatch(r"-?\d{1,9}", word) else word
-
-
-def _dspy_fields(block: str, role: Literal["input", "output"]) -> list[Field]:
-    return [
-        Field(
-            name=line["name"],
-            description=line["what"].strip(),
-            role=role,
-            choices=_literal(line["kind"]),
+def _fields(
+    match: re.Match[str], line: re.Pattern[str]
+) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
+    read = _project_choices if line is _PROJECT_FIELD else _dspy_choices
+    inputs, outputs = (
+        tuple(
+            Field(
+                name=field["name"],
+                description=field["description"].strip(),
+                role=role,
+                choices=read(field["choices"] or ""),
+            )
+            for field in line.finditer(match[f"{role}s"])
         )
-        for line in _NUMBERED.finditer(block)
-    ]
+        for role in _ROLES
+    )
+    return inputs, outputs
 
 
-def _literal(kind: str) -> tuple[Value, ...] | None:
+def _project_choices(listed: str) -> tuple[Value, ...] | None:
+    """The values of "1, 2 or 3"."""
+    if not listed:
+        return None
+    words = re.split(r", | or ", listed)
+    return tuple(int(word) if re.fullmatch(r"-?\d{1,9}", word) else word for word in words)
+
+
+def _dspy_choices(kind: str) -> tuple[Value, ...] | None:
     """The values of "Literal[1, 2, 3]"; other types have none, but a truth has two."""
     if kind == "bool":
         return ("True", "False")
@@ -171,15 +154,88 @@ def _sections(body: str) -> dict[str, str]:
     return sections
 
 
-def _answers(task: Task, message: Message) -> dict[str, str]:
-    content = message["content"].strip()
-    if task.style == "json":
+def _read_answer(task: Task, content: str) -> dict[str, str]:
+    if task.dialect == "json":
         try:
-            told = json.loads(content)
+            values = json.loads(content)
         except ValueError:
             return {}
-        return {str(k): str(v) for k, v in told.items()} if isinstance(told, dict) else {}
-    found = _sections(content)
-    if not found and len(task.writes) == 1:
-        return {task.writes[0].name: content}
-    return found
+        return {str(k): str(v) for k, v in values.items()} if isinstance(values, dict) else {}
+    sections = _sections(content)
+    if not sections and len(task.outputs) == 1:
+        return {task.outputs[0].name: content}
+    return sections
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Names of the texts by what they are.
+
+    candidates: the judged text, or the two that are compared. documents: what it was made from.
+    turns: what it answers (a query, a dialogue so far). knowledge: facts given to use.
+    condenses: whether the judged text is a shorter form of the documents.
+    """
+
+    candidates: tuple[str, ...]
+    documents: tuple[str, ...]
+    turns: tuple[str, ...]
+    knowledge: tuple[str, ...]
+    condenses: bool
+
+
+_JUDGED = re.compile(
+    r"\bto (?:be )?(?:judge|rate|score|evaluate|assess|grade)|\b(?:judged|rated)\b"
+)
+_CANDIDATE = re.compile(
+    r"summar(?:y|ies|isation|ization)|respon|answer|output|repl(?:y|ies)|translation|candidate"
+    r"|generated|completion|hypothesis|headline|caption|rewrit|paraphrase|essay|story|argument"
+)
+# "the text that was summarized" names the source, not the summary.
+_ORIGIN = re.compile(r"that (?:was|were|is) |\bsource\b|summari[sz]ed\b|replied to")
+_CONDENSED = re.compile(r"summar|headline|abstract|digest|highlights|tl_?dr|gist|minutes")
+_TURNS = re.compile(
+    r"quer(?:y|ies)|question|prompt|instruction|context|conversation|dialog|histor|turn|request"
+    r"|asked|utterance|topic|premise|task"
+)
+_KNOWLEDGE = re.compile(r"fact|knowledge|evidence|reference|ground|gold|background|persona|notes")
+_SIDE = re.compile(r"(?:^|_)(?:a|1|one|first|left)$|(?:^|_)(?:b|2|two|second|right)$")
+
+
+def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
+    """Tell by names and descriptions which text is judged; of one text alone, it is that."""
+    candidates: tuple[str, ...] = ()
+    if compares:
+        sides = [field.name for field in fields if _SIDE.search(field.name.lower())]
+        candidates = tuple((sides if len(sides) >= 2 else [field.name for field in fields])[-2:])
+    elif fields:
+        candidates = (max(fields, key=lambda field: _candidacy(field, fields)).name,)
+    condenses = any(_CONDENSED.search(_words(f)) for f in fields if f.name in candidates)
+    documents, turns, knowledge = [], [], []
+    for field in fields:
+        if field.name in candidates:
+            continue
+        name, words = field.name.lower(), _words(field)
+        if _KNOWLEDGE.search(name) or (_KNOWLEDGE.search(words) and not condenses):
+            knowledge.append(field.name)
+        elif not condenses and (_TURNS.search(name) or _TURNS.search(words)):
+            turns.append(field.name)
+        else:
+            documents.append(field.name)
+    return Roles(candidates, tuple(documents), tuple(turns), tuple(knowledge), condenses)
+
+
+def _words(field: Field) -> str:
+    return f"{field.name} {field.description}".lower().replace("_", " ")
+
+
+def _candidacy(field: Field, fields: Sequence[Field]) -> float:
+    """How much a field looks like the judged text; the later of equals wins."""
+    name, description = field.name.lower(), field.description.lower()
+    judged = _ORIGIN.search(description) is None
+    return (
+        4 * bool(_JUDGED.search(description)) * judged
+        + 3 * bool(_CANDIDATE.search(name))
+        + bool(_CANDIDATE.search(description)) * judged
+        - 2 * bool(_TURNS.search(name) or _KNOWLEDGE.search(name))
+        + 0.5 * fields.index(field) / len(fields)
+    )

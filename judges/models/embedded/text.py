@@ -5,8 +5,117 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from judges.models.embedded.words import ABBREVIATIONS, EVERYDAY, FUNCTION, NUMBER_WORDS
 
+def word_set(words: str) -> frozenset[str]:
+    """The words of a string."""
+    return frozenset(words.split())
+
+
+# English word classes, written down by hand: all that the model knows of the language.
+ARTICLES = word_set("a an the")
+POSSESSIVES = word_set("my your his her its our their whose")
+DETERMINERS = ARTICLES | word_set("my your its our their every")
+SUBJECTS = word_set("i he she we they")
+OBJECTS = word_set("me him us them myself himself herself itself ourselves themselves yourself")
+# Words that point back and so need something before them.
+POINTING = word_set("he she they it this these those him his her them their its such") | word_set(
+    "also however but and so then therefore thus moreover meanwhile instead besides furthermore"
+    " otherwise nevertheless nonetheless afterwards later still yet or because"
+)
+CONNECTIVES = word_set(
+    "however but so then therefore thus moreover meanwhile instead besides furthermore also"
+    " although though because since while after before when once first second third finally next"
+    " later earlier consequently nevertheless nonetheless otherwise still yet and as overall"
+)
+MODALS = word_set("will would can could shall should may might must 'll 'd ca wo")
+AUXILIARIES = MODALS | word_set(
+    "am is are was were be been being 's 're 'm has have had having 've do does did"
+)
+FINITE = word_set("is are was were has had does did")
+NEGATIONS = word_set(
+    "not n't no never none nobody nothing neither nor without cannot hardly barely"
+)
+PREPOSITIONS = word_set(
+    "of in to for on at with by from into about over under between during through against among"
+    " without within toward towards upon across behind beyond near since until despite off around"
+    " above below along beside per via amid like than as out up down after before"
+)
+# Prepositions that end no English sentence and take no subject pronoun or finite verb.
+STRICT_PREPOSITIONS = word_set(
+    "of at from into during between among toward towards upon within per via amid with"
+)
+CONJUNCTIONS = word_set("and or but nor")
+SUBORDINATORS = word_set(
+    "that which who whom whose because although though if when while where whereas whether unless"
+    " since until what how why once so as after before than"
+)
+# Small words, which say little of what a text is about.
+FUNCTION = frozenset[str]().union(
+    *(ARTICLES, POSSESSIVES, DETERMINERS, SUBJECTS, OBJECTS, AUXILIARIES, NEGATIONS, PREPOSITIONS),
+    *(CONJUNCTIONS, SUBORDINATORS),
+    word_set(
+        "you it her this that these those his hers theirs mine yours there here very too just only"
+        " more most much many some any all both each few other another own same such then now again"
+        " further once ever even also already yet still quite rather almost one not s t d ll re ve"
+        " m o y"
+    ),
+)
+# Everyday words carry little of what a text is about; any form of one stands for all.
+EVERYDAY = word_set(
+    "say said tell told go goes going went gone get got make made take took taken come came see"
+    " saw seen know knew known think thought want use used using find found give gave given work"
+    " call try tried ask need feel felt become became leave left put mean keep kept let begin"
+    " began seem help show shown hear play run move live believe hold bring brought happen write"
+    " sit stand lose pay meet include continue set learn change lead understand watch follow stop"
+    " create speak read allow add spend grow open walk win offer remember love consider appear buy"
+    " wait serve die send expect build stay fall cut reach kill remain suggest raise pass sell"
+    " require report decide pull return explain hope develop carry break receive agree support hit"
+    " produce eat cover catch draw choose cause look like turn start year time way day man men"
+    " thing woman women life child children world school state family student group country"
+    " problem hand part place case week company system program question number night point home"
+    " water room mother area money story fact month lot right study book eye job word business"
+    " issue side kind head house service friend father power hour game line end member law car"
+    " city community name president team minute idea kid body information back parent face level"
+    " office door health person people art history party result morning reason girl guy moment air"
+    " teacher force education good new first last long great little old big high different small"
+    " large next early young important public bad able best better sure free true whole clear"
+    " recent certain possible nice fine pretty really well maybe perhaps actually probably however"
+    " never always often sometimes usually today tomorrow yesterday around away ago later soon"
+    " thousand million second third every something anything everything someone anyone everyone"
+    " according added revealed claims yes no oh okay ok hi hello thanks please guess wow"
+    " interesting cool yeah yep fun favorite favourite"
+)
+# Verbs that no ending in -s, -ed or -ing tells.
+VERBS = word_set(
+    "say said tell told go went gone get got make made take took taken come came see saw seen"
+    " know knew known think thought want find found give gave given keep kept let begin began show"
+    " shown run ran hold held brought write wrote written sit sat stand stood lose lost pay paid"
+    " meet met set lead leave left speak spoke spoken read spend spent grow grew win won send sent"
+    " build built stay fall fell cut hit sell sold rise rose feel felt become became put mean"
+    " meant eat ate drink drive drove fly flew wear wore buy bought catch caught draw drew choose"
+    " chose break broke broken beat sang teach taught fight fought hear heard sleep slept swim"
+    " swam throw threw shoot shot strike struck cost quit shut spread face use work call try ask"
+    " seem help play move live believe happen include continue learn change watch follow stop add"
+    " love consider expect remain suggest raise require report decide pull return explain hope"
+    " carry receive agree support like look start turn reveal claim plan offer warn fear wonder"
+    " enjoy admit deny join reach open close end die blame"
+)
+BASES = word_set(
+    "say go get make take come see know think want find give keep begin show run hold bring write"
+    " sit stand lose pay meet lead leave speak spend grow win send build fall sell rise feel become"
+    " eat drive fly wear buy choose break hear need seem help play move live believe work try ask"
+)
+_NUMBERS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    " sixteen seventeen eighteen nineteen twenty"
+)
+NUMBER_WORDS = {
+    **{word: str(value) for value, word in enumerate(_NUMBERS.split())},
+    **{"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "hundred": "100"},
+}
+ABBREVIATIONS = word_set(
+    "mr mrs ms dr prof sr jr st vs etc inc ltd co corp gen sen rep gov no dept fig"
+)
 # Of a longer text only the two ends are read.
 LONGEST = 600_000
 _CLITIC = re.compile(r"(?<=\w)(?=n['’]t\b|['’](?:s|re|ve|ll|d|m)\b)", re.IGNORECASE)
@@ -25,44 +134,55 @@ _VOWELS = frozenset("aeiouy")
 class Sentence:
     """`tokens` as written, `words` in lower case without punctuation, `stems` of content words.
 
-    `at` are the places of the stems among the words; `ended` tells whether a full stop, a question
-    mark or the like closes it.
+    `ended` tells whether a full stop, a question mark or the like closes it.
     """
 
     tokens: tuple[str, ...]
     words: tuple[str, ...]
     stems: tuple[str, ...]
-    at: tuple[int, ...]
     ended: bool
 
     @property
-    def pairs(self) -> list[str]:
+    def bigrams(self) -> list[str]:
         """Neighbouring words; as strings, since the collector of garbage walks no strings."""
         return list(map(" ".join, zip(self.words, self.words[1:], strict=False)))
 
     @property
-    def triples(self) -> list[str]:
+    def trigrams(self) -> list[str]:
         words = self.words
         return list(map(" ".join, zip(words, words[1:], words[2:], strict=False)))
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text as its sentences; `lines` is the number of lines that hold words."""
+    """A text as its sentences, which all have words; `lines` is how many lines it has.
+
+    `cased` tells whether it has capitals where sentences begin.
+    """
 
     sentences: tuple[Sentence, ...]
-    n_words: int
     lines: int
     cased: bool
 
     @property
-    def triples(self) -> list[str]:
-        """Three words in a row, sentence by sentence."""
-        return [three for sentence in self.sentences for three in sentence.triples]
+    def n_words(self) -> int:
+        return sum(len(sentence.words) for sentence in self.sentences)
+
+    @property
+    def words(self) -> list[str]:
+        return [word for sentence in self.sentences for word in sentence.words]
 
     @property
     def stems(self) -> list[str]:
         return [stem for sentence in self.sentences for stem in sentence.stems]
+
+    @property
+    def bigrams(self) -> list[str]:
+        return [bigram for sentence in self.sentences for bigram in sentence.bigrams]
+
+    @property
+    def trigrams(self) -> list[str]:
+        return [trigram for sentence in self.sentences for trigram in sentence.trigrams]
 
 
 def read_text(text: str) -> Text:
@@ -73,10 +193,12 @@ def read_text(text: str) -> Text:
         text = _CLITIC.sub(" ", text).replace("’", "'")
     tokens: list[str] = _TOKEN.findall(text)
     cased = _CAPITAL.search(text) is not None
-    sentences: list[Sentence] = []
-    lines, start = 0, 0
+    sentences: list[Sentence | None] = []
+    lines, start = 1, 0
     for place, token in enumerate(tokens):
-        if token[0] == "\n":
+        newline = token[0] == "\n"
+        lines += newline
+        if newline:
             stop = place
         elif token in _STOPS and place >= start and _ends(tokens, place, cased):
             stop = place + 1
@@ -84,14 +206,10 @@ def read_text(text: str) -> Text:
                 stop += 1
         else:
             continue
-        if start < stop:
-            _add(sentences, tokens[start:stop])
-        lines += token[0] == "\n"
-        start = stop + (token[0] == "\n")
-    if start < len(tokens):
-        _add(sentences, tokens[start:])
-    n_words = sum(len(sentence.words) for sentence in sentences)
-    return Text(tuple(sentences), n_words, lines + 1, cased)
+        sentences.append(_read_sentence(tokens[start:stop]))
+        start = stop + newline
+    sentences.append(_read_sentence(tokens[start:]))
+    return Text(tuple(sentence for sentence in sentences if sentence), lines, cased)
 
 
 def _ends(tokens: Sequence[str], place: int, cased: bool) -> bool:
@@ -110,31 +228,28 @@ def _ends(tokens: Sequence[str], place: int, cased: bool) -> bool:
     return before.lower() not in ABBREVIATIONS
 
 
-def _add(sentences: list[Sentence], tokens: list[str]) -> None:
-    shown = tuple(token for token in tokens if token[0] != "\n")
+def _read_sentence(tokens: Sequence[str]) -> Sentence | None:
+    """A sentence of tokens of one line, or None where they have no words."""
     words = tuple(
-        token.lower() for token in shown if token[0].isalnum() or token[0] == "'" != token != "''"
+        token.lower() for token in tokens if token[0].isalnum() or token[0] == "'" != token != "''"
     )
     if not words:
-        return
-    infos = [_stem(word) for word in words]
-    at = tuple(place for place, stem in enumerate(infos) if stem)
-    last = shown[-1] if shown[-1] not in _CLOSERS or len(shown) < 2 else shown[-2]
-    sentences.append(
-        Sentence(shown, words, tuple(infos[place] for place in at), at, last in _STOPS)
-    )
+        return None
+    last = tokens[-1] if tokens[-1] not in _CLOSERS or len(tokens) < 2 else tokens[-2]
+    stems = tuple(stem for word in words if (stem := _content_stem(word)))
+    return Sentence(tuple(tokens), words, stems, last in _STOPS)
 
 
 @lru_cache(maxsize=1 << 16)
-def _stem(word: str) -> str:
+def _content_stem(word: str) -> str:
     """The stem of a content word, "" for a small word."""
     if word in FUNCTION or word[0] == "'":
         return NUMBER_WORDS.get(word, "")
-    return stem(word)
+    return stem_of(word)
 
 
 @lru_cache(maxsize=1 << 16)
-def stem(word: str) -> str:
+def stem_of(word: str) -> str:
     """Take off English endings: "making", "makes" and "make" share one stem."""
     if word in NUMBER_WORDS:
         return NUMBER_WORDS[word]
@@ -144,13 +259,13 @@ def stem(word: str) -> str:
         return word
     if word.endswith("ies"):
         word = word[:-3] + "y"
-    elif word.endswith("sses") or word.endswith(("ches", "shes", "xes")):
+    elif word.endswith(("sses", "ches", "shes", "xes")):
         word = word[:-2]
     elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
         word = word[:-1]
     for ending in ("ingly", "edly", "ing", "ed", "ly"):
-        root = word[: -len(ending)]
-        if word.endswith(ending) and len(root) >= 3 and not _VOWELS.isdisjoint(root):
+        root = word.removesuffix(ending)
+        if root != word and len(root) >= 3 and not _VOWELS.isdisjoint(root):
             doubled = root[-1] == root[-2] and root[-1] not in "lsz"
             word = root[:-1] if doubled else root
             break
@@ -162,13 +277,13 @@ def stem(word: str) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def weight(stem_: str) -> float:
+def weight(stem: str) -> float:
     """How telling a content word is, from general knowledge: everyday words say little."""
-    if stem_ in _EVERYDAY:
+    if stem in _EVERYDAY_STEMS:
         return 0.4
-    if stem_[0].isdigit():
+    if stem[0].isdigit():
         return 1.2
-    return 1.0 + 0.04 * min(6, max(0, len(stem_) - 5))
+    return 1.0 + 0.04 * min(6, max(0, len(stem) - 5))
 
 
-_EVERYDAY = frozenset(stem(word) for word in EVERYDAY) - frozenset(NUMBER_WORDS.values())
+_EVERYDAY_STEMS = frozenset(map(stem_of, EVERYDAY)) - frozenset(NUMBER_WORDS.values())
