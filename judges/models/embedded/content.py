@@ -281,10 +281,11 @@ def continuity(judged: JudgedText, source: Source) -> float:
     """
     if not source.trigrams:
         return 0.0
-    kept = [m.nearby / m.anywhere if m.anywhere else 0.0 for m in judged.matches[:MOST_SENTENCES]]
+    matches = judged.matches[:MOST_SENTENCES]
+    unbroken = [m.nearby / m.anywhere if m.anywhere else 0.0 for m in matches]
     return (
-        0.3 * scaled(math.fsum(kept) / len(kept), 0.78, 0.15)
-        + 0.3 * scaled(min(kept), 0.65, 0.2)
+        0.3 * scaled(math.fsum(unbroken) / len(unbroken), 0.78, 0.15)
+        + 0.3 * scaled(min(unbroken), 0.65, 0.2)
         + 0.4 * scaled(judged.adjacency, 0.75, 0.2)
     )
 
@@ -381,7 +382,7 @@ def repetition(judged: JudgedText) -> float:
 
 def _overlap(first: Sentence, second: Sentence) -> float:
     """The shared part of the lighter sentence's weight."""
-    one, other = set(first.stems), set(second.stems)
-    if len(one) < 2 or len(other) < 2:
+    a, b = set(first.stems), set(second.stems)
+    if len(a) < 2 or len(b) < 2:
         return 0.0
-    return _weight(one & other) / min(_weight(one), _weight(other))
+    return _weight(a & b) / min(_weight(a), _weight(b))

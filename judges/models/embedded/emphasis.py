@@ -133,7 +133,7 @@ Shares = dict[str, float]
 
 
 def _shares(text: str) -> Shares:
-    return {name: float(value) for name, value in (one.split("=") for one in text.split())}
+    return {name: float(value) for name, value in (item.split("=") for item in text.split())}
 
 
 _BEGINNINGS: dict[str, Shares] = {
@@ -208,7 +208,7 @@ def emphases(task: Task) -> Vector:
 
     Where no word names a facet, the overall impression alone decides.
     """
-    asked = np.zeros(len(NAMES))
+    requested = np.zeros(len(NAMES))
     ignored: frozenset[int] = frozenset()
     roles = read_roles(task.inputs, compares=task.compares)
     definition, anchors = _definition_and_anchors(task)
@@ -218,12 +218,12 @@ def emphases(task: Task) -> Vector:
         (anchors, ANCHORS),
     ):
         shares, silenced = read_shares(_without(text, roles.candidates))
-        asked += part * shares
+        requested += part * shares
         ignored |= silenced
-    size = np.abs(asked).sum()
+    size = np.abs(requested).sum()
     if size:
-        asked /= size
-    weights = asked + _impression(asked, roles)
+        requested /= size
+    weights = requested + _impression(requested, roles)
     for place in ignored:
         weights[place] *= SUPPRESSED
     return np.asarray(weights, dtype=np.float64)
@@ -246,17 +246,17 @@ def _without(text: str, candidates: Sequence[str]) -> str:
     return text
 
 
-def _impression(asked: Vector, roles: Roles) -> Vector:
+def _impression(requested: Vector, roles: Roles) -> Vector:
     """What else colours a judgement: content in the measure that content is asked for.
 
     Where facts are to be checked, less of anything else does.
     """
-    size = np.abs(asked).sum() or 1.0
-    checked = np.abs(asked[IS_CHECKED]).sum() / size
+    size = np.abs(requested).sum() or 1.0
+    checked = np.abs(requested[IS_CHECKED]).sum() / size
     part = IMPRESSION * (1 - CHECKING * checked)
     if roles.turns and not roles.condenses:
         return np.asarray(part * TALK / TALK.sum())
-    content = np.abs(asked[IS_CONTENT]).sum() / size if asked.any() else 1.0
+    content = np.abs(requested[IS_CONTENT]).sum() / size if requested.any() else 1.0
     halo = np.where(IS_CONTENT, content * HALO, HALO)
     return np.asarray(part * halo / HALO.sum())
 
@@ -336,22 +336,22 @@ _STEPS = re.compile(r"\bone sentence\b|\bthen name\b|\bcompar(?:e|ing) the two\b
 _SENTENCE_END = re.compile(r"(?<=[.?!])\s+")
 
 
-def instruction_shares(task: Task, wanted: Vector) -> Vector:
-    """What an instruction is to say so that, with definition and anchors, `wanted` comes out."""
-    given = np.zeros(len(NAMES))
+def instruction_shares(task: Task, target: Vector) -> Vector:
+    """What an instruction is to say so that, with definition and anchors, `target` comes out."""
+    described = np.zeros(len(NAMES))
     definition, anchors = _definition_and_anchors(task)
     for text, part in ((definition, DEFINITION), (anchors, ANCHORS)):
-        given += part * read_shares(text)[0]
+        described += part * read_shares(text)[0]
     roles = read_roles(task.inputs, compares=task.compares)
-    asked = wanted - _impression(np.maximum(wanted, 0.0), roles)
-    size = np.abs(asked).sum() or 1.0
-    return np.asarray((asked / size - given) / INSTRUCTION)
+    requested = target - _impression(np.maximum(target, 0.0), roles)
+    size = np.abs(requested).sum() or 1.0
+    return np.asarray((requested / size - described) / INSTRUCTION)
 
 
-def compose(current: str, wanted: Vector, rng: random.Random, *, compares: bool) -> str:
-    """An instruction that keeps what is judged and asks for the facets as `wanted` says.
+def compose(current: str, target: Vector, rng: random.Random, *, compares: bool) -> str:
+    """An instruction that keeps what is judged and asks for the facets as `target` says.
 
-    `wanted` holds the share of the instruction that each facet is to have; below 0: to be ignored.
+    `target` holds the share of the instruction that each facet is to have; below 0: to be ignored.
     """
     # The first clause says what is judged; sentences that say how to answer stay as they are.
     opening = _CLAUSE.split(current.strip(), maxsplit=1)[0].strip()
@@ -359,32 +359,32 @@ def compose(current: str, wanted: Vector, rng: random.Random, *, compares: bool)
         opening = "Judge the quality of the text"
     steps = [s for s in _SENTENCE_END.split(current.strip())[1:] if _STEPS.search(s)]
     closing = " ".join(steps)[:240]
-    amounts = np.sign(wanted) * np.abs(wanted) ** (1 / GROWTH)
+    amounts = np.sign(target) * np.abs(target) ** (1 / GROWTH)
     most = int(np.argmax(amounts))
     amounts = amounts * (3.0 * _own_amount(most) / max(1e-9, amounts[most]))
     amounts = amounts - np.maximum(_read_amounts(opening)[0], 0)
     by_loudness: dict[float, list[str]] = {}
     for place in [int(i) for i in np.argsort(-np.abs(amounts), kind="stable")][:MOST_FACETS]:
         loudness = 0.0
-        if wanted[place] >= 0:
+        if target[place] >= 0:
             ratio = float(amounts[place]) / _own_amount(place)
             if ratio < UNSAID:
                 continue
-            loudness = min(_SAID, key=lambda level: abs(np.log(level / ratio)))
+            loudness = min(_POSITIVE_LEVELS, key=lambda level: abs(np.log(level / ratio)))
         by_loudness.setdefault(loudness, []).append(PHRASES[place].asks)
     sentences = [f"{opening}."]
     for loudness, wordings in _PREFER if compares else _LEVELS:
         phrases = by_loudness.get(loudness, [])
         for at in range(0, len(phrases), 3):
             *others, last = phrases[at : at + 3]
-            listed = f"{', '.join(others)} and {last}" if others else last
-            sentence = f"{rng.choice(wordings)} {listed}."
+            phrase = f"{', '.join(others)} and {last}" if others else last
+            sentence = f"{rng.choice(wordings)} {phrase}."
             if len(" ".join([*sentences, sentence, closing])) < LONGEST:
                 sentences.append(sentence)
     return " ".join([*sentences, closing] if closing else sentences)
 
 
-_SAID = [level for level, _ in _LEVELS if level > 0]
+_POSITIVE_LEVELS = [level for level, _ in _LEVELS if level > 0]
 
 
 @lru_cache(maxsize=64)

@@ -47,7 +47,7 @@ _NOT_AFTER_DETERMINER = (
 )
 # Words that open a clause, that say or think another clause, and that leave a sentence open.
 _OPENERS = word_set("that who which when while because if whether although though where")
-_SAYING = word_set(
+_REPORTING = word_set(
     "said says say told tells tell thinks think thought believes believe hopes claims claimed knew"
     " revealed heard reports reported added explained insists insisted know means feels felt"
 )
@@ -173,8 +173,8 @@ def _ends_open(words: Sequence[str]) -> float:
 def _starts_headless(sentence: Sentence) -> float:
     """A finite verb first, and no question: the subject is missing."""
     first = sentence.words[0]
-    asks = "?" in sentence.tokens[-2:]
-    if (first in FINITE or first in {"said", "says", "told"}) and not asks:
+    question = "?" in sentence.tokens[-2:]
+    if (first in FINITE or first in {"said", "says", "told"}) and not question:
         return 0.7
     return 0.3 * (first in {"of", "than", "nor"})
 
@@ -193,7 +193,7 @@ def _clauses(sentence: Sentence) -> float:
     finite = sum(word in FINITE for word in words)
     joints = sum(word in CONJUNCTIONS or word in SUBORDINATORS for word in words)
     joints += sum(token in _JOINTS for token in sentence.tokens)
-    joints += sum(word in _SAYING for word in words)
+    joints += sum(word in _REPORTING for word in words)
     return faults + 0.4 * max(0, finite - 1 - joints)
 
 

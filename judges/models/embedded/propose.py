@@ -46,11 +46,11 @@ class Feedback:
 
 def read_feedback(texts: Mapping[str, str]) -> Feedback:
     """Read our proposer's prompt, or any other that shows an instruction to improve."""
-    named = [(name.lower(), text) for name, text in texts.items()]
+    fields = [(name.lower(), text) for name, text in texts.items()]
     instructions = (
-        text.strip() for name, text in named if _CURRENT.search(name) and not _HISTORY.search(name)
+        text.strip() for name, text in fields if _CURRENT.search(name) and not _HISTORY.search(name)
     )
-    task = read_described_task(next((text for name, text in named if _TASK.search(name)), ""))
+    task = read_described_task(next((text for name, text in fields if _TASK.search(name)), ""))
     rows = [row for text in texts.values() for row in _json_lines(text)]
     facets, gaps = _measure(task, rows)
     history = tuple(
@@ -151,8 +151,8 @@ def _draw(feedback: Feedback, rng: random.Random, temperature: float) -> str:
         noise *= feedback.facets.std(axis=0) > 0
     direction = _unit(direction) + NOISE * temperature * _unit(noise)
     step = rng.choice(STEPS) if temperature > 0 else STEPS[1]
-    wanted = before + step * float(np.linalg.norm(before)) * _unit(direction)
-    shares = instruction_shares(task, wanted)
+    target = before + step * float(np.linalg.norm(before)) * _unit(direction)
+    shares = instruction_shares(task, target)
     most = float(shares.max())
     if most <= 0:
         shares, most = before, float(before.max())

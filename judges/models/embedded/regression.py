@@ -307,7 +307,7 @@ def _held_out_likelihood(
         errors = solution / np.diag(precision)
     else:
         errors = np.concatenate(
-            [np.linalg.solve(precision[np.ix_(one, one)], solution[one]) for one in blocks]
+            [np.linalg.solve(precision[np.ix_(rows, rows)], solution[rows]) for rows in blocks]
         )
     variance = (errors @ errors + NOISE_EXAMPLES * NOISE**2) / (n + NOISE_EXAMPLES)
     return -n / 2 * float(np.log(variance))

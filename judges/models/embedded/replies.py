@@ -42,8 +42,8 @@ def top_logprobs(
     top = order[: max(1, n)]
     names = [str(choice) for choice in choices]
     while True:
-        listed = {names[place] for place in top}
-        longer = [_longer(place, names, listed) for place in top]
+        present = {names[place] for place in top}
+        longer = [_longer(place, names, present) for place in top]
         missing = list(dict.fromkeys(place for place in longer if place is not None))
         if not missing or len(top) <= len(missing) + 1:
             break
@@ -55,11 +55,11 @@ def top_logprobs(
     return {names[place]: math.log(max(LEAST_PROBABILITY, probabilities[place])) for place in top}
 
 
-def _longer(place: int, names: Sequence[str], listed: set[str]) -> int | None:
-    """A longer number that begins with this one, where none is listed yet."""
+def _longer(place: int, names: Sequence[str], present: set[str]) -> int | None:
+    """A longer number that begins with this one, where none is present yet."""
     name = names[place]
     longer = [i for i, other in enumerate(names) if other != name and other.startswith(name)]
-    if not name.isdigit() or not longer or any(names[i] in listed for i in longer):
+    if not name.isdigit() or not longer or any(names[i] in present for i in longer):
         return None
     return longer[0] if names[longer[0]].isdigit() else None
 
@@ -81,13 +81,13 @@ def _layout(task: Task, values: Mapping[str, str], choice: str | None) -> tuple[
     if task.dialect == "project" and len(task.outputs) == 1 and choice:
         return "", values[choice], ""
     if task.dialect == "json":
-        shown = {
+        fields = {
             field.name: int(values[field.name])
             if field.choices and isinstance(field.choices[0], int)
             else values[field.name]
             for field in task.outputs
         }
-        text = json.dumps(shown, ensure_ascii=False)
+        text = json.dumps(fields, ensure_ascii=False)
         return text.rpartition(values[choice]) if choice and values[choice] else (text, "", "")
     names = [field.name for field in task.outputs]
     blocks = [f"{HEADER.format(name=name)}\n{neutralise(values[name])}" for name in names]
@@ -133,7 +133,7 @@ def _sides(parts: Vector) -> tuple[list[int], list[int]]:
 
 def describe(field: Field, task: Task, texts: Mapping[str, str]) -> str:
     """Two true sentences about the prompt, as DSPy's proposers ask for: a judge knows no more."""
-    names = [one.name.replace("_", " ") for one in task.inputs][:MOST_NAMES]
+    names = [item.name.replace("_", " ") for item in task.inputs][:MOST_NAMES]
     if not names:
         return NOTHING
     listed = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)

@@ -7,7 +7,7 @@ DSPy's own optimizers send. Anything else is a request without fields.
 import ast
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -71,18 +71,18 @@ _REMINDER = re.compile(
 def read_task(system: str) -> Task:
     """Read one system message; a message in neither dialect is all instruction."""
     if project := _PROJECT.search(system):
-        return Task(*_fields(project, _PROJECT_FIELD), project["task"].strip())
+        return Task(*_fields(project, _PROJECT_FIELD, _project_choices), project["task"].strip())
     if dspy := _DSPY.search(system):
         lines = [line.strip() for line in dspy["task"].splitlines()]
         dialect: Dialect = "json" if "Outputs will be a JSON object" in system else "chat"
-        return Task(*_fields(dspy, _DSPY_FIELD), "\n".join(lines).strip(), dialect)
+        return Task(*_fields(dspy, _DSPY_FIELD, _dspy_choices), "\n".join(lines).strip(), dialect)
     return Task((), (), system.strip(), "free")
 
 
 def read_described_task(text: str) -> Task:
     """Read a task as a proposer's prompt describes it: what the judge reads and what it writes."""
     if described := _PROPOSER.search(text):
-        return Task(*_fields(described, _PROJECT_FIELD), "")
+        return Task(*_fields(described, _PROJECT_FIELD, _project_choices), "")
     return Task((), (), text.strip(), "free")
 
 
@@ -106,16 +106,18 @@ def read_demos(task: Task, messages: Sequence[tuple[str, str]]) -> list[Demo]:
 
 
 def _fields(
-    match: re.Match[str], line: re.Pattern[str]
+    match: re.Match[str],
+    line: re.Pattern[str],
+    read_choices: Callable[[str], tuple[Value, ...] | None],
 ) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
-    read = _project_choices if line is _PROJECT_FIELD else _dspy_choices
+    """The fields that the judge reads and those that it writes."""
     inputs, outputs = (
         tuple(
             Field(
                 name=field["name"],
                 description=field["description"].strip(),
                 role=role,
-                choices=read(field["choices"] or ""),
+                choices=read_choices(field["choices"] or ""),
             )
             for field in line.finditer(match[f"{role}s"])
         )
@@ -124,11 +126,11 @@ def _fields(
     return inputs, outputs
 
 
-def _project_choices(listed: str) -> tuple[Value, ...] | None:
+def _project_choices(choices: str) -> tuple[Value, ...] | None:
     """The values of "1, 2 or 3"."""
-    if not listed:
+    if not choices:
         return None
-    words = re.split(r", | or ", listed)
+    words = re.split(r", | or ", choices)
     return tuple(int(word) if re.fullmatch(r"-?\d{1,9}", word) else word for word in words)
 
 

@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from threading import Lock
 
@@ -54,7 +54,7 @@ class Source:
 @cached(LRUCache(MOST_CHARACTERS, lambda source: source.characters + 200), lock=Lock())
 def read_source(*texts: str) -> Source:
     """Index source texts; without any words in them nothing is found there."""
-    text = _join([read_text(one) for one in texts])
+    text = _join([read_text(text) for text in texts])
     places: dict[str, list[int]] = defaultdict(list)
     count = Counter(text.stems)
     for place, sentence in enumerate(text.sentences):
@@ -161,15 +161,15 @@ class JudgedText:
     """
 
     text: Text
-    document: Source | None = None
-    turns: Source | None = None
-    last_turn: Source | None = None
-    knowledge: Source | None = None
-    source: Source | None = None
-    condenses: bool = True
-    matches: tuple[Match, ...] = ()
-    shared: Mapping[int, float] = field(default_factory=dict)
-    adjacency: float = 0.0
+    document: Source | None
+    turns: Source | None
+    last_turn: Source | None
+    knowledge: Source | None
+    source: Source | None
+    condenses: bool
+    matches: tuple[Match, ...]
+    shared: Mapping[int, float]
+    adjacency: float
 
 
 def read_judged_text(

@@ -137,25 +137,25 @@ def _runs(sentence: Sentence, source: Source) -> list[int]:
     trigrams = sentence.trigrams
     runs, length = [], 0
     for place, bigram in enumerate(sentence.bigrams):
-        kept = bigram in source.bigrams
-        if kept and (not length or trigrams[place - 1] in source.trigrams):
+        copied = bigram in source.bigrams
+        if copied and (not length or trigrams[place - 1] in source.trigrams):
             length += 1
             continue
         if length:
             runs.append(length + 1)
-        length = int(kept)
+        length = int(copied)
     return [*runs, length + 1] if length else runs
 
 
 def _rewriting(text: Text, matches: Sequence[Match], source: Source) -> tuple[float, ...]:
     """How the sentences are made of those they come from: cut, joined, or put anew."""
     sentences, origins = text.sentences, source.text.sentences
-    kept, of_origin, cuts = [], [], []
+    extracted, of_origin, cuts = [], [], []
     for sentence, match in zip(sentences, matches, strict=False):
         words, origin = sentence.words, origins[match.place].words if match.place >= 0 else ()
         start, origin_start = words[:MOST_IN_ORDER], origin[:MOST_IN_ORDER]
         common = common_subsequence(start, origin_start)
-        kept.append(common / len(start))
+        extracted.append(common / len(start))
         of_origin.append(common / max(1, len(origin_start)))
         cuts.append(max(LEAST_CUT, len(words) / len(origin)) if origin else LEAST_CUT)
     joined = [match.anywhere - match.share for match in matches]
@@ -169,9 +169,9 @@ def _rewriting(text: Text, matches: Sequence[Match], source: Source) -> tuple[fl
         _share(sentence.words[-2:] in endings for sentence in sentences),
         float(sentences[0].words[:2] == origins[0].words[:2]),
         float(matches[0].place == 0),
-        _mean(kept),
-        min(kept),
-        _share(value > 0.99 for value in kept),
+        _mean(extracted),
+        min(extracted),
+        _share(value > 0.99 for value in extracted),
         _mean(of_origin),
         _mean([math.log(cut) for cut in cuts]),
         min(cuts),
