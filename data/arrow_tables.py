@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from data.errors import DataError
 from data.problems import Problems, listed, shown
 from data.tables import Row, Table, gather, source_name
 
@@ -50,7 +51,7 @@ def read_parquet(path: Path, problems: Problems) -> Table:
     return _table(source_name(path), problems, digest.hexdigest(), columns, rows)
 
 
-class UnpacksError(ValueError):
+class UnpacksError(DataError, ValueError):
     """A Parquet file that unpacks to far more than a table of its size holds."""
 
 

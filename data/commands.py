@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 
 from data import shipped, tell
 from data.describe import describe, describe_dimension, describe_votes
+from data.errors import DataError
 from data.numbers import Scale
 from data.options import (
     Parser,
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"error: stdout: {error.strerror or error}", file=sys.stderr)
         return 1
-    except LabelError as error:
+    except DataError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 

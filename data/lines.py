@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from data.errors import DataError
 from data.problems import Problems
 
 # No label file has such a line; a file without line ends must not fill the memory.
@@ -56,7 +57,7 @@ def is_mostly_brackets(raw: bytes | str) -> bool:
     return sum(raw.count(opening) for opening in openings) > max(MOST_BRACKETS, len(raw) // 20)
 
 
-class LineError(ValueError):
+class LineError(DataError, ValueError):
     """A line that no row has; the message names file, line and the way out."""
 
 

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from data.errors import DataError
 from data.problems import Problem
 
 Vote = Literal["A", "B", "tie"]
 
 
-class LabelError(ValueError):
+class LabelError(DataError, ValueError):
     """A label file is unusable; the message names file, line, field, value and the way out.
 
     `problems` holds every one that was found, the message tells the first and how many follow.

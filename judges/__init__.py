@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from judges.define import read_subject
     from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
+    from judges.errors import JudgesError
     from judges.frozen import FrozenJudgeError
     from judges.judge import Judge
     from judges.judgement import Judgement, NoScoreError, Verdict
@@ -21,6 +22,7 @@ __all__ = [
     "FrozenJudgeError",
     "Judge",
     "Judgement",
+    "JudgesError",
     "NoScoreError",
     "PairwiseJudge",
     "Prompt",
@@ -40,6 +42,7 @@ _HOMES = {
     "FrozenJudgeError": "judges.frozen",
     "Judge": "judges.judge",
     "Judgement": "judges.judgement",
+    "JudgesError": "judges.errors",
     "NoScoreError": "judges.judgement",
     "PairwiseJudge": "judges.modules",
     "Prompt": "judges.prompt",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from fractions import Fraction
 
+from judges.errors import JudgesError
 from judges.prompt import Field, Prompt, Value
 
 REASONS = "one sentence of reasons"
@@ -24,12 +25,14 @@ RESERVED = frozenset(
 )
 
 
-class DimensionError(ValueError):
+class DimensionError(JudgesError, ValueError):
     """A dimension or comparison is ill-defined; the message says where and how to mend it."""
 
 
-class UnknownDimensionError(LookupError):
+class UnknownDimensionError(JudgesError, LookupError):
     """No judge of that name in the catalogue."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

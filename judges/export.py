@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judges.dimension import Dimension
+from judges.errors import JudgesError
 from judges.judge import Judge
 from judges.prompt import HEADER, SLOT
 from judges.scoring import SamplingPlan, sampling_of
@@ -18,7 +19,7 @@ from judges.scoring import SamplingPlan, sampling_of
 RAW = "texts are put in as they are: markers inside them are no longer neutralised"
 
 
-class ExportError(ValueError):
+class ExportError(JudgesError, ValueError):
     """A format that cannot hold this judge; the message says why."""
 
 

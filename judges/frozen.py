@@ -16,11 +16,11 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from judges.dimension import NAME, Comparison, Dimension, Subject, check_prompt
+from judges.errors import JudgesError
 from judges.models.protocol import Message
 from judges.models.secrets import Secrets
 from judges.prompt import MOST_DEMOS, SLOT, Field, Prompt, Value, encodable
 from judges.scoring import SamplingPlan
-from judges.tables.landing import write_whole
 from judges.validation import check_plain, converted, decode_json, shortened
 
 FORMAT: Final = "dspy-judges frozen judge"
@@ -43,7 +43,7 @@ Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Plain = dict[str, Any]
 
 
-class FrozenJudgeError(ValueError):
+class FrozenJudgeError(JudgesError, ValueError):
     """A file that is no frozen judge, or no longer the one that was saved."""
 
 
@@ -245,6 +245,8 @@ def freeze(
 
 def save(judge: AnyJudgeFile, path: Path | str, *, overwrite: bool = False) -> Path:
     """Write atomically and return the path; FileExistsError unless `overwrite`."""
+    from judges.tables.landing import write_whole  # which loading and judging do without
+
     path = Path(path)
     write_whole(path, dumps(judge).encode("utf-8"), overwrite=overwrite)
     return path

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from judges.errors import JudgesError
+
 Choice = Literal["A", "B"]
 
 
-class NoScoreError(ValueError):
+class NoScoreError(JudgesError, ValueError):
     """A reply holds no score; recorded as a failed judgement, and the run goes on."""
 
 

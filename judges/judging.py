@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from judges.dimension import Comparison, Subject
 from judges.engine.asks import Answer, Ask
+from judges.errors import JudgesError
 from judges.judgement import AnyJudgement, Choice, Judgement, NoScoreError, Verdict
 from judges.models.protocol import Message, Reply
 from judges.prompt import Prompt, fill, restated
@@ -39,7 +40,7 @@ SHARED = ("prompt", "document", "post", "query")
 SIDES = ("response", "output")
 
 
-class MissingColumnError(ValueError):
+class MissingColumnError(JudgesError, ValueError):
     """A table lacks a text that the judge reads; the message says which, and the way out."""
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from judges.dimension import NAME, UnknownDimensionError
+from judges.errors import OptionError
 from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
 from judges.models.secrets import holds_secret
@@ -21,7 +22,7 @@ def load(
     """
     loaded = _load(judge)
     if api_base is not None and holds_secret(api_base):
-        raise ValueError("api_base holds a password or a key: give it by OPENAI_API_KEY")
+        raise OptionError("api_base holds a password or a key: give it by OPENAI_API_KEY")
     if lm is not None:
         loaded = replace(loaded, lm=lm, from_file=False)
     return loaded if api_base is None else replace(loaded, api_base=api_base)

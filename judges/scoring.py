@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from judges.errors import OptionError
 from judges.judgement import Judgement
 from judges.models.protocol import LastingError, Model, Reply, Sampling
 from judges.parsing.parse import parse_fields
@@ -36,7 +37,9 @@ class SamplingPlan:
 
     def __post_init__(self) -> None:
         if self.samples < 1 or (self.kind != "mean" and self.samples != 1):
-            raise ValueError(f"plan {self.kind!r} with {self.samples} samples; 'mean' takes n >= 1")
+            raise OptionError(
+                f"plan {self.kind!r} with {self.samples} samples; 'mean' takes n >= 1"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

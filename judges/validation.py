@@ -9,6 +9,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from judges.errors import JudgesError
+
 LONGEST_MESSAGE = 500
 T = TypeVar("T")
 _WORD = re.compile(r"\w{1,64}")
@@ -27,7 +29,7 @@ _TYPE_WORDS = {
 }
 
 
-class InvalidDataError(ValueError):
+class InvalidDataError(JudgesError, ValueError):
     """A value that is not what belongs there; the message names its place."""
 
 

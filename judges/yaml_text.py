@@ -5,11 +5,13 @@ from typing import Any
 
 import yaml
 
+from judges.errors import JudgesError
+
 MOST_DEPTH = 12
 MOST_VALUES = 20_000  # about two seconds' work for the parser
 
 
-class YamlTextError(ValueError):
+class YamlTextError(JudgesError, ValueError):
     """A file that is no such YAML; the message says at which line."""
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from judges.commands import estimate
-from judges.commands.options import UsageError
 from judges.commands.table_run import Run, judged
 from judges.engine.journal import Journal
 from judges.engine.session import Session
 from judges.engine.telling import visible
+from judges.errors import UsageError
 from judges.models import LastingError
 from judges.tables.landing import in_use
 

@@ -7,12 +7,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
+from data.errors import DataError
 from judges.commands import compare, exporting, journal, listing, score
 from judges.commands.config import with_config
-from judges.commands.options import UsageError
 from judges.commands.parsing import Parser
-from judges.commands.table_run import UnfinishedError
-from judges.dimension import UnknownDimensionError
+from judges.errors import JudgesError
 from judges.models.secrets import Secrets
 
 ABOUT = """\
@@ -51,14 +50,14 @@ def command(given: Sequence[str]) -> int:
         return 0
     except KeyboardInterrupt as error:
         return _end(str(error) or "interrupted", INTERRUPTED)
-    except (UsageError, UnknownDimensionError) as error:
-        return _end(str(error), 2)
-    except _expected() as error:
+    except (JudgesError, DataError, OSError) as error:
+        code = getattr(error, "exit_code", 1)
         if isinstance(error, OSError) and error.filename is None and error.errno == errno.ENOSPC:
             # Only stdout has no name; or its last words would be tried once more at the exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return _end(f"stdout: {error.strerror}", 1)
-        return _end(_told(error), 1, error if getattr(args, "verbose", False) else None)
+        traced = code == 1 and getattr(args, "verbose", False)
+        return _end(_told(error), code, error if traced else None)
 
 
 def build_parser() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
@@ -81,15 +80,6 @@ def _telling(args: argparse.Namespace) -> AbstractContextManager[None]:
     from judges.engine.telling import telling
 
     return telling()
-
-
-def _expected() -> tuple[type[Exception], ...]:
-    """What a user or a model can cause; anything else is our own mistake and shows its trace."""
-    from judges.engine.ledger import BudgetSpentError
-    from judges.models import ModelError
-
-    # ValueError: RowsError, DimensionError, FrozenJudgeError and others whose message is for users.
-    return (UnfinishedError, ValueError, OSError, ModelError, BudgetSpentError, ImportError)
 
 
 def _told(error: Exception) -> str:

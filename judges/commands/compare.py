@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from judges.commands import batching, estimate
 from judges.commands.options import (
     JUDGE,
-    UsageError,
     add_model_flags,
     add_plan_flags,
     add_run_flags,
@@ -18,6 +17,7 @@ from judges.commands.options import (
 from judges.commands.survey import texts_of
 from judges.commands.table_run import prepare, write
 from judges.dimension import Comparison
+from judges.errors import UsageError
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
 from judges.loading import load

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from judges.commands.options import UsageError
+from judges.errors import UsageError
 from judges.yaml_text import YamlTextError, read_yaml
 
 MOST_BYTES = 100_000

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from judges.engine.telling import visible
+from judges.errors import JudgesError
 
 ABOUT = """\
 Say what a journal of replies holds: requests, replies, tokens, by which
@@ -35,6 +36,6 @@ def run(args: argparse.Namespace) -> int:
 
     contents = describe(args.file)
     if contents.n_bytes and not contents.n_requests:
-        raise ValueError(f"{args.file}: holds no reply that could be read; is it a journal?")
+        raise JudgesError(f"{args.file}: holds no reply that could be read; is it a journal?")
     print(json.dumps(asdict(contents), indent=1) if args.json else visible(str(contents)))
     return 0

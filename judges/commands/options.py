@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from judges.commands.parsing import count, positive, seed, temperature
+from judges.errors import UsageError
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 
@@ -16,10 +17,6 @@ MEAN_TEMPERATURE = 1.0
 JUDGE = (
     "a name of the catalogue, a frozen judge's file, a run folder, FILE.yaml[:name], FILE.py:NAME"
 )
-
-
-class UsageError(ValueError):
-    """A command asked for what makes no sense; the process ends with 2."""
 
 
 def add_table_flags(parser: argparse.ArgumentParser, *, what: str) -> None:

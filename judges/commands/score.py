@@ -10,7 +10,6 @@ from typing import Any
 
 from judges.commands import batching, estimate
 from judges.commands.options import (
-    UsageError,
     add_model_flags,
     add_plan_flags,
     add_run_flags,
@@ -19,6 +18,7 @@ from judges.commands.options import (
     with_rationale,
 )
 from judges.commands.table_run import prepare, write
+from judges.errors import UsageError
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement
 from judges.loading import load

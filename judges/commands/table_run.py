@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from judges.commands import estimate
-from judges.commands.options import UsageError, mapping_of
+from judges.commands.options import mapping_of
 from judges.commands.survey import Survey, refuse_clash, survey, texts_of
 from judges.engine.ledger import BudgetSpentError, Ledger
 from judges.engine.progress import Progress
 from judges.engine.runner import FailingRunError
 from judges.engine.session import Session, budget_file_of
 from judges.engine.telling import visible
+from judges.errors import JudgesError, UsageError
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.models.secrets import holds_secret
@@ -35,7 +36,7 @@ Stream = Generator[AnyJudgement, None, None]
 Fill = Callable[[Row, Mapping[str, AnyJudgement]], Row]
 
 
-class UnfinishedError(RuntimeError):
+class UnfinishedError(JudgesError, RuntimeError):
     """A run that ended early, in a state to go on from; the message says why and how."""
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from judges.engine.session import Session
+from judges.errors import MissingExtraError, OptionError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +55,7 @@ def judge_rows(
     ValueError for pairs in random order, which depends on all rows before.
     """
     if order == "random":
-        raise ValueError("on Ray, pairs are asked in both orders; order='random' is for local runs")
+        raise OptionError("on Ray, pairs are asked in both orders; order='random' is for runs here")
     ray = _ray()
     share = _shares(_resolved(judge, opening), workers)
     actor = ray.remote(_Worker)
@@ -197,7 +198,7 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ModuleNotFoundError(
+        raise MissingExtraError(
             'the engine ray is not installed; pip install "ray[data]"'
         ) from error
     if not ray.is_initialized():

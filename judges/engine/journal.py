@@ -28,6 +28,7 @@ from judges.engine.records import (
     repair,
     write_all,
 )
+from judges.errors import JudgesError
 from judges.models.protocol import Completion, Message, Sampling
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _bytes_of(parts: Sequence[str]) -> bytes:
     return "".join([f"{len(part)}:{part}" for part in parts]).encode("utf-8", "surrogatepass")
 
 
-class JournalError(ValueError):
+class JournalError(JudgesError, ValueError):
     """A file that holds something else than replies; it is left as it is."""
 
 

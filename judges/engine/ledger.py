@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.engine.prices import FREE, Price, most_tokens
+from judges.errors import JudgesError, OptionError
 from judges.models.protocol import Completion, Message, Sampling, Usage
 
 try:
@@ -26,11 +27,11 @@ ENOUGH_FOR_OVERHEAD = 50
 BLOCK = 512
 
 
-class BudgetSpentError(RuntimeError):
+class BudgetSpentError(JudgesError, RuntimeError):
     """The budget is used up: the run ends here, and can be resumed with a larger one."""
 
 
-class BudgetFileError(ValueError):
+class BudgetFileError(JudgesError, ValueError):
     """What a run has spent so far cannot be read; the message says what to do."""
 
 
@@ -325,7 +326,7 @@ class Ledger:
     ) -> None:
         self.budget = budget or SharedBudget(max_calls=max_calls, max_cost=max_cost)
         if self.budget.max_cost is not None and price is None:
-            raise ValueError(
+            raise OptionError(
                 "max_cost needs the model's price, which is unknown; give a price or max_calls"
             )
         self.price = price

@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from judges.errors import JudgesError
 from judges.models.protocol import Completion, Reply, Token
 
 START = b'{"key":"'
@@ -30,7 +31,7 @@ _OLD_NAMES = frozenset(
 )
 
 
-class DamagedRecordError(ValueError):
+class DamagedRecordError(JudgesError, ValueError):
     """A line that is no whole record, or no longer the one that was written."""
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypedDict
 
+from judges.errors import OptionError
+
 if TYPE_CHECKING:
     from judges.engine.ledger import Ledger
     from judges.engine.runner import Runner
@@ -123,7 +125,7 @@ def check_limits(**limits: object) -> None:
         kind = Real if name == "max_cost" else Integral
         if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:  # type: ignore[operator]
             what = "number" if name == "max_cost" else "whole number"
-            raise ValueError(f"{name} {value!r}: expected a {what} above 0")
+            raise OptionError(f"{name} {value!r}: expected a {what} above 0")
 
 
 def check_options(options: Mapping[str, object]) -> None:
@@ -133,20 +135,20 @@ def check_options(options: Mapping[str, object]) -> None:
             known = ", ".join(Options.__annotations__)
             raise TypeError(f"no option {name!r}; there are {known}")
     if options.get("order", "both") not in ("both", "random"):
-        raise ValueError(f"order {options['order']!r}: choose from both, random")
+        raise OptionError(f"order {options['order']!r}: choose from both, random")
     seed = options.get("seed", 0)
     if not isinstance(seed, Integral) or seed < 0:
-        raise ValueError(f"seed {seed!r}: expected a whole number, 0 or more")
+        raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
 
 
 @contextmanager
 def open_runner(lm: str, **opening: object) -> Iterator["Runner"]:
     """Open what asks one model, and close it whatever happens; options as for Session."""
-    from judges.tables.landing import in_use
-
     journal = opening.get("journal")
     with ExitStack() as held:
         if journal:
+            from judges.tables.landing import in_use
+
             path = Path(str(journal))
             path.parent.mkdir(parents=True, exist_ok=True)
             held.enter_context(in_use(path))

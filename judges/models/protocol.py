@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypedDict
 
+from judges.errors import JudgesError
+
 # Where `openai/NAME` answers unless its user names another endpoint.
 OPENAI = "https://api.openai.com/v1"
 
@@ -100,7 +102,7 @@ class Model(Protocol):
     async def close(self) -> None: ...
 
 
-class ModelError(Exception):
+class ModelError(JudgesError):
     """A request that got no usable answer.
 
     `usage` is what it took all the same, where the answer told: it is billed like any other.

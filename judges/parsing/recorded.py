@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from judges.errors import JudgesError
 from judges.judgement import Choice, Judgement, NoScoreError, Verdict
 from judges.parsing.lenient import first_digit, last_digit
 from judges.parsing.parse import parse_choice, parse_score
@@ -15,7 +16,7 @@ Reading = Literal["strict", "first_digit", "last_digit"]
 _OTHER: dict[Choice, Choice] = {"A": "B", "B": "A"}
 
 
-class RecordingError(ValueError):
+class RecordingError(JudgesError, ValueError):
     """A file of replies is unusable; the message names file, line and field."""
 
 

@@ -8,6 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from data.errors import DataError
+
 Row = dict[str, object]
 
 FORMATS: Mapping[str, str] = {
@@ -23,7 +25,7 @@ LONGEST_FIELD = 64 * 2**20
 UTF8 = "save the file as UTF-8"
 
 
-class RowsError(ValueError):
+class RowsError(DataError, ValueError):
     """A table that cannot be read or written; the message names file, line and the way out."""
 
 

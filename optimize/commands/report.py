@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from judges.engine.telling import visible
-from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, one_line, say, show
+from optimize.commands.tune import DONE, EXPECTED, INTERRUPTED, end, say, show
 from optimize.report.markdown import run_table
 from optimize.report.run_report import read_run
 from optimize.report.writing import write
@@ -38,8 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         else:
             told = f"{write(folder, annotations)}\n"
     except EXPECTED as error:
-        say(f"{NAME}: {one_line(error)}")
-        return FAILED
+        return end(NAME, error)
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED

@@ -5,8 +5,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say, show
-from optimize.run.settings import SettingsError
+from optimize.commands.tune import DONE, EXPECTED, INTERRUPTED, end, say, show
 from optimize.statistics.bootstrap import Interval
 
 Result = Mapping[str, object]
@@ -21,12 +20,8 @@ def run(
     """Exit code of a command that prints `work`'s result as JSON, or as `lines`."""
     try:
         result = work(flags)
-    except SettingsError as error:
-        say(f"{name}: {one_line(error)}")
-        return USAGE
     except EXPECTED as error:
-        say(f"{name}: {one_line(error)}")
-        return FAILED
+        return end(name, error)
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED

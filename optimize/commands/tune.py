@@ -4,40 +4,32 @@ import os
 import sys
 from collections.abc import Sequence
 
-from data.types import LabelError
-from judges.dimension import DimensionError, UnknownDimensionError
-from judges.engine.journal import JournalError
-from judges.engine.ledger import BudgetFileError, BudgetSpentError
+from data.errors import DataError
+from judges.engine.ledger import BudgetSpentError
 from judges.engine.telling import trace_of, visible
-from judges.frozen import FrozenJudgeError
+from judges.errors import JudgesError, UsageError
 from judges.loading_time import loading_time
-from judges.models.protocol import ModelError
 from judges.models.secrets import Secrets
 from judges.tables.landing import InUseError
 from optimize.commands.flags import parser
-from optimize.run.run_folder import RunFolderError, as_json
-from optimize.run.settings import SettingsError
+from optimize.run.run_folder import as_json
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 # What a user can mend, told in one line; anything else is our fault and shows its traceback.
-EXPECTED = (
-    LabelError,
-    DimensionError,
-    FrozenJudgeError,
-    JournalError,
-    RunFolderError,
-    ModelError,
-    BudgetSpentError,
-    BudgetFileError,
-    OSError,
-)
+EXPECTED = (JudgesError, DataError, OSError)
 
 
 def one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def end(name: str, error: Exception, way_out: str = "") -> int:
+    """Say what was wrong, in one line; return the exit code."""
+    say(f"{name}: {one_line(error)}{way_out}")
+    return error.exit_code if isinstance(error, JudgesError) else FAILED
 
 
 def show(text: str) -> None:
@@ -71,21 +63,16 @@ def command(arguments: Sequence[str]) -> int:
         from optimize.report.writing import write_at_end
 
         write_at_end(work.path)
-    except (SettingsError, UnknownDimensionError) as error:
-        work.clear()
-        say(f"python -m optimize: {one_line(error)}")
-        return USAGE
     except EXPECTED as error:
         work.clear()
-        if flags.get("verbose"):
+        if flags.get("verbose") and not isinstance(error, UsageError):
             say(trace_of(error).rstrip())
         way_out = ""
         if isinstance(error, OSError) and not isinstance(error, InUseError) and work.begun:
             way_out = f"; python -m optimize --resume --out {work.folder} goes on from here"
         if isinstance(error, BudgetSpentError) and work.folder and work.folder.exists():
             way_out = f" (--resume --out {work.folder}, with the larger limit)"
-        say(f"python -m optimize: {one_line(error)}{way_out}")
-        return FAILED
+        return end("python -m optimize", error, way_out)
     except KeyboardInterrupt:
         where = f" --out {work.folder}" if work.folder else ""
         say(f"interrupted: python -m optimize --resume{where} goes on from here")

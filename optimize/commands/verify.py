@@ -15,8 +15,8 @@ from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
 from judges.engine.telling import telling, visible
 from judges.loading import load
-from judges.parsing.recorded import Reading, RecordingError
-from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, USAGE, one_line, say, show
+from judges.parsing.recorded import Reading
+from optimize.commands.tune import DONE, EXPECTED, FAILED, INTERRUPTED, end, say, show
 from optimize.measuring import measured, on_labels_scale
 from optimize.run.judged_split import JudgedSplit, labelled_by_id
 from optimize.run.labels import read_rated
@@ -158,12 +158,8 @@ def command(arguments: Sequence[str]) -> int:
     try:
         with telling(flags.verbose):
             result = verify(flags)
-    except (SettingsError, UnknownDimensionError) as error:
-        say(f"python -m optimize.verify: {one_line(error)}")
-        return USAGE
-    except (*EXPECTED, RecordingError) as error:
-        say(f"python -m optimize.verify: {one_line(error)}")
-        return FAILED
+    except EXPECTED as error:
+        return end("python -m optimize.verify", error)
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED

@@ -10,6 +10,7 @@ from typing import Any
 
 from data.lines import read_json_file
 from judges.engine.ledger import SharedBudget
+from judges.errors import JudgesError
 from judges.prompt import encodable
 
 CONFIG = "config.json"
@@ -24,7 +25,7 @@ REPORT = "report.html"
 RUNS = Path("runs")
 
 
-class RunFolderError(Exception):
+class RunFolderError(JudgesError):
     """The folder cannot be used; the message says why and what to do."""
 
 

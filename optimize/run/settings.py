@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from data.options import joined, read_bounds, read_mapping
 from judges.commands.parsing import Parser as OneLineParser
 from judges.define import is_python
+from judges.errors import UsageError
 from judges.models.opening import endpoint_of, is_plain, shown
 from judges.models.protocol import OPENAI
 from judges.models.secrets import KEY_FOR_NAME, Secrets, holds_secret
@@ -35,7 +36,7 @@ ADDRESSES = ("api_base", "proposer_api_base")
 DEFAULT = "default"
 
 
-class SettingsError(ValueError):
+class SettingsError(UsageError):
     """A flag or a configuration file makes no sense; the message says which and why."""
 
 
