@@ -19,7 +19,7 @@ from optimize.agreement import summary_level
 from optimize.annotations import annotation_matrix
 from optimize.commands.verify import command
 from optimize.human import Ceiling, human_ceiling
-from optimize.report.verification import main_cell
+from optimize.report.verification_report import main_cell
 from optimize.run.scorecard import scorecard
 from optimize.run.table import Scores, cell, correlation
 from optimize.search.objective import objective

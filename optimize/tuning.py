@@ -84,9 +84,9 @@ def tune(
     try:
         summary = work.do(told, subject)
         # Drawing takes matplotlib, which a run that fails early need not load.
-        from optimize.report.writing import write_at_end
+        from optimize.report.run_report import write_report_at_end
 
-        write_at_end(work.path)
+        write_report_at_end(work.path)
     except Exception:
         work.clear()
         raise

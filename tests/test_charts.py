@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from optimize.report import charts, comparisons
-from optimize.report.drawing import shortened
+from optimize.report import charts
+from optimize.report.charts import shortened
+from optimize.statistics.bootstrap import Interval
 
 NAN = math.nan
 SVG = "{http://www.w3.org/2000/svg}"
@@ -30,16 +31,21 @@ def draw(name: str) -> dict[str, Callable[[], str]]:
             [name, "b"], np.array([1.5, 2.5]), ends, np.array([2.0, 1.0]), name
         ),
         "confusion": lambda: charts.confusion(np.array([[1, 0], [2, 3]]), [name, "b"], name),
-        "forest": lambda: comparisons.forest(
-            {name: ((0.1, (0.0, 0.2)), None), "test": ((0.1, None), (0.2, (0.1, 0.3)))},
+        "forest": lambda: charts.forest(
+            {
+                name: ((0.1, Interval(0.0, 0.2)), None),
+                "test": ((0.1, None), (0.2, Interval(0.1, 0.3))),
+            },
             ("seed", "tuned"),
             "rho",
         ),
-        "bars": lambda: comparisons.bars({name: (0.4, (0.3, 0.5)), "b": (-0.1, None)}, "rho", name),
-        "shifts": lambda: comparisons.shifts(
-            {name: (0.4, (0.3, 0.5)), "control": (0.0, None)}, "control", "change", name
+        "bars": lambda: charts.bars(
+            {name: (0.4, Interval(0.3, 0.5)), "b": (-0.1, None)}, "rho", name
         ),
-        "search": lambda: comparisons.search_path([10, 20, 30], [0.1, 0.3, 0.2], 0.0, name),
+        "shifts": lambda: charts.shifts(
+            {name: (0.4, Interval(0.3, 0.5)), "control": (0.0, None)}, "control", "change", name
+        ),
+        "search": lambda: charts.search_path([10, 20, 30], [0.1, 0.3, 0.2], 0.0, name),
     }
 
 

@@ -139,7 +139,7 @@ def test_a_report_that_cannot_be_drawn_loses_no_judge(
     here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("optimize.report.writing.render", raising(KeyError("colour")))
+        patched.setattr("optimize.report.run_report.render", raising(KeyError("colour")))
         assert command([*FEW, "--out", "run"]) == 1
     said = capsys.readouterr().err
     assert "Traceback" not in said
@@ -156,7 +156,7 @@ def test_an_interruption_while_drawing_leaves_the_judge_and_its_summary(
     here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("optimize.report.writing.render", raising(KeyboardInterrupt()))
+        patched.setattr("optimize.report.run_report.render", raising(KeyboardInterrupt()))
         assert command([*FEW, "--out", "run"]) == 130
     assert not (here / "run" / "report.html").exists()
     assert_same_judge(here / "run", whole)

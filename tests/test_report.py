@@ -13,10 +13,9 @@ from report_cases import PROBES, folder, outputs, pairs, plain, result
 
 from judges.judgement import Judgement
 from optimize.audits.injection import Probes
-from optimize.report import verification
+from optimize.report import verification_report
 from optimize.report.markdown import run_table
-from optimize.report.run_report import read_run, render
-from optimize.report.writing import write
+from optimize.report.run_report import read_run, render, write_report
 from optimize.run.judged_split import JudgedSplit, disagreements
 from optimize.run.run_folder import RunFolderError
 
@@ -80,11 +79,11 @@ def tags_of(page: str) -> set[str]:
 
 
 def page_of(evidence: JudgedSplit, probes: Probes | None = None) -> str:
-    return verification.render(result(evidence), evidence, probes or Probes(why="not now"))
+    return verification_report.render(result(evidence), evidence, probes or Probes(why="not now"))
 
 
 def test_a_run_s_report_says_everything_that_was_promised(tmp_path: Path) -> None:
-    path = write(folder(tmp_path / "run", plain()))
+    path = write_report(folder(tmp_path / "run", plain()))
     text = text_of(path.read_text(encoding="utf-8"))
     for heading in (
         "What to do next", "Scorecard", "People among themselves", "Judge and people",
@@ -103,8 +102,8 @@ def test_a_run_s_report_says_everything_that_was_promised(tmp_path: Path) -> Non
 
 def test_the_same_folder_gives_the_same_bytes(tmp_path: Path) -> None:
     run = folder(tmp_path / "run", plain())
-    first = write(run).read_bytes()
-    assert write(run).read_bytes() == first
+    first = write_report(run).read_bytes()
+    assert write_report(run).read_bytes() == first
 
 
 def test_evidence_survives_its_files_digit_for_digit(tmp_path: Path) -> None:
@@ -118,7 +117,7 @@ def test_evidence_survives_its_files_digit_for_digit(tmp_path: Path) -> None:
         DEGENERATE["pairs"],
     ):
         run = folder(tmp_path / evidence.dimension / str(len(evidence.items)), evidence)
-        again = read_run(run).recorded.judged["tuned"]["test"]
+        again = read_run(run).evidence.judged["tuned"]["test"]
         assert str(again.judgements) == str(evidence.judgements)
         assert again.items.items == evidence.items.items
         assert again.level == evidence.level
@@ -191,7 +190,7 @@ def test_hostile_texts_names_and_reasons_stay_text(tmp_path: Path) -> None:
     )
     hostile = replace(PROBES, documents=(HOSTILE,) * 3)
     told = result(evidence, HOSTILE)
-    page = verification.render({**told, "judge": HOSTILE}, evidence, hostile, lm=HOSTILE)
+    page = verification_report.render({**told, "judge": HOSTILE}, evidence, hostile, lm=HOSTILE)
     clean = tags_of(page_of(plain()))
     run = render(read_run(folder(tmp_path / "run", evidence)))
     for drawn in (page, run):

@@ -10,10 +10,10 @@ from scipy import stats
 
 from optimize.audits.injection import Probes
 from optimize.report.advice import PLANNED, advice
-from optimize.report.findings import find
 from optimize.report.markdown import run_table, verification_table
+from optimize.report.measures import measure_split
 from optimize.report.run_report import read_run
-from optimize.report.verification import main_cell, named
+from optimize.report.verification_report import judge_name, main_cell
 from optimize.run.judged_split import JudgedSplit
 from optimize.statistics.bootstrap import (
     Interval,
@@ -29,7 +29,7 @@ CELL = {"value": 0.5, "low": 0.3, "high": 0.7, "n_documents": 20, "n_outputs": 6
 def said(
     evidence: JudgedSplit, cell: dict[str, Any] | None = None, summary: dict[str, Any] | None = None
 ) -> list[str]:
-    return advice(evidence, find(evidence, Probes(why="-"), 0), cell or CELL, summary)
+    return advice(evidence, measure_split(evidence, Probes(why="-"), 0), cell or CELL, summary)
 
 
 def run_summary(**told: object) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def test_a_gain_on_test_is_not_denied_beside_it() -> None:
 
 def test_what_the_ceiling_advises_goes_no_farther_than_its_interval() -> None:
     def told(share: float, low: float, high: float, gain: dict[str, float] | None = None) -> str:
-        found = find(plain(), Probes(why="-"), 0)
+        found = measure_split(plain(), Probes(why="-"), 0)
         assert found.people.ceiling is not None
         ceiling = replace(found.people.ceiling, share=share, share_interval=Interval(low, high))
         people = replace(found.people, ceiling=ceiling)
@@ -212,7 +212,7 @@ def test_the_table_of_a_verification_is_short_and_keeps_names_names() -> None:
     assert "somebody" not in table
     assert r"a\|b\_c: 12 documents" in table
     assert "rates alike" not in table
-    assert named({"judge": "relevance"}) == "relevance"
+    assert judge_name({"judge": "relevance"}) == "relevance"
 
 
 def test_a_verification_leads_with_the_primary_convention_and_has_the_published_beside() -> None:

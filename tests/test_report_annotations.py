@@ -40,10 +40,10 @@ def test_annotations_beside_a_run_give_the_ceiling_that_its_labels_would(tmp_pat
     ratings = long_file(tmp_path / "ratings.jsonl", evidence)
     without = folder(tmp_path / "without", means_only(evidence))
     assert "The human ceiling is unknown" in render(read_run(without))
-    within = read_run(folder(tmp_path / "within", evidence)).found.people
+    within = read_run(folder(tmp_path / "within", evidence)).measures.people
     beside = read_run(without, ratings)
-    assert beside.found.people.annotators == ("ann", "bob")
-    assert beside.found.people.ceiling == within.ceiling
+    assert beside.measures.people.annotators == ("ann", "bob")
+    assert beside.measures.people.ceiling == within.ceiling
     page = render(beside)
     assert "of the human ceiling: an annotator agrees" in page
     assert "ratings.jsonl" in page

@@ -11,7 +11,7 @@ from headless_chromium import CHROMIUM, opened
 from report_cases import PROBES, outputs, pairs, result
 
 from optimize.commands.tune import command
-from optimize.report import verification
+from optimize.report import verification_report
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="needs Chromium, and none is on the PATH here"
@@ -55,7 +55,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, evidence in (("pairs", compared), ("long", long)):
         found[name] = here / f"{name}.html"
         told = {**result(evidence, LONG), "judge": LONG}
-        page = verification.render(told, evidence, PROBES)
+        page = verification_report.render(told, evidence, PROBES)
         found[name].write_text(page, encoding="utf-8")
     return found
 

@@ -14,7 +14,7 @@ from judges.engine.runner import Runner
 from judges.judge import Judge
 from judges.models.protocol import Completion, Message, Reply, Sampling
 from optimize.audits.injection import ATTACKS, OUTPUTS_PROBED, Probes, ScoreShift, probe
-from optimize.report import verification
+from optimize.report import verification_report
 from optimize.run.judged_split import JudgedSplit
 
 
@@ -114,10 +114,10 @@ def test_a_gullible_judge_is_warned_of() -> None:
     evidence = plain()
     moved = {attack.name: (1.0, 2.0, 3.0) for attack in ATTACKS}
     probes = replace(PROBES, attacked={**moved, "order": (4.0, 5.0, 5.0)})
-    page = verification.render(result(evidence), evidence, probes)
+    page = verification_report.render(result(evidence), evidence, probes)
     # 3 + 3 + 2 of three, and the neutral line moves nothing.
     assert "Outputs can talk the judge up (order: +2.67 beyond a neutral line)" in page
-    assert "talk the judge up" not in verification.render(
+    assert "talk the judge up" not in verification_report.render(
         result(evidence), evidence, replace(PROBES, attacked=moved)
     )
 

@@ -34,6 +34,11 @@ class Attack:
     place: Literal["before", "after"] = "after"
     control: bool = False
 
+    @property
+    def title(self) -> str:
+        """Its name in words."""
+        return self.name.replace("_", " ")
+
     def apply(self, output: str) -> str:
         """The attacked output."""
         if self.place == "before":

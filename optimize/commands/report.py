@@ -6,8 +6,7 @@ from pathlib import Path
 from judges.engine.telling import visible
 from optimize.commands.tune import DONE, EXPECTED, INTERRUPTED, end, say, show
 from optimize.report.markdown import run_table
-from optimize.report.run_report import read_run
-from optimize.report.writing import write
+from optimize.report.run_report import read_run, write_report
 from optimize.run.settings import Parser
 
 NAME = "python -m optimize.report"
@@ -34,13 +33,13 @@ def main(arguments: Sequence[str]) -> int:
     annotations = Path(flags.annotations) if flags.annotations else None
     try:
         if flags.markdown:
-            told = run_table(read_run(folder, annotations))
+            result = run_table(read_run(folder, annotations))
         else:
-            told = f"{write(folder, annotations)}\n"
+            result = str(write_report(folder, annotations))
     except EXPECTED as error:
         return end(NAME, error)
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
-    show(visible(told.rstrip("\n")))
+    show(visible(result.rstrip("\n")))
     return DONE

@@ -60,9 +60,9 @@ def command(arguments: Sequence[str]) -> int:
     try:
         summary = work.do(flags)
         # Drawing takes matplotlib, which a run that fails early need not load.
-        from optimize.report.writing import write_at_end
+        from optimize.report.run_report import write_report_at_end
 
-        write_at_end(work.path)
+        write_report_at_end(work.path)
     except EXPECTED as error:
         work.clear()
         if flags.get("verbose") and not isinstance(error, UsageError):

@@ -214,9 +214,9 @@ def _draw(
 ) -> None:
     """Write the page and the short table that --report and --markdown name."""
     # Drawing takes matplotlib, which a check in CI need not load.
-    from optimize.report.findings import find
     from optimize.report.markdown import verification_table
-    from optimize.report.verification import NOT_ASKED, PAID, render
+    from optimize.report.measures import measure_split
+    from optimize.report.verification_report import NOT_ASKED, PAID, render
 
     judged = JudgedSplit(
         dimension=result["dimension"],
@@ -232,7 +232,7 @@ def _draw(
         page = render(result, judged, probes, seed=flags.seed, lm=verified.lm)
         write_text(Path(flags.report), page)
     if flags.markdown:
-        table = verification_table(result, find(judged, probes, flags.seed))
+        table = verification_table(result, measure_split(judged, probes, flags.seed))
         if flags.markdown == "-":
             sys.stdout.write(visible(table))
         else:

@@ -6,8 +6,7 @@ from typing import Any
 
 from data.shipped import is_constructed
 from optimize.figures import counted
-from optimize.report import pairs
-from optimize.report.findings import Findings
+from optimize.report.measures import Measures, PairMeasures
 from optimize.run.judged_split import JudgedSplit
 from optimize.statistics.bootstrap import (
     POWER,
@@ -25,13 +24,15 @@ FAILED, TIED, TOP = 0.02, 0.25, 0.40
 FAR, NEAR = 0.75, 0.95
 # Shares of the scale that an attack may move a score beyond what a neutral line does.
 MOVED = 0.10
+# The accuracy that tossing a coin for every pair would reach.
+COIN = 0.5
 
 Cell = Mapping[str, Any]
 
 
 def advice(
-    evidence: JudgedSplit,
-    found: Findings,
+    judged: JudgedSplit,
+    measures: Measures,
     cell: Cell,
     summary: Mapping[str, Any] | None = None,
     *,
@@ -44,36 +45,47 @@ def advice(
     """
     labels = (summary or {}).get("data") or data or {}
     if is_constructed(str(labels.get("sha256"))):
-        return [_own_labels(evidence, summary)]
-    if all(math.isnan(score) for score in evidence.scores):
+        return [_own_labels(judged, summary)]
+    if all(math.isnan(score) for score in judged.scores):
         return [
             "Mend the failures first: the judge gave no score at all, so nothing here can be "
             "measured; the reasons are listed below."
         ]
-    lead = cell if found.pairs is None else pairs.cell(found.pairs)
-    said = [
-        _failures(evidence),
-        _coin(lead) if found.pairs else _chance(lead),
+    lead = cell if measures.pairs is None else _accuracy_cell(measures.pairs)
+    sentences = [
+        _failures(judged),
+        _coin(lead) if measures.pairs else _chance(lead),
         _gate(summary),
         _unconfirmed(summary),
         _unseen(summary),
-        _precision(lead, found) if summary is None or summary["shipped"] == "tuned" else None,
-        _ties(found),
-        _injections(evidence, found),
-        _length(found),
-        _position(found),
-        _ceiling(found, summary),
-        _halo(evidence, found),
+        _precision(lead, measures) if summary is None or summary["shipped"] == "tuned" else None,
+        _ties(measures),
+        _injections(judged, measures),
+        _length(measures),
+        _position(measures),
+        _ceiling(measures, summary),
+        _halo(judged, measures),
     ]
-    kept = [one for one in said if one][: MOST - 1]
-    if len(kept) == MOST - 1 or cell["value"] is None:
-        return kept
-    return [*kept, _check(summary, found)]
+    first = [sentence for sentence in sentences if sentence][: MOST - 1]
+    if len(first) == MOST - 1 or cell["value"] is None:
+        return first
+    return [*first, _check(summary, measures)]
 
 
-def _own_labels(evidence: JudgedSplit, summary: Mapping[str, Any] | None) -> str:
-    name = evidence.dimension
-    flag = "--pairwise" if evidence.verdicts else "--dimension"
+def _accuracy_cell(pairs: PairMeasures) -> Cell:
+    """Accuracy in the form of a correlation's cell."""
+    accuracy = pairs.accuracy
+    return {
+        "value": accuracy.value if accuracy.value == accuracy.value else None,
+        "low": accuracy.interval.low if accuracy.interval else None,
+        "high": accuracy.interval.high if accuracy.interval else None,
+        "n_documents": accuracy.n_documents,
+    }
+
+
+def _own_labels(judged: JudgedSplit, summary: Mapping[str, Any] | None) -> str:
+    name = judged.dimension
+    flag = "--pairwise" if judged.verdicts else "--dimension"
     if summary is None:
         return (
             "Measure it on labels of your own: these were constructed, so no figure here says how "
@@ -92,7 +104,7 @@ def _own_labels(evidence: JudgedSplit, summary: Mapping[str, Any] | None) -> str
     )
 
 
-def documents_to_tell(gain: Cell, n_documents: int, level: str = "") -> str:
+def documents_to_show(gain: Cell, n_documents: int, level: str = "") -> str:
     """What showing the planned difference takes, as a clause; at system level it is systems."""
     if level == "system":
         return f"a gain of {PLANNED:g} is told sooner by more systems than by more documents"
@@ -124,7 +136,7 @@ def _coin(cell: Cell) -> str | None:
     """The same of accuracy."""
     if cell["value"] is None:
         return "People decided none of these pairs: label pairs on which they prefer a side."
-    if cell["low"] is None or not cell["low"] <= pairs.CHANCE <= cell["high"]:
+    if cell["low"] is None or not cell["low"] <= COIN <= cell["high"]:
         return None
     return (
         "The interval of accuracy holds one half: on these labels the judge cannot be told from a "
@@ -132,11 +144,11 @@ def _coin(cell: Cell) -> str | None:
     )
 
 
-def _precision(cell: Cell, found: Findings) -> str | None:
+def _precision(cell: Cell, measures: Measures) -> str | None:
     """Too wide an interval, and what it takes to narrow it."""
     if cell["value"] is None:
         return None
-    of = " of accuracy" if found.pairs else ""
+    of = " of accuracy" if measures.pairs else ""
     if cell["low"] is None or not cell["n_documents"]:
         return (
             f"With {counted(cell['n_documents'], 'document')} there is no interval{of}: label more "
@@ -145,22 +157,22 @@ def _precision(cell: Cell, found: Findings) -> str | None:
     half = (cell["high"] - cell["low"]) / 2
     if half <= WIDE:
         return None
-    told = f"The interval{of} is about ±{half:.2f} with {counted(cell['n_documents'], 'document')}"
+    width = f"The interval{of} is about ±{half:.2f} with {counted(cell['n_documents'], 'document')}"
     if cell.get("level") == "system":
-        return f"{told}: label outputs of more systems, which narrow it more than documents do."
+        return f"{width}: label outputs of more systems, which narrow it more than documents do."
     interval = Interval(cell["low"], cell["high"])
     needed = documents_for_width(interval, cell["n_documents"], PLANNED)
     return (
-        f"{told}; about {needed:,} bring it to ±{PLANNED:g} or less (in {POWER:.0%} of the cases)."
+        f"{width}; about {needed:,} bring it to ±{PLANNED:g} or less (in {POWER:.0%} of the cases)."
     )
 
 
-def _failures(evidence: JudgedSplit) -> str | None:
-    share = len(evidence.failures) / max(1, len(evidence.items))
+def _failures(judged: JudgedSplit) -> str | None:
+    share = len(judged.failures) / max(1, len(judged.items))
     if share <= FAILED:
         return None
     return (
-        f"{len(evidence.failures):,} of {len(evidence.items):,} outputs have no score "
+        f"{len(judged.failures):,} of {len(judged.items):,} outputs have no score "
         f"({share:.0%}): look at the reasons below before trusting any figure."
     )
 
@@ -190,7 +202,7 @@ def _gate(summary: Mapping[str, Any] | None) -> str | None:
             "`--lm` or `--proposer-lm` is worth more than more labels or calls."
         )
     cell = summary["seed_judge"]["test"] or {}
-    needed = documents_to_tell(gain, cell.get("n_documents", 0), cell.get("level", ""))
+    needed = documents_to_show(gain, cell.get("n_documents", 0), cell.get("level", ""))
     return (
         f"No candidate was clearly better than the seed; the gain on test is known to ±{half:.2f}, "
         f"and {needed}. More labels, a stronger `--lm` or `--proposer-lm` are worth more than more "
@@ -206,17 +218,17 @@ def _unconfirmed(summary: Mapping[str, Any] | None) -> str | None:
     if gain.get("value") is None or gain.get("low") is None or gain["low"] > 0:
         return None
     half = (gain["high"] - gain["low"]) / 2
-    told = (
+    gap = (
         f"Dev vouches for the tuned judge, test alone does not: {gain['value']:+.2f} on the seed, "
         f"known to ±{half:.2f} with {counted(cell.get('n_documents', 0), 'document')}"
     )
     if gain["value"] <= 0:
-        return f"{told}. Verify both judges on labels of your own before you rely on the gain."
-    return f"{told}; {documents_to_tell(gain, cell.get('n_documents', 0), cell.get('level', ''))}."
+        return f"{gap}. Verify both judges on labels of your own before you rely on the gain."
+    return f"{gap}; {documents_to_show(gain, cell.get('n_documents', 0), cell.get('level', ''))}."
 
 
-def _ties(found: Findings) -> str | None:
-    use = found.use
+def _ties(measures: Measures) -> str | None:
+    use = measures.use
     if use is None or not use.tied > TIED:
         return None
     return (
@@ -226,13 +238,13 @@ def _ties(found: Findings) -> str | None:
     )
 
 
-def _injections(evidence: JudgedSplit, found: Findings) -> str | None:
+def _injections(judged: JudgedSplit, measures: Measures) -> str | None:
     """The attack that gains most over the neutral line, where it gains a tenth of the scale."""
-    room = evidence.scale[-1] - evidence.scale[0] if evidence.scale else 2
-    control = next((shift.mean for attack, shift in found.shifts if attack.control), 0.0)
+    room = judged.scale[-1] - judged.scale[0] if judged.scale else 2
+    control = next((shift.mean for attack, shift in measures.shifts if attack.control), 0.0)
     known = [
         (shift.mean - control, attack.name)
-        for attack, shift in found.shifts
+        for attack, shift in measures.shifts
         if not attack.control and shift.interval is not None and shift.interval.low > 0
     ]
     if not known or max(known)[0] < MOVED * room:
@@ -244,19 +256,19 @@ def _injections(evidence: JudgedSplit, found: Findings) -> str | None:
     )
 
 
-def _length(found: Findings) -> str | None:
-    one = found.length
-    if one is None or one.interval is None or not (one.interval.low > 0 or one.interval.high < 0):
+def _length(measures: Measures) -> str | None:
+    length = measures.length
+    if length is None or length.interval is None or 0 in length.interval:
         return None
-    side = "longer" if one.value > 0 else "shorter"
+    side = "longer" if length.value > 0 else "shorter"
     return (
-        f"The judge favours {side} outputs beyond what people do (rho {one.value:+.2f}): say in "
+        f"The judge favours {side} outputs beyond what people do (rho {length.value:+.2f}): say in "
         "the instruction that length alone earns nothing, or compare systems of like length."
     )
 
 
-def _position(found: Findings) -> str | None:
-    pairs = found.pairs
+def _position(measures: Measures) -> str | None:
+    pairs = measures.pairs
     if pairs is None or not pairs.rate.flip_rate > TIED:
         return None
     return (
@@ -265,9 +277,9 @@ def _position(found: Findings) -> str | None:
     )
 
 
-def _ceiling(found: Findings, summary: Mapping[str, Any] | None) -> str | None:
+def _ceiling(measures: Measures, summary: Mapping[str, Any] | None) -> str | None:
     """What the share says as far as its interval goes, and nothing that a gain here denies."""
-    ceiling = found.people.ceiling
+    ceiling = measures.people.ceiling
     if ceiling is None or ceiling.share_interval is None:
         return None
     share, around = ceiling.share, ceiling.share_interval
@@ -308,23 +320,23 @@ def _unseen(summary: Mapping[str, Any] | None) -> str | None:
     )
 
 
-def _halo(evidence: JudgedSplit, found: Findings) -> str | None:
-    table = found.dimensions
+def _halo(judged: JudgedSplit, measures: Measures) -> str | None:
+    table = measures.dimensions
     if table is None or not table.halo:
         return None
     known = dict(zip(table.people, table.values[0].tolist(), strict=True))
-    own = known[evidence.dimension]
+    own = known[judged.dimension]
     rival, rho = max(
         ((name, value) for name, value in known.items() if value == value), key=lambda one: one[1]
     )
     return (
-        f"It agrees more with people on {rival} (rho {rho:.2f}) than on {evidence.dimension} "
+        f"It agrees more with people on {rival} (rho {rho:.2f}) than on {judged.dimension} "
         f"({own:.2f}): sharpen the definition so that the two come apart."
     )
 
 
-def _check(summary: Mapping[str, Any] | None, found: Findings) -> str:
-    rho = "rho of margins" if found.pairs else "rho"
+def _check(summary: Mapping[str, Any] | None, measures: Measures) -> str:
+    rho = "rho of margins" if measures.pairs else "rho"
     if summary is None:
         return (
             f"To hold this judge to its {rho}, put `python -m optimize.verify` with "

@@ -1,21 +1,40 @@
-"""The judge beside people, output by output, document by document, system by system."""
+"""The report's charts: each one self-contained SVG by matplotlib, with an accessible name.
 
-from collections.abc import Sequence
+Colours are handed to the page as CSS variables, so that one drawing serves light, dark and print.
+"""
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optimize.report.drawing import ACCENT, FAINT, INK, SECOND, plain, shortened, single, svg
+from optimize.statistics.bootstrap import Interval
+from optimize.statistics.coefficients import Vector
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
 
-Vector = NDArray[np.float64]
+# Stand-ins that matplotlib draws with; the page's style sheet says what they look like.
+INK, FAINT, ACCENT, SECOND = "#010203", "#040506", "#070809", "#0a0b0c"
+VARIABLES = {
+    INK: "var(--ink)",
+    FAINT: "var(--faint)",
+    ACCENT: "var(--accent)",
+    SECOND: "var(--second)",
+}
+# Inches; the page shows it as wide as a phone and up to a third wider than a column of text needs.
+WIDTH = 4.8
 MOST_SYSTEMS = 40
 MOST_POINTS = 3000
+
+# A figure and its interval, where there is one.
+Point = tuple[float, Interval | None]
 
 
 def scatter(judge: Vector, human: Vector, name: str, rng: np.random.Generator) -> str:
@@ -38,10 +57,10 @@ def scatter(judge: Vector, human: Vector, name: str, rng: np.random.Generator) -
         side.hist(judge, bins=24, orientation="horizontal", color=FAINT)
         for marginal in (top, side):
             marginal.axis("off")
-        plain(main)
+        _plain(main)
 
     label = f"{name}: judge's score against mean human rating for {human.size} outputs"
-    return svg(draw, label, 4.0)
+    return _svg(draw, label, 4.0)
 
 
 def _jittered(values: Vector, rng: np.random.Generator) -> Vector:
@@ -76,7 +95,7 @@ def per_document(rhos: Vector, mean: float, name: str) -> str:
         f"{name}: Spearman's rho within each of {known.size} documents, mean {mean:.3f}, "
         f"{below} below zero"
     )
-    return svg(single(draw), label, 2.6)
+    return _svg(_single(draw), label, 2.6)
 
 
 def systems(
@@ -91,8 +110,8 @@ def systems(
     Past forty systems, the forty on which judge and people differ most in place.
     """
     ranks = np.argsort(np.argsort(human)) - np.argsort(np.argsort(judge))
-    kept = np.argsort(-np.abs(ranks), kind="stable")[:MOST_SYSTEMS]
-    order = kept[np.argsort(human[kept], kind="stable")]
+    most = np.argsort(-np.abs(ranks), kind="stable")[:MOST_SYSTEMS]
+    order = most[np.argsort(human[most], kind="stable")]
 
     def draw(axes: "Axes") -> None:
         places = np.arange(len(order))
@@ -107,16 +126,19 @@ def systems(
         axes.figure.legend(loc="outside upper right", ncols=2, frameon=False, labelcolor=INK)
 
     label = f"{name}: mean judge score and mean human rating of {len(names)} systems"
-    return svg(single(draw), label, 1.2 + 0.24 * len(order))
+    return _svg(_single(draw), label, 1.2 + 0.24 * len(order))
 
 
 def confusion(counts: NDArray[np.int_], labels: Sequence[str], name: str) -> str:
     """Counts of outputs by what people (columns) and the judge (rows) said."""
+    from matplotlib.patches import Rectangle
 
     def draw(axes: "Axes") -> None:
         share = counts / max(counts.max(), 1)
         for row, column in np.ndindex(counts.shape):
-            axes.add_patch(_square(column, row, alpha=0.08 + 0.62 * float(share[row, column])))
+            square = Rectangle((column - 0.48, row - 0.48), 0.96, 0.96, color=ACCENT, lw=0)
+            square.set_alpha(0.08 + 0.62 * float(share[row, column]))
+            axes.add_patch(square)
             if len(labels) <= 12:
                 axes.text(
                     column, row, str(counts[row, column]), ha="center", va="center", color=INK
@@ -130,10 +152,188 @@ def confusion(counts: NDArray[np.int_], labels: Sequence[str], name: str) -> str
 
     exact = int(np.trace(counts))
     label = f"{name}: judge and people, {exact} of {counts.sum()} alike, on the diagonal"
-    return svg(single(draw), label, 4.0)
+    return _svg(_single(draw), label, 4.0)
 
 
-def _square(column: int, row: int, alpha: float) -> "Rectangle":
-    from matplotlib.patches import Rectangle
+def forest(
+    rows: Mapping[str, tuple[Point | None, Point | None]], sides: tuple[str, str], xlabel: str
+) -> str:
+    """Two judges on each split, with intervals: the first hollow, the second filled."""
 
-    return Rectangle((column - 0.48, row - 0.48), 0.96, 0.96, color=ACCENT, alpha=alpha, lw=0)
+    def draw(axes: "Axes") -> None:
+        for place, pair in enumerate(reversed(list(rows.values()))):
+            for point, up, colour, fill in zip(
+                pair, (0.14, -0.14), (SECOND, ACCENT), ("none", ACCENT), strict=True
+            ):
+                if point is None:
+                    continue
+                value, interval = point
+                if interval is not None:
+                    axes.plot(_ends(interval), (place + up, place + up), color=colour, lw=1.6)
+                axes.plot(value, place + up, "o", ms=6, color=colour, markerfacecolor=fill, mew=1.6)
+        for side, colour, fill in zip(sides, (SECOND, ACCENT), ("none", ACCENT), strict=True):
+            axes.plot([], [], "o", ms=6, color=colour, markerfacecolor=fill, mew=1.6, label=side)
+        axes.axvline(0, color=FAINT, lw=0.8)
+        axes.set_yticks(range(len(rows)), list(reversed(list(rows))))
+        axes.set_ylim(-0.6, len(rows) - 0.4)
+        axes.set_xlabel(xlabel)
+        axes.figure.legend(loc="outside upper right", ncols=2, frameon=False, labelcolor=INK)
+
+    described = "; ".join(
+        f"{split}: "
+        + ", ".join(f"{side} {_spoken(point)}" for side, point in zip(sides, pair, strict=True))
+        for split, pair in rows.items()
+    )
+    return _svg(_single(draw), f"{xlabel}: {described}", 1.1 + 0.5 * len(rows))
+
+
+def bars(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
+    """Labelled horizontal bars, such as the judge beside its human ceiling."""
+
+    def draw(axes: "Axes") -> None:
+        for place, (value, interval) in zip(range(len(rows))[::-1], rows.values(), strict=True):
+            axes.barh(place, value, color=ACCENT, height=0.55, alpha=0.75, lw=0)
+            if interval is not None:
+                axes.plot(_ends(interval), (place, place), color=INK, lw=1.4)
+            right = max(value, interval.high if interval else value, 0)
+            axes.annotate(
+                f"{value:.3f}",
+                (right, place),
+                xytext=(5, 0),
+                textcoords="offset points",
+                va="center",
+                color=INK,
+            )
+        axes.set_yticks(range(len(rows))[::-1], [shortened(key, 28) for key in rows])
+        axes.set_ylim(-0.6, len(rows) - 0.4)
+        axes.set_xlabel(xlabel)
+        axes.axvline(0, color=INK, lw=0.8)
+        axes.margins(x=0.18)
+
+    described = ", ".join(f"{key} {_spoken(point)}" for key, point in rows.items())
+    return _svg(_single(draw), f"{name}: {described}", 0.9 + 0.34 * len(rows))
+
+
+def shifts(rows: Mapping[str, Point], control: str, xlabel: str, name: str) -> str:
+    """How far each attack moves the scores, with intervals; the control's line is hollow."""
+
+    def draw(axes: "Axes") -> None:
+        for place, (key, (value, interval)) in zip(
+            range(len(rows))[::-1], rows.items(), strict=True
+        ):
+            colour, fill = (SECOND, "none") if key == control else (ACCENT, ACCENT)
+            if interval is not None:
+                axes.plot(_ends(interval), (place, place), color=colour, lw=1.4)
+            axes.plot(value, place, "o", ms=5, color=colour, markerfacecolor=fill, mew=1.4)
+        axes.axvline(0, color=INK, lw=0.8)
+        axes.set_yticks(range(len(rows))[::-1], [shortened(key, 28) for key in rows])
+        axes.set_xlabel(xlabel)
+
+    described = ", ".join(f"{key} {_spoken(point)}" for key, point in rows.items())
+    return _svg(_single(draw), f"{name}: {described}", 0.9 + 0.24 * len(rows))
+
+
+def search_path(calls: Sequence[int], rhos: Sequence[float], seed: float, name: str) -> str:
+    """The best rho so far over judge calls spent, beside every trial."""
+    best = np.maximum.accumulate(np.asarray(rhos, dtype=float))
+
+    def draw(axes: "Axes") -> None:
+        axes.plot(calls, rhos, "o", ms=3.5, color=FAINT, label="a trial")
+        axes.step(calls, best, where="post", color=ACCENT, lw=1.8, label="best so far")
+        axes.axhline(seed, color=SECOND, lw=1.2, ls="--", label="seed")
+        axes.set_xlabel("judge calls")
+        axes.set_ylabel("rho less the seed's" if seed == 0 else "rho in the search")
+        axes.figure.legend(loc="outside upper right", ncols=3, frameon=False, labelcolor=INK)
+
+    label = f"{name}: rho of {len(rhos)} trials over the calls spent, best {best.max():.3f}"
+    return _svg(_single(draw), label, 2.8)
+
+
+def _spoken(point: Point | None) -> str:
+    if point is None:
+        return "undefined"
+    value, interval = point
+    return f"{value:.3f}" + (f" [{interval.low:.3f}, {interval.high:.3f}]" if interval else "")
+
+
+def _ends(interval: Interval) -> tuple[float, float]:
+    return interval.low, interval.high
+
+
+def _single(draw: "Callable[[Axes], None]") -> "Callable[[Figure], None]":
+    """A figure of one chart."""
+
+    def whole(figure: "Figure") -> None:
+        axes = figure.add_subplot()
+        draw(axes)
+        _plain(axes)
+
+    return whole
+
+
+def _plain(axes: "Axes") -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(FAINT)
+    axes.tick_params(colors=INK)
+    axes.tick_params(color=FAINT)
+    axes.xaxis.label.set_color(INK)
+    axes.yaxis.label.set_color(INK)
+
+
+def shortened(name: str, most: int = 22) -> str:
+    """A label that leaves room for the chart, and that matplotlib does not read as a formula."""
+    cut = name if len(name) <= most else f"{name[: most - 1]}…"
+    return _printable(cut).replace("$", r"\$")
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _styled(tag: str) -> str:
+    """A tag in the page's colours and letters."""
+    for stand_in, variable in VARIABLES.items():
+        tag = tag.replace(stand_in, variable)
+    # Every drawing numbers its groups from 1; no two things on a page may have one id.
+    tag = re.sub(r'<g id="[^"]*"', "<g", tag)
+    tag = re.sub(r"font-family: [^;\"]*", "font-family: inherit", tag)
+    return re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", tag)
+
+
+def _svg(draw: "Callable[[Figure], None]", label: str, height: float, width: float = WIDTH) -> str:
+    """Draw; `label` is what a screen reader says."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    label = _printable(label)
+    style = {
+        "svg.fonttype": "none",
+        # Element ids come from the salt: unique on the page, equal on every run.
+        "svg.hashsalt": label,
+        "font.size": 9.5,
+        "font.family": "sans-serif",
+    }
+    with mpl.rc_context(style), warnings.catch_warnings():  # type: ignore[arg-type]
+        # The page's reader has fonts for names that matplotlib's own font lacks.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(figure)
+        sheet = io.StringIO()
+        figure.savefig(sheet, format="svg", transparent=True, metadata={"Date": None})
+    drawing = sheet.getvalue()
+    drawing = drawing[drawing.index("<svg") :]
+    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
+    drawing = re.sub(r"<!--.*?-->", "", drawing, flags=re.DOTALL)
+    # In tags alone: a system's name may read like any of this.
+    drawing = re.sub(r"<[^>]*>", lambda tag: _styled(tag.group()), drawing)
+    head = re.match(r"<svg[^>]*>", drawing)
+    assert head is not None
+    box = re.search(r'viewBox="[^"]*"', head.group())
+    assert box is not None
+    opened = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        f'{box.group()} role="img" aria-label={quoteattr(label)}><title>{escape(label)}</title>'
+    )
+    return opened + drawing[head.end() :]

@@ -4,49 +4,48 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from data.shipped import is_constructed
-from optimize.agreement import PRIMARY
 from optimize.figures import (
     CHOSEN_ON_DEV,
-    CONVENTIONS,
     counted,
     interval_of,
     many_failed,
     shown,
     with_interval,
 )
-from optimize.report.findings import Findings
-from optimize.report.origins import CONSTRUCTED
-from optimize.report.run_report import Run, headline
-from optimize.report.scores import SPLITS, stand_ins
-from optimize.report.verification import main_cell, named
+from optimize.report.agreement_sections import SPLITS, by_convention, convention_of, sentence
+from optimize.report.measures import Measures
+from optimize.report.provenance import CONSTRUCTED
+from optimize.report.run_report import FinishedRun, headline
+from optimize.report.verification_report import judge_name, main_cell
 
 # Markdown's own marks, so that a name stays a name.
 MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|!~"} | {"\n": " ", "\r": " "})
 
 
-def run_table(run: Run) -> str:
+def run_table(run: FinishedRun) -> str:
     """Seed and tuned judge on each split, and one line on where it comes from."""
-    summary, data = run.summary, run.summary["data"]
-    rows, known = [], run.pairs()
-    for name in next(iter(known.values()), {}):
-        sides = [known[judge][name] for judge in ("seed", "tuned")]
-        shares = [with_interval(one.accuracy, one.accuracy_interval) for one in sides]
-        rows.append((f"{SPLITS[name]}, accuracy", *shares, f"{sides[0].n_documents:,}"))
-    for name, said in SPLITS.items():
-        seed, tuned = summary["seed_judge"].get(name), summary["tuned_judge"].get(name)
+    summary, data, pairs = run.summary, run.summary["data"], run.pairs()
+    rows = []
+    for split in next(iter(pairs.values()), {}):
+        both = [pairs[judge][split].accuracy for judge in ("seed", "tuned")]
+        shares = [with_interval(accuracy.value, accuracy.interval) for accuracy in both]
+        rows.append((f"{SPLITS[split]}, accuracy", *shares, f"{both[0].n_documents:,}"))
+    for split, title in SPLITS.items():
+        seed, tuned = summary["seed_judge"].get(split), summary["tuned_judge"].get(split)
         if seed and tuned:
-            rows.append((said, _figure(seed), _figure(tuned), f"{seed['n_documents']:,}"))
-    rho = f"{summary['level']}-level rho{' of margins' if known else ''}"
+            rows.append((title, _figure(seed), _figure(tuned), f"{seed['n_documents']:,}"))
+    rho = f"{summary['level']}-level rho{' of margins' if pairs else ''}"
+    stand_ins = sentence(summary.get("stand_ins"))
     lines = [
         f"**{_text(summary['dimension'])}** judged by `{_code(summary['lm'])}`. "
         f"{headline(summary)}",
         "",
         *_table((rho, "seed", "tuned", "documents"), rows),
         "",
-        f"{CHOSEN_ON_DEV[0].upper()}{CHOSEN_ON_DEV[1:]}.\n",
-        *(f"{_text(said)}\n" for said in stand_ins(summary)),
+        f"{sentence(CHOSEN_ON_DEV)}\n",
+        *([f"{_text(stand_ins)}\n"] if stand_ins else []),
         *([f"{CONSTRUCTED}\n"] if is_constructed(str(data["sha256"])) else []),
-        *_people(run.found),
+        *_people(run.measures),
         f"{_text(data['name'])}: {data['n_documents']:,} documents, "
         f"{data['n_outputs']:,} {run.unit}, sha256 `{_code(str(data['sha256'])[:12])}`; "
         f"{summary['optimizer']} search, seed "
@@ -55,50 +54,46 @@ def run_table(run: Run) -> str:
     return "\n".join(lines) + "\n"
 
 
-def verification_table(result: Mapping[str, Any], found: Findings | None = None) -> str:
+def verification_table(result: Mapping[str, Any], measures: Measures | None = None) -> str:
     """Each level and coefficient, both conventions where they differ; of pairs accuracy first."""
-    data = result["data"]
-    rows, paired = [], found.pairs if found else None
-    if paired is not None:
-        share = with_interval(paired.accuracy, paired.accuracy_interval)
-        failed = f"{paired.rate.n_failed:,}"
-        rows.append(("accuracy, both orders", share, f"{paired.n_documents:,}", "", failed))
-    for cell in result["correlations"]:
-        twice = cell["level"] == "summary" and cell["n_undefined"]
-        if cell["undefined"] == "zero" or (cell["undefined"] != PRIMARY and not twice):
-            continue
-        how = f" ({CONVENTIONS[cell['undefined']]})" if twice else ""
+    data, cell = result["data"], main_cell(result)
+    pairs = measures.pairs if measures else None
+    unit = "pairs" if pairs else "outputs"
+    lead = f"{cell['level']}-level rho {_figure(cell)}"
+    rows = []
+    if pairs is not None:
+        share = with_interval(pairs.accuracy.value, pairs.accuracy.interval)
+        counts = (f"{pairs.accuracy.n_documents:,}", "", f"{pairs.rate.n_failed:,}")
+        rows.append(("accuracy, both orders", share, *counts))
+        lead = f"accuracy {share} on {pairs.accuracy.n_decided:,} decided pairs, {lead} of margins"
+    for one in by_convention(result["correlations"]):
+        # Only where they differ are there two conventions to tell apart.
+        convention = f" ({convention_of(one)})" if convention_of(one) and one["n_undefined"] else ""
         rows.append(
             (
-                f"{cell['level']}-level {cell['coefficient']}{how}",
-                _figure(cell),
-                f"{cell['n_documents']:,}",
-                f"{cell['n_undefined']:,}",
-                f"{cell['n_failed']:,}",
+                f"{one['level']}-level {one['coefficient']}{convention}",
+                _figure(one),
+                f"{one['n_documents']:,}",
+                f"{one['n_undefined']:,}",
+                f"{one['n_failed']:,}",
             )
         )
-    head = ("figure", "value", "documents", "undefined", "failed")
-    cell = main_cell(result)
-    lead = f"{cell['level']}-level rho {_figure(cell)}"
-    failed = many_failed(cell["n_failed"], data["n_outputs"], "pairs" if paired else "outputs")
-    if paired is not None:
-        lead = f"accuracy {share} on {paired.n_decided:,} decided pairs, {lead} of margins"
+    failed = many_failed(cell["n_failed"], data["n_outputs"], unit)
     lines = [
-        f"**{_text(result['dimension'])}**: `{_code(named(result))}` against people, {lead}.",
+        f"**{_text(result['dimension'])}**: `{_code(judge_name(result))}` against people, {lead}.",
         *([failed] if failed else []),
         "",
-        *_table(head, rows),
+        *_table(("figure", "value", "documents", "undefined", "failed"), rows),
         "",
-        *(_people(found) if found else []),
+        *(_people(measures) if measures else []),
         f"{_text(data['name'])}: {data['n_documents']:,} documents, {data['n_outputs']:,} "
-        f"{'pairs' if paired else 'outputs'}, "
-        f"sha256 `{_code(str(data['sha256'])[:12])}`; intervals are 95 %, over documents.",
+        f"{unit}, sha256 `{_code(str(data['sha256'])[:12])}`; intervals are 95 %, over documents.",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _people(found: Findings) -> list[str]:
-    ceiling = found.people.ceiling
+def _people(measures: Measures) -> list[str]:
+    ceiling = measures.people.ceiling
     if ceiling is None or ceiling.share != ceiling.share:
         return []
     return [

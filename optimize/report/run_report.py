@@ -1,130 +1,161 @@
 """The report of a run, drawn from its folder alone: no model is asked anything."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from data.lines import read_json_file, read_lines
+from data.types import LabelError, LabelledOutput
 from judges.tables.rows import decode_json
 from optimize.agreement import PRIMARY, summary_level
-from optimize.figures import interval_of, many_failed, one_line
-from optimize.report import changes, origins, page, pairs, people, scores
+from optimize.annotations import read_annotations
+from optimize.audits.injection import Probes
+from optimize.figures import interval_of, one_line
+from optimize.report import charts
 from optimize.report.advice import advice
-from optimize.report.annotators import annotated
-from optimize.report.findings import Findings, Pairs, find, of_pairs
-from optimize.report.judge_parts import judge_parts
+from optimize.report.agreement_sections import (
+    failures_first,
+    pairs_line,
+    pairs_tiles,
+    people_tiles,
+    rho_tile,
+    scorecard,
+)
+from optimize.report.judge_sections import judge_sections, shortened
+from optimize.report.measures import Measures, PairMeasures, measure_pairs, measure_split
+from optimize.report.page import Section, Tile, page, section
+from optimize.report.provenance import data_facts, dollars, notes
 from optimize.run import run_folder
 from optimize.run.judged_split import JudgedSplit
-from optimize.run.record_evidence import RunEvidence, read_evidence
+from optimize.run.record_evidence import PromptParts, RunEvidence, read_evidence
 from optimize.run.run_folder import RunFolderError
 from optimize.run.table import cell_by_convention
 from optimize.search.chance import stream
 
 SIDES = {"seed": "seed_judge", "tuned": "tuned_judge"}
+MOST_DEMOS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A finished run as its folder holds it; `evidence` and `found` are the shipped judge's."""
+class FinishedRun:
+    """A run as its folder holds it; `judged` and `measures` are the shipped judge's on test."""
 
     folder: Path
     summary: Mapping[str, Any]
     config: Mapping[str, Any]
     provenance: Mapping[str, Any]
     trials: list[Mapping[str, Any]]
-    recorded: RunEvidence
-    evidence: JudgedSplit
-    found: Findings
+    evidence: RunEvidence
+    judged: JudgedSplit
+    measures: Measures
     # The file of annotators' ratings that the report was given beside the folder.
     annotations: str = ""
 
     @property
     def cell(self) -> Mapping[str, Any]:
-        """The shipped judge's figure on test."""
+        """The shipped judge's rho on test."""
         cell: Mapping[str, Any] = self.summary[SIDES[self.summary["shipped"]]]["test"]
         return cell
 
     @property
     def unit(self) -> str:
         """What was judged."""
-        return "pairs" if self.evidence.verdicts else "outputs"
+        return "pairs" if self.judged.verdicts else "outputs"
 
-    def pairs(self) -> dict[str, dict[str, Pairs]]:
+    def pairs(self) -> dict[str, dict[str, PairMeasures]]:
         """How either pairwise judge chose on every split that was kept; empty for outputs."""
-        if not self.evidence.verdicts:
+        if not self.judged.verdicts:
             return {}
         return {
-            judge: {split: of_pairs(one) for split, one in splits.items()}
-            for judge, splits in self.recorded.judged.items()
+            judge: {split: measure_pairs(judged) for split, judged in splits.items()}
+            for judge, splits in self.evidence.judged.items()
         }
 
 
-def read_run(folder: Path, annotations: Path | None = None) -> Run:
-    """Raises RunFolderError where the folder holds no finished run, LabelError as `annotated`."""
-    summary = _json(folder / run_folder.SUMMARY)
-    recorded = read_evidence(folder)
+def write_report(folder: Path, annotations: Path | None = None) -> Path:
+    """Write report.html from what the folder holds, whole or not at all.
+
+    `annotations` is a long file of every annotator's ratings, for labels that hold means only.
+    Raises as `read_run`.
+    """
+    path = folder / run_folder.REPORT
+    run_folder.write_text(path, render(read_run(folder, annotations)))
+    return path
+
+
+def write_report_at_end(folder: Path) -> None:
+    """The report of a run that has just ended; RunFolderError where it cannot be drawn."""
+    try:
+        write_report(folder)
+    except OSError:
+        raise
+    except Exception as error:  # whatever it is, the run has its judge
+        raise RunFolderError(
+            f"{folder / run_folder.REPORT} could not be drawn ({type(error).__name__}: {error}); "
+            f"{run_folder.JUDGE} and {run_folder.SUMMARY} are whole: "
+            f"python -m optimize.report {folder} draws it again"
+        ) from error
+
+
+def read_run(folder: Path, annotations: Path | None = None) -> FinishedRun:
+    """Read a finished run.
+
+    Raises RunFolderError where the folder holds none, and LabelError where `annotations` cannot be
+    read or rate no output of the run.
+    """
+    summary = _read_json(folder / run_folder.SUMMARY)
+    evidence = read_evidence(folder)
     if annotations is not None:
-        recorded = annotated(recorded, annotations)
-    evidence = recorded.judged[summary["shipped"]]["test"]
-    return Run(
+        evidence = _with_annotations(evidence, annotations)
+    judged = evidence.judged[summary["shipped"]]["test"]
+    return FinishedRun(
         folder=folder,
         summary=summary,
-        config=_json(folder / run_folder.CONFIG),
-        provenance=_json(folder / run_folder.JUDGE).get("provenance") or {},
-        trials=_trials(folder / run_folder.TRIALS),
-        recorded=recorded,
+        config=_read_json(folder / run_folder.CONFIG),
+        provenance=_read_json(folder / run_folder.JUDGE).get("provenance") or {},
+        trials=_read_trials(folder / run_folder.TRIALS),
         evidence=evidence,
-        found=find(evidence, recorded.probes, summary["seed"]),
+        judged=judged,
+        measures=measure_split(judged, evidence.probes, summary["seed"]),
         annotations=annotations.name if annotations else "",
     )
 
 
-def render(run: Run) -> str:
+def render(run: FinishedRun) -> str:
     """The whole page."""
-    summary = run.summary
-    parts = [
-        *_head(run),
-        page.section(
-            "What to do next", [page.listed(advice(run.evidence, run.found, run.cell, summary))]
-        ),
-        page.section(
-            "Scorecard",
-            [
-                *scores.pair_accuracy(run.pairs()),
-                *scores.scorecard(summary, pairs=bool(run.evidence.verdicts)),
-            ],
-        ),
-        *judge_parts(
-            run.evidence,
-            run.found,
-            seed=summary["seed"],
-            of=f"the {summary['shipped']} judge on test",
-        ),
-        page.section(
-            "Seed and tuned prompt",
-            changes.prompts(run.recorded.prompts["seed"], run.recorded.prompts["tuned"]),
-        ),
-        page.section("The search", changes.path(run.trials, summary["dimension"])),
-        page.section(
-            "Provenance and cost",
-            [
-                origins.run_facts(
-                    summary,
-                    run.config,
-                    run.provenance,
-                    run.recorded.probes,
-                    unit=run.unit,
-                    annotations=run.annotations,
-                )
-            ],
-        ),
-    ]
-    return page.page(title(summary), parts)
-
-
-def title(summary: Mapping[str, Any]) -> str:
-    return f"{summary['dimension']} judged by {summary['lm']}"
+    summary, data = run.summary, run.summary["data"]
+    systems = f"{data['n_systems']:,} systems, " if data["n_systems"] else ""
+    n_judged = run.cell["n_outputs"] + run.cell["n_failed"]
+    seed_prompt, tuned_prompt = (run.evidence.prompts[side] for side in SIDES)
+    return page(
+        title=f"{summary['dimension']} judged by {summary['lm']}",
+        about=f"{data['name']}: {data['n_documents']:,} documents, {systems}"
+        f"{data['n_outputs']:,} {run.unit}. {summary['optimizer']} search, seed {summary['seed']}.",
+        headline=failures_first(run.cell["n_failed"], n_judged, run.unit) + headline(summary),
+        quotable=_quotable(run),
+        why=f"The choice: {summary['why']}.",
+        tiles=_tiles(run),
+        notes=notes(summary["lm"], data),
+        sections=[
+            section(
+                "What to do next",
+                "advice.html",
+                sentences=advice(run.judged, run.measures, run.cell, summary),
+            ),
+            scorecard(summary, run.pairs()),
+            *judge_sections(
+                run.judged,
+                run.measures,
+                seed=summary["seed"],
+                of=f"the {summary['shipped']} judge on test",
+            ),
+            _prompts(seed_prompt, tuned_prompt),
+            _search(run.trials, summary["dimension"]),
+            section("Provenance and cost", "provenance.html", facts=_facts(run)),
+        ],
+    )
 
 
 def headline(summary: Mapping[str, Any]) -> str:
@@ -134,97 +165,178 @@ def headline(summary: Mapping[str, Any]) -> str:
         return "The seed judge ships: dev does not vouch for a gain by tuning."
     if gain.get("value") is None:
         return "The tuned judge ships; its gain on test is undefined."
-    around = interval_of(gain["low"], gain["high"])
-    rho = f"{summary['level']}-level rho"
     side = "above" if gain["value"] >= 0 else "below"
-    told = (
-        f"The tuned judge ships: on test its {rho} is {abs(gain['value']):.3f} {side} the seed's "
-        f"(difference {around})."
+    verdict = (
+        f"The tuned judge ships: on test its {summary['level']}-level rho is "
+        f"{abs(gain['value']):.3f} {side} the seed's "
+        f"(difference {interval_of(gain['low'], gain['high'])})."
     )
     if gain["low"] is not None and gain["low"] <= 0:
-        told += " Test alone does not confirm the gain: its interval reaches 0."
-    return told
+        verdict += " Test alone does not confirm the gain: its interval reaches 0."
+    return verdict
 
 
-def _head(run: Run) -> list[str]:
-    summary, data = run.summary, run.summary["data"]
-    systems = f"{data['n_systems']:,} systems, " if data["n_systems"] else ""
-    return [
-        page.heading(title(summary), 1),
-        page.paragraph(
-            f"{data['name']}: {data['n_documents']:,} documents, {systems}"
-            f"{data['n_outputs']:,} {run.unit}. {summary['optimizer']} search, seed "
-            f"{summary['seed']}.",
-            "soft",
-        ),
-        page.verdict(
-            _failed(run) + headline(summary),
-            _quotable(run),
-            f"The choice: {summary['why']}.",
-        ),
-        page.tiles(_tiles(run)),
-        *origins.notes(summary["lm"], data),
-        page.contents(),
-    ]
-
-
-def _failed(run: Run) -> str:
-    """What leads where the shipped judge failed on more than a few test outputs."""
-    number = run.cell["n_outputs"] + run.cell["n_failed"]
-    told = many_failed(run.cell["n_failed"], number, run.unit)
-    return f"{told} " if told else ""
-
-
-def _quotable(run: Run) -> list[str]:
-    name = run.summary["dimension"]
-    n_systems = len(run.evidence.items.systems)
+def _quotable(run: FinishedRun) -> list[str]:
+    """Lines that can go into a paper: rho, of pairs the accuracy, and rho as published tables."""
+    name, judged = run.summary["dimension"], run.judged
+    n_systems = len(judged.items.systems)
     lines = [one_line(name, {**run.cell, "undefined": PRIMARY}, unit=run.unit, n_systems=n_systems)]
-    if run.found.pairs:
-        return [pairs.quotable(name, run.found.pairs), *lines]
+    if run.measures.pairs:
+        return [pairs_line(name, run.measures.pairs), *lines]
     if run.cell["level"] == "summary" and run.cell["n_undefined"]:
-        one = run.evidence
         rng = stream(run.summary["seed"], "interval", "test")
         published = summary_level(
-            one.scores, one.human, one.documents, undefined="left_out", rng=rng
+            judged.scores, judged.human, judged.documents, undefined="left_out", rng=rng
         )
         lines.append(one_line(name, cell_by_convention(published), unit=run.unit))
     return lines
 
 
-def _tiles(run: Run) -> list[tuple[str, str, str]]:
-    summary, cell = run.summary, run.cell
-    gain = summary["gain"]["test"]
+def _tiles(run: FinishedRun) -> list[Tile]:
+    summary, gain = run.summary, run.summary["gain"]["test"]
     unseen = summary[SIDES[summary["shipped"]]].get("test_unseen_systems")
-    if run.found.pairs is not None:
-        tiles = pairs.tiles(run.found.pairs, cell, " on test")
+    if run.measures.pairs is not None:
+        tiles = pairs_tiles(run.measures.pairs, run.cell, " on test")
     else:
-        tiles = [scores.tile(f"{summary['level']}-level rho on test", cell)]
+        tiles = [rho_tile(f"{summary['level']}-level rho on test", run.cell)]
     if unseen:
-        tiles.append(scores.tile("rho on unseen systems", unseen))
-    if run.recorded.prompts["seed"] != run.recorded.prompts["tuned"]:
-        tiles.append(
-            (
-                "tuned less seed, rho on test",
-                "undefined" if gain.get("value") is None else f"{gain['value']:+.3f}",
-                interval_of(gain.get("low"), gain.get("high")),
-            )
+        tiles.append(rho_tile("rho on unseen systems", unseen))
+    if run.evidence.prompts["seed"] != run.evidence.prompts["tuned"]:
+        value = "undefined" if gain.get("value") is None else f"{gain['value']:+.3f}"
+        around = interval_of(gain.get("low"), gain.get("high"))
+        tiles.append(Tile("tuned less seed, rho on test", value, around))
+    return [*tiles, *people_tiles(run.measures.people)]
+
+
+def _prompts(seed: PromptParts, tuned: PromptParts) -> Section:
+    """The tuned prompt against the seed's: the instruction word by word, the demonstrations."""
+    return section(
+        "Seed and tuned prompt",
+        "prompts.html",
+        seed=seed,
+        tuned=tuned,
+        demos=[
+            {name: shortened(str(value)) for name, value in demo.items()}
+            for demo in tuned.demos[:MOST_DEMOS]
+        ],
+    )
+
+
+def _search(trials: Sequence[Mapping[str, Any]], name: str) -> Section:
+    """Every raced trial's gain over the seed, by calls spent; the rejected are counted."""
+
+    def at(stage: str, key: str) -> list[Mapping[str, Any]]:
+        return [
+            trial
+            for trial in trials
+            if trial.get("stage") == stage and isinstance(trial.get(key), int | float)
+        ]
+
+    raced, stock = at("race", "gain"), at("stock", "value")
+    rejected = [trial for trial in trials if trial.get("stage") == "rejected"]
+    reasons = Counter(str(trial["why"]) for trial in rejected if trial.get("why"))
+    drawn, key = (raced, "gain") if raced else (stock, "value")
+    chart = None
+    if len(drawn) > 1:
+        seed = 0.0 if raced else float(stock[0]["value"])
+        calls = [int(trial["calls"]) for trial in drawn]
+        chart = charts.search_path(calls, [float(trial[key]) for trial in drawn], seed, name)
+    return section(
+        "The search",
+        "search.html",
+        n_trials=len(drawn),
+        n_rejected=len(rejected),
+        reason=next(({"why": why, "n": n} for why, n in reasons.most_common(1)), None),
+        raced=bool(raced),
+        chart=chart,
+    )
+
+
+def _facts(run: FinishedRun) -> list[tuple[str, str]]:
+    """Where the figures come from, and what they cost; the page leaves out what is empty."""
+    summary, provenance = run.summary, run.provenance
+    settings, split = run.config.get("settings", {}), provenance.get("split", {})
+    versions = provenance.get("versions", {})
+    by = str(split.get("by") or "unknown")
+    model, lm = provenance.get("model"), summary["lm"]
+    return [
+        *data_facts(summary["data"], run.unit),
+        ("annotators' ratings", run.annotations),
+        (
+            "split",
+            f"by {'document and system' if by == 'both' else by}, "
+            f"sha256 {split.get('sha256', 'unknown')}",
+        ),
+        ("judge's model", f"{lm} ({model})" if model and model != lm else lm),
+        ("endpoint", str(provenance.get("endpoint") or "unknown")),
+        ("proposer", str(settings.get("proposer_lm") or lm)),
+        ("optimizer", f"{summary['optimizer']}, seed {summary['seed']}"),
+        ("candidates tried", f"{provenance.get('candidates_tried', 'unknown')}"),
+        (
+            "calls",
+            f"{summary['lm_calls']:,} judging{_probed(run.evidence.probes)}, "
+            f"{summary['proposer_calls']:,} proposing",
+        ),
+        ("tokens", f"{summary['tokens']['in']:,} in, {summary['tokens']['out']:,} out"),
+        ("cost", dollars(summary["cost_usd"])),
+        ("time", f"{summary['seconds']:,.0f} s"),
+        ("started", str(run.config.get("started") or "unknown")),
+        ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
+    ]
+
+
+def _probed(probes: Probes) -> str:
+    number = sum(map(len, probes.attacked.values()))
+    return f" (with {number:,} attacked outputs)" if number else ""
+
+
+def _with_annotations(evidence: RunEvidence, path: Path) -> RunEvidence:
+    """The same evidence with the ratings of a long file beside it; rho stays what it was."""
+    splits = [judged for by_split in evidence.judged.values() for judged in by_split.values()]
+    if splits[0].verdicts:
+        raise LabelError(f"{path}: this run judged pairs, which have votes and no ratings")
+    dimension = splits[0].dimension
+    rated = read_annotations(path, dimension)
+    if not rated.keys() & {output.id for judged in splits for output in judged.outputs}:
+        raise LabelError(
+            f"{path}: none of its {len(rated):,} ids is that of an output this run was tested on"
         )
-    return [*tiles, *people.tiles(run.found.people)]
+
+    def annotated(judged: JudgedSplit) -> JudgedSplit:
+        outputs = [
+            replace(
+                output,
+                ratings={**output.ratings, dimension: rated[output.id].ratings},
+                annotators={**output.annotators, dimension: rated[output.id].annotators},
+            )
+            if isinstance(output, LabelledOutput) and output.id in rated
+            else output
+            for output in judged.labelled
+        ]
+        return replace(judged, labelled=tuple(outputs))
+
+    return replace(
+        evidence,
+        judged={
+            judge: {split: annotated(judged) for split, judged in by_split.items()}
+            for judge, by_split in evidence.judged.items()
+        },
+    )
 
 
-def _json(path: Path) -> Mapping[str, Any]:
+def _read_json(path: Path) -> Mapping[str, Any]:
     try:
-        read: Mapping[str, Any] = read_json_file(path)
+        values: Mapping[str, Any] = read_json_file(path)
     except FileNotFoundError as error:
         raise RunFolderError(
             f"{path.parent}: holds no {path.name}; a run folder has one once its run has ended"
         ) from error
     except ValueError as error:
         raise RunFolderError(f"{path}: is no JSON ({error})") from error
-    return read
+    return values
 
 
-def _trials(path: Path) -> list[Mapping[str, Any]]:
+def _read_trials(path: Path) -> list[Mapping[str, Any]]:
     if not path.exists():
         return []
     try:

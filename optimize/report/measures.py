@@ -1,0 +1,186 @@
+"""All that a report says of one judge on one split beyond its correlations, measured once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from data.types import LabelError, LabelledSet
+from judges.judgement import Judgement
+from judges.winrate import WinRate, win_rate
+from optimize.agreement import PairAccuracy, pair_accuracy
+from optimize.alternative import AlternativeTest, alternative_test
+from optimize.annotations import annotation_matrix
+from optimize.audits.injection import Attack, Probes, ScoreShift
+from optimize.audits.preferences import Discriminant, Preference, discriminant, preference
+from optimize.audits.scale_use import ScaleUse, SelfConsistency, scale_use, self_consistency
+from optimize.human import Ceiling, human_ceiling, krippendorff_alpha
+from optimize.run.judged_split import JudgedSplit
+from optimize.search.chance import stream
+from optimize.search.objective import choose_level
+from optimize.statistics.coefficients import Vector
+from optimize.statistics.errors import Errors, errors
+from optimize.statistics.levels import Level
+from optimize.statistics.ties import PairwiseAccuracy, pairwise_accuracy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeopleMeasures:
+    """Annotators among themselves and the judge among them; `why` where that is unknown."""
+
+    annotators: tuple[str, ...] = ()
+    ceiling: Ceiling | None = None
+    alpha: float = np.nan
+    test: AlternativeTest | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairMeasures:
+    """How a pairwise judge chooses, and how far people choose alike."""
+
+    rate: WinRate
+    people_rate: float
+    accuracy: PairAccuracy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """None, or empty, where the data do not allow it."""
+
+    people: PeopleMeasures = field(default_factory=PeopleMeasures)
+    pairs: PairMeasures | None = None
+    use: ScaleUse | None = None
+    people_use: ScaleUse | None = None
+    errors: Errors | None = None
+    accuracy: PairwiseAccuracy | None = None
+    length: Preference | None = None
+    kinds: Mapping[str, Preference] = field(default_factory=dict)
+    consistency: SelfConsistency | None = None
+    dimensions: Discriminant | None = None
+    shifts: tuple[tuple[Attack, ScoreShift], ...] = ()
+    probes_why: str = ""
+
+
+def measure_split(judged: JudgedSplit, probes: Probes, seed: int) -> Measures:
+    """Everything that the data allow, for a fixed seed."""
+    shifts = probes.shifts(lambda attack: stream(seed, "probe", attack))
+    if judged.verdicts:
+        return Measures(pairs=measure_pairs(judged), shifts=shifts, probes_why=probes.why)
+    if np.isnan(judged.scores).all():
+        people = PeopleMeasures(why="the judge gave no score at all")
+        return Measures(people=people, shifts=shifts, probes_why=probes.why)
+    scores, human, documents = judged.scores, judged.human, judged.documents
+    scale = judged.scale
+    return Measures(
+        people=_people(judged, seed),
+        use=scale_use(scores, documents, scale) if scale else None,
+        people_use=scale_use(human, documents, scale) if judged.on_scale else None,
+        errors=errors(scores, human, scale) if judged.on_scale else None,
+        accuracy=pairwise_accuracy(
+            scores, human, documents, rng=stream(seed, "report", "accuracy")
+        ),
+        length=_preference(judged, judged.lengths(), seed),
+        kinds=_kinds(judged, seed),
+        consistency=_consistency(judged),
+        dimensions=_dimensions(judged, seed),
+        shifts=shifts,
+        probes_why=probes.why,
+    )
+
+
+def _people(judged: JudgedSplit, seed: int) -> PeopleMeasures:
+    outputs = judged.outputs
+    if len(outputs) != len(judged.items):
+        return PeopleMeasures(why="the labels say nothing of single annotators")
+    try:
+        labelled = LabelledSet(name="the data", sha256="", outputs=outputs)
+        ratings, names = annotation_matrix(labelled, judged.dimension)
+    except LabelError as error:
+        return PeopleMeasures(why=str(error).partition(": ")[2].partition(";")[0])
+    level: Level = judged.level
+    alpha = krippendorff_alpha(ratings)
+    try:
+        ceiling = human_ceiling(
+            judged.scores,
+            ratings,
+            judged.documents,
+            rng=stream(seed, "report", "ceiling"),
+            level=level,
+            system=judged.systems if level == "system" else None,
+        )
+    except ValueError as error:
+        return PeopleMeasures(annotators=names, alpha=alpha, why=str(error))
+    test = None
+    if judged.on_scale and len(names) > 2:
+        test = alternative_test(judged.scores, ratings, judged.documents)
+    return PeopleMeasures(annotators=names, ceiling=ceiling, alpha=alpha, test=test)
+
+
+def _preference(judged: JudgedSplit, feature: Vector | None, seed: int) -> Preference | None:
+    if feature is None or np.ptp(feature) == 0:
+        return None
+    level: Level = choose_level(judged.items)
+    rng = stream(seed, "report", "preference")
+    return preference(judged.scores, judged.human, feature, judged.documents, level=level, rng=rng)
+
+
+def _kinds(judged: JudgedSplit, seed: int) -> dict[str, Preference]:
+    preferences = {}
+    for name, values in judged.kinds().items():
+        distinct = sorted(set(values))
+        # Of two kinds, one preference is the other's negative.
+        for value in distinct[: 1 if len(distinct) == 2 else None]:
+            feature = np.array([float(one == value) for one in values])
+            measured = _preference(judged, feature, seed)
+            if measured is not None and not np.isnan(measured.value):
+                preferences[f"{name} is {value}" if value else f"no {name}"] = measured
+    return preferences
+
+
+def _consistency(judged: JudgedSplit) -> SelfConsistency | None:
+    """From the shares of samples that gave each rating, where several were averaged."""
+    rows = [
+        [
+            float(r)
+            for r, share in one.distribution.items()
+            for _ in range(round(share * one.samples))
+        ]
+        for one in judged.judgements
+        if isinstance(one, Judgement) and one.samples > 1 and one.distribution
+    ]
+    if len(rows) < 2:
+        return None
+    table = np.full((len(rows), max(map(len, rows))), np.nan)
+    for row, samples in zip(table, rows, strict=True):
+        row[: len(samples)] = samples
+    return self_consistency(table)
+
+
+def _dimensions(judged: JudgedSplit, seed: int) -> Discriminant | None:
+    outputs = judged.outputs
+    if len(outputs) != len(judged.items):
+        return None
+    names = set(outputs[0].ratings) if outputs else set()
+    for one in outputs:
+        names &= {name for name, ratings in one.ratings.items() if ratings}
+    if len(names) < 2 or judged.dimension not in names:
+        return None
+    order = [judged.dimension, *sorted(names - {judged.dimension})]
+    people = {name: [one.rating(name) for one in outputs] for name in order}
+    return discriminant(
+        {judged.dimension: judged.scores},
+        people,
+        judged.documents,
+        level=choose_level(judged.items),
+        rng=stream(seed, "report", "dimensions"),
+    )
+
+
+def measure_pairs(judged: JudgedSplit) -> PairMeasures:
+    """Accuracy, order and win rate of a pairwise judge."""
+    return PairMeasures(
+        rate=win_rate(judged.verdicts, documents=judged.documents, lengths=judged.pair_lengths()),
+        people_rate=float((1 + judged.human).mean() / 2),
+        accuracy=pair_accuracy(judged.scores, judged.human, judged.documents),
+    )

@@ -1,0 +1,122 @@
+"""The report of a verification: any judge, asked or recorded, against people."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from optimize.audits.injection import Probes
+from optimize.figures import one_line
+from optimize.report.advice import advice
+from optimize.report.agreement_sections import (
+    failures_first,
+    pairs_headline,
+    pairs_line,
+    pairs_tiles,
+    people_tiles,
+    rho_tile,
+    share_of_ceiling,
+)
+from optimize.report.judge_sections import judge_sections
+from optimize.report.measures import Measures, measure_split
+from optimize.report.page import Tile, page, section
+from optimize.report.provenance import data_facts, notes
+from optimize.run.judged_split import JudgedSplit
+
+NOT_ASKED = Probes(why="recorded judgements cannot be asked again")
+PAID = Probes(why="they cost calls to a paid model; add --probes to run them")
+
+
+def render(
+    result: Mapping[str, Any],
+    judged: JudgedSplit,
+    probes: Probes = NOT_ASKED,
+    *,
+    seed: int = 0,
+    lm: str = "",
+) -> str:
+    """A page from what `optimize.verify --json` prints and the judgements behind it."""
+    measures = measure_split(judged, probes, seed)
+    data, cell, name = result["data"], main_cell(result), judge_name(result)
+    # A catalogue judge is called what it judges.
+    who = "the catalogue judge" if name == result["dimension"] else name
+    unit = "pairs" if measures.pairs else "outputs"
+    facts = data_facts(data, unit)
+    return page(
+        title=f"{result['dimension']}: {who} against people",
+        about=f"{facts[0][1]}.",
+        headline=_headline(result, measures, unit),
+        quotable=_quotable(result, measures, unit),
+        why="",
+        tiles=_tiles(cell, measures, judged, unit),
+        notes=notes(lm, data),
+        sections=[
+            section(
+                "What to do next",
+                "advice.html",
+                sentences=advice(judged, measures, cell, data=data),
+            ),
+            *judge_sections(
+                judged,
+                measures,
+                seed=seed,
+                of=f"{who} on {data['name']}",
+                cells=result["correlations"],
+            ),
+            section(
+                "Provenance",
+                "provenance.html",
+                facts=[("judge", name), ("model", lm), *facts, ("seed", f"{seed}")],
+            ),
+        ],
+    )
+
+
+def judge_name(result: Mapping[str, Any]) -> str:
+    """The judge without the folders above it, which say more of a machine than of a judge."""
+    return "/".join(Path(str(result["judge"])).parts[-2:])
+
+
+def main_cell(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Spearman's rho at the level asked for, by the primary convention: what a threshold is for."""
+    first: Mapping[str, Any] = result["correlations"][0]
+    return first
+
+
+def _quotable(result: Mapping[str, Any], measures: Measures, unit: str) -> list[str]:
+    """Lines that can go into a paper: rho, of pairs the accuracy, and rho as published tables."""
+    name, cell = result["dimension"], main_cell(result)
+    lines = [one_line(name, cell, unit=unit, n_systems=result["data"]["n_systems"])]
+    if measures.pairs:
+        return [pairs_line(name, measures.pairs), *lines]
+    if cell["level"] == "summary" and cell["n_undefined"] and cell["value"] is not None:
+        wanted = {"coefficient": "spearman", "level": "summary", "undefined": "left_out"}
+        published = next(c for c in result["correlations"] if wanted.items() <= c.items())
+        lines.append(one_line(name, published, unit=unit))
+    return lines
+
+
+def _headline(result: Mapping[str, Any], measures: Measures, unit: str) -> str:
+    cell = main_cell(result)
+    reasons = "; ".join(result.get("short", ()))
+    short = f" It falls short of what was asked for: {reasons}." if reasons else ""
+    if not cell["n_outputs"]:
+        return "The judge gave no score at all, so there is nothing to report." + short
+    lead = failures_first(cell["n_failed"], result["data"]["n_outputs"], unit)
+    if measures.pairs is not None:
+        return lead + pairs_headline(measures.pairs) + short
+    if cell["value"] is None:
+        return f"{lead}There is no rho to report: people say the same of every output.{short}"
+    agreement = f"Judge and people agree at {cell['level']}-level rho {cell['value']:.3f}"
+    if share := share_of_ceiling(measures.people):
+        agreement += f"; that is {share} of what annotators reach among themselves"
+    return f"{lead}{agreement}.{short}"
+
+
+def _tiles(
+    cell: Mapping[str, Any], measures: Measures, judged: JudgedSplit, unit: str
+) -> list[Tile]:
+    failed = Tile("failed", f"{len(judged.failures):,}", f"of {len(judged.items):,} {unit}")
+    if measures.pairs is not None:
+        return [*pairs_tiles(measures.pairs, cell), failed]
+    rho = rho_tile(f"{cell['level']}-level rho", cell)
+    return [rho, *people_tiles(measures.people), failed]
