@@ -5,8 +5,9 @@ Rows that cannot be judged (a text is missing or blank) fail, and are not sent.
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Literal, cast
 
 from judges.dimension import Comparison, Subject
@@ -28,16 +29,13 @@ from judges.scoring import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from judges.engine.runner import Runner
 
 Order = Literal["both", "random"]
-Shown = Literal["ab", "ba"]
-Vote = Literal["A", "B", "tie"]
+Sides = Literal["ab", "ba"]  # which output is shown first
 # Words that label files use for what both sides of a pair were given, and for the two sides.
 SHARED = ("prompt", "document", "post", "query")
-SIDES = ("response", "output")
+CANDIDATES = ("response", "output")
 
 
 class MissingColumnError(JudgesError, ValueError):
@@ -70,7 +68,7 @@ def _other_names(subject: Subject, name: str) -> list[str]:
     if not isinstance(subject, Comparison):
         return []
     if name in subject.fields:
-        return [f"{side}{name[-2:]}" for side in SIDES]
+        return [f"{word}{name[-2:]}" for word in CANDIDATES]
     return list(SHARED) if len(subject.inputs) == 1 else []
 
 
@@ -81,41 +79,46 @@ def judge_rows(
     rows: Iterable[Mapping[str, object]],
     runner: "Runner",
     *,
-    template: list[Message] | None = None,
+    template: list[Message],
     order: Order = "both",
     seed: int = 0,
 ) -> Generator[AnyJudgement, None, None]:
-    """One judgement or verdict for each row, in order and streaming: rows are pulled as needed."""
-    # What each row pulled so far is: a reason why it cannot be sent, or None.
-    pulled: deque[str | None] = deque()
+    """One judgement or verdict for each row, in order and streaming: rows are pulled as needed.
 
-    def usable() -> Iterator[dict[str, str]]:
+    `template` is what is sent, with slots for texts; `prompt` says how replies are read. `seed` is
+    handed to the model, for the samples it draws. Of a pair, "both" asks twice, the second time
+    with the sides swapped, and a choice that follows the position is a tie; "random" asks once, in
+    an order drawn for each pair from `seed`, which `order_ab` or `order_ba` then tells.
+    Raises NoProbabilitiesError before anything is sent where the model cannot follow the plan.
+    """
+    check_model(plan, runner.model)
+    request = _request_maker(prompt, plan, seed, template)
+    sides_of_next = _sides(subject, order, seed)
+    # Of each row pulled so far: why it cannot be sent, or which requests it takes.
+    pending: deque[str | tuple[Sides, ...]] = deque()
+
+    def requests() -> Iterator[Ask]:
         for row in rows:
             why = unusable(subject, row)
-            pulled.append(why)
-            if why is None:
-                yield {name: str(joined_text(row[name])) for name in subject.texts}
+            if why is not None:
+                pending.append(why)
+                continue
+            texts = {name: str(joined_text(row[name])) for name in subject.texts}
+            pending.append(sides := next(sides_of_next))
+            for side in sides:
+                yield request(texts if side == "ab" else _swapped(subject, texts))
 
-    judged: Iterator[AnyJudgement]
-    if isinstance(subject, Comparison):
-        judged = judge_pairs(
-            prompt,
-            subject.fields,
-            plan,
-            usable(),
-            runner,
-            order=order,
-            seed=seed,
-            template=template,
-        )
-    else:
-        judged = judge_outputs(prompt, plan, usable(), runner, seed=seed, template=template)
-    for result in judged:
-        while (why := pulled.popleft()) is not None:
-            yield failed(subject, why)
-        yield result
-    for why in pulled:
-        yield failed(subject, why or "not asked")
+    answers = runner.run(requests())
+    for answer in answers:
+        while isinstance(sides := pending.popleft(), str):
+            yield failed(subject, sides)
+        if isinstance(subject, Comparison):
+            both = {side: answer if side == sides[0] else next(answers) for side in sides}
+            yield _verdict(prompt, plan, both)
+        else:
+            yield _judgement(plan, answer)
+    for why in pending:
+        yield failed(subject, why if isinstance(why, str) else "not asked")
 
 
 def unusable(subject: Subject, row: Mapping[str, object]) -> str | None:
@@ -160,80 +163,19 @@ def failed(subject: Subject, why: str) -> AnyJudgement:
     return Verdict.failed(why) if isinstance(subject, Comparison) else Judgement.failed(why)
 
 
-def judge_outputs(
-    prompt: Prompt,
-    plan: SamplingPlan,
-    rows: Iterable[Mapping[str, str]],
-    runner: "Runner",
-    *,
-    seed: int = 0,
-    template: list[Message] | None = None,
-) -> Iterator[Judgement]:
-    """Judge each row's texts, in order and streaming: rows are pulled as answers come.
-
-    `seed` is handed to the model, for the samples it draws. `template` is sent in place of what
-    the prompt renders to.
-    Raises NoProbabilitiesError before anything is sent where the model cannot follow the plan, and
-    KeyError where a row lacks a text.
-    """
-    check_model(plan, runner.model)
-    ask = _asker(prompt, plan, seed, template or prompt.template())
-    for answer in runner.run(ask(row) for row in rows):
-        yield _judgement(plan, answer)
-
-
-def judge_pairs(
-    prompt: Prompt,
-    fields: tuple[str, str],
-    plan: SamplingPlan,
-    rows: Iterable[Mapping[str, str]],
-    runner: "Runner",
-    *,
-    order: Order = "both",
-    seed: int = 0,
-    template: list[Message] | None = None,
-) -> Iterator[Verdict]:
-    """Compare each row's two candidates (`fields`, the pair's own A and B), in order and streaming.
-
-    "both" asks each pair twice, the second time with the sides swapped; a choice that follows the
-    position is a tie. "random" asks once, in an order drawn for each pair from `seed`, which
-    `order_ab` or `order_ba` then tells.
-    """
-    check_model(plan, runner.model)
-    ask = _asker(prompt, plan, seed, template or prompt.template())
-    import numpy as np  # which takes longer to load than a judge
-
-    draw = np.random.default_rng(seed)
-    pending: deque[Sequence[Shown]] = deque()
-
-    def asks() -> Iterator[Ask]:
-        for row in rows:
-            shown = _orders(order, draw)
-            pending.append(shown)
-            for side in shown:
-                yield ask(row if side == "ab" else _swapped(row, fields))
-
-    sides = cast("tuple[Choice, Choice]", scored_field(prompt.outputs).choices)[:2]
-    answers = runner.run(asks())
-    for answer in answers:
-        shown = pending.popleft()
-        rest = [next(answers) for _ in shown[1:]]
-        yield _verdict(plan, dict(zip(shown, [answer, *rest], strict=True)), sides)
-
-
-def _asker(
+def _request_maker(
     prompt: Prompt, plan: SamplingPlan, seed: int, template: list[Message]
 ) -> Callable[[Mapping[str, str]], Ask]:
     sampling = sampling_of(plan, seed=seed)
-    given = False
+    gives_probabilities = False
 
     def accept(reply: Reply) -> Sample:
-        nonlocal given
-        given = given or bool(reply.tokens)
+        nonlocal gives_probabilities
+        gives_probabilities = gives_probabilities or bool(reply.tokens)
         try:
             return read_sample(plan, prompt, reply)
         except NoProbabilitiesError as error:
-            if given:  # by the model, though not with this reply
+            if gives_probabilities:  # though not with this reply
                 raise NoScoreError(str(error)) from error
             raise
 
@@ -242,15 +184,24 @@ def _asker(
     return lambda row: Ask(fill(template, row), sampling, accept, restate=restate)
 
 
-def _orders(order: Order, draw: "np.random.Generator") -> tuple[Shown, ...]:
-    if order == "both":
-        return ("ab", "ba")
-    return ("ab",) if draw.random() < 0.5 else ("ba",)
+def _sides(subject: Subject, order: Order, seed: int) -> Iterator[tuple[Sides, ...]]:
+    """For row after row, in which orders its outputs are shown; a single output has one."""
+    if not isinstance(subject, Comparison):
+        yield from repeat(("ab",))
+    elif order == "both":
+        yield from repeat(("ab", "ba"))
+    else:
+        import numpy as np  # which takes longer to load than a judge
+
+        rng = np.random.default_rng(seed)
+        while True:
+            yield ("ab",) if rng.random() < 0.5 else ("ba",)
 
 
-def _swapped(row: Mapping[str, str], fields: tuple[str, str]) -> dict[str, str]:
-    first, second = fields
-    return {**row, first: row[second], second: row[first]}
+def _swapped(subject: Subject, texts: Mapping[str, str]) -> dict[str, str]:
+    assert isinstance(subject, Comparison)
+    first, second = subject.fields
+    return {**texts, first: texts[second], second: texts[first]}
 
 
 def _samples(answer: Answer) -> list[Sample]:
@@ -262,35 +213,33 @@ def _judgement(plan: SamplingPlan, answer: Answer) -> Judgement:
     return score_of(plan, _samples(answer), failures)
 
 
-def _verdict(
-    plan: SamplingPlan, answers: Mapping[Shown, Answer], sides: tuple[Choice, Choice]
-) -> Verdict:
+def _verdict(prompt: Prompt, plan: SamplingPlan, answers: Mapping[Sides, Answer]) -> Verdict:
     """Join the orders asked; where one has no answer, the verdict has failed."""
-    margins: dict[Shown, float] = {}
-    told, failure = None, None
-    for shown, answer in answers.items():
+    letters = cast("tuple[Choice, Choice]", scored_field(prompt.outputs).choices)[:2]
+    margins: dict[Sides, float] = {}
+    comparison, failure = None, None
+    for sides, answer in answers.items():
         samples = _samples(answer)
         if not samples:
             why = answer.error or "; ".join(answer.failures) or "no reply"
-            failure = failure or f"shown as {shown}: {why}"
+            failure = failure or f"shown as {sides}: {why}"
             continue
-        margin = margin_of(plan, samples, sides)
-        margins[shown] = margin if shown == "ab" else -margin
-        told = told or next((sample.text for sample in samples if sample.text), None)
-    chosen = {shown: _named(margin) for shown, margin in margins.items()}
-    first, *rest = chosen.values() or (None,)
-    agreed: Vote = first if first and all(other == first for other in rest) else "tie"
+        margin = margin_of(plan, samples, letters)
+        margins[sides] = margin if sides == "ab" else -margin
+        comparison = comparison or next((sample.text for sample in samples if sample.text), None)
+    choices = {sides: _choice(margin) for sides, margin in margins.items()}
+    agreed = set(choices.values())
     return Verdict(
         margin=math.nan if failure else sum(margins.values()) / len(margins),
-        preferred=None if failure else agreed,
-        order_ab=chosen.get("ab"),
-        order_ba=chosen.get("ba"),
-        comparison=told,
+        preferred=None if failure else (agreed.pop() if len(agreed) == 1 else None) or "tie",
+        order_ab=choices.get("ab"),
+        order_ba=choices.get("ba"),
+        comparison=comparison,
         failure=failure,
     )
 
 
-def _named(margin: float) -> Choice | None:
+def _choice(margin: float) -> Choice | None:
     if margin == 0:
         return None
     return "A" if margin > 0 else "B"

@@ -14,8 +14,9 @@ from judges.engine.asks import Answer, Ask
 from judges.engine.journal import Journal
 from judges.engine.ledger import BudgetSpentError, Ledger
 from judges.engine.runner import Runner
+from judges.judge import Judge
 from judges.judgement import NoScoreError
-from judges.judging import judge_outputs, judge_pairs, unusable
+from judges.judging import unusable
 from judges.models.protocol import Completion, Reply, Token
 from judges.scoring import NoProbabilitiesError, SamplingPlan
 
@@ -63,7 +64,7 @@ def shortest(content: str) -> str:
 def test_judgements_come_in_the_rows_order_and_failures_among_them() -> None:
     runner = Table(lambda content: Reply(text=content.splitlines()[1]))
     rows = [{"summary": "4"}, {"summary": "nothing"}, {"summary": "2"}]
-    said = list(judge_outputs(FLUENCY.prompt(), ONE, rows, runner))
+    said = list(Judge.of(FLUENCY).with_plan(ONE).judge_rows(rows, runner))
     assert [one.score for one in said] == pytest.approx([4, math.nan, 2], nan_ok=True)
     assert "nothing" in str(said[1].failure)
 
@@ -71,7 +72,7 @@ def test_judgements_come_in_the_rows_order_and_failures_among_them() -> None:
 def test_rows_are_pulled_as_answers_are_wanted() -> None:
     runner = Table(lambda content: Reply(text="3"))
     endless = ({"summary": str(i)} for i in iter(int, 1))
-    judged = judge_outputs(FLUENCY.prompt(), ONE, endless, runner, seed=3)
+    judged = Judge.of(FLUENCY).with_plan(ONE).judge_rows(endless, runner, seed=3)
     assert next(judged).score == 3
     assert len(runner.asks) == 1
     assert runner.asks[0].sampling.seed == 3
@@ -80,12 +81,12 @@ def test_rows_are_pulled_as_answers_are_wanted() -> None:
 def test_a_model_known_to_give_no_probabilities_is_asked_nothing() -> None:
     runner = Table(lambda content: Reply(text="3"), has_logprobs=False)
     with pytest.raises(NoProbabilitiesError, match="table-1"):
-        next(judge_outputs(FLUENCY.prompt(), WEIGHTED, [{"summary": "s"}], runner))
+        next(Judge.of(FLUENCY).with_plan(WEIGHTED).judge_rows([{"summary": "s"}], runner))
     assert not runner.asks
 
 
 def verdict(runner: Table, plan: SamplingPlan = ONE) -> Any:
-    (said,) = judge_pairs(CONCISE.prompt(), CONCISE.fields, plan, [PAIR], runner)
+    (said,) = Judge.of(CONCISE).with_plan(plan).judge_rows([PAIR], runner)
     return said
 
 
@@ -128,9 +129,7 @@ def test_a_random_order_is_drawn_per_pair_from_the_seed_and_recorded() -> None:
     def judge(seed: int) -> list[Any]:
         rows, runner = [PAIR] * 40, choosing(shortest)
         return list(
-            judge_pairs(
-                CONCISE.prompt(), CONCISE.fields, ONE, rows, runner, order="random", seed=seed
-            )
+            Judge.of(CONCISE).with_plan(ONE).judge_rows(rows, runner, order="random", seed=seed)
         )
 
     said = judge(1)
@@ -192,14 +191,14 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_restated(
     journal, rows = tmp_path / "j.jsonl", [{"summary": "s"}]
     model, ledger = Stubborn("4"), Ledger(max_calls=2)
     with Journal(journal) as kept, Runner(model, journal=kept, ledger=ledger) as runner:
-        (first,) = judge_outputs(FLUENCY.prompt(), plan, rows, runner)
+        (first,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, runner)
     assert (first.rating, first.unparsable) == (4, 0)
     asked, again = model.contents
     assert again.startswith(asked)
     assert again.endswith("Reply with the rating alone: 1, 2, 3, 4 or 5.")
     # Both calls are in the journal: a resumed run asks nothing and says the same.
     with Journal(journal) as kept, Runner(Stubborn("1"), journal=kept) as runner:
-        (second,) = judge_outputs(FLUENCY.prompt(), plan, rows, runner)
+        (second,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, runner)
         assert runner.model.contents == []  # type: ignore[attr-defined]
     assert second == first
 
@@ -207,7 +206,7 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_restated(
 def test_a_restated_form_names_the_headers_and_counts_against_the_budget() -> None:
     model = Stubborn("[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\nA")
     with Runner(model, ledger=Ledger(max_calls=3)) as runner, pytest.raises(BudgetSpentError):
-        list(judge_pairs(CONCISE.prompt(), CONCISE.fields, ONE, [PAIR], runner))
+        list(Judge.of(CONCISE).with_plan(ONE).judge_rows([PAIR], runner))
     form = "[[ ## preferred ## ]] is A or B alone, without any other word."
     assert [form in content for content in model.contents].count(True) == 1
 
@@ -216,7 +215,7 @@ def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt() -> None:
     model = Stubborn("4")
     plan = SamplingPlan(kind="mean", samples=2, temperature=1.0)
     with Runner(model, fresh_asks=1) as runner:
-        (said,) = judge_outputs(FLUENCY.prompt(), plan, [{"summary": "s"}], runner)
+        (said,) = Judge.of(FLUENCY).with_plan(plan).judge_rows([{"summary": "s"}], runner)
     assert said.failure is not None
     assert len(set(model.contents)) == 1
 
@@ -227,7 +226,7 @@ def test_a_reply_without_probabilities_among_others_with_them_is_a_failed_judgem
         return Reply(text="4", tokens=tokens)
 
     rows = [{"summary": text} for text in ("well", "bare", "well again")]
-    prompt, runner = FLUENCY.prompt(), cast("Runner", Table(reply))
-    first, second, third = judge_outputs(prompt, WEIGHTED, rows, runner)
+    runner = cast("Runner", Table(reply))
+    first, second, third = Judge.of(FLUENCY).with_plan(WEIGHTED).judge_rows(rows, runner)
     assert (first.score, third.score) == (4, 4)
     assert "no log-probabilities" in str(second.failure)
