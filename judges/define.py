@@ -39,7 +39,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from judges.dimension import (
     MOST_RATINGS,
-    NAME,
     Comparison,
     Dimension,
     DimensionError,
@@ -47,14 +46,12 @@ from judges.dimension import (
     check_prompt,
     seed_prompt,
 )
-from judges.validation import InvalidDataError, check_plain, converted, shortened
+from judges.validation import InvalidDataError, Rating, Word, check_plain, converted, shortened
 
 MOST_BYTES = 200_000
 
 _SPEC = re.compile(r"(?P<file>.+\.(?P<suffix>ya?ml|py))(?::(?P<name>\w+))?", re.IGNORECASE)
-Word = Annotated[str, Meta(pattern=rf"^(?:{NAME.pattern})")]
 Text = Annotated[str, Meta(pattern=r"\S")]
-Rating = Annotated[int, Meta(ge=-1000, le=1000)]
 
 
 class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):

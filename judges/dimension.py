@@ -80,13 +80,13 @@ class Dimension:
             )
         first, last = self.scale[0], self.scale[-1]
         moved = {
-            Fraction((rating - first) * (high - low), last - first) + low: said
-            for rating, said in self.anchors.items()
+            Fraction((rating - first) * (high - low), last - first) + low: meaning
+            for rating, meaning in self.anchors.items()
         }
         anchors = {rating: moved.get(Fraction(rating), "") for rating in range(low, high + 1)}
         ends = rf"(?<![\w.-]){first}( \(\w+\))?(\s?(?:to|-|–|and)\s?){last}(?![\w.]\w|\w)"
-        told = re.sub(ends, rf"{low}\g<1>\g<2>{high}", self.instruction)
-        return replace(self, anchors=anchors, instruction=told)
+        instruction = re.sub(ends, rf"{low}\g<1>\g<2>{high}", self.instruction)
+        return replace(self, anchors=anchors, instruction=instruction)
 
     def prompt(self, *, rationale: bool = False) -> Prompt:
         """The seed prompt: the texts in, a rating out, after one sentence of reasons if wanted."""

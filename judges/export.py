@@ -143,8 +143,8 @@ def _one_reply(judge: Judge, what: str) -> None:
     plan = judge.settled_plan()
     if plan.kind != "one":
         raise ExportError(
-            f"{what} takes one reply's rating; this judge's plan is {_told(plan)}, so its scores "
-            "would be others (--plan one takes one reply; --to messages holds any plan)"
+            f"{what} takes one reply's rating; this judge's plan is {_plan_name(plan)}, so its "
+            "scores would be others (--plan one takes one reply; --to messages holds any plan)"
         )
 
 
@@ -160,7 +160,7 @@ def _slots(judge: Judge) -> tuple[str, ...]:
     plan = judge.settled_plan()
     lost = [RAW]
     if plan.kind != "one":
-        lost.append(f"the plan {_told(plan)} is yours to carry out on the replies")
+        lost.append(f"the plan {_plan_name(plan)} is yours to carry out on the replies")
     if judge.kind == "pairwise":
         lost.append("asking in both orders, with flips as ties, is yours to carry out")
     return tuple(lost)
@@ -188,7 +188,7 @@ def _dspy(judge: Judge) -> tuple[str, ...]:
     )
 
 
-def _told(plan: SamplingPlan) -> str:
+def _plan_name(plan: SamplingPlan) -> str:
     return f"{plan.kind} of {plan.samples}" if plan.kind == "mean" else plan.kind
 
 

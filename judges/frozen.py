@@ -15,13 +15,13 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
-from judges.dimension import NAME, Comparison, Dimension, Subject, check_prompt
+from judges.dimension import Comparison, Dimension, Subject, check_prompt
 from judges.errors import JudgesError
 from judges.models.protocol import Message
 from judges.models.secrets import Secrets
 from judges.prompt import MOST_DEMOS, SLOT, Field, Prompt, Value, encodable
 from judges.scoring import SamplingPlan
-from judges.validation import check_plain, converted, decode_json, shortened
+from judges.validation import Rating, Word, check_plain, converted, decode_json, shortened
 
 FORMAT: Final = "dspy-judges frozen judge"
 VERSION: Final = 1
@@ -34,11 +34,9 @@ MOST_CHARACTERS = 1_000_000
 # What all demonstrations may take of it; an instruction and a provenance fit beside them.
 MOST_DEMO_BYTES = 16_000_000
 
-Word = Annotated[str, Meta(pattern=rf"^(?:{NAME.pattern})")]
 Text = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
 Short = Annotated[str, Meta(max_length=20_000)]
 Named = Annotated[str, Meta(max_length=1000, pattern=r"\S")]
-Rating = Annotated[int, Meta(ge=-1000, le=1000)]
 Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Plain = dict[str, Any]
 

@@ -35,8 +35,7 @@ Kind = Literal["rating", "pairwise"]
 STARTER = ("starter", "starter_pairs")
 
 
-_OPENING = ("api_base", "max_calls", "max_cost", "concurrency", "journal")
-_ASKING = ("order", "seed")
+_SESSION_OPTIONS = ("max_calls", "max_cost", "concurrency", "journal")
 
 
 class FailedJudgementWarning(UserWarning):
@@ -112,7 +111,7 @@ class Judge:
     @property
     def texts(self) -> tuple[str, ...]:
         """The names of the texts it reads, in the order shown."""
-        return tuple(field.name for field in self.prompt.inputs)
+        return self.subject.texts
 
     @property
     def constructed(self) -> bool:
@@ -140,17 +139,17 @@ class Judge:
         from judges.models.opening import check_endpoint, check_model, check_name
         from judges.models.protocol import LastingError
 
-        asked, base = lm or self.lm, api_base or self.api_base
-        check_name(asked)
+        model, base = lm or self.lm, api_base or self.api_base
+        check_name(model)
         try:
             if self.from_file and lm is None:
                 check_model(self.lm)
             provider = self.lm.partition("/")[0]
-            if self.endpoint and asked.partition("/")[0] == provider and "/" in asked:
-                check_endpoint(asked, self.endpoint, base)
+            if self.endpoint and model.partition("/")[0] == provider and "/" in model:
+                check_endpoint(model, self.endpoint, base)
         except LastingError as error:
             raise LastingError(f"{self.name}: {error}") from None
-        return asked, base
+        return model, base
 
     def plan_for(self, model: "Model") -> SamplingPlan:
         """Its own plan, or the model's default where it has none."""
@@ -210,14 +209,14 @@ class Judge:
         """
         from judges.engine.ledger import BudgetSpentError
 
-        given: Mapping[str, Any] = options
-        check_options(given)
-        if mapping := given.get("mapping"):
+        values: Mapping[str, Any] = options
+        check_options(values)
+        if mapping := values.get("mapping"):
             columns = {name: mapping.get(name, name) for name in self.texts}
             rows = ({name: row.get(column) for name, column in columns.items()} for row in rows)
-        opening = {name: given[name] for name in _OPENING if name in given}
-        lm, opening["api_base"] = self.model_to_ask(given.get("lm"), given.get("api_base"))
-        asking = {name: given[name] for name in _ASKING if name in given}
+        lm, api_base = self.model_to_ask(values.get("lm"), values.get("api_base"))
+        session_options = {name: values[name] for name in _SESSION_OPTIONS if name in values}
+        row_options = {name: values[name] for name in ("order", "seed") if name in values}
         source, n_read, n_judged, why = iter(rows), 0, 0, ""
 
         def counted() -> Iterator[Mapping[str, object]]:
@@ -226,9 +225,9 @@ class Judge:
                 n_read += 1
                 yield row
 
-        with open_runner(lm, **opening) as runner:
+        with open_runner(lm, api_base=api_base, **session_options) as runner:
             try:
-                for result in self.judge_rows(counted(), runner, **asking):
+                for result in self.judge_rows(counted(), runner, **row_options):
                     n_judged += 1
                     yield result
             except BudgetSpentError as error:
@@ -430,13 +429,9 @@ class Judge:
             ),
             demos=demos,
         )
-        subject = self.subject
-        described: dict[str, object] = {
-            name: getattr(subject, name) for name in ("definition", "instruction", "source")
-        }
-        described["inputs"] = dict(subject.inputs)
-        if isinstance(subject, Dimension):
-            described["anchors"] = dict(subject.anchors)
+        names = ["definition", "inputs", "instruction", "source"]
+        names += ["anchors"] if isinstance(self.subject, Dimension) else []
+        described = {name: getattr(self.subject, name) for name in names}
         clean: Any = secrets.omit(described)
         provenance: Any = secrets.omit(self.provenance)
         if (clean, prompt.instruction) != (described, self.prompt.instruction):
@@ -444,11 +439,9 @@ class Judge:
                 "what looks like a key in the judge's instruction or definition is struck out in "
                 "judge.json; its figures were measured with it"
             )
-        subject = replace(subject, **clean)
-        written = replace(
-            self, subject=subject, prompt=prompt, provenance=provenance, stored_messages=None
-        )
-        return written, tuple(notes)
+        subject = replace(self.subject, **clean)
+        written = replace(self, subject=subject, prompt=prompt, provenance=provenance)
+        return replace(written, stored_messages=None), tuple(notes)
 
 
 def _rows(texts: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:

@@ -145,10 +145,10 @@ def cleandoc(text: str) -> str:
     indents = [_indent(line) for line in rest if line.strip()]
     # Without a line of words after it, the first word's own line was the only one to measure.
     margin = min(indents, default=_indent(lines[first]) if 0 < first < len(lines) else 0)
-    kept = [line.lstrip() for line in lines[first : first + 1]] + [line[margin:] for line in rest]
-    while kept and not kept[-1]:
-        kept.pop()
-    return "\n".join(kept)
+    clean = [line.lstrip() for line in lines[first : first + 1]] + [line[margin:] for line in rest]
+    while clean and not clean[-1]:
+        clean.pop()
+    return "\n".join(clean)
 
 
 def _indent(line: str) -> int:

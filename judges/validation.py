@@ -5,14 +5,18 @@ Types are msgspec's: quick to import, since loading a judge must stay cheap, and
 
 import json
 import re
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from judges.errors import JudgesError
 
 LONGEST_MESSAGE = 500
 T = TypeVar("T")
+# What names of judges and texts look like, and the numbers that may be ratings.
+Word = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
+Rating = Annotated[int, Meta(ge=-1000, le=1000)]
 _WORD = re.compile(r"\w{1,64}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # How msgspec names the place of what it refuses: - at `$.messages[0].role`.

@@ -58,22 +58,22 @@ def win_rate(
     if not len(verdicts) == len(ids) == len(sizes):
         raise ValueError(f"{len(verdicts)} verdicts, {len(ids)} documents and {len(sizes)} lengths")
     judged = [i for i, verdict in enumerate(verdicts) if verdict.preferred is not None]
-    kept = [verdicts[i] for i in judged]
-    wins = np.array([_win(verdict) for verdict in kept])
+    scored = [verdicts[i] for i in judged]
+    wins = np.array([_win(verdict) for verdict in scored])
     document = [ids[i] for i in judged]
     longer = np.array([float(sizes[i][0] - sizes[i][1]) for i in judged])
-    first = np.array([_first(verdict) for verdict in kept])
+    first = np.array([_first(verdict) for verdict in scored])
     low, high = share_interval(wins, document)
     first_low, first_high = share_interval(first, document, -1, 1)
     return WinRate(
         win_rate_a=_mean(wins),
         low=low,
         high=high,
-        n=len(kept),
-        n_ties=sum(verdict.preferred == "tie" for verdict in kept),
-        n_failed=len(verdicts) - len(kept),
+        n=len(scored),
+        n_ties=sum(verdict.preferred == "tie" for verdict in scored),
+        n_failed=len(verdicts) - len(scored),
         flip_rate=_mean(
-            np.array([v.order_ab != v.order_ba for v in kept if v.order_ab and v.order_ba], float)
+            np.array([v.order_ab != v.order_ba for v in scored if v.order_ab and v.order_ba], float)
         ),
         position_bias=_mean(first),
         position_bias_low=first_low,
@@ -147,9 +147,9 @@ def _win(verdict: Verdict) -> float:
 def _first(verdict: Verdict) -> float:
     """1 if the place shown first was chosen, -1 if the second, and 0 where both or neither were."""
     chosen = {"A": 1.0, "B": -1.0, None: 0.0}
-    asked = [chosen[verdict.order_ab], -chosen[verdict.order_ba]]
+    places = [chosen[verdict.order_ab], -chosen[verdict.order_ba]]
     choices = sum(side is not None for side in (verdict.order_ab, verdict.order_ba))
-    return sum(asked) / max(choices, 1)
+    return sum(places) / max(choices, 1)
 
 
 def _mean(values: Vector) -> float:
