@@ -57,3 +57,16 @@ def test_importing_judges_and_scoring_a_row_leaves_dspy_and_pandas_alone() -> No
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_every_error_of_ours_has_a_root_that_commands_tell_in_one_line() -> None:
+    bases = {
+        node.name: {ast.unparse(base) for base in node.bases}
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
+    }
+    rooted = {"JudgesError", "DataError", "OSError"}
+    while new := {name for name, of in bases.items() if of & rooted} - rooted:
+        rooted |= new
+    assert {name for name in bases if not name.startswith("_")} <= rooted

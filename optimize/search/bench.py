@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from judges.errors import JudgesError
 from judges.judgement import Judgement, Verdict
 from judges.prompt import Prompt
 from optimize.search.candidates import Candidate
@@ -26,7 +27,7 @@ class Scored:
 JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[Scored]]
 
 
-class OutOfCallsError(Exception):
+class OutOfCallsError(JudgesError):
     """The search may not make the calls it would need next."""
 
 
