@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import judges
-from judges.engine.cluster import BatchJudge, _shares, map_in_pandas
+from judges.cluster import BatchJudge, _shares, map_in_pandas
 from judges.engine.session import open_runner
 from judges.judge import Judge
 
@@ -41,7 +41,7 @@ def engine() -> Iterator[Any]:
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_ray_and_local_judgements_are_identical(engine: Any, judge: Judge) -> None:
-    from judges.engine import cluster as ray_engine
+    from judges import cluster as ray_engine
 
     said = list(ray_engine.judge_rows(judge, ROWS, workers=2, chunk=300))
     assert len(said) == 2000
@@ -53,7 +53,7 @@ def test_ray_and_local_judgements_are_identical(engine: Any, judge: Judge) -> No
 def test_a_ray_dataset_gets_the_local_scores(engine: Any, judge: Judge) -> None:
     import ray.data
 
-    from judges.engine import cluster as ray_engine
+    from judges import cluster as ray_engine
 
     rows = [{"id": i, **row} for i, row in enumerate(ROWS[:200])]
     dataset = ray_engine.score_dataset(judge, ray.data.from_items(rows), workers=1)
@@ -64,7 +64,7 @@ def test_a_ray_dataset_gets_the_local_scores(engine: Any, judge: Judge) -> None:
 
 
 def test_random_orders_are_for_local_runs(judge: Judge) -> None:
-    from judges.engine import cluster as ray_engine
+    from judges import cluster as ray_engine
 
     with pytest.raises(ValueError, match="both orders"):
         next(ray_engine.judge_rows(judge, ROWS, order="random"))
@@ -89,7 +89,7 @@ def test_workers_share_the_budget() -> None:
 def test_without_ray_the_way_to_get_it_is_told(judge: Judge, monkeypatch: Any) -> None:
     import sys
 
-    from judges.engine import cluster as ray_engine
+    from judges import cluster as ray_engine
 
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ModuleNotFoundError, match=r"ray\[data\]"):

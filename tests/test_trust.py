@@ -17,8 +17,8 @@ from openai_server import OpenAIServer, Serving
 import judges
 from data.commands import main as data_command
 from judges.__main__ import main as judges_command
+from judges.cluster import map_in_pandas
 from judges.engine import batch
-from judges.engine.cluster import map_in_pandas
 from judges.frozen import digest
 from judges.models.opening import endpoint_of, is_plain, open_model
 from judges.models.protocol import LastingError

@@ -223,7 +223,7 @@ def _stream(run: Run, judge: Judge, texts: Iterator[Row], session: Session) -> S
     order: Literal["both", "random"] = getattr(args, "order", "both")
     if args.engine == "local":
         return judge.judge_rows(texts, session.runner(judge.lm), order=order, seed=args.seed)
-    from judges.engine.cluster import judge_rows
+    from judges.cluster import judge_rows
 
     # Every judge has workers of its own, so it gets its part of the budget.
     parts = len(run.judges)

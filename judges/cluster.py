@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from judges.engine.session import Session
 from judges.errors import MissingExtraError, OptionError
+from judges.judge import Judge
+from judges.judgement import AnyJudgement
+from judges.judging import find_columns
 
 if TYPE_CHECKING:
     import pandas as pd
     import ray.data
 
     from judges.engine.runner import Runner
-    from judges.judge import Judge
-    from judges.judgement import AnyJudgement
 
 CHUNK = 256
 CHUNKS_AHEAD = 2
@@ -40,7 +41,7 @@ class Opening(TypedDict, total=False):
 
 
 def judge_rows(
-    judge: "Judge",
+    judge: Judge,
     rows: Iterable[Mapping[str, object]],
     *,
     workers: int = 2,
@@ -48,7 +49,7 @@ def judge_rows(
     order: Literal["both", "random"] = "both",
     seed: int = 0,
     **opening: Unpack[Opening],
-) -> Iterator["AnyJudgement"]:
+) -> Iterator[AnyJudgement]:
     """Judge a stream of rows on Ray, in order; a few chunks for each worker are read ahead.
 
     Starts Ray on this machine unless it is running or RAY_ADDRESS names a cluster. Raises
@@ -79,7 +80,7 @@ def judge_rows(
 
 
 def score_dataset(
-    judge: "Judge",
+    judge: Judge,
     dataset: "ray.data.Dataset",
     *,
     workers: int = 2,
@@ -104,7 +105,7 @@ def score_dataset(
 
 
 def map_in_pandas(
-    judge: "Judge", *, seed: int = 0, **opening: Unpack[Opening]
+    judge: Judge, *, seed: int = 0, **opening: Unpack[Opening]
 ) -> Callable[[Iterator["pd.DataFrame"]], Iterator["pd.DataFrame"]]:
     """Make a function for Spark's `DataFrame.mapInPandas`; the budget is each partition's own.
 
@@ -125,7 +126,7 @@ def map_in_pandas(
 class BatchJudge:
     """A callable class for `map_batches`: opens its model once, then judges frame after frame."""
 
-    def __init__(self, judge: "Judge", seed: int = 0, opening: Opening | None = None) -> None:
+    def __init__(self, judge: Judge, seed: int = 0, opening: Opening | None = None) -> None:
         self._judge = judge
         self._seed = seed
         self._runner = _runner(judge, opening or Opening())
@@ -137,18 +138,16 @@ class BatchJudge:
 class _Worker:
     """A Ray actor: one process, one runner."""
 
-    def __init__(self, judge: "Judge", seed: int, opening: Opening) -> None:
+    def __init__(self, judge: Judge, seed: int, opening: Opening) -> None:
         self._judge = judge
         self._seed = seed
         self._runner = _runner(judge, opening)
 
-    def judge(self, rows: list[Mapping[str, object]]) -> list["AnyJudgement"]:
+    def judge(self, rows: list[Mapping[str, object]]) -> list[AnyJudgement]:
         return list(self._judge.judge_rows(rows, self._runner, seed=self._seed))
 
 
-def _judged(judge: "Judge", frame: "pd.DataFrame", runner: "Runner", seed: int) -> "pd.DataFrame":
-    from judges.judging import find_columns
-
+def _judged(judge: Judge, frame: "pd.DataFrame", runner: "Runner", seed: int) -> "pd.DataFrame":
     columns = find_columns(judge.subject, [str(name) for name in frame.columns], None)
     rows = (
         dict(zip(columns, values, strict=True))
@@ -162,20 +161,20 @@ def _judged(judge: "Judge", frame: "pd.DataFrame", runner: "Runner", seed: int) 
     return frame.assign(**added)
 
 
-def _opened(judge: "Judge", opening: Opening) -> Session:
+def _opened(judge: Judge, opening: Opening) -> Session:
     return Session(**{name: value for name, value in opening.items() if name != "lm"})  # type: ignore[arg-type]
 
 
-def _runner(judge: "Judge", opening: Opening) -> "Runner":
+def _runner(judge: Judge, opening: Opening) -> "Runner":
     """Open what lives as long as the worker's process."""
     return _opened(judge, opening).runner(_lm(judge, opening))
 
 
-def _lm(judge: "Judge", opening: Opening) -> str:
+def _lm(judge: Judge, opening: Opening) -> str:
     return opening.get("lm") or judge.model_to_ask()[0]
 
 
-def _resolved(judge: "Judge", opening: Opening) -> Opening:
+def _resolved(judge: Judge, opening: Opening) -> Opening:
     """With the model and the endpoint named here, since a worker's environment may lack them."""
     lm, api_base = judge.model_to_ask(opening.get("lm"), opening.get("api_base"))
     if api_base is None and lm.startswith("openai/"):
