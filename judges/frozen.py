@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
+from msgspec.json import encode
 
 from judges.dimension import Comparison, Dimension, Subject, check_prompt
 from judges.errors import JudgesError
@@ -75,22 +76,6 @@ class ComparisonEntry(_Subject):
     candidate: Word
 
 
-class SentMessage(_Strict):
-    role: Literal["system", "user", "assistant"]
-    content: Annotated[str, Meta(max_length=MOST_CHARACTERS)]
-
-
-class FieldEntry(Described):
-    role: Literal["input", "output"]
-    choices: (
-        Annotated[
-            list[Rating | Annotated[str, Meta(max_length=64, pattern=r"\S")]],
-            Meta(min_length=2, max_length=1001),
-        ]
-        | None
-    )
-
-
 class Program(_Strict):
     """What the DSPy program is rebuilt from."""
 
@@ -104,7 +89,7 @@ class Program(_Strict):
         ],
         Meta(max_length=MOST_DEMOS),
     ]
-    fields: Annotated[list[FieldEntry], Meta(min_length=2, max_length=40)]
+    fields: Annotated[list[Field], Meta(min_length=2, max_length=40)]
 
 
 class Sampling(_Strict):
@@ -150,7 +135,7 @@ class JudgeFile(_Strict, Generic[S], kw_only=True):
     subject: S
     texts: Annotated[list[Word], Meta(min_length=1, max_length=34)]
     scale: Annotated[list[Rating], Meta(min_length=2, max_length=1001)] | None
-    messages: Annotated[list[SentMessage], Meta(min_length=2, max_length=2 + 2 * MOST_DEMOS)]
+    messages: Annotated[list[Message], Meta(min_length=2, max_length=2 + 2 * MOST_DEMOS)]
     program: Program
     sampling: Sampling
     lm: Annotated[str, Meta(max_length=300, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
@@ -171,22 +156,14 @@ class JudgeFile(_Strict, Generic[S], kw_only=True):
 
     def read_prompt(self) -> Prompt:
         program = self.program
-        fields = tuple(
-            Field(
-                name=field.name,
-                description=field.description,
-                role=field.role,
-                choices=tuple(field.choices) if field.choices else None,
-            )
-            for field in program.fields
+        return Prompt(
+            instruction=program.instructions,
+            fields=tuple(program.fields),
+            demos=tuple(program.demos),
         )
-        return Prompt(instruction=program.instructions, fields=fields, demos=tuple(program.demos))
 
     def read_plan(self) -> SamplingPlan:
         return SamplingPlan(**to_builtins(self.sampling))
-
-    def read_messages(self) -> list[Message]:
-        return [Message(role=one.role, content=one.content) for one in self.messages]
 
 
 AnyJudgeFile = JudgeFile[DimensionEntry] | JudgeFile[ComparisonEntry]
@@ -214,26 +191,17 @@ def freeze(
         entry = DimensionEntry(**entry, anchors=anchors)
     else:
         entry = ComparisonEntry(**entry, candidate=subject.candidate)
-    fields = [
-        FieldEntry(
-            name=field.name,
-            description=field.description,
-            role=field.role,
-            choices=list(field.choices) if field.choices else None,
-        )
-        for field in prompt.fields
-    ]
     return JudgeFile(
         kind="rating" if isinstance(subject, Dimension) else "pairwise",
         name=subject.name,
         subject=entry,
         texts=[field.name for field in prompt.inputs],
         scale=list(subject.scale) if isinstance(subject, Dimension) else None,
-        messages=[SentMessage(role=m["role"], content=m["content"]) for m in messages],
+        messages=list(messages),
         program=Program(
             instructions=prompt.instruction,
             demos=[dict(demo) for demo in prompt.demos],
-            fields=fields,
+            fields=list(prompt.fields),
         ),
         sampling=Sampling(kind=plan.kind, samples=plan.samples, temperature=plan.temperature),
         lm=lm,
@@ -363,6 +331,10 @@ def _typed(document: dict[str, Any]) -> AnyJudgeFile:
     pairwise = document.get("kind") == "pairwise"
     kind: Any = JudgeFile[ComparisonEntry] if pairwise else JudgeFile[DimensionEntry]
     judge: AnyJudgeFile = converted(content, kind, "judge")
+    # Messages and fields are of types that others use, which pass over keys that they lack.
+    typed, raw = (judge.messages, judge.program), (content["messages"], content["program"])
+    if encode(typed, order="sorted") != encode(raw, order="sorted"):
+        raise FrozenJudgeError("a message or a field has a key that this release does not know")
     if judge.provenance is not None:
         where = "judge.provenance"
         check_plain(
@@ -385,7 +357,7 @@ def _check_agreement(judge: AnyJudgeFile) -> None:
     """What the file says twice must agree, or a reader would see one judge and run another."""
     subject, prompt = judge.read_subject(), judge.read_prompt()
     check_prompt(subject, prompt)
-    messages, plan = judge.read_messages(), judge.read_plan()
+    messages, plan = judge.messages, judge.read_plan()
     again = freeze(
         subject, prompt.normalised(), messages, plan, lm=judge.lm, provenance=judge.provenance
     )

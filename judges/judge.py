@@ -394,7 +394,7 @@ class Judge:
 
     @classmethod
     def _thaw(cls, file: "AnyJudgeFile") -> "Judge":
-        prompt, messages = file.read_prompt(), file.read_messages()
+        prompt, messages = file.read_prompt(), file.messages
         return cls(
             subject=file.read_subject(),
             prompt=prompt,

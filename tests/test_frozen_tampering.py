@@ -78,6 +78,8 @@ def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
 FORGED = {
     "an unknown key": (put("hook", value="os.system"), "unknown key 'hook'"),
     "an unknown key deep inside": (put("program", "config", value={"n": 99}), "unknown key"),
+    "an unknown key of a message": (put("messages", 0, "name", value="x"), "does not know"),
+    "an unknown key of a field": (put("program", "fields", 0, "x", value="x"), "does not know"),
     "a missing key": (lambda document: document.pop("lm"), "lacks 'lm'"),
     "another version": (put("version", value=2), "format version 2; this release reads 1"),
     "a version as text": (put("version", value="1"), "format version '1'; this release reads 1"),
