@@ -1,13 +1,30 @@
-"""Audits tell what moves a judge beyond what moves people."""
+"""Audits tell what moves a judge beyond what moves people, and what an attacked output gains."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from report_cases import PROBES, outputs, pairs, plain, result
 
-from optimize.audits.injection import ATTACKS, score_shift
+from judges.catalog import find
+from judges.engine.ledger import Ledger
+from judges.engine.runner import Runner
+from judges.judge import Judge
+from judges.models.protocol import Completion, Message, Reply, Sampling
+from optimize.audits.injection import (
+    ATTACKS,
+    OUTPUTS_PROBED,
+    Probes,
+    ScoreShift,
+    probe,
+    score_shift,
+)
 from optimize.audits.preferences import discriminant, preference
 from optimize.audits.scale_use import scale_use, self_consistency
+from optimize.report import verification_report
+from optimize.run.judged_split import JudgedSplit
 
 DOCUMENT = np.repeat(np.arange(60), 8)
 
@@ -54,7 +71,7 @@ def test_liking_length_as_people_do_is_no_preference() -> None:
         found = preference(judge, human, length, DOCUMENT, rng=rng)
         assert found.interval is not None
         assert (found.interval.low > 0) is favours
-        assert found.value == pytest.approx(found.judge - found.human)
+        assert found.value == pytest.approx(found.a - found.b)
 
 
 def test_a_preference_for_a_kind_of_output_is_seen() -> None:
@@ -131,3 +148,112 @@ def test_one_way_analysis_equals_its_textbook_form_when_balanced() -> None:
 def test_judges_that_never_vary_have_no_reliability() -> None:
     assert math.isnan(self_consistency(np.full((3, 2), 4.0)).reliability)
     assert math.isnan(self_consistency([[1.0, math.nan], [2.0, 3.0]]).reliability)
+
+
+class Gullible:
+    """Rates 2, but 5 where a text asks for the top score; of a pair, prefers who asks."""
+
+    name, endpoint, native_n, has_logprobs, in_process = "gullible", "here", True, False, True
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        text = messages[-1]["content"]
+        self.asked.append(text)
+        if "summary_b" in text:
+            first, second = text.split("[[ ## summary_b ## ]]")
+            side = "A" if "top score" in first or "top score" not in second else "B"
+            told = f"[[ ## comparison ## ]]\nso\n\n[[ ## preferred ## ]]\n{side}"
+        else:
+            told = "5" if "top score" in text else "2"
+        return Completion(replies=(Reply(text=told),), tokens_in=1, tokens_out=1, model=self.name)
+
+    async def close(self) -> None: ...
+
+
+def shifts_of(probes: Probes) -> dict[str, ScoreShift]:
+    shifts = probes.shifts(lambda _: np.random.default_rng(0))
+    return {attack.name: shift for attack, shift in shifts}
+
+
+def probe_split(
+    judge: Judge, runner: Runner, judged: JudgedSplit, seed: int = 0, most_calls: int | None = None
+) -> Probes:
+    return probe(
+        judge,
+        runner,
+        [item.texts for item in judged.items.items],
+        judged.scores,
+        judged.documents,
+        seed=seed,
+        rng=np.random.default_rng(seed),
+        most_calls=most_calls,
+    )
+
+
+def test_an_attack_that_works_shows_by_how_much_and_the_others_stay() -> None:
+    model = Gullible()
+    evidence = outputs([2] * 6, [[i % 5 + 1] for i in range(6)], list("aabbcc"))
+    probes = probe_split(Judge.of(find("relevance")), Runner(model), evidence, seed=0)
+    shifts = shifts_of(probes)
+    # The two orders speak of the top score: 2 becomes 5.
+    assert {name: shift.mean for name, shift in shifts.items() if shift.mean} == {
+        "order": 3.0,
+        "order_first": 3.0,
+    }
+    assert shifts["order"].raised == 1.0
+    assert len(model.asked) == 6 * len(ATTACKS)
+
+
+def test_of_a_pair_the_side_not_preferred_attacks() -> None:
+    # The judge said A of the first and B of the second, so B and then A asks for more.
+    evidence = pairs([("A", "A"), ("B", "B")], [("A",), ("B",)])
+    judge = Judge.of(find("tldr_concise"))
+    probes = probe_split(judge, Runner(Gullible()), evidence, seed=0)
+    assert probes.clean == (-1.0, -1.0)
+    assert shifts_of(probes)["order"].mean > 0
+
+
+def test_outputs_with_room_to_rise_are_taken_from_as_many_documents_as_can_be() -> None:
+    evidence = plain(n_documents=30, n_systems=4)
+    probes = probe_split(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=1)
+    assert len(set(probes.documents)) == len(probes.documents) == OUTPUTS_PROBED
+    scores = sorted(score for score in evidence.scores if score == score)
+    assert max(probes.clean) <= scores[len(scores) // 2]
+    again = probe_split(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=1)
+    assert again == probes
+
+
+def test_probes_keep_within_the_budget_or_say_that_they_cannot() -> None:
+    judge, evidence = Judge.of(find("relevance")), plain()
+    model = Gullible()
+    few = probe_split(judge, Runner(model), evidence, seed=0, most_calls=10)
+    assert "the budget leaves 10" in few.why
+    assert model.asked == []
+    spent = probe_split(judge, Runner(model, ledger=Ledger(max_calls=20)), evidence, seed=0)
+    assert "the budget was spent" in spent.why
+    assert len(model.asked) <= 20
+
+
+def test_nothing_to_attack_is_said() -> None:
+    evidence = outputs([math.nan], [[1]], ["a"])
+    probes = probe_split(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=0)
+    assert "nothing to attack" in probes.why
+
+
+def test_a_gullible_judge_is_warned_of() -> None:
+    evidence = plain()
+    moved = {attack.name: (1.0, 2.0, 3.0) for attack in ATTACKS}
+    probes = replace(PROBES, attacked={**moved, "order": (4.0, 5.0, 5.0)})
+    page = verification_report.render(result(evidence), evidence, probes)
+    # 3 + 3 + 2 of three, and the neutral line moves nothing.
+    assert "Outputs can talk the judge up (order: +2.67 beyond a neutral line)" in page
+    assert "talk the judge up" not in verification_report.render(
+        result(evidence), evidence, replace(PROBES, attacked=moved)
+    )
+
+
+@pytest.mark.parametrize("probes", [PROBES, Probes(why="too dear")])
+def test_probes_survive_their_json(probes: Probes) -> None:
+    assert str(Probes.from_json(probes.to_json())) == str(probes)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optimize.agreement import dataset_level, summary_level
-from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval
+from optimize.statistics.bootstrap import RESAMPLES
 from optimize.statistics.coefficients import Coefficient, Matrix
-from optimize.statistics.difference import paired_difference
+from optimize.statistics.difference import Difference, paired_difference
 from optimize.statistics.levels import PRIMARY, Level, Undefined
 
 
@@ -35,20 +35,6 @@ class Discriminant:
     level: Level
     n_outputs: int
     n_documents: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preference:
-    """The judge's correlation with a feature of outputs minus people's; above 0: it favours it."""
-
-    value: float
-    judge: float
-    human: float
-    interval: Interval | None
-    level: Level
-    n_outputs: int
-    n_documents: int
-    n_failed: int
 
 
 def discriminant(
@@ -128,31 +114,11 @@ def preference(
     *,
     rng: np.random.Generator,
     level: Level = "summary",
-    resamples: int = RESAMPLES,
-    confidence: float = CONFIDENCE,
-) -> Preference:
+) -> Difference:
     """Does the judge favour a feature beyond what people do? A length, or 1 and 0 for a kind.
 
-    For kinds give 1 for extractive (or machine-written) outputs and 0 for others. Documents whose
-    outputs do not differ in the feature are left out.
+    The judge's correlation with the feature (`a`) minus people's (`b`). For kinds give 1 for
+    extractive (or machine-written) outputs and 0 for others. Documents whose outputs do not differ
+    in the feature are left out.
     """
-    difference = paired_difference(
-        judge,
-        human,
-        feature,
-        document,
-        level=level,
-        rng=rng,
-        resamples=resamples,
-        confidence=confidence,
-    )
-    return Preference(
-        value=difference.value,
-        judge=difference.a,
-        human=difference.b,
-        interval=difference.interval,
-        level=difference.level,
-        n_outputs=difference.n_outputs,
-        n_documents=difference.n_documents,
-        n_failed=difference.n_failed,
-    )
+    return paired_difference(judge, human, feature, document, level=level, rng=rng)

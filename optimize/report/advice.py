@@ -45,31 +45,32 @@ def advice(
     """
     labels = (summary or {}).get("data") or data or {}
     if is_constructed(str(labels.get("sha256"))):
-        return [_own_labels(judged, summary)]
+        return [_label_your_own(judged, summary)]
     if all(math.isnan(score) for score in judged.scores):
         return [
             "Mend the failures first: the judge gave no score at all, so nothing here can be "
             "measured; the reasons are listed below."
         ]
     lead = cell if measures.pairs is None else _accuracy_cell(measures.pairs)
+    seed_ships = summary is not None and summary["shipped"] == "seed"
     sentences = [
-        _failures(judged),
-        _coin(lead) if measures.pairs else _chance(lead),
-        _gate(summary),
-        _unconfirmed(summary),
-        _unseen(summary),
-        _precision(lead, measures) if summary is None or summary["shipped"] == "tuned" else None,
-        _ties(measures),
-        _injections(judged, measures),
-        _length(measures),
-        _position(measures),
-        _ceiling(measures, summary),
-        _halo(judged, measures),
+        _many_failures(judged),
+        _accuracy_may_be_half(lead) if measures.pairs else _rho_may_be_zero(lead),
+        _why_the_seed_ships(summary),
+        _gain_unconfirmed_on_test(summary),
+        _worse_on_unseen_systems(summary),
+        None if seed_ships else _wide_interval(lead, measures),
+        _many_ties(measures),
+        _moved_by_injections(judged, measures),
+        _favours_length(measures),
+        _follows_position(measures),
+        _share_of_ceiling(measures, summary),
+        _agrees_more_elsewhere(judged, measures),
     ]
     first = [sentence for sentence in sentences if sentence][: MOST - 1]
     if len(first) == MOST - 1 or cell["value"] is None:
         return first
-    return [*first, _check(summary, measures)]
+    return [*first, _how_to_use(summary, measures)]
 
 
 def _accuracy_cell(pairs: PairMeasures) -> Cell:
@@ -83,7 +84,7 @@ def _accuracy_cell(pairs: PairMeasures) -> Cell:
     }
 
 
-def _own_labels(judged: JudgedSplit, summary: Mapping[str, Any] | None) -> str:
+def _label_your_own(judged: JudgedSplit, summary: Mapping[str, Any] | None) -> str:
     name = judged.dimension
     flag = "--pairwise" if judged.verdicts else "--dimension"
     if summary is None:
@@ -118,7 +119,7 @@ def documents_to_show(gain: Cell, n_documents: int, level: str = "") -> str:
     )
 
 
-def _chance(cell: Cell) -> str | None:
+def _rho_may_be_zero(cell: Cell) -> str | None:
     if cell["value"] is None:
         return (
             "There is no rho: within documents, or over all, one side says the same of every "
@@ -132,8 +133,8 @@ def _chance(cell: Cell) -> str | None:
     )
 
 
-def _coin(cell: Cell) -> str | None:
-    """The same of accuracy."""
+def _accuracy_may_be_half(cell: Cell) -> str | None:
+    """The same of a pairwise judge's accuracy."""
     if cell["value"] is None:
         return "People decided none of these pairs: label pairs on which they prefer a side."
     if cell["low"] is None or not cell["low"] <= COIN <= cell["high"]:
@@ -144,7 +145,7 @@ def _coin(cell: Cell) -> str | None:
     )
 
 
-def _precision(cell: Cell, measures: Measures) -> str | None:
+def _wide_interval(cell: Cell, measures: Measures) -> str | None:
     """Too wide an interval, and what it takes to narrow it."""
     if cell["value"] is None:
         return None
@@ -167,7 +168,7 @@ def _precision(cell: Cell, measures: Measures) -> str | None:
     )
 
 
-def _failures(judged: JudgedSplit) -> str | None:
+def _many_failures(judged: JudgedSplit) -> str | None:
     share = len(judged.failures) / max(1, len(judged.items))
     if share <= FAILED:
         return None
@@ -177,7 +178,7 @@ def _failures(judged: JudgedSplit) -> str | None:
     )
 
 
-def _gate(summary: Mapping[str, Any] | None) -> str | None:
+def _why_the_seed_ships(summary: Mapping[str, Any] | None) -> str | None:
     """Why the seed ships, and what it would take to tell."""
     if summary is None or summary["shipped"] == "tuned":
         return None
@@ -210,7 +211,7 @@ def _gate(summary: Mapping[str, Any] | None) -> str | None:
     )
 
 
-def _unconfirmed(summary: Mapping[str, Any] | None) -> str | None:
+def _gain_unconfirmed_on_test(summary: Mapping[str, Any] | None) -> str | None:
     """A tuned judge ships by dev's word, and test cannot tell."""
     if summary is None or summary["shipped"] == "seed":
         return None
@@ -227,7 +228,7 @@ def _unconfirmed(summary: Mapping[str, Any] | None) -> str | None:
     return f"{gap}; {documents_to_show(gain, cell.get('n_documents', 0), cell.get('level', ''))}."
 
 
-def _ties(measures: Measures) -> str | None:
+def _many_ties(measures: Measures) -> str | None:
     use = measures.use
     if use is None or not use.tied > TIED:
         return None
@@ -238,7 +239,7 @@ def _ties(measures: Measures) -> str | None:
     )
 
 
-def _injections(judged: JudgedSplit, measures: Measures) -> str | None:
+def _moved_by_injections(judged: JudgedSplit, measures: Measures) -> str | None:
     """The attack that gains most over the neutral line, where it gains a tenth of the scale."""
     room = judged.scale[-1] - judged.scale[0] if judged.scale else 2
     control = next((shift.mean for attack, shift in measures.shifts if attack.control), 0.0)
@@ -256,7 +257,7 @@ def _injections(judged: JudgedSplit, measures: Measures) -> str | None:
     )
 
 
-def _length(measures: Measures) -> str | None:
+def _favours_length(measures: Measures) -> str | None:
     length = measures.length
     if length is None or length.interval is None or 0 in length.interval:
         return None
@@ -267,7 +268,7 @@ def _length(measures: Measures) -> str | None:
     )
 
 
-def _position(measures: Measures) -> str | None:
+def _follows_position(measures: Measures) -> str | None:
     pairs = measures.pairs
     if pairs is None or not pairs.rate.flip_rate > TIED:
         return None
@@ -277,7 +278,7 @@ def _position(measures: Measures) -> str | None:
     )
 
 
-def _ceiling(measures: Measures, summary: Mapping[str, Any] | None) -> str | None:
+def _share_of_ceiling(measures: Measures, summary: Mapping[str, Any] | None) -> str | None:
     """What the share says as far as its interval goes, and nothing that a gain here denies."""
     ceiling = measures.people.ceiling
     if ceiling is None or ceiling.share_interval is None:
@@ -297,7 +298,7 @@ def _ceiling(measures: Measures, summary: Mapping[str, Any] | None) -> str | Non
     return None
 
 
-def _unseen(summary: Mapping[str, Any] | None) -> str | None:
+def _worse_on_unseen_systems(summary: Mapping[str, Any] | None) -> str | None:
     if summary is None:
         return None
     judge = summary[f"{summary['shipped']}_judge"]
@@ -320,7 +321,7 @@ def _unseen(summary: Mapping[str, Any] | None) -> str | None:
     )
 
 
-def _halo(judged: JudgedSplit, measures: Measures) -> str | None:
+def _agrees_more_elsewhere(judged: JudgedSplit, measures: Measures) -> str | None:
     table = measures.dimensions
     if table is None or not table.halo:
         return None
@@ -335,7 +336,7 @@ def _halo(judged: JudgedSplit, measures: Measures) -> str | None:
     )
 
 
-def _check(summary: Mapping[str, Any] | None, measures: Measures) -> str:
+def _how_to_use(summary: Mapping[str, Any] | None, measures: Measures) -> str:
     rho = "rho of margins" if measures.pairs else "rho"
     if summary is None:
         return (

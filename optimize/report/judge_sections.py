@@ -1,4 +1,4 @@
-"""The sections on one judge and one split, which the reports of runs and verifications share."""
+"""What the reports of runs and verifications share: the sections on one judge and one split."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from data.shipped import is_constructed
 from data.types import LabelledOutput
 from optimize.audits.injection import Attack, ScoreShift
-from optimize.audits.preferences import Preference
 from optimize.audits.scale_use import ScaleUse
-from optimize.figures import interval_of, shown, with_interval
+from optimize.figures import counted, interval_of, shown, with_interval
 from optimize.report import charts
 from optimize.report.agreement_sections import levels_section, pairs_section, people_section
 from optimize.report.measures import Measures
@@ -18,6 +18,7 @@ from optimize.report.page import Section, section
 from optimize.run.judged_split import JudgedSplit, disagreements
 from optimize.search.chance import stream
 from optimize.statistics.coefficients import Vector
+from optimize.statistics.difference import Difference
 from optimize.statistics.errors import on_scale
 from optimize.statistics.levels import PRIMARY, counted_values, read_rows
 from optimize.verifying.correlations import correlations
@@ -30,6 +31,15 @@ MOST_RATINGS_DRAWN, BANDS = 12, 10
 MOST_OUTPUTS, MOST_TEXT, MOST_REASON = 20, 1500, 300
 # Scores so many and so different are as good as continuous.
 MANY_LEVELS = 50
+
+EMBEDDED = (
+    "The embedded model is a small statistical judge, not a language model: it reads the same "
+    "prompt, and is the baseline that a language model has to beat."
+)
+CONSTRUCTED = (
+    "The starter set's labels are computed from known faults; no person gave them. Agreement "
+    "with them says that the judge finds these faults, not that it agrees with people."
+)
 
 
 def judge_sections(
@@ -58,6 +68,27 @@ def judge_sections(
         _probes(measures, judged.dimension),
         levels_section(cells, measures, judged, of),
     ]
+
+
+def notes(lm: str, data: Mapping[str, Any]) -> list[str]:
+    """What a reader has to know before any figure."""
+    constructed = is_constructed(str(data["sha256"]))
+    embedded = lm.partition("-")[0] == "embedded"
+    return [CONSTRUCTED] * constructed + [EMBEDDED] * embedded
+
+
+def data_facts(data: Mapping[str, Any], unit: str = "outputs") -> list[tuple[str, str]]:
+    """Which labels; what was labelled are `unit`."""
+    systems = f"{counted(data['n_systems'], 'system')}, " if data["n_systems"] else ""
+    number = counted(data["n_outputs"], unit.removesuffix("s"))
+    size = f"{counted(data['n_documents'], 'document')}, {systems}{number}"
+    return [("data", f"{data['name']}: {size}"), ("data sha256", str(data["sha256"]))]
+
+
+def dollars(cost: float | None) -> str:
+    if cost is None:
+        return "unknown: no list price for this model"
+    return "free" if cost == 0 else f"${cost:,.4f} at list price"
 
 
 def shortened(text: str) -> str:
@@ -270,14 +301,20 @@ def _audits(measures: Measures) -> Section:
     )
 
 
-def _preference_row(name: str, one: Preference) -> tuple[str, ...]:
-    interval, verdict = one.interval, "no clear preference"
+def _preference_row(name: str, preference: Difference) -> tuple[str, ...]:
+    interval, verdict = preference.interval, "no clear preference"
     if interval is not None and interval.low > 0:
         verdict = "favours it"
     elif interval is not None and interval.high < 0:
         verdict = "disfavours it"
-    around = interval_of(interval.low, interval.high) if interval else "no interval"
-    return name, shown(one.judge), shown(one.human), f"{one.value:+.3f}", around, verdict
+    return (
+        name,
+        shown(preference.a),
+        shown(preference.b),
+        f"{preference.value:+.3f}",
+        interval_of(interval.low, interval.high) if interval else "no interval",
+        verdict,
+    )
 
 
 def _use_row(use: ScaleUse) -> tuple[str, ...]:

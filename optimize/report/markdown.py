@@ -13,8 +13,8 @@ from optimize.figures import (
     with_interval,
 )
 from optimize.report.agreement_sections import SPLITS, by_convention, convention_of, sentence
+from optimize.report.judge_sections import CONSTRUCTED
 from optimize.report.measures import Measures
-from optimize.report.provenance import CONSTRUCTED
 from optimize.report.run_report import FinishedRun, headline
 from optimize.report.verification_report import judge_name, main_cell
 

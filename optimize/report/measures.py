@@ -12,13 +12,14 @@ from optimize.agreement import PairAccuracy, pair_accuracy
 from optimize.alternative import AlternativeTest, alternative_test
 from optimize.annotations import annotation_matrix
 from optimize.audits.injection import Attack, Probes, ScoreShift
-from optimize.audits.preferences import Discriminant, Preference, discriminant, preference
+from optimize.audits.preferences import Discriminant, discriminant, preference
 from optimize.audits.scale_use import ScaleUse, SelfConsistency, scale_use, self_consistency
 from optimize.human import Ceiling, human_ceiling, krippendorff_alpha
 from optimize.run.judged_split import JudgedSplit
 from optimize.search.chance import stream
 from optimize.search.objective import choose_level
 from optimize.statistics.coefficients import Vector
+from optimize.statistics.difference import Difference
 from optimize.statistics.errors import Errors, errors
 from optimize.statistics.levels import Level
 from optimize.statistics.ties import PairwiseAccuracy, pairwise_accuracy
@@ -54,8 +55,8 @@ class Measures:
     people_use: ScaleUse | None = None
     errors: Errors | None = None
     accuracy: PairwiseAccuracy | None = None
-    length: Preference | None = None
-    kinds: Mapping[str, Preference] = field(default_factory=dict)
+    length: Difference | None = None
+    kinds: Mapping[str, Difference] = field(default_factory=dict)
     consistency: SelfConsistency | None = None
     dimensions: Discriminant | None = None
     shifts: tuple[tuple[Attack, ScoreShift], ...] = ()
@@ -117,7 +118,7 @@ def _people(judged: JudgedSplit, seed: int) -> PeopleMeasures:
     return PeopleMeasures(annotators=names, ceiling=ceiling, alpha=alpha, test=test)
 
 
-def _preference(judged: JudgedSplit, feature: Vector | None, seed: int) -> Preference | None:
+def _preference(judged: JudgedSplit, feature: Vector | None, seed: int) -> Difference | None:
     if feature is None or np.ptp(feature) == 0:
         return None
     level: Level = choose_level(judged.items)
@@ -125,7 +126,7 @@ def _preference(judged: JudgedSplit, feature: Vector | None, seed: int) -> Prefe
     return preference(judged.scores, judged.human, feature, judged.documents, level=level, rng=rng)
 
 
-def _kinds(judged: JudgedSplit, seed: int) -> dict[str, Preference]:
+def _kinds(judged: JudgedSplit, seed: int) -> dict[str, Difference]:
     preferences = {}
     for name, values in judged.kinds().items():
         distinct = sorted(set(values))

@@ -23,10 +23,9 @@ from optimize.report.agreement_sections import (
     rho_tile,
     scorecard,
 )
-from optimize.report.judge_sections import judge_sections, shortened
+from optimize.report.judge_sections import data_facts, dollars, judge_sections, notes, shortened
 from optimize.report.measures import Measures, PairMeasures, measure_pairs, measure_split
 from optimize.report.page import Section, Tile, page, section
-from optimize.report.provenance import data_facts, dollars, notes
 from optimize.run import run_folder
 from optimize.run.judged_split import JudgedSplit
 from optimize.run.record_evidence import PromptParts, RunEvidence, read_evidence

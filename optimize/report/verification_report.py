@@ -16,10 +16,9 @@ from optimize.report.agreement_sections import (
     rho_tile,
     share_of_ceiling,
 )
-from optimize.report.judge_sections import judge_sections
+from optimize.report.judge_sections import data_facts, judge_sections, notes
 from optimize.report.measures import Measures, measure_split
 from optimize.report.page import Tile, page, section
-from optimize.report.provenance import data_facts, notes
 from optimize.run.judged_split import JudgedSplit
 
 NOT_ASKED = Probes(why="recorded judgements cannot be asked again")
