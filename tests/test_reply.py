@@ -73,6 +73,8 @@ BOTH = (RATIONALE, RATING)
         ("评分：4", 4), ("Puntuación: 4", 4), ("Note : 4/5", 4), ("Bewertung: ４", 4),
         # The score of a part that is named, and a ratio that is none.
         ("Score for coherence: 4", 4), ("Rating of clarity: 4", 4), ("Ratio 3:1.\nScore: 4", 4),
+        # A label that says "rating" speaks after other numbers.
+        ("Confidence: 5\nRating: 4", 4), ("Fact: 1\nResponse: 1", 1), ("评分：4分", 4),
     ],
 )  # fmt: skip
 def test_a_reply_with_one_rating_gives_it(reply: str, rating: int) -> None:
@@ -128,9 +130,9 @@ def test_a_reply_with_one_rating_gives_it(reply: str, rating: int) -> None:
         "A score of 5 means perfect.", "1 = bad, 5 = good", "Rate it from 1 to 5.",
         # Another quantity's name.
         "Criterion 1: 5 / Criterion 2: 3", "Criterion 1: 5\nCriterion 2: 3", "Errors: 2",
-        "relevance: 4; fluency: 5", "Fact: 1\nResponse: 1", "Number of errors: 2",
+        "relevance: 4; fluency: 5", "Number of errors: 2",
         "Number of errors:\n2", "Confidence: 5", "Confidence score: 5", "## Confidence\n5",
-        "Confidence: 5\nRating: 4", "<errors>2</errors>", '{"errors": 2}', "Step 1: 5",
+        "Rating: 4\nConfidence: 5", "<errors>2</errors>", '{"errors": 2}', "Step 1: 5",
         "The number of errors in the text =\n3",
         "The score is a 2. Here is why: it is dull.\n1. One point is for style.",
         "Previous score: 5", "Maximum score: 5", "The average is 4", "Missing facts: 2",

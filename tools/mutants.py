@@ -45,12 +45,12 @@ STATISTICS = [
 ]
 REPLIES = [
     f"judges/parsing/{name}.py"
-    for name in ("choice", "parse", "probabilities", "rating", "recorded")
+    for name in ("choice", "parse", "probabilities", "rating", "recorded", "text")
 ]
 TESTS = {
     "statistics": "agreement objective gate race crossing human estimate ties intervals "
     "system_intervals report_advice",
-    "replies": "reply reply_fuzz recorded scoring",
+    "replies": "reply reply_by_hand reply_fuzz recorded scoring",
 }
 # Long simulations and measured times; the published figures on thousands of recorded replies.
 SLOW = "cover_95_percent or shuffled_labels or random_sets or are_quick or published or hostile"

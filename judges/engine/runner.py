@@ -21,7 +21,7 @@ from judges.engine.journal import Journal
 from judges.engine.ledger import BudgetSpentError, Ledger
 from judges.engine.limiter import Limiter
 from judges.models.protocol import LastingError, Model
-from judges.parsing.choice import shortened
+from judges.parsing.text import shortened
 
 __all__ = ["Answer", "Ask", "FailingRunError", "FailureMonitor", "Runner"]
 

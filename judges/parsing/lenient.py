@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from judges.judgement import NoScoreError
-from judges.parsing.choice import shortened
+from judges.parsing.text import shortened
 
 
 def last_digit(text: str, scale: Sequence[int]) -> float:

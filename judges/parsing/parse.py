@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 
 from judges.judgement import NoScoreError
-from judges.parsing.choice import parse_choice, shortened
+from judges.parsing.choice import parse_choice
 from judges.parsing.rating import parse_rating, parse_score
+from judges.parsing.text import shortened
 from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value
 
 __all__ = [

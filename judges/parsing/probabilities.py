@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from judges.judgement import NoScoreError
 from judges.models.protocol import Reply, Token
 from judges.parsing.parse import content_span
-from judges.parsing.rating import WORDS
+from judges.parsing.rating import NUMBER_WORDS
 from judges.prompt import Field, Value
 
 # What may be glued to a rating inside its token: markup, and how raw vocabularies show a space.
@@ -82,7 +82,7 @@ def _reads(text: str, choices: Sequence[Value]) -> Value | None:
         if word == str(choice).lower():
             # "a" is an article more often than a choice.
             return choice if isinstance(choice, int) or text.strip(_GLUED) == choice else None
-    number = WORDS.index(word) if word in WORDS else None
+    number = NUMBER_WORDS.index(word) if word in NUMBER_WORDS else None
     return number if number in choices else None
 
 
