@@ -13,9 +13,10 @@ from pathlib import Path
 from judges.dimension import Dimension
 from judges.errors import JudgesError
 from judges.judge import Judge
-from judges.prompt import HEADER, SLOT
+from judges.prompt import SLOT
 from judges.scoring import SamplingPlan, sampling_of
 
+REPLY_FORMAT = "{} its own reply format; measure again before relying on it"
 RAW = "texts are put in as they are: markers inside them are no longer neutralised"
 
 
@@ -122,11 +123,8 @@ def to_dspy(judge: Judge) -> str:
 def _mlflow_instructions(judge: Judge) -> str:
     """The prompt as one text, where MLflow's own two variables stand for ours."""
     *before, last = judge.template()
-    filled = last["content"]
-    for name in judge.texts:
-        variable = "{{ outputs }}" if name == judge.texts[-1] else "{{ inputs }}"
-        slot = f"{HEADER.format(name=name)}\n{{{{{name}}}}}"
-        filled = filled.replace(slot, f"{HEADER.format(name=name)}\n{name} in {variable}")
+    variables = dict.fromkeys(judge.texts, "{{ inputs }}") | {judge.texts[-1]: "{{ outputs }}"}
+    filled = SLOT.sub(lambda slot: f"{slot[1]} in {variables[slot[1]]}", last["content"])
     parts = [f"### {message['role']}\n{message['content']}" for message in before]
     return "\n\n".join([*parts, filled])
 
@@ -166,16 +164,8 @@ def _slots(judge: Judge) -> tuple[str, ...]:
     return tuple(lost)
 
 
-def _grader(judge: Judge) -> tuple[str, ...]:
-    del judge
-    return (
-        RAW,
-        "OpenAI wraps the prompt in its own reply format; measure again before relying on it",
-    )
-
-
 def _mlflow(judge: Judge) -> tuple[str, ...]:
-    lost = [RAW, "MLflow adds its own reply format; measure again before relying on it"]
+    lost = [RAW, REPLY_FORMAT.format("MLflow adds")]
     if judge.prompt.demos:
         lost.append("demos become a part of the instructions")
     return tuple(lost)
@@ -205,5 +195,9 @@ FORMATS: Mapping[str, Format] = {
     "text": Format("one plain prompt with {{slots}}", to_text, _slots, False),
     "dspy": Format("state for dspy.Module.load", to_dspy, _dspy, False),
     "mlflow": Format("Python file with make_judge (rating, one reply)", to_mlflow, _mlflow),
-    "openai-grader": Format("score_model grader (rating, one reply)", to_openai_grader, _grader),
+    "openai-grader": Format(
+        "score_model grader (rating, one reply)",
+        to_openai_grader,
+        lambda judge: (RAW, REPLY_FORMAT.format("OpenAI wraps the prompt in")),
+    ),
 }

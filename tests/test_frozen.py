@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scripted_model import Scripted
 
 from judges import frozen
+from judges.__main__ import main
 from judges.catalog.summeval import FLUENCY, RELEVANCE
 from judges.engine.runner import Runner
 from judges.frozen import FrozenJudgeError
@@ -216,13 +217,17 @@ def test_a_judge_rendered_otherwise_is_sent_word_for_word() -> None:
     assert user["content"] == "SUMMARY S OF <image> {{summary}} < image>. Number:"
 
 
-def test_a_judge_rendered_otherwise_is_shown_and_saved_as_it_is(tmp_path: Path) -> None:
+def test_a_judge_rendered_otherwise_is_shown_and_saved_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from judges.export import to_messages, to_text
 
     judge = rendered_otherwise()
     assert json.loads(to_messages(judge))["messages"] == judge.template()
     assert "Act as a {{strict}} judge." in to_text(judge)
     assert "Act as a {{strict}} judge." not in str(judge.prompt.template())
+    assert main(["show", str(judge.save(tmp_path / "shown.json"))]) == 0
+    assert "SUMMARY {{summary}} OF <image> {{document}}. Number:" in capsys.readouterr().out
     again = Judge.load(judge.save(tmp_path / "judge.json"))
     assert again == judge != SAVED
     assert replace(judge, lm="openai/gpt-4.1-mini").template() == judge.template()
