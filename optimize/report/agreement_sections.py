@@ -10,6 +10,7 @@ from optimize.figures import (
     counted,
     interval_of,
     many_failed,
+    one_line,
     shown,
     with_interval,
 )
@@ -152,8 +153,26 @@ def pairs_headline(pairs: PairMeasures) -> str:
     )
 
 
-def pairs_line(name: str, pairs: PairMeasures) -> str:
-    """The accuracy on one quotable line, with what it was computed from."""
+def quotable_lines(
+    name: str,
+    cell: Cell,
+    measures: Measures,
+    *,
+    unit: str,
+    n_systems: int,
+    published: Cell | None,
+) -> list[str]:
+    """Lines that can go into a paper: rho, of pairs the accuracy, and rho as published tables.
+
+    `published` is rho by their convention, where undefined documents make it another.
+    """
+    lines = [one_line(name, {**cell, "undefined": PRIMARY}, unit=unit, n_systems=n_systems)]
+    if measures.pairs:
+        return [_accuracy_line(name, measures.pairs), *lines]
+    return [*lines, one_line(name, published, unit=unit)] if published else lines
+
+
+def _accuracy_line(name: str, pairs: PairMeasures) -> str:
     accuracy, rate = pairs.accuracy, pairs.rate
     return (
         f"{name} accuracy, both orders together "

@@ -9,17 +9,17 @@ from typing import Any
 from data.lines import read_json_file, read_lines
 from data.types import LabelError, LabelledOutput
 from judges.tables.rows import decode_json
-from optimize.agreement import PRIMARY, summary_level
+from optimize.agreement import summary_level
 from optimize.annotations import read_annotations
 from optimize.audits.injection import Probes
-from optimize.figures import interval_of, one_line
+from optimize.figures import interval_of
 from optimize.report import charts
 from optimize.report.advice import advice
 from optimize.report.agreement_sections import (
     failures_first,
-    pairs_line,
     pairs_tiles,
     people_tiles,
+    quotable_lines,
     rho_tile,
     scorecard,
 )
@@ -41,7 +41,6 @@ MOST_DEMOS = 20
 class FinishedRun:
     """A run as its folder holds it; `judged` and `measures` are the shipped judge's on test."""
 
-    folder: Path
     summary: Mapping[str, Any]
     config: Mapping[str, Any]
     provenance: Mapping[str, Any]
@@ -110,7 +109,6 @@ def read_run(folder: Path, annotations: Path | None = None) -> FinishedRun:
         evidence = _with_annotations(evidence, annotations)
     judged = evidence.judged[summary["shipped"]]["test"]
     return FinishedRun(
-        folder=folder,
         summary=summary,
         config=_read_json(folder / run_folder.CONFIG),
         provenance=_read_json(folder / run_folder.JUDGE).get("provenance") or {},
@@ -133,7 +131,14 @@ def render(run: FinishedRun) -> str:
         about=f"{data['name']}: {data['n_documents']:,} documents, {systems}"
         f"{data['n_outputs']:,} {run.unit}. {summary['optimizer']} search, seed {summary['seed']}.",
         headline=failures_first(run.cell["n_failed"], n_judged, run.unit) + headline(summary),
-        quotable=_quotable(run),
+        quotable=quotable_lines(
+            summary["dimension"],
+            run.cell,
+            run.measures,
+            unit=run.unit,
+            n_systems=len(run.judged.items.systems),
+            published=_published(run),
+        ),
         why=f"The choice: {summary['why']}.",
         tiles=_tiles(run),
         notes=notes(summary["lm"], data),
@@ -175,20 +180,14 @@ def headline(summary: Mapping[str, Any]) -> str:
     return verdict
 
 
-def _quotable(run: FinishedRun) -> list[str]:
-    """Lines that can go into a paper: rho, of pairs the accuracy, and rho as published tables."""
-    name, judged = run.summary["dimension"], run.judged
-    n_systems = len(judged.items.systems)
-    lines = [one_line(name, {**run.cell, "undefined": PRIMARY}, unit=run.unit, n_systems=n_systems)]
-    if run.measures.pairs:
-        return [pairs_line(name, run.measures.pairs), *lines]
-    if run.cell["level"] == "summary" and run.cell["n_undefined"]:
-        rng = stream(run.summary["seed"], "interval", "test")
-        published = summary_level(
-            judged.scores, judged.human, judged.documents, undefined="left_out", rng=rng
-        )
-        lines.append(one_line(name, cell_by_convention(published), unit=run.unit))
-    return lines
+def _published(run: FinishedRun) -> Mapping[str, Any] | None:
+    """Rho as most published tables have it; None where the two cannot differ."""
+    if run.cell["level"] != "summary" or not run.cell["n_undefined"]:
+        return None
+    judged, rng = run.judged, stream(run.summary["seed"], "interval", "test")
+    return cell_by_convention(
+        summary_level(judged.scores, judged.human, judged.documents, undefined="left_out", rng=rng)
+    )
 
 
 def _tiles(run: FinishedRun) -> list[Tile]:

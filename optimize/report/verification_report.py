@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from optimize.audits.injection import Probes
-from optimize.figures import one_line
 from optimize.report.advice import advice
 from optimize.report.agreement_sections import (
     failures_first,
     pairs_headline,
-    pairs_line,
     pairs_tiles,
     people_tiles,
+    quotable_lines,
     rho_tile,
     share_of_ceiling,
 )
@@ -44,7 +43,14 @@ def render(
         title=f"{result['dimension']}: {who} against people",
         about=f"{facts[0][1]}.",
         headline=_headline(result, measures, unit),
-        quotable=_quotable(result, measures, unit),
+        quotable=quotable_lines(
+            result["dimension"],
+            cell,
+            measures,
+            unit=unit,
+            n_systems=data["n_systems"],
+            published=_published(result),
+        ),
         why="",
         tiles=_tiles(cell, measures, judged, unit),
         notes=notes(lm, data),
@@ -81,17 +87,14 @@ def main_cell(result: Mapping[str, Any]) -> Mapping[str, Any]:
     return first
 
 
-def _quotable(result: Mapping[str, Any], measures: Measures, unit: str) -> list[str]:
-    """Lines that can go into a paper: rho, of pairs the accuracy, and rho as published tables."""
-    name, cell = result["dimension"], main_cell(result)
-    lines = [one_line(name, cell, unit=unit, n_systems=result["data"]["n_systems"])]
-    if measures.pairs:
-        return [pairs_line(name, measures.pairs), *lines]
-    if cell["level"] == "summary" and cell["n_undefined"] and cell["value"] is not None:
-        wanted = {"coefficient": "spearman", "level": "summary", "undefined": "left_out"}
-        published = next(c for c in result["correlations"] if wanted.items() <= c.items())
-        lines.append(one_line(name, published, unit=unit))
-    return lines
+def _published(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The main cell as most published tables have it; None where the two cannot differ."""
+    cell = main_cell(result)
+    if cell["level"] != "summary" or not cell["n_undefined"] or cell["value"] is None:
+        return None
+    wanted = {"coefficient": "spearman", "level": "summary", "undefined": "left_out"}
+    cells: list[Mapping[str, Any]] = result["correlations"]
+    return next(cell for cell in cells if wanted.items() <= cell.items())
 
 
 def _headline(result: Mapping[str, Any], measures: Measures, unit: str) -> str:
