@@ -142,13 +142,16 @@ def facets_of(roles: Roles, texts: Mapping[str, str], candidate: str) -> Vector:
     return facets_and_traits(roles, texts, candidate, with_traits=False)[0]
 
 
+def _sources(roles: Roles, texts: Mapping[str, str]) -> list[list[str]]:
+    """The documents, the turns and the knowledge of a request."""
+    groups = (roles.documents, roles.turns, roles.knowledge)
+    return [[texts.get(name, "") for name in names] for names in groups]
+
+
 def _digest(roles: Roles, texts: Mapping[str, str], candidate: str, *, with_traits: bool) -> bytes:
-    sources = [
-        [texts.get(name, "") for name in names]
-        for names in (roles.documents, roles.turns, roles.knowledge)
-    ]
-    content = repr((roles.condenses, sources, texts.get(candidate, ""), with_traits))
-    return hashlib.blake2b(content.encode(), digest_size=16).digest()
+    judged = texts.get(candidate, "")
+    key = repr((judged, _sources(roles, texts), roles.condenses, with_traits))
+    return hashlib.blake2b(key.encode(), digest_size=16).digest()
 
 
 @cached(LRUCache(MOST_TEXTS), key=_digest, lock=Lock())
@@ -160,13 +163,7 @@ def facets_and_traits(
     facets, traits = np.full(len(NAMES), -3.0), np.zeros(N_TRAITS if with_traits else 0)
     # Nothing to judge is the worst there is, on every facet, and has no trait at all.
     if text.sentences:
-        judged = read_judged_text(
-            text,
-            documents=[texts.get(name, "") for name in roles.documents],
-            turns=[texts.get(name, "") for name in roles.turns],
-            knowledge=[texts.get(name, "") for name in roles.knowledge],
-            condenses=roles.condenses,
-        )
+        judged = read_judged_text(text, *_sources(roles, texts), condenses=roles.condenses)
         facets = _measure(judged)
         traits = read_traits(judged) if with_traits else traits
     facets.setflags(write=False)

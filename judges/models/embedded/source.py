@@ -174,10 +174,10 @@ class JudgedText:
 
 def read_judged_text(
     text: Text,
-    *,
     documents: Sequence[str],
     turns: Sequence[str],
     knowledge: Sequence[str],
+    *,
     condenses: bool,
 ) -> JudgedText:
     """Match the text's sentences with its sources."""
