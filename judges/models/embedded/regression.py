@@ -147,7 +147,8 @@ def _probabilities(latent: float, n: int) -> tuple[float, ...]:
     middle = 1 / (1 + math.exp(-_logit(CENTRE) - STEEPNESS * latent)) * n - 0.5
     spread = max(LEAST_SPREAD, min(MOST_SPREAD, PART_OF_SCALE * n))
     logs = [-0.5 * ((step - middle) / spread) ** 2 for step in range(n)]
-    weights = [math.exp(max(-60.0, log - max(logs))) for log in logs]
+    most = max(logs)
+    weights = [math.exp(max(-60.0, log - most)) for log in logs]
     total = math.fsum(weights)
     return tuple(weight / total for weight in weights)
 

@@ -26,7 +26,8 @@ def draw(probabilities: Sequence[float], temperature: float | None, rng: random.
     if heat <= 1e-3:
         return max(range(len(probabilities)), key=lambda place: (probabilities[place], -place))
     logs = [math.log(max(LEAST_PROBABILITY, p)) / heat for p in probabilities]
-    weights = [math.exp(log - max(logs)) for log in logs]
+    most = max(logs)
+    weights = [math.exp(log - most) for log in logs]
     return rng.choices(range(len(weights)), weights)[0]
 
 
