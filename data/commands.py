@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from data import shipped, tell
 from data.describe import describe, describe_dimension, describe_votes
 from data.errors import DataError
 from data.numbers import Scale
@@ -23,7 +22,16 @@ from data.options import (
 from data.problems import Problem
 from data.readers import check_labels, check_pairs, file_holds_pairs, refusal
 from data.selection import is_constant
+from data.shipped import SHIPPED_NAMES, starter, starter_pairs
 from data.splits import FEWEST_DOCUMENTS
+from data.tell import (
+    kind_of_set,
+    outputs_page,
+    pairs_page,
+    problem_list,
+    soundness_page,
+    table_of_sets,
+)
 from data.types import LabelError, LabelledPairs, LabelledSet
 
 Found = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
@@ -52,9 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    sets: list[LabelledSet | LabelledPairs] = [shipped.starter(), shipped.starter_pairs()]
-    records = [{"kind": tell.kind(one), **asdict(describe(one))} for one in sets]
-    print(_json(records) if options.json else tell.table_of_sets(sets))
+    sets: list[LabelledSet | LabelledPairs] = [starter(), starter_pairs()]
+    records = [{"kind": kind_of_set(one), **asdict(describe(one))} for one in sets]
+    print(_json(records) if options.json else table_of_sets(sets))
     return 0
 
 
@@ -66,12 +74,12 @@ def _show(options: argparse.Namespace) -> int:
     if isinstance(labelled, LabelledPairs):
         votes = describe_votes(labelled)
         record = {"kind": "pairs", **asdict(summary), **asdict(votes)}
-        print(_json(record) if options.json else tell.pairs(summary, votes))
+        print(_json(record) if options.json else pairs_page(summary, votes))
         return 0
     dimensions = {name: describe_dimension(labelled, name) for name in labelled.dimensions}
     rated = {name: asdict(one) for name, one in dimensions.items()}
     record = {"kind": "outputs", **asdict(summary), "dimensions": rated}
-    print(_json(record) if options.json else tell.outputs(summary, dimensions))
+    print(_json(record) if options.json else outputs_page(summary, dimensions))
     return 0
 
 
@@ -90,9 +98,9 @@ def _check(options: argparse.Namespace) -> int:
         }
         print(_json(record))
     elif problems:
-        print(tell.problems(problems, every=options.all))
+        print(problem_list(problems, every=options.all))
     elif labelled is not None:
-        print(tell.sound(describe(labelled), labelled, notes, _next(labelled, options)))
+        print(soundness_page(describe(labelled), labelled, notes, _next(labelled, options)))
     return 1 if problems else 0
 
 
@@ -126,7 +134,7 @@ def _beyond_rows(
 
 def _read(options: argparse.Namespace) -> Found:
     """Read a file, or a set that ships, as what it looks like."""
-    shipped_at = shipped.NAMES.get(options.file)
+    shipped_at = SHIPPED_NAMES.get(options.file)
     if shipped_at is None:
         return _read_file(options.file, options)
     labelled, problems = _read_file(str(shipped_at), options)
@@ -162,7 +170,7 @@ def _scales(options: argparse.Namespace) -> dict[str, Scale]:
 def _next(labelled: LabelledSet | LabelledPairs, options: argparse.Namespace) -> list[str]:
     """The command that goes on from here, with the user's own flags."""
     mapping = read_mapping(options.map)
-    if len(labelled.documents) < FEWEST_DOCUMENTS or options.file in shipped.NAMES:
+    if len(labelled.documents) < FEWEST_DOCUMENTS or options.file in SHIPPED_NAMES:
         return []
     if isinstance(labelled, LabelledPairs):
         words = ["python", "-m", "optimize", "--pairwise", "NAME", "--data", options.file]
@@ -239,7 +247,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_reading(command: argparse.ArgumentParser) -> None:
-    known = " or ".join(shipped.NAMES)
+    known = " or ".join(SHIPPED_NAMES)
     command.add_argument("file", metavar="FILE", help=f"a file, hf:owner/name, {known}")
     command.add_argument(
         "--map",

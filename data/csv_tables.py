@@ -26,7 +26,7 @@ def _read(path: Path, problems: Problems, delimiter: str | None) -> Table:
     lines = LineFile(path, problems)
     before = csv.field_size_limit(LONGEST_LINE)
     try:
-        columns, rows = gather(_rows(lines, problems, delimiter))
+        columns, rows = gather(_delimited_rows(lines, problems, delimiter))
     finally:
         csv.field_size_limit(before)
     return Table(
@@ -40,7 +40,7 @@ def _read(path: Path, problems: Problems, delimiter: str | None) -> Table:
     )
 
 
-def _rows(lines: LineFile, problems: Problems, delimiter: str | None) -> Iterator[Row]:
+def _delimited_rows(lines: LineFile, problems: Problems, delimiter: str | None) -> Iterator[Row]:
     texts = (line.text for line in lines)
     first = next(texts, None)
     if first is None:

@@ -10,7 +10,7 @@ from data.types import LabelledPairs, LabelledSet
 
 _STARTER = Path(__file__).with_name("starter")
 
-NAMES = {"starter": _STARTER / "outputs.jsonl", "starter_pairs": _STARTER / "pairs.jsonl"}
+SHIPPED_NAMES = {"starter": _STARTER / "outputs.jsonl", "starter_pairs": _STARTER / "pairs.jsonl"}
 
 
 def is_constructed(sha256: str) -> bool:
@@ -20,14 +20,16 @@ def is_constructed(sha256: str) -> bool:
 
 @cache
 def _hashes() -> frozenset[str]:
-    return frozenset(hashlib.sha256(path.read_bytes()).hexdigest() for path in NAMES.values())
+    return frozenset(
+        hashlib.sha256(path.read_bytes()).hexdigest() for path in SHIPPED_NAMES.values()
+    )
 
 
 def starter() -> LabelledSet:
     """Return the starter outputs, whose ratings are constructed and nobody's."""
-    return replace(read_labels(NAMES["starter"]), name="starter")
+    return replace(read_labels(SHIPPED_NAMES["starter"]), name="starter")
 
 
 def starter_pairs() -> LabelledPairs:
     """Return the starter pairs, whose votes are constructed and nobody's."""
-    return replace(read_pairs(NAMES["starter_pairs"]), name="starter_pairs")
+    return replace(read_pairs(SHIPPED_NAMES["starter_pairs"]), name="starter_pairs")

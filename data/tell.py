@@ -19,7 +19,7 @@ _WIDTH = 80
 _OF_A_KIND = 20
 
 
-def kind(labelled: LabelledSet | LabelledPairs) -> str:
+def kind_of_set(labelled: LabelledSet | LabelledPairs) -> str:
     """What a set holds, in one word."""
     return "pairs" if isinstance(labelled, LabelledPairs) else "outputs"
 
@@ -29,7 +29,7 @@ def table_of_sets(sets: Sequence[LabelledSet | LabelledPairs]) -> str:
     lines = [f"{'name':<16}{'holds':>14}{'documents':>11}{'systems':>9}  texts"]
     for labelled in sets:
         one = describe(labelled)
-        holds = f"{one.n_items} {kind(labelled)}"
+        holds = f"{one.n_items} {kind_of_set(labelled)}"
         lines.append(
             f"{one.name:<16}{holds:>14}{one.n_documents:>11}{len(one.systems):>9}"
             f"  {', '.join(one.texts)}"
@@ -38,7 +38,7 @@ def table_of_sets(sets: Sequence[LabelledSet | LabelledPairs]) -> str:
     return "\n".join(lines)
 
 
-def outputs(summary: Summary, dimensions: Mapping[str, DimensionSummary]) -> str:
+def outputs_page(summary: Summary, dimensions: Mapping[str, DimensionSummary]) -> str:
     """What a set of outputs holds."""
     lines = _head(summary, "output")
     lines.append("")
@@ -63,7 +63,7 @@ def outputs(summary: Summary, dimensions: Mapping[str, DimensionSummary]) -> str
     return "\n".join(lines + _notes(summary.notes))
 
 
-def pairs(summary: Summary, votes: PairsSummary) -> str:
+def pairs_page(summary: Summary, votes: PairsSummary) -> str:
     """What a set of pairs holds."""
     lines = _head(summary, "pair")
     told = ", ".join(f"{choice} {number:,}" for choice, number in votes.votes.items())
@@ -72,7 +72,7 @@ def pairs(summary: Summary, votes: PairsSummary) -> str:
     return "\n".join(lines + _notes(summary.notes))
 
 
-def problems(found: Sequence[Problem], *, every: bool) -> str:
+def problem_list(found: Sequence[Problem], *, every: bool) -> str:
     """All problems in the order of the file, those past a kind's share as a number."""
     lines, seen = [], dict[tuple[str, str | None], int]()
     for problem in found:
@@ -135,14 +135,14 @@ def _sample(item: LabelledOutput | LabelledPair) -> str:
     return _plain("; ".join([*parts, *(given or ["no rating"])]))
 
 
-def sound(
+def soundness_page(
     summary: Summary,
     labelled: LabelledSet | LabelledPairs,
     notes: Sequence[str],
     go_on: Sequence[str] = (),
 ) -> str:
     """A file without problems: what was read, what to know about it, the command that goes on."""
-    what = f"{count(summary.n_items, kind(labelled)[:-1])} for "
+    what = f"{count(summary.n_items, kind_of_set(labelled)[:-1])} for "
     what += count(summary.n_documents, "document")
     if summary.systems:
         what += f" by {count(len(summary.systems), 'system')}"

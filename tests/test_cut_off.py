@@ -178,7 +178,7 @@ def test_a_run_whose_budget_ends_at_the_final_table_has_its_judge(
 ) -> None:
     from optimize.run import outcome
 
-    measure = outcome.measure
+    measure = outcome.measure_finally
 
     def poor(*told: Any, test: bool = True) -> outcome.Measured:
         if test:
@@ -186,7 +186,7 @@ def test_a_run_whose_budget_ends_at_the_final_table_has_its_judge(
         return measure(*told, test=False)
 
     with monkeypatch.context() as patched:
-        patched.setattr(outcome, "measure", poor)
+        patched.setattr(outcome, "measure_finally", poor)
         assert command([*FEW, "--out", "run"]) == 1
     summary = json.loads((here / "run" / "summary.json").read_text())
     assert summary["tuned_judge"]["test"] is None

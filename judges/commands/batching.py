@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judges.commands import estimate
+from judges.commands.estimate import estimate_line, total_price
 from judges.commands.table_run import Run, judged
 from judges.engine.journal import Journal
 from judges.engine.session import Session
@@ -50,7 +50,7 @@ def submit(run: Run) -> int:
     if not model.written:
         print("nothing to submit: every reply is in the journal; collect with --resume instead")
         return 0
-    print(estimate.told(run.estimates, DISCOUNT), file=sys.stderr)
+    print(estimate_line(run.estimates, DISCOUNT), file=sys.stderr)
     print(batch.submit(folder, api_base=run.args.api_base))
     return 0
 
@@ -100,7 +100,7 @@ def _check_budget(run: Run) -> None:
     args, requests = run.args, sum(one.requests for one in run.estimates)
     if args.max_calls is not None and requests > args.max_calls:
         raise UsageError(f"{requests:,} requests are more than --max-calls {args.max_calls:,}")
-    price = estimate.total_price(run.estimates)
+    price = total_price(run.estimates)
     if args.max_cost is None:
         return
     if price is None or price * DISCOUNT > args.max_cost:

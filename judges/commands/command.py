@@ -60,17 +60,20 @@ def command(given: Sequence[str]) -> int:
         return _end(_told(error), code, error if traced else None)
 
 
-def build_parser() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
+def build_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser, and its commands' own by their names."""
-    parser = Parser(
+    parser: argparse.ArgumentParser = Parser(
         prog="python -m judges",
         description=ABOUT,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for one in (listing, score, compare, exporting, journal):
-        one.add(commands)
+    listing.add(commands)
+    score.add(commands)
+    compare.add(commands)
+    exporting.add(commands)
+    journal.add_journal(commands)
     return parser, commands.choices
 
 

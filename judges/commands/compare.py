@@ -5,7 +5,8 @@ import json
 import math
 from collections.abc import Mapping
 
-from judges.commands import batching, estimate
+from judges.commands import batching
+from judges.commands.estimate import estimate_record, estimate_table
 from judges.commands.options import (
     JUDGE,
     add_model_flags,
@@ -81,8 +82,8 @@ def run(args: argparse.Namespace) -> int:
     columns = [f"{args.prefix}verdict_{key}" for key in KEYS]
     prepared = prepare([judge], args, columns)
     if args.dry_run:
-        shown = estimate.entry(prepared.estimates)
-        print(json.dumps(shown, indent=1) if args.json else estimate.table(prepared.estimates))
+        shown = estimate_record(prepared.estimates)
+        print(json.dumps(shown, indent=1) if args.json else estimate_table(prepared.estimates))
         return 0
     if args.batch_api == "submit":
         return batching.submit(prepared)

@@ -36,7 +36,7 @@ class Estimate:
         return price.cost(self.tokens_in, self.tokens_out) if price else None
 
 
-def estimate(judge: Judge, *, n_rows: int, characters: int, orders: int = 1) -> Estimate:
+def estimate_run(judge: Judge, *, n_rows: int, characters: int, orders: int = 1) -> Estimate:
     """Estimate for so many rows whose texts together have so many characters."""
     samples = judge.plan.samples if judge.plan else 1
     asks = n_rows * orders
@@ -60,18 +60,18 @@ def total_price(estimates: Iterable[Estimate], lm: str | None = None) -> float |
     return sum(known) if len(known) == len(prices) else None
 
 
-def told(estimates: list[Estimate], discount: float = 1.0) -> str:
+def estimate_line(estimates: list[Estimate], discount: float = 1.0) -> str:
     """One line for stderr."""
     models = ", ".join(sorted({one.lm for one in estimates}))
     return (
         f"estimate: {sum(one.requests for one in estimates):,} requests, "
         f"about {sum(one.tokens_in for one in estimates):,} tokens in and "
         f"{sum(one.tokens_out for one in estimates):,} out; "
-        f"{models} {_dollars(estimates, discount=discount)}"
+        f"{models} {_price_text(estimates, discount=discount)}"
     )
 
 
-def table(estimates: list[Estimate]) -> str:
+def estimate_table(estimates: list[Estimate]) -> str:
     """Every judge's share, then the price with its own and with other models."""
     lines = [f"{'judge':<22}{'requests':>10}{'tokens in':>14}{'tokens out':>12}"]
     lines += [
@@ -80,9 +80,9 @@ def table(estimates: list[Estimate]) -> str:
     ]
     lines.append("")
     chosen = sorted({one.lm for one in estimates})
-    lines.append(f"{' and '.join(chosen):<36}{_dollars(estimates):>12}   (chosen)")
+    lines.append(f"{' and '.join(chosen):<36}{_price_text(estimates):>12}   (chosen)")
     lines += [
-        f"{lm:<36}{_dollars(estimates, lm):>12}"
+        f"{lm:<36}{_price_text(estimates, lm):>12}"
         for lm in OTHERS
         if chosen != [lm] and total_price(estimates, lm) is not None
     ]
@@ -90,7 +90,7 @@ def table(estimates: list[Estimate]) -> str:
     return "\n".join(lines)
 
 
-def entry(estimates: list[Estimate]) -> Mapping[str, object]:
+def estimate_record(estimates: list[Estimate]) -> Mapping[str, object]:
     """The same for --json."""
     return {
         "requests": sum(one.requests for one in estimates),
@@ -104,7 +104,7 @@ def entry(estimates: list[Estimate]) -> Mapping[str, object]:
     }
 
 
-def _dollars(estimates: list[Estimate], lm: str | None = None, discount: float = 1.0) -> str:
+def _price_text(estimates: list[Estimate], lm: str | None = None, discount: float = 1.0) -> str:
     price = total_price(estimates, lm)
     if price is None:
         return "price unknown"

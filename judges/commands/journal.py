@@ -8,7 +8,7 @@ from pathlib import Path
 from judges.engine.telling import visible
 from judges.errors import JudgesError
 
-ABOUT = """\
+ABOUT_JOURNAL = """\
 Say what a journal of replies holds: requests, replies, tokens, by which
 models, when, and lines that a crash has damaged. Journals are written beside
 a score's output (OUT.replies.jsonl) and in a run's folder (replies.jsonl);
@@ -19,19 +19,19 @@ example:
   python -m judges journal runs/relevance-001/replies.jsonl"""
 
 
-def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_journal(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "journal",
         help="what a file of replies holds",
-        description=ABOUT,
+        description=ABOUT_JOURNAL,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a journal; it is only read")
     parser.add_argument("--json", action="store_true", help="print as JSON")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=show_journal)
 
 
-def run(args: argparse.Namespace) -> int:
+def show_journal(args: argparse.Namespace) -> int:
     from judges.engine.contents import describe
 
     contents = describe(args.file)

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from judges.commands import batching, estimate
+from judges.commands import batching
+from judges.commands.estimate import estimate_record, estimate_table
 from judges.commands.options import (
     add_model_flags,
     add_plan_flags,
@@ -117,8 +118,8 @@ def run(args: argparse.Namespace) -> int:
     new = [name for names in columns.values() for name in names]
     prepared = prepare(judges, args, new)
     if args.dry_run:
-        shown = estimate.entry(prepared.estimates)
-        print(json.dumps(shown, indent=1) if args.json else estimate.table(prepared.estimates))
+        shown = estimate_record(prepared.estimates)
+        print(json.dumps(shown, indent=1) if args.json else estimate_table(prepared.estimates))
         return 0
     if args.batch_api == "submit":
         return batching.submit(prepared)

@@ -13,7 +13,7 @@ from itertools import repeat, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from judges.commands import estimate
+from judges.commands.estimate import Estimate, estimate_line, estimate_run
 from judges.commands.options import mapping_of
 from judges.commands.survey import Survey, refuse_clash, survey, texts_of
 from judges.engine.ledger import BudgetSpentError, Ledger
@@ -47,7 +47,7 @@ class Run:
     judges: tuple[Judge, ...]
     args: argparse.Namespace
     survey: Survey
-    estimates: list[estimate.Estimate]
+    estimates: list[Estimate]
 
     @property
     def orders(self) -> int:
@@ -71,7 +71,7 @@ def prepare(judges: Sequence[Judge], args: argparse.Namespace, new_columns: Sequ
         refuse_clash(args.data, seen.columns, new_columns)
     orders = 2 if getattr(args, "order", None) == "both" else 1
     estimates = [
-        estimate.estimate(
+        estimate_run(
             judge,
             n_rows=seen.usable[judge.name],
             characters=seen.characters[judge.name],
@@ -94,7 +94,7 @@ def write(
     """
     args, journal = run.args, journal_of(run)
     if not models:
-        print(visible(estimate.told(run.estimates)), file=sys.stderr)
+        print(visible(estimate_line(run.estimates)), file=sys.stderr)
     started = time.monotonic()
     columns = list(dict.fromkeys([*run.survey.columns, *new_columns]))
     with ExitStack() as held:

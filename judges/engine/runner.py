@@ -25,7 +25,7 @@ from judges.parsing.text import shortened
 
 __all__ = ["Answer", "Ask", "FailingRunError", "FailureMonitor", "Runner"]
 
-T = TypeVar("T")
+Value = TypeVar("Value")
 ENOUGH_TO_TELL, ALMOST_ALL = 48, 0.9
 QUOTED = re.compile(r"(?:,? in|:)? ['\"].*", re.DOTALL)
 AHEAD = 3  # asks under way for each request in flight: some of them wait to be asked again
@@ -237,12 +237,12 @@ class Runner:
             self.journal.flush()
 
 
-def _at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+def _at_once(coroutine: Coroutine[Any, Any, Value]) -> Value:
     """Run a coroutine that never waits, without an event loop."""
     try:
         coroutine.send(None)
     except StopIteration as done:
-        answer: T = done.value
+        answer: Value = done.value
         return answer
     coroutine.close()
     raise RuntimeError("a model that answers in this process must not wait for anything")

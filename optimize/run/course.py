@@ -54,15 +54,15 @@ def run(prepared: Prepared, folder: Path, say: Callable[[str], None]) -> dict[st
 
         def measure(*, test: bool) -> outcome.Measured:
             level, seed = prepared.level, settings.seed
-            return outcome.measure(bench, found, labels, level, seed, dev, test=test)
+            return outcome.measure_finally(bench, found, labels, level, seed, dev, test=test)
 
         def settle(measured: outcome.Measured) -> dict[str, Any]:
             """Freeze the judge and write the summary, with whatever has been measured."""
             seconds = time.monotonic() - began
-            summary = outcome.summary(prepared, folder, asked, found, measured, seconds)
+            summary = outcome.summarize(prepared, folder, asked, found, measured, seconds)
             if choice:
                 summary["plans"] = choice.told
-            shipped = outcome.shipped(prepared, judge, asked, found, summary, folder)
+            shipped = outcome.freeze_shipped(prepared, judge, asked, found, summary, folder)
             # A run that has found its judge writes it, whatever its texts hold.
             shipped, notes = shipped.without_secrets()
             if notes:

@@ -37,7 +37,7 @@ class Measured:
     gain: Cell
 
 
-def measure(
+def measure_finally(
     bench: Bench,
     found: Found,
     labels: Labels,
@@ -99,7 +99,7 @@ def without_tuned(found: Found, seed: Candidate) -> Found:
     return replace(found, tuned=seed, choice=Choice(best=None, ship=False, why=why))
 
 
-def summary(
+def summarize(
     prepared: Prepared,
     folder: Path,
     asked: Asked,
@@ -154,7 +154,7 @@ def _costs(*ledgers: Ledger) -> dict[str, float | None]:
     return costs | ({"cost_unconfirmed_usd": round(unconfirmed, 6)} if unconfirmed > 0 else {})
 
 
-def shipped(
+def freeze_shipped(
     prepared: Prepared,
     judge: Judge,
     asked: Asked,

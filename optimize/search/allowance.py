@@ -44,7 +44,7 @@ class Toll:
 class Allowance:
     """The search's budget, and what a candidate's call and a proposal count in it.
 
-    `plans` more calls may go to trying sampling plans, of which `tolls` names those that the final
+    `plans` more calls may go to trying sampling plans; `tolls` are those that the final
     table could be paid under. The table takes `table_calls` and `table_dollars`; a call of the
     budget is worth `per_call` dollars.
     """
@@ -78,7 +78,7 @@ def allow(
 ) -> Allowance:
     """Raises SettingsError where not even the seed can be measured on test.
 
-    `each` are the calls of a judgement under the search's plan; `tolls` those of the plans to try.
+    `each` are a judgement's calls under the search's plan; `tolls` those of the plans to try.
     """
     items = len(labels.test) + len(labels.unseen or ())
     once = each * items

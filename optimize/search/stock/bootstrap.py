@@ -10,7 +10,7 @@ RANKED_WELL = 0.3
 MOST_PROGRAMS = 200
 
 
-def search(given: Supplies) -> Scored:
+def search_bootstrap(given: Supplies) -> Scored:
     """As many draws as the budget can score; an example bootstraps one output or lends several."""
     number = len(given.learn)
     optimizer = dspy.BootstrapFewShotWithRandomSearch(

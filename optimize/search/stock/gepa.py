@@ -13,7 +13,7 @@ MINIBATCH = 6
 BARREN = 25
 
 
-def search(given: Supplies) -> Scored:
+def search_gepa(given: Supplies) -> Scored:
     """Until the budget ends, or the proposer has nothing new to say."""
     bench = given.bench
 

@@ -12,7 +12,7 @@ MOST_TRIALS = 200
 HEAVY, ENOUGH_FOR_HEAVY = 18, 60
 
 
-def search(given: Supplies) -> Scored:
+def search_mipro(given: Supplies) -> Scored:
     """Every trial is a full evaluation; what the bench has scored before is free."""
     usual = given.plan.proposals + given.plan.demo_sets
     number = max(usual, HEAVY) if given.evaluations() >= ENOUGH_FOR_HEAVY else usual

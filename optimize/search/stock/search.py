@@ -22,9 +22,9 @@ from optimize.search.stock.supplies import Scored, Supplies
 from optimize.search.trials import Record, Trials
 
 SEARCHES: Mapping[str, Callable[[Supplies], Scored]] = {
-    "gepa": gepa.search,
-    "miprov2": mipro.search,
-    "bootstrap": bootstrap.search,
+    "gepa": gepa.search_gepa,
+    "miprov2": mipro.search_mipro,
+    "bootstrap": bootstrap.search_bootstrap,
 }
 
 
