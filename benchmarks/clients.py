@@ -73,7 +73,7 @@ def raw_aiohttp(url: str, count: int, concurrency: int) -> None:
 def this_project(url: str, count: int, concurrency: int, journal: Path | None = None) -> None:
     """A catalogue judge over rows: rendered safely, parsed strictly, in order."""
     import judges
-    from judges.engine.session import open_runner
+    from judges.inference.session import open_runner
 
     judge = judges.load("relevance")
     with open_runner(

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from data import read_labels
-from optimize.agreement import summary_level
 from optimize.annotations import annotation_matrix
-from optimize.commands.verify import command
-from optimize.human import Ceiling, human_ceiling
+from optimize.cli.verify import command
+from optimize.figures import scorecard
+from optimize.measuring.sources import bare_items, from_replies
 from optimize.report.verification_report import main_cell
-from optimize.run.scorecard import scorecard
-from optimize.run.table import Scores, cell, correlation
+from optimize.run.final_table import Scores, cell, correlation
 from optimize.search.objective import objective
-from optimize.verifying.sources import bare_items, from_replies
+from optimize.statistics.agreement import summary_level
+from optimize.statistics.human import Ceiling, human_ceiling
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 REPLIES = SHARED / "summeval_judges" / "replies_gpt-4-0314.jsonl"

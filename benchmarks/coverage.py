@@ -21,7 +21,7 @@ import test_estimate
 import test_intervals
 import test_system_intervals as across
 
-from optimize.agreement import Level, dataset_level, summary_level, system_level
+from optimize.statistics.agreement import Level, dataset_level, summary_level, system_level
 from optimize.statistics.coefficients import Coefficient, correlate
 from optimize.statistics.difference import paired_difference
 

@@ -26,7 +26,7 @@ from judges.models.embedded.regression import make_scorer
 from judges.models.embedded.request import read_task
 from judges.models.protocol import Sampling
 from judges.prompt import fill
-from optimize.agreement import summary_level
+from optimize.statistics.agreement import summary_level
 
 CATALOGUE = ("coherence", "consistency", "fluency", "relevance")
 DOCUMENT_FOLDS, SYSTEM_FOLDS = 5, 4

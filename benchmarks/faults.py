@@ -34,14 +34,14 @@ from openai_server import (  # noqa: E402 - in tests/
     some_faults,
 )
 
-from judges.engine.prices import find_price  # noqa: E402 - as above
+from judges.models.prices import find_price  # noqa: E402 - as above
 
 
 def judge_rows(folder: Path, rows: int, max_calls: int | None, lm: str) -> None:
     """The program under test, in a process of its own: judgements in order, replies on record."""
     import judges
-    from judges.engine.ledger import BudgetSpentError
-    from judges.engine.session import open_runner
+    from judges.inference.budget import BudgetSpentError
+    from judges.inference.session import open_runner
 
     judge = judges.load("relevance")
     texts = (

@@ -212,7 +212,7 @@ def fuzz_judges(tries: int, rng: random.Random) -> Counts:
     import frozen_cases
 
     from judges import Judge, frozen
-    from judges.engine.session import open_runner
+    from judges.inference.session import open_runner
 
     kinds = [(judge, judge.dumps()) for judge in frozen_cases.KINDS.values()]
     texts = dict.fromkeys(("x",), "A fire broke out in the old mill. Nobody was hurt.")
@@ -435,15 +435,15 @@ TIMEOUT = 2.0
 def fuzz_answers(tries: int, rng: random.Random) -> Counts:
     """One row an answer: each is a judgement with a score on the scale, or a failure, in a line."""
     import judges
-    from judges.engine import asker
-    from judges.engine.ledger import BudgetSpentError, Ledger
-    from judges.engine.prices import Price
-    from judges.engine.runner import Runner
+    from judges.inference import client
+    from judges.inference.budget import BudgetSpentError, Ledger
+    from judges.inference.runner import Runner
     from judges.models import open_model
+    from judges.models.prices import Price
     from judges.models.protocol import ModelError
     from judges.scoring import SamplingPlan
 
-    asker.FIRST_WAIT = 0.001
+    client.FIRST_WAIT = 0.001
     counts = Counts()
     judge = judges.load("fluency").with_plan(SamplingPlan(kind="weighted"))
     answers = [_answer(rng) for _ in range(tries)]
@@ -463,7 +463,12 @@ def fuzz_answers(tries: int, rng: random.Random) -> Counts:
             start, fault = time.perf_counter(), ""
             try:
                 with Runner(
-                    model, ledger=ledger, timeout=TIMEOUT, attempts=2, fresh_asks=0, concurrency=1
+                    model,
+                    ledger=ledger,
+                    timeout=TIMEOUT,
+                    attempts=2,
+                    fresh_samples=0,
+                    concurrency=1,
                 ) as runner:
                     for judgement in judge.judge_rows(rows, runner):
                         scored = math.isfinite(judgement.score)
@@ -581,8 +586,7 @@ def fuzz_journals(tries: int, rng: random.Random) -> Counts:
     Every third has lines of releases that wrote no checksum; there only damage to the form of a
     line can be told. Half are altered as bytes, the others line by line.
     """
-    from judges.engine.journal import Journal, JournalError, describe
-    from judges.engine.records import line_of
+    from judges.models.journal import Journal, JournalError, describe, line_of
     from judges.models.protocol import Completion, Reply, Token
 
     counts = Counts()
@@ -697,10 +701,10 @@ def fuzz_commands(tries: int, rng: random.Random) -> Counts:
     """Commands whose flags or files are altered: done, or refused in one line with 1 or 2."""
     import pandas as pd
 
-    from data import commands as data_commands
+    from data import cli as data_commands
     from judges import load
     from judges.__main__ import main as judges_main
-    from optimize.commands import report, tune, verify
+    from optimize.cli import report, tune, verify
 
     mains: dict[str, Callable[[list[str]], int]] = {
         "data": data_commands.main,

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from optimize.search.gate import Compared, choose
-from optimize.search.items import Item, Items
+from optimize.items import Item, Items
+from optimize.search.gate import ComparedCandidate, choose
 from optimize.search.objective import Level, contrast
 from optimize.statistics.difference import contrast_terms
 
@@ -78,7 +78,7 @@ def simulate(draw: World, level: Level, documents: int, simulations: int) -> tup
         gaps = [contrast(scores, seed, items, level) for scores in finalists]
         nothing = contrast_terms(np.zeros(len(items.documents)), items.documents)
         compared = [
-            Compared(
+            ComparedCandidate(
                 gain=gap, own=gap, unseen=None, fewer_failed=nothing, failed=0.0, seed_failed=0.0
             )
             for gap in gaps
@@ -96,7 +96,7 @@ def few_gains(number: int, documents: int) -> bool:
     differences[:number] = 0.1
     gap = contrast_terms(differences, [str(place) for place in range(documents)])
     nothing = contrast_terms(np.zeros(documents), gap.documents)
-    one = Compared(
+    one = ComparedCandidate(
         gain=gap, own=gap, unseen=None, fewer_failed=nothing, failed=0.0, seed_failed=0.0
     )
     return choose([one], 1, np.random.default_rng(0)).ship

@@ -68,19 +68,19 @@ def jobs(tasks: Sequence[str], seeds: Sequence[int], budgets: Sequence[int]) -> 
 def prepared(task: str, seed: int) -> Any:
     """The task's judge, labels and model, with the texts' features measured already."""
     from judges.define import read_subject
-    from judges.engine.runner import Runner
+    from judges.inference.runner import Runner
     from judges.judge import Judge
     from judges.models import open_model
     from judges.scoring import default_plan
     from optimize.run import labels
-    from optimize.run.models_asked import Asked, judging
+    from optimize.run.models import RunModels, judging
     from optimize.run.settings import Settings
 
     spec, data = TASKS[task]
     judge = Judge.of(read_subject(spec))
     split = labels.read(Settings(dimension=spec, data=str(data), seed=seed), judge.subject)
     model = open_model("embedded")
-    asked = Asked(judge=Runner(model), proposer=Runner(model), plan=default_plan(model))
+    asked = RunModels(judge=Runner(model), proposer=Runner(model), plan=default_plan(model))
     list(judging(judge, asked, seed, _ignore)(judge.prompt, split.everything.items))
     return judge, split, asked
 
@@ -91,10 +91,10 @@ def _ignore(_: object) -> None:
 
 def run(job: Job) -> dict[str, Any]:
     """Search, then measure the seed and the tuned judge on test and on unseen systems."""
-    from optimize.run.models_asked import judging, proposing
+    from optimize.run.models import judging, proposing
     from optimize.run.settings import Settings
-    from optimize.search.allowance import plan
-    from optimize.search.bench import Bench, Budget
+    from optimize.search.budget import plan
+    from optimize.search.evaluator import Budget, Evaluator
     from optimize.search.objective import choose_level
     from optimize.search.optimizers import search
 
@@ -103,7 +103,7 @@ def run(job: Job) -> dict[str, Any]:
     if job.shuffled:
         train, dev = shuffled(train, job), shuffled(dev, job)
     level = choose_level(train)
-    bench = Bench(
+    evaluator = Evaluator(
         seed=judge.prompt,
         judge=judging(judge, asked, job.seed, _ignore),
         calls_per_item=asked.calls_per_item(judge),
@@ -112,7 +112,7 @@ def run(job: Job) -> dict[str, Any]:
     began = time.process_time()
     found = search(
         job.optimizer,  # type: ignore[arg-type]
-        bench=bench,
+        evaluator=evaluator,
         propose=proposing(judge, asked, job.seed),
         train=train,
         dev=dev,
@@ -130,14 +130,14 @@ def run(job: Job) -> dict[str, Any]:
         "n_demos": len(found.tuned.shown.demos),
         "instructed": found.tuned.instruction.text != judge.prompt.instruction,
         "seconds": round(seconds, 3),
-        "test": measured(bench, found.tuned, labels.test, level, job.seed),
-        "unseen": measured(bench, found.tuned, labels.unseen, level, job.seed),
+        "test": measured(evaluator, found.tuned, labels.test, level, job.seed),
+        "unseen": measured(evaluator, found.tuned, labels.unseen, level, job.seed),
     }
 
 
 def shuffled(items: Any, job: Job) -> Any:
     """The items with people's ratings dealt anew within each document."""
-    from optimize.search.chance import stream
+    from optimize.statistics.bootstrap import stream
 
     human = items.human.copy()
     rng = stream(job.seed, "shuffled", job.task)
@@ -148,18 +148,20 @@ def shuffled(items: Any, job: Job) -> Any:
     )
 
 
-def measured(bench: Any, tuned: Any, items: Any, level: Any, seed: int) -> dict[str, Any] | None:
+def measured(
+    evaluator: Any, tuned: Any, items: Any, level: Any, seed: int
+) -> dict[str, Any] | None:
     """Both judges' rho on a split, and the tuned one's gain with its interval over documents."""
-    from optimize.run.table import Scores, gain
-    from optimize.search.bench import Budget
+    from optimize.run.final_table import Scores, gain
     from optimize.search.candidates import Candidate, Instruction
+    from optimize.search.evaluator import Budget
     from optimize.search.objective import objective
 
     if items is None:
         return None
-    base = Candidate(instruction=Instruction(text=bench.seed.instruction))
-    bench.budget = Budget(2 * len(items) * 100)
-    ours, theirs = bench.scores(tuned, items), bench.scores(base, items)
+    base = Candidate(instruction=Instruction(text=evaluator.seed.instruction))
+    evaluator.budget = Budget(2 * len(items) * 100)
+    ours, theirs = evaluator.scores(tuned, items), evaluator.scores(base, items)
     return {
         "seed": objective(theirs, items, level),
         "tuned": objective(ours, items, level),

@@ -20,12 +20,12 @@ from judges.catalog import find
 from judges.judge import Judge
 from judges.parsing.recorded import judgement, read_replies
 from judges.prompt import Prompt
-from optimize.search.bench import Bench, Budget, Scored
+from optimize.items import Item, Items
 from optimize.search.candidates import Candidate, Instruction
-from optimize.search.chance import stream
-from optimize.search.items import Item, Items
+from optimize.search.evaluator import Budget, Evaluator, Scored
 from optimize.search.objective import Level, objective
 from optimize.search.race import Track, race
+from optimize.statistics.bootstrap import stream
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 LABELS = SHARED / "summeval" / "summeval.jsonl"
@@ -94,14 +94,14 @@ def recorded() -> tuple[Items, Scores]:
     return Items(tuple(items[name] for name in sorted(items))), scores
 
 
-def bench_of(scores: Scores, incumbent: Candidate, calls: int = sys.maxsize) -> Bench:
+def bench_of(scores: Scores, incumbent: Candidate, calls: int = sys.maxsize) -> Evaluator:
     """A bench whose judge is the recording: a candidate's instruction names the prompt."""
 
     def judge(prompt: Prompt, items: Sequence[Item]) -> Iterable[Scored]:
         return [Scored(score=scores[prompt.instruction][item.id]) for item in items]
 
     seed = replace(Judge.of(find("coherence")).prompt, instruction=incumbent.instruction.text)
-    return Bench(seed=seed, judge=judge, calls_per_item=1, budget=Budget(calls))
+    return Evaluator(seed=seed, judge=judge, calls_per_item=1, budget=Budget(calls))
 
 
 def run(
@@ -135,11 +135,11 @@ def run(
     chosen, whole = (max(told, key=lambda one: told[one][place]) for place in (0, 2))
     races = []
     for share in shares:
-        bench = bench_of(scores, incumbent, int(share * len(everyone) * len(learn)))
-        standings = race(bench, track, candidates, bench.budget.left, lambda *_: None)
-        first = standings[0]
+        evaluator = bench_of(scores, incumbent, int(share * len(everyone) * len(learn)))
+        race_results = race(evaluator, track, candidates, evaluator.budget.left, lambda *_: None)
+        first = race_results[0]
         picked = first.candidate if first.gain > 0 else incumbent
-        spent = bench.budget.spent / (len(everyone) * len(learn))
+        spent = evaluator.budget.spent / (len(everyone) * len(learn))
         races.append(Raced(rho=told[picked][1], share=spent))
     return Outcome(
         held={one.instruction.text: values[1] for one, values in told.items()},

@@ -74,15 +74,15 @@ def start_up(script: str, times: int) -> dict[str, float]:
 
 def one_request_for_n(url: str) -> dict[str, float]:
     """Twenty samples of one prompt: requests sent, and seconds."""
-    from judges.engine.runner import Ask, Runner
+    from judges.inference.runner import ModelRequest, Runner
     from judges.models import Sampling, open_model
 
     os.environ.setdefault("OPENAI_API_KEY", "sk-local-benchmark-key-0123456789")
     with Runner(open_model("openai/judge-1", api_base=url)) as runner:
-        warm = Ask([{"role": "user", "content": "warm"}], Sampling(), lambda reply: reply)
+        warm = ModelRequest([{"role": "user", "content": "warm"}], Sampling(), lambda reply: reply)
         runner.ask(warm)
         before, start = runner.ledger.calls, time.perf_counter()
-        ask = Ask([{"role": "user", "content": "n"}], Sampling(n=20), lambda reply: reply)
+        ask = ModelRequest([{"role": "user", "content": "n"}], Sampling(n=20), lambda reply: reply)
         assert len(runner.ask(ask).parsed) == 20
         seconds = time.perf_counter() - start
         return {"requests": runner.ledger.calls - before, "seconds": seconds}

@@ -4,10 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from data.readers import check_labels, check_pairs, read_labels, read_pairs
-    from data.selection import Rated, refuse_constant, with_ratings
-    from data.shipped import starter, starter_pairs
-    from data.splits import By, Splits, default_by, split
+    from data.readers import (
+        check_labels,
+        check_pairs,
+        read_labels,
+        read_pairs,
+        starter,
+        starter_pairs,
+    )
+    from data.splits import By, Rated, Splits, default_by, refuse_constant, split, with_ratings
     from data.types import (
         LabelError,
         LabelledOutput,
@@ -47,7 +52,7 @@ _HOMES = {
     "LabelledPair": "data.types",
     "LabelledPairs": "data.types",
     "LabelledSet": "data.types",
-    "Rated": "data.selection",
+    "Rated": "data.splits",
     "Splits": "data.splits",
     "Vote": "data.types",
     "check_labels": "data.readers",
@@ -55,11 +60,11 @@ _HOMES = {
     "default_by": "data.splits",
     "read_labels": "data.readers",
     "read_pairs": "data.readers",
-    "refuse_constant": "data.selection",
+    "refuse_constant": "data.splits",
     "split": "data.splits",
-    "starter": "data.shipped",
-    "starter_pairs": "data.shipped",
-    "with_ratings": "data.selection",
+    "starter": "data.readers",
+    "starter_pairs": "data.readers",
+    "with_ratings": "data.splits",
 }
 
 

@@ -11,7 +11,7 @@ def _run() -> int:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     try:
         # In here, so that Ctrl-C ends the command cleanly also while it is loaded.
-        from data.commands import main
+        from data.cli import main
 
         return main()
     except KeyboardInterrupt:

@@ -9,15 +9,19 @@ from data.columns import (
     OUTPUTS,
     SOURCES,
     Columns,
+    Scale,
     check_mapping,
+    is_blank,
     is_known_text,
     missing_column,
     only_text,
     way_to_name,
 )
-from data.grouping import document_notes, how_grouped, source_name
-from data.long import (
+from data.ratings import (
+    RatingColumns,
+    RatingReader,
     Ratings,
+    find_ratings,
     fold,
     has_annotator_rows,
     identify,
@@ -25,11 +29,9 @@ from data.long import (
     read_annotator_rows,
     read_long,
 )
-from data.numbers import Scale, is_blank
-from data.problems import Problems, count, listed, shown
-from data.ratings import RatingColumns, RatingReader, find_ratings
-from data.rows import RowReader
-from data.tables import Row
+from data.rows import RowReader, document_notes, how_grouped, source_name
+from data.tables.formats import Row
+from data.tables.problems import Problems, count, listed, shown
 from data.types import LabelledOutput, Reading
 
 _ROWS_OWN = ("id", "group", "system", "ratings", "annotations", "annotator")

@@ -8,19 +8,19 @@ from data.columns import (
     OUTPUTS,
     SOURCES,
     Columns,
+    Fault,
     cell,
     check_mapping,
+    is_blank,
     is_known_text,
     missing_column,
     only_text,
+    read_json,
 )
-from data.grouping import document_notes, how_grouped, source_name
-from data.long import fold, has_annotator_rows, identify
-from data.numbers import Fault, is_blank, read_json
-from data.problems import Problems, count, listed
-from data.ratings import find_ratings, holds_ratings
-from data.rows import RowReader
-from data.tables import Row
+from data.ratings import find_ratings, fold, has_annotator_rows, holds_ratings, identify
+from data.rows import RowReader, document_notes, how_grouped, source_name
+from data.tables.formats import Row
+from data.tables.problems import Problems, count, listed
 from data.types import LabelledPair, LabelledPairs, Reading, Vote
 
 _SIDES = (("_a", "_b"), ("_A", "_B"), ("_1", "_2"))

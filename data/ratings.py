@@ -1,13 +1,253 @@
-"""The wide shape: ratings in nested columns, in flat ones, or joined from a long file."""
+"""Ratings in a table: a column a dimension (wide), or a row an annotator and dimension (long)."""
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from data.columns import DOT, Columns, cell, is_known_text
-from data.long import Ratings, is_long
-from data.numbers import Fault, Marks, Scale, is_blank, read_json, read_marks
-from data.problems import Problems
-from data.tables import Row
+from data.columns import (
+    DOT,
+    LINE,
+    NO_MARKS,
+    SOURCES,
+    CellRatings,
+    Columns,
+    Fault,
+    Scale,
+    cell,
+    is_blank,
+    is_known_text,
+    read_cell_ratings,
+    read_json,
+    read_number,
+)
+from data.tables.formats import Row
+from data.tables.problems import Problems, listed, shown
+
+_LONG = ("id", "dimension", "annotator", "rating")
+# What says of which document and by whom an output is.
+_WHOSE = ("group", "system", "system_a", "system_b")
+
+# id -> dimension -> who gave what
+Ratings = dict[str, dict[str, CellRatings]]
+
+
+def is_long(columns: Columns) -> bool:
+    """Whether a table is long: it names dimensions in one column and rates them in another."""
+    return columns.find("dimension") is not None and columns.find("rating") is not None
+
+
+def read_long(columns: Columns, problems: Problems, scales: Mapping[str, Scale]) -> Ratings:
+    """Read every rating; without annotators' names, they are numbered in the order of the rows."""
+    marks: dict[str, dict[str, dict[str, float]]] = {}
+    field = columns.find("rating") or "rating"
+    for line, item, dimension, annotator, value in _cells(columns):
+        if not (_is_name(item) and _is_name(dimension)):
+            name, cell = ("dimension", dimension) if _is_name(item) else ("id", item)
+            way_out = "say of which output and on which dimension the rating is"
+            place = columns.find(name) or name
+            problems.add("no-name", "is no name", way_out, line=line, field=place, value=cell)
+            continue
+        given = marks.setdefault(str(item), {}).setdefault(str(dimension), {})
+        if is_blank(value):
+            continue
+        number = read_number(value, scales.get(str(dimension), scales.get("*")))
+        if isinstance(number, Fault):
+            kind, what, way_out, cell = number
+            problems.add(kind, what, way_out, line=line, field=field, value=cell)
+            continue
+        who = str(len(given) + 1) if is_blank(annotator) else str(annotator)
+        if who in given:
+            what = f"is a second rating of {shown(item)} on {shown(dimension)} by {shown(who)}"
+            problems.add("twice", what, "keep one of the two", line=line, field=field, value=value)
+        given[who] = number
+    return {
+        item: {dimension: _marks(given) for dimension, given in rated.items() if given}
+        for item, rated in marks.items()
+    }
+
+
+def has_annotator_rows(columns: Columns) -> bool:
+    """Whether each row is what one annotator gave one output, dimensions (or a vote) in columns."""
+    column = columns.find("annotator")
+    return (
+        column is not None
+        and not is_long(columns)
+        and any(not is_blank(value) for value in columns.cells(column))
+    )
+
+
+def identify(
+    columns: Columns, problems: Problems, texts: Mapping[str, str], *, of: str = "output"
+) -> Columns:
+    """Give the rows of one output (or pair) one id where rows are several annotators' or numbered.
+
+    Rows without ids of their own belong together where group, systems and texts are the same. Ids
+    that number the rows, so that most outputs have several, are a problem.
+    """
+    numbered = columns.mapping.get("id") == (LINE,)
+    several = is_long(columns) or has_annotator_rows(columns)
+    key = [column for name in _WHOSE if (column := columns.find(name)) is not None]
+    key += [column for column in texts.values() if column not in key]
+    written = [column for name, column in texts.items() if name not in SOURCES]
+    if not (written and (several or numbered)):
+        if several and numbered:
+            what = "cannot be told apart without texts: each output has a row for each annotator"
+            problems.add("no-id", what, "name the output's id with --map id=COLUMN", field="id")
+        return columns
+    first: dict[tuple[str, ...], Row] = {}
+    lines: list[int] = []
+    for row in columns.table.rows:
+        content = tuple(str(row.cells.get(column)) for column in key)
+        lines.append(first.setdefault(content, row).line)
+    if several and numbered:
+        rows = tuple(
+            Row(row.line, {**row.cells, LINE: str(line)})
+            for row, line in zip(columns.table.rows, lines, strict=True)
+        )
+        table = replace(columns.table, columns=(*columns.table.columns, LINE), rows=rows)
+        return Columns(table, columns.mapping)
+    own = columns.find("id")
+    if own is None and not numbered:
+        # The reader of the rows says so.
+        return columns
+    ids = {row.line: row.line if own is None else row.cells.get(own) for row in columns.table.rows}
+    again = [
+        (row, line)
+        for row, line in zip(columns.table.rows, lines, strict=True)
+        if ids[line] != ids[row.line]
+    ]
+    # A few outputs may well be the same; most are not, unless each has a row for each annotator.
+    numbering = len(set(map(str, ids.values()))) == len(lines)
+    if numbering and 2 * len(again) >= len(lines) - 1 > 0 and (several or len(key) > len(written)):
+        row, line = again[0]
+        way_out = "give all rows of an output its id, or match rows by their texts: --map id=#line"
+        if not several:
+            way_out = (
+                f"where rows are several annotators', name who gave them with --map "
+                f"annotator=COLUMN; else give every {of} an id"
+            )
+        problems.add(
+            "rows-of-annotators",
+            f"holds the same texts as {problems.unit} {line}, and so do {len(again):,} of "
+            f"{len(lines):,} rows: each would count as an {of} of its own",
+            way_out,
+            line=row.line,
+            field=own or "id",
+        )
+    return columns
+
+
+def read_annotator_rows(
+    columns: Columns, problems: Problems, read: Callable[[Row], Mapping[str, CellRatings]]
+) -> Ratings:
+    """Join the rows of each id; `read` gives a row's ratings, all by the row's annotator."""
+    key, whose = columns.find("id"), columns.find("annotator") or ""
+    joined: dict[str, dict[str, dict[str, float]]] = {}
+    for row in columns.table.rows:
+        item, annotator = row.cells.get(key or ""), row.cells.get(whose)
+        rated = read(row)
+        if not _is_name(item):
+            continue
+        of = joined.setdefault(str(item), {})
+        for dimension, marks in rated.items():
+            given = of.setdefault(dimension, {})
+            who = str(len(given) + 1) if is_blank(annotator) else str(annotator)
+            if who in given or len(marks.ratings) > 1:
+                what = f"{shown(item)} on {shown(dimension)} by {shown(who)}"
+                several = len(marks.ratings) > 1
+                problems.add(
+                    "twice",
+                    f"holds several ratings of {what}"
+                    if several
+                    else f"is a second rating of {what}",
+                    "give one number a row" if several else "keep one of the two",
+                    line=row.line,
+                    field=whose,
+                )
+            given[who] = marks.ratings[0]
+    return {
+        item: {dimension: _marks(given) for dimension, given in of.items()}
+        for item, of in joined.items()
+    }
+
+
+def fold(
+    columns: Columns,
+    problems: Problems,
+    *,
+    spent: Collection[str | None] = (),
+    texts: Collection[str] = (),
+    notes: list[str],
+) -> Columns:
+    """Return one row for each id, with everything its rows say of it beside ratings.
+
+    What only some outputs' rows agree on, such as an annotator's comment, is left out and noted,
+    unless it is one of `texts` or says whose the output is.
+    """
+    key = columns.find("id")
+    spent = {*spent, *(columns.find(name) for name in _LONG[1:])}
+    kept = [column for column in columns.table.columns if column not in spent]
+    needed = {*texts, *(columns.find(name) for name in _WHOSE)}
+    differing: dict[str, None] = {}
+    rows: dict[str | int, tuple[int, dict[str, object]]] = {}
+    for row in columns.table.rows:
+        item = row.cells.get(key or "")
+        # What is no name is nobody's, and refused when the row is read.
+        own = str(item) if _is_name(item) else row.line
+        _, cells = rows.setdefault(own, (row.line, {}))
+        for column in kept:
+            value = row.cells.get(column)
+            if is_blank(value):
+                continue
+            if cells.setdefault(column, value) != value:
+                if column not in needed:
+                    differing[column] = None
+                    continue
+                problems.add(
+                    "two-texts",
+                    f"differs from another row of the id {shown(item)}",
+                    "write the same in every row of an id, or give other outputs other ids",
+                    line=row.line,
+                    field=column,
+                    value=value,
+                )
+    if differing:
+        notes.append(
+            f"not one for each id, so left out: {listed([f'column {one!r}' for one in differing])}"
+        )
+    kept = [column for column in kept if column not in differing]
+    folded = replace(
+        columns.table,
+        columns=tuple(kept),
+        rows=tuple(
+            Row(line, {name: cells[name] for name in kept if name in cells})
+            for line, cells in rows.values()
+        ),
+    )
+    mapping = {
+        name: mapped
+        for name, mapped in columns.mapping.items()
+        if not {*mapped} & {*spent, *differing}
+    }
+    return Columns(folded, mapping)
+
+
+def _cells(columns: Columns) -> Iterator[tuple[int, object, object, object, object]]:
+    item, dimension, annotator, rating = (columns.find(name) or name for name in _LONG)
+    for line, cells in columns.table.rows:
+        yield line, cells.get(item), cells.get(dimension), cells.get(annotator), cells.get(rating)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool) and not is_blank(value)
+
+
+def _marks(given: Mapping[str, float]) -> CellRatings:
+    if not given:
+        return NO_MARKS
+    # Sorted, so that the order of the rows does not matter.
+    names = sorted(given)
+    return CellRatings(tuple(given[name] for name in names), tuple(names))
+
 
 _NESTED = ("ratings", "annotations")
 _OTHERS = ("id", "group", "system", *_NESTED)
@@ -94,9 +334,9 @@ class RatingReader:
     joined: Ratings | None = None
     n_differing: int = field(default=0, init=False)
 
-    def read(self, row: Row, item: str) -> dict[str, Marks]:
+    def read(self, row: Row, item: str) -> dict[str, CellRatings]:
         """Return who gave what, by dimension; a joined file's word goes before the row's own."""
-        rated: dict[str, Marks] = {}
+        rated: dict[str, CellRatings] = {}
         for column in self.found.nested:
             nested = self._nested(row, column)
             for dimension, marks in nested.items():
@@ -112,7 +352,7 @@ class RatingReader:
             rated |= {name: marks for name, marks in own.items() if self._is_asked(name)}
         return rated
 
-    def _flat(self, row: Row, dimension: str, columns: tuple[str, ...]) -> dict[str, Marks]:
+    def _flat(self, row: Row, dimension: str, columns: tuple[str, ...]) -> dict[str, CellRatings]:
         if len(columns) == 1:
             return self._cell(row, dimension, columns[0], cell(row, columns[0]))
         ratings: dict[str, float] = {}
@@ -124,9 +364,9 @@ class RatingReader:
                 self._note(row, column, Fault("not-a-number", what, way_out))
             elif marks is not None:
                 ratings[column] = marks.ratings[0]
-        return {dimension: Marks(tuple(ratings.values()), tuple(ratings))} if ratings else {}
+        return {dimension: CellRatings(tuple(ratings.values()), tuple(ratings))} if ratings else {}
 
-    def _nested(self, row: Row, column: str) -> dict[str, Marks]:
+    def _nested(self, row: Row, column: str) -> dict[str, CellRatings]:
         value = cell(row, column)
         if isinstance(value, str) and not is_blank(value):
             value = read_json(value)
@@ -139,15 +379,15 @@ class RatingReader:
             way_out = "write an object of dimensions and their ratings"
             self._note(row, column, Fault("no-object", "is no object", way_out, value))
             return {}
-        rated: dict[str, Marks] = {}
+        rated: dict[str, CellRatings] = {}
         renamed = {column for columns in self.columns.mapping.values() for column in columns}
         for dimension, given in _items(value):
             if self._is_asked(dimension) and f"{column}{DOT}{dimension}" not in renamed:
                 rated |= self._cell(row, dimension, f"{column}{DOT}{dimension}", given)
         return rated
 
-    def _cell(self, row: Row, dimension: str, column: str, value: object) -> dict[str, Marks]:
-        marks = read_marks(value, self.scales.get(dimension, self.scales.get("*")))
+    def _cell(self, row: Row, dimension: str, column: str, value: object) -> dict[str, CellRatings]:
+        marks = read_cell_ratings(value, self.scales.get(dimension, self.scales.get("*")))
         if isinstance(marks, Fault):
             self._note(row, column, marks)
             return {}
@@ -166,5 +406,5 @@ def _items(value: Mapping[object, object]) -> Iterator[tuple[str, object]]:
     return ((str(dimension), given) for dimension, given in value.items())
 
 
-def _mean(marks: Marks) -> float:
+def _mean(marks: CellRatings) -> float:
     return sum(marks.ratings) / len(marks.ratings)

@@ -1,14 +1,91 @@
 """What outputs and pairs have in common: an id, a document, texts; read strictly, row by row."""
 
+import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from data.columns import LINE, Columns, cell, join_texts
-from data.grouping import document_of
-from data.numbers import is_blank
-from data.problems import NOTHING, Problems, count, listed
-from data.tables import Row
+from data.columns import LINE, SOURCES, Columns, cell, is_blank, join_texts
+from data.tables.formats import Row
+from data.tables.problems import NOTHING, Problems, count, listed
+from data.types import LabelledOutput, LabelledPair
+
+# The second half of an instruction, which alone may be the same for many documents.
+_COMPANION = "input"
+
+Item = LabelledOutput | LabelledPair
+
+
+def source_name(texts: Iterable[str]) -> str | None:
+    """Return the first of the texts' names that tells what systems were given."""
+    names = set(texts)
+    return next((name for name in SOURCES if name in names), None)
+
+
+def source_key(texts: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Return what tells one document from another by its words; None where no text is known to."""
+    name = source_name(texts)
+    return None if name is None else (texts[name], texts.get(_COMPANION, ""))
+
+
+def document_of(item_id: str, texts: Mapping[str, str]) -> str:
+    """Return a document's id by its words, the same in any order of rows; else the item's own."""
+    key = source_key(texts)
+    if key is None:
+        return item_id
+    digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:16]
+    return f"{source_name(texts)}-{digest}"
+
+
+def how_grouped(group: str | None, texts: Iterable[str]) -> str:
+    """Say what made the documents, for people."""
+    if group is not None:
+        return f"column {group!r}"
+    name = source_name(texts)
+    if name is None:
+        return "each row is its own document, since there is no group and no source text"
+    return f"identical text {name!r}, since there is no group"
+
+
+def same_words(items: Sequence[Item]) -> list[set[str]]:
+    """Return the sets of two or more document ids that share a source text, however many steps."""
+    leader: dict[str, str] = {}
+
+    def find(document: str) -> str:
+        while leader.setdefault(document, document) != document:
+            leader[document] = leader[leader[document]]
+            document = leader[document]
+        return document
+
+    first: dict[tuple[str, ...], str] = {}
+    for item in items:
+        key = source_key(item.texts)
+        if key is not None:
+            leader[find(item.document_id)] = find(first.setdefault(key, item.document_id))
+    found: dict[str, set[str]] = {}
+    for document in list(leader):
+        found.setdefault(find(document), set()).add(document)
+    return [together for together in found.values() if len(together) > 1]
+
+
+def document_notes(items: Sequence[Item]) -> list[str]:
+    """Say where groups and texts disagree on what is one document."""
+    notes = []
+    together = same_words(items)
+    if together:
+        number = sum(map(len, together))
+        notes.append(f"same text as another document: {number:,}; splits keep those together")
+    words: dict[str, set[tuple[str, ...] | None]] = {}
+    for item in items:
+        words.setdefault(item.document_id, set()).add(source_key(item.texts))
+    mixed = sum(len(keys) > 1 for keys in words.values())
+    if mixed:
+        notes.append(
+            f"more than one source text: {mixed:,} of {count(len(words), 'group')}; each "
+            "counts as one document all the same"
+        )
+    return notes
+
 
 LONGEST_TEXT = 5_000_000
 LONGEST_NAME = 1000

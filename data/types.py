@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from data.errors import DataError
-from data.problems import Problem
+from data.tables.problems import Problem
 
 Vote = Literal["A", "B", "tie"]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-from judges.engine.session import Session
 from judges.errors import MissingExtraError, OptionError
+from judges.inference.session import Session
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.judging import find_columns
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pandas as pd
     import ray.data
 
-    from judges.engine.runner import Runner
+    from judges.inference.runner import Runner
 
 CHUNK = 256
 CHUNKS_AHEAD = 2
 
 
-class Opening(TypedDict, total=False):
+class ModelOptions(TypedDict, total=False):
     """How a worker opens its model; `max_calls` and `max_cost` are for all workers together.
 
     `journal` must be a path that every worker reaches.
@@ -48,7 +48,7 @@ def judge_rows(
     chunk: int = CHUNK,
     order: Literal["both", "random"] = "both",
     seed: int = 0,
-    **opening: Unpack[Opening],
+    **opening: Unpack[ModelOptions],
 ) -> Iterator[AnyJudgement]:
     """Judge a stream of rows on Ray, in order; a few chunks for each worker are read ahead.
 
@@ -86,7 +86,7 @@ def score_dataset(
     workers: int = 2,
     chunk: int = CHUNK,
     seed: int = 0,
-    **opening: Unpack[Opening],
+    **opening: Unpack[ModelOptions],
 ) -> "ray.data.Dataset":
     """Add the columns NAME and NAME_failure to a Ray dataset, lazily; a failed score is missing.
 
@@ -105,7 +105,7 @@ def score_dataset(
 
 
 def map_in_pandas(
-    judge: Judge, *, seed: int = 0, **opening: Unpack[Opening]
+    judge: Judge, *, seed: int = 0, **opening: Unpack[ModelOptions]
 ) -> Callable[[Iterator["pd.DataFrame"]], Iterator["pd.DataFrame"]]:
     """Make a function for Spark's `DataFrame.mapInPandas`; the budget is each partition's own.
 
@@ -126,10 +126,10 @@ def map_in_pandas(
 class BatchJudge:
     """A callable class for `map_batches`: opens its model once, then judges frame after frame."""
 
-    def __init__(self, judge: Judge, seed: int = 0, opening: Opening | None = None) -> None:
+    def __init__(self, judge: Judge, seed: int = 0, opening: ModelOptions | None = None) -> None:
         self._judge = judge
         self._seed = seed
-        self._runner = _runner(judge, opening or Opening())
+        self._runner = _runner(judge, opening or ModelOptions())
 
     def __call__(self, frame: "pd.DataFrame") -> "pd.DataFrame":
         return _judged(self._judge, frame, self._runner, self._seed)
@@ -138,7 +138,7 @@ class BatchJudge:
 class _Worker:
     """A Ray actor: one process, one runner."""
 
-    def __init__(self, judge: Judge, seed: int, opening: Opening) -> None:
+    def __init__(self, judge: Judge, seed: int, opening: ModelOptions) -> None:
         self._judge = judge
         self._seed = seed
         self._runner = _runner(judge, opening)
@@ -161,28 +161,28 @@ def _judged(judge: Judge, frame: "pd.DataFrame", runner: "Runner", seed: int) ->
     return frame.assign(**added)
 
 
-def _opened(judge: Judge, opening: Opening) -> Session:
+def _opened(judge: Judge, opening: ModelOptions) -> Session:
     return Session(**{name: value for name, value in opening.items() if name != "lm"})  # type: ignore[arg-type]
 
 
-def _runner(judge: Judge, opening: Opening) -> "Runner":
+def _runner(judge: Judge, opening: ModelOptions) -> "Runner":
     """Open what lives as long as the worker's process."""
     return _opened(judge, opening).runner(_lm(judge, opening))
 
 
-def _lm(judge: Judge, opening: Opening) -> str:
+def _lm(judge: Judge, opening: ModelOptions) -> str:
     return opening.get("lm") or judge.model_to_ask()[0]
 
 
-def _resolved(judge: Judge, opening: Opening) -> Opening:
+def _resolved(judge: Judge, opening: ModelOptions) -> ModelOptions:
     """With the model and the endpoint named here, since a worker's environment may lack them."""
     lm, api_base = judge.model_to_ask(opening.get("lm"), opening.get("api_base"))
     if api_base is None and lm.startswith("openai/"):
         api_base = os.environ.get("OPENAI_BASE_URL") or None
-    return Opening(**{**opening, "lm": lm, "api_base": api_base})
+    return ModelOptions(**{**opening, "lm": lm, "api_base": api_base})
 
 
-def _shares(opening: Opening, workers: int) -> Opening:
+def _shares(opening: ModelOptions, workers: int) -> ModelOptions:
     """Divide the budget: what one worker may spend."""
     share = opening.copy()
     max_calls, max_cost = opening.get("max_calls"), opening.get("max_cost")

@@ -19,7 +19,7 @@ from msgspec.json import encode
 from judges.dimension import Comparison, Dimension, Subject, check_prompt
 from judges.errors import JudgesError
 from judges.models.protocol import Message
-from judges.models.secrets import Secrets
+from judges.models.redaction import Redactor
 from judges.prompt import MOST_DEMOS, SLOT, Field, Prompt, Value, encodable
 from judges.scoring import SamplingPlan
 from judges.validation import Rating, Word, check_plain, converted, decode_json, shortened
@@ -211,10 +211,10 @@ def freeze(
 
 def save(judge: AnyJudgeFile, path: Path | str, *, overwrite: bool = False) -> Path:
     """Write atomically and return the path; FileExistsError unless `overwrite`."""
-    from judges.tables.landing import write_whole  # which loading and judging do without
+    from data.tables.atomic_write import write_atomically  # which loading and judging do without
 
     path = Path(path)
-    write_whole(path, dumps(judge).encode("utf-8"), overwrite=overwrite)
+    write_atomically(path, dumps(judge).encode("utf-8"), overwrite=overwrite)
     return path
 
 
@@ -238,7 +238,7 @@ def dumps(judge: AnyJudgeFile) -> str:
     document = to_builtins(judge)
     document["digest"] = digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    if where := find_secret(document, "judge", Secrets()):
+    if where := find_secret(document, "judge", Redactor()):
         raise FrozenJudgeError(f"{where} holds what looks like a key; it is not written down")
     try:
         loads(text.encode("utf-8"))  # what could not be read back is not written
@@ -279,7 +279,7 @@ def demo_bytes(prompt: Prompt, demo: Mapping[str, Value]) -> int | None:
 
     So with what may be a key: it is not written down, and another demonstration does as well.
     """
-    if find_secret(demo, "demo", Secrets()):
+    if find_secret(demo, "demo", Redactor()):
         return None
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     texts = [*map(str, demo.values()), *(message["content"] for message in messages)]
@@ -291,7 +291,7 @@ def demo_bytes(prompt: Prompt, demo: Mapping[str, Value]) -> int | None:
         return None
 
 
-def find_secret(value: object, path: str, secrets: Secrets) -> str | None:
+def find_secret(value: object, path: str, secrets: Redactor) -> str | None:
     """Where a text of plain data, or of a judge's file, holds one, if any does."""
     if isinstance(value, Struct):
         value = to_builtins(value)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from judges.dimension import Comparison, Dimension, Subject, check_prompt, seed_prompt
-from judges.engine.session import Options, check_options, open_runner
+from judges.inference.session import Options, check_options, open_runner
 from judges.judgement import AnyJudgement
 from judges.judging import MissingColumnError, failed, find_columns, judge_rows
 from judges.models.protocol import Message
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import dspy
     import pandas as pd
 
-    from judges.engine.runner import Runner
     from judges.frozen import AnyJudgeFile
+    from judges.inference.runner import Runner
     from judges.models.protocol import Model
 
 Kind = Literal["rating", "pairwise"]
@@ -136,8 +136,8 @@ class Judge:
         Raises LastingError where only its file names what may be a stranger's choice (a model that
         is no known provider's), and where its run had another endpoint than would be asked now.
         """
-        from judges.models.opening import check_endpoint, check_model, check_name
-        from judges.models.protocol import LastingError
+        from judges.models.protocol import FatalModelError
+        from judges.models.registry import check_endpoint, check_model, check_name
 
         model, base = lm or self.lm, api_base or self.api_base
         check_name(model)
@@ -147,8 +147,8 @@ class Judge:
             provider = self.lm.partition("/")[0]
             if self.endpoint and model.partition("/")[0] == provider and "/" in model:
                 check_endpoint(model, self.endpoint, base)
-        except LastingError as error:
-            raise LastingError(f"{self.name}: {error}") from None
+        except FatalModelError as error:
+            raise FatalModelError(f"{self.name}: {error}") from None
         return model, base
 
     def plan_for(self, model: "Model") -> SamplingPlan:
@@ -207,7 +207,7 @@ class Judge:
         Where the budget ends, the rows left are failed judgements that say so: nothing that was
         paid for is lost.
         """
-        from judges.engine.ledger import BudgetSpentError
+        from judges.inference.budget import BudgetSpentError
 
         values: Mapping[str, Any] = options
         check_options(values)
@@ -377,7 +377,7 @@ class Judge:
     def freeze(self) -> "AnyJudgeFile":
         """What its file holds."""
         from judges import frozen
-        from judges.models.opening import endpoint_of
+        from judges.models.registry import endpoint_of
 
         provenance = self.provenance
         if self.api_base is not None and self.endpoint is None:
@@ -408,9 +408,9 @@ class Judge:
     def without_secrets(self) -> tuple["Judge", tuple[str, ...]]:
         """The judge as it can be written down, and what was left out of it for that."""
         from judges.frozen import find_secret
-        from judges.models.secrets import Secrets
+        from judges.models.redaction import Redactor
 
-        secrets = Secrets()
+        secrets = Redactor()
         if not find_secret(self.freeze(), "judge", secrets):
             return self, ()
         prompt, notes = self.prompt, []
@@ -422,9 +422,9 @@ class Judge:
             )
         prompt = replace(
             prompt,
-            instruction=secrets.blot(prompt.instruction),
+            instruction=secrets.redact(prompt.instruction),
             fields=tuple(
-                replace(field, description=secrets.blot(field.description))
+                replace(field, description=secrets.redact(field.description))
                 for field in prompt.fields
             ),
             demos=demos,
@@ -432,8 +432,8 @@ class Judge:
         names = ["definition", "inputs", "instruction", "source"]
         names += ["anchors"] if isinstance(self.subject, Dimension) else []
         described = {name: getattr(self.subject, name) for name in names}
-        clean: Any = secrets.omit(described)
-        provenance: Any = secrets.omit(self.provenance)
+        clean: Any = secrets.redact_data(described)
+        provenance: Any = secrets.redact_data(self.provenance)
         if (clean, prompt.instruction) != (described, self.prompt.instruction):
             notes.append(
                 "what looks like a key in the judge's instruction or definition is struck out in "
@@ -452,7 +452,7 @@ def _rows(texts: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
 def _with_progress(
     results: Iterator[AnyJudgement], name: str, total: int
 ) -> Iterator[AnyJudgement]:
-    from judges.engine.progress import Progress
+    from judges.inference.progress import Progress
 
     with Progress(name, total, sys.stderr) as progress:
         for result in results:

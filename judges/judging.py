@@ -11,8 +11,8 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Literal, cast
 
 from judges.dimension import Comparison, Subject
-from judges.engine.asks import Answer, Ask
 from judges.errors import JudgesError
+from judges.inference.client import ModelRequest, ModelResponse
 from judges.judgement import AnyJudgement, Choice, Judgement, NoScoreError, Verdict
 from judges.models.protocol import Message, Reply
 from judges.prompt import Prompt, fill, restated
@@ -29,7 +29,7 @@ from judges.scoring import (
 )
 
 if TYPE_CHECKING:
-    from judges.engine.runner import Runner
+    from judges.inference.runner import Runner
 
 Order = Literal["both", "random"]
 Sides = Literal["ab", "ba"]  # which output is shown first
@@ -97,7 +97,7 @@ def judge_rows(
     # Of each row pulled so far: why it cannot be sent, or which requests it takes.
     pending: deque[str | tuple[Sides, ...]] = deque()
 
-    def requests() -> Iterator[Ask]:
+    def requests() -> Iterator[ModelRequest]:
         for row in rows:
             why = unusable(subject, row)
             if why is not None:
@@ -165,7 +165,7 @@ def failed(subject: Subject, why: str) -> AnyJudgement:
 
 def _request_maker(
     prompt: Prompt, plan: SamplingPlan, seed: int, template: list[Message]
-) -> Callable[[Mapping[str, str]], Ask]:
+) -> Callable[[Mapping[str, str]], ModelRequest]:
     sampling = sampling_of(plan, seed=seed)
     gives_probabilities = False
 
@@ -181,7 +181,7 @@ def _request_maker(
 
     # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges.
     restate = None if plan.kind == "mean" else partial(restated, prompt)
-    return lambda row: Ask(fill(template, row), sampling, accept, restate=restate)
+    return lambda row: ModelRequest(fill(template, row), sampling, accept, restate=restate)
 
 
 def _sides(subject: Subject, order: Order, seed: int) -> Iterator[tuple[Sides, ...]]:
@@ -204,16 +204,16 @@ def _swapped(subject: Subject, texts: Mapping[str, str]) -> dict[str, str]:
     return {**texts, first: texts[second], second: texts[first]}
 
 
-def _samples(answer: Answer) -> list[Sample]:
+def _samples(answer: ModelResponse) -> list[Sample]:
     return [cast("Sample", parsed) for parsed in answer.parsed]
 
 
-def _judgement(plan: SamplingPlan, answer: Answer) -> Judgement:
+def _judgement(plan: SamplingPlan, answer: ModelResponse) -> Judgement:
     failures = answer.failures or ((answer.error,) if answer.error else ())
     return score_of(plan, _samples(answer), failures)
 
 
-def _verdict(prompt: Prompt, plan: SamplingPlan, answers: Mapping[Sides, Answer]) -> Verdict:
+def _verdict(prompt: Prompt, plan: SamplingPlan, answers: Mapping[Sides, ModelResponse]) -> Verdict:
     """Join the orders asked; where one has no answer, the verdict has failed."""
     letters = cast("tuple[Choice, Choice]", scored_field(prompt.outputs).choices)[:2]
     margins: dict[Sides, float] = {}

@@ -8,7 +8,7 @@ from judges.dimension import NAME, UnknownDimensionError
 from judges.errors import OptionError
 from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
-from judges.models.secrets import holds_secret
+from judges.models.redaction import holds_secret
 
 
 def load(

@@ -8,7 +8,7 @@ from typing import Literal
 
 from judges.errors import OptionError
 from judges.judgement import Judgement
-from judges.models.protocol import LastingError, Model, Reply, Sampling
+from judges.models.protocol import FatalModelError, Model, Reply, Sampling
 from judges.parsing.parse import parse_fields
 from judges.parsing.probabilities import chosen_token, over_choices
 from judges.prompt import Field, Prompt, Value
@@ -18,7 +18,7 @@ PlanKind = Literal["one", "mean", "weighted"]
 ALTERNATIVES = 20
 
 
-class NoProbabilitiesError(LastingError):
+class NoProbabilitiesError(FatalModelError):
     """The plan needs log-probabilities and the model gives none: a wrong set-up, not a failure."""
 
 

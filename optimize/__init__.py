@@ -4,7 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from optimize.agreement import (
+    from optimize.alternative import AlternativeTest, alternative_test
+    from optimize.annotations import annotation_matrix
+    from optimize.measuring.measure import Measured, measure
+    from optimize.run.run_folder import RunFolderError
+    from optimize.run.settings import SettingsError
+    from optimize.search.rank_optimizer import RankOptimizer
+    from optimize.statistics.agreement import (
         Correlation,
         dataset_level,
         rank_gaps,
@@ -12,15 +18,9 @@ if TYPE_CHECKING:
         summary_level,
         system_level,
     )
-    from optimize.alternative import AlternativeTest, alternative_test
-    from optimize.annotations import annotation_matrix
-    from optimize.human import Ceiling, human_ceiling, krippendorff_alpha
-    from optimize.measuring import Measured, measure
-    from optimize.run.run_folder import RunFolderError
-    from optimize.run.settings import SettingsError
-    from optimize.search.rank import RankOptimizer
     from optimize.statistics.bootstrap import Interval
     from optimize.statistics.difference import paired_difference
+    from optimize.statistics.human import Ceiling, human_ceiling, krippendorff_alpha
     from optimize.tuning import Run, tune
 
 __all__ = [
@@ -50,25 +50,25 @@ __all__ = [
 # Where each public name lives: it is imported when first used, since RankOptimizer needs DSPy.
 _HOMES = {
     "AlternativeTest": "optimize.alternative",
-    "Ceiling": "optimize.human",
-    "Correlation": "optimize.agreement",
+    "Ceiling": "optimize.statistics.human",
+    "Correlation": "optimize.statistics.agreement",
     "Interval": "optimize.statistics.bootstrap",
-    "Measured": "optimize.measuring",
-    "RankOptimizer": "optimize.search.rank",
+    "Measured": "optimize.measuring.measure",
+    "RankOptimizer": "optimize.search.rank_optimizer",
     "Run": "optimize.tuning",
     "RunFolderError": "optimize.run.run_folder",
     "SettingsError": "optimize.run.settings",
     "alternative_test": "optimize.alternative",
     "annotation_matrix": "optimize.annotations",
-    "dataset_level": "optimize.agreement",
-    "human_ceiling": "optimize.human",
-    "krippendorff_alpha": "optimize.human",
-    "measure": "optimize.measuring",
+    "dataset_level": "optimize.statistics.agreement",
+    "human_ceiling": "optimize.statistics.human",
+    "krippendorff_alpha": "optimize.statistics.human",
+    "measure": "optimize.measuring.measure",
     "paired_difference": "optimize.statistics.difference",
-    "rank_gaps": "optimize.agreement",
-    "rank_terms": "optimize.agreement",
-    "summary_level": "optimize.agreement",
-    "system_level": "optimize.agreement",
+    "rank_gaps": "optimize.statistics.agreement",
+    "rank_terms": "optimize.statistics.agreement",
+    "summary_level": "optimize.statistics.agreement",
+    "system_level": "optimize.statistics.agreement",
     "tune": "optimize.tuning",
 }
 

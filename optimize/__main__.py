@@ -25,7 +25,7 @@ def begin(name: str, load: Callable[[], Callable[[Sequence[str]], int]]) -> int:
     if wrong := hidden():
         sys.stderr.write(f"{name}: {wrong}\n")
         return 1
-    from judges.loading_time import loading_time, open_streams
+    from judges.cli.startup import loading_time, open_streams
 
     open_streams()
     with loading_time():
@@ -37,7 +37,7 @@ def main() -> int:
     """Exit code: 0 done, 1 failed with one line, 2 wrong usage, 130 interrupted."""
 
     def load() -> Callable[[Sequence[str]], int]:
-        from optimize.commands.tune import command
+        from optimize.cli.tune import command
 
         return command
 

@@ -147,7 +147,7 @@ def _main() -> int:
     from optimize.__main__ import begin
 
     def load() -> Callable[[Sequence[str]], int]:
-        from optimize.commands.alternative import main
+        from optimize.cli.alternative import main
 
         return main
 

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from data.columns import Columns
-from data.lines import LineError, read_lines
-from data.long import Ratings, is_long, read_long
-from data.numbers import Marks
-from data.open_table import open_table
-from data.problems import Problems
+from data.columns import CellRatings, Columns
+from data.ratings import Ratings, is_long, read_long
 from data.readers import refusal
+from data.tables.formats import LineError, read_lines
+from data.tables.problems import Problems
+from data.tables.read import decode_json, open_table
 from data.types import LabelError, LabelledSet
-from judges.tables.rows import decode_json
 from optimize.statistics.coefficients import Matrix
 
 
@@ -51,7 +49,7 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     return matrix, names
 
 
-def read_annotations(path: Path, dimension: str) -> Mapping[str, Marks]:
+def read_annotations(path: Path, dimension: str) -> Mapping[str, CellRatings]:
     """Who gave what on a dimension, by output id, from a long file.
 
     Its columns are id, dimension, annotator, rating. Raises LabelError for what `data.read_labels`

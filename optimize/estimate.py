@@ -273,7 +273,7 @@ def _main() -> int:
     from optimize.__main__ import begin
 
     def load() -> Callable[[Sequence[str]], int]:
-        from optimize.commands.estimate import main
+        from optimize.cli.estimate import main
 
         return main
 

@@ -1,9 +1,12 @@
-"""How a figure is written: three decimals, its interval and its counts, never a bare NaN."""
+"""How figures are written: three decimals, intervals, counts, and a whole run on one screen."""
 
 import math
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from data.readers import is_constructed
+from optimize.statistics.agreement import PRIMARY
 from optimize.statistics.bootstrap import Interval
 
 # From this share of failures on, they are said before any figure.
@@ -79,3 +82,170 @@ def many_failed(n_failed: int, number: int, unit: str = "outputs") -> str:
         f"{n_failed / number:.1%} of the {unit} have no score ({n_failed:,} of {number:,} failed): "
         "every figure is about the others alone."
     )
+
+
+WIDTH = 80
+CONSTRUCTED = (
+    "These labels are constructed, so the figures show how a run works, and the judge is no "
+    "judge to use: tune one on labels of your own (--data FILE)."
+)
+# Pairs: what each order alone reaches, by its key in JSON.
+ORDERS = {
+    "accuracy_mean_of_orders": "accuracy, mean of the two orders taken alone",
+    "accuracy_order_ab": "accuracy, A shown first",
+    "accuracy_order_ba": "accuracy, B shown first",
+    "order_agreement": "same answer in both orders",
+}
+SPLITS = (("dev", "dev"), ("test", "test"), ("test_unseen_systems", "unseen systems"))
+
+
+def scorecard(summary: Mapping[str, Any], folder: str) -> str:
+    """The lines for stdout."""
+    data = summary["data"]
+    systems = f"{data['n_systems']} systems, " if data["n_systems"] else ""
+    unit = "pairs" if "accuracy" in summary else "outputs"
+    lines = [
+        *_failed(summary, unit),
+        f"{summary['dimension']} judged by {summary['lm']}, {summary['optimizer']} search, "
+        f"seed {summary['seed']}",
+        f"{data['name']}: {data['n_documents']} documents, {systems}{data['n_outputs']} {unit}",
+        "",
+        f"{summary['level']}-level rho" + f"{'seed':>10}{'tuned':>27}",
+    ]
+    if summary["level"] == "summary":
+        lines.append(f"({CONVENTIONS[PRIMARY]})")
+    lines += [line for name, said in SPLITS if (line := _row(summary, name, said))]
+    lines += textwrap.wrap(f"({CHOSEN_ON_DEV})", WIDTH)
+    if summary.get("stand_ins"):
+        lines += textwrap.wrap(f"({summary['stand_ins']})", WIDTH)
+    lines += ["", *_gain(summary)]
+    lines += textwrap.wrap(summary["why"], WIDTH)
+    for note in summary.get("left_out", ()):
+        lines += textwrap.wrap(f"note: {note}", WIDTH)
+    lines += _plans(summary.get("plans", []))
+    if is_constructed(str(data.get("sha256"))):
+        lines += ["", *textwrap.wrap(CONSTRUCTED, WIDTH)]
+    cost = summary["cost_usd"]
+    price = "cost unknown" if cost is None else "free" if cost == 0 else f"${cost:.4f}"
+    lines += [
+        "",
+        f"{summary['lm_calls']:,} judge calls, {summary['proposer_calls']:,} proposals, {price}, "
+        f"{summary['seconds']:.0f} s",
+        folder,
+    ]
+    return "\n".join(lines)
+
+
+def _failed(summary: Mapping[str, Any], unit: str) -> list[str]:
+    """Where either judge gave no score to more than a few, before anything else."""
+    lines = []
+    for judge in ("seed", "tuned"):
+        for split, name in SPLITS:
+            cell = summary[f"{judge}_judge"].get(split)
+            if not cell:
+                continue
+            number = cell["n_outputs"] + cell["n_failed"]
+            if said := many_failed(cell["n_failed"], number, unit):
+                lines += textwrap.wrap(f"{judge} judge on {name}: {said}", WIDTH)
+    return [*lines, ""] if lines else []
+
+
+def _row(summary: Mapping[str, Any], split: str, said: str) -> str | None:
+    seed, tuned = summary["seed_judge"][split], summary["tuned_judge"][split]
+    if seed is None or tuned is None:
+        return None
+    counts = f"n={seed['n_documents']}"
+    without = [
+        f"{max(seed[name], tuned[name])} {word}"
+        for name, word in (("n_undefined", "undefined"), ("n_failed", "failed"))
+        if max(seed[name], tuned[name])
+    ]
+    line = f"{said:<15}{_figure(seed):<24} {_figure(tuned):<24} {counts}"
+    return line + (f" ({', '.join(without)})" if without else "")
+
+
+def _figure(cell: Mapping[str, Any]) -> str:
+    if cell["value"] is None:
+        return "undefined"
+    return f"{cell['value']:.3f} {_between(cell)}"
+
+
+def _between(cell: Mapping[str, Any]) -> str:
+    if cell["low"] is None:
+        return "[no interval]"
+    return f"[{cell['low']:.3f}, {cell['high']:.3f}]"
+
+
+def _gain(summary: Mapping[str, Any]) -> list[str]:
+    gain = summary["gain"]["test"]
+    if gain["value"] is None:
+        return ["gain on test undefined"]
+    told = [f"gain on test {gain['value']:+.3f} {_between(gain)}"]
+    for judge, name in (("seed_judge", "seed"), ("tuned_judge", "tuned")):
+        share = summary.get("accuracy", {}).get(judge)
+        if share is not None:
+            told.append(f"{name} accuracy on test {share:.3f}")
+    return textwrap.wrap("; ".join([*told, f"shipped: {summary['shipped']}"]), WIDTH)
+
+
+def _plans(tried: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each sampling plan tried on dev and its cost in single replies; a star marks the chosen."""
+    if not tried:
+        return []
+    lines = ["", f"{'plan (on dev)':<14}{'rho':<23}{'cost':>5}{'gain/cost':>11}  less than best"]
+    for one in tried:
+        name = one["plan"] + (" *" if one["chosen"] else "")
+        if one["rho"] is None:
+            lines += textwrap.wrap(f"{name:<14}left out: {one['left_out']}", WIDTH)
+            continue
+        less, per_cost = one["less_than_best"], one["gain_per_cost"]
+        far = "" if not less["value"] else f"{less['value']:+.3f} {_between(less)}"
+        gained = "" if per_cost is None else f"{per_cost:+.4f}"
+        row = f"{name:<14}{_figure(one['rho']):<23}{one['cost']:>5.1f}{gained:>11}  {far}"
+        lines.append(row.rstrip())
+    return lines
+
+
+def correlation_lines(result: Mapping[str, Any]) -> list[str]:
+    """A verification, one quotable line a figure: the primary convention, then the published one.
+
+    A share of failures that is not negligible comes first.
+    """
+    data, cells = result["data"], result["correlations"]
+    paired = "accuracy" in result
+    unit = "pairs" if paired else "outputs"
+    failed = many_failed(cells[0]["n_failed"], data["n_outputs"], unit)
+    lines = [
+        *([failed] if failed else []),
+        f"{result['judge']} on {data['name']}: {data['n_outputs']} {unit}, "
+        f"{data['n_documents']} documents",
+        "",
+    ]
+    if paired:
+        lines += accuracy_lines(result)
+    for found in cells:
+        # Where no document counts 0, both conventions are one figure.
+        if found["undefined"] == PRIMARY or (found["undefined"] == "left_out" and _differ(found)):
+            lines.append(one_line(result["dimension"], found, unit=unit))
+    return lines
+
+
+def _differ(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell of the published convention may differ from the primary one's."""
+    return bool(cell["level"] == "summary" and cell["n_undefined"])
+
+
+def accuracy_lines(result: Mapping[str, Any]) -> list[str]:
+    """Pairs: the primary accuracy with all its counts, then what each order alone reaches."""
+    name = result["dimension"]
+    between = interval_of(result["accuracy_low"], result["accuracy_high"])
+    lines = [
+        f"{name} accuracy, both orders together {shown(result['accuracy'])} {between} "
+        f"n={result['n_decided']} decided pairs of {result['n_pairs']}, "
+        f"{result['n_documents']} documents ({result['n_ties']} ties by the judge, half right; "
+        f"{result['n_failed']} failed)"
+    ]
+    for key, said in ORDERS.items():
+        if result.get(key) is not None:
+            lines.append(f"{name} {said} {result[key]:.3f}")
+    return lines

@@ -11,11 +11,11 @@ from judges.define import read_subject
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load
-from optimize.commands.tune import say
+from optimize.cli.tune import say
+from optimize.figures import SPLITS, scorecard
 from optimize.run import run_folder
-from optimize.run.scorecard import SPLITS, scorecard
 from optimize.run.settings import Settings
-from optimize.run.work import Work
+from optimize.run.start import RunLifecycle
 
 # What `tune` names itself, and what only a command line needs.
 _OWN = frozenset({"dimension", "pairwise", "data", "out", "resume", "json"})
@@ -80,7 +80,7 @@ def tune(
     if isinstance(dimension, str):
         pairwise = isinstance(read_subject(dimension), Comparison)
         told["pairwise" if pairwise else "dimension"] = dimension
-    work = Work(_silent if quiet else say)
+    work = RunLifecycle(_silent if quiet else say)
     try:
         summary = work.do(told, subject)
         # Drawing takes matplotlib, which a run that fails early need not load.

@@ -10,7 +10,7 @@ def main() -> int:
     """Exit code: 0 done, 1 failed or fell short, 2 wrong usage, 130 interrupted."""
 
     def load() -> Callable[[Sequence[str]], int]:
-        from optimize.commands.verify import command
+        from optimize.cli.verify import command
 
         return command
 

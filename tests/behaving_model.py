@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from judges.engine.runner import Answer, Ask
+from judges.inference.runner import ModelRequest, ModelResponse
 from judges.judgement import NoScoreError
 from judges.models.protocol import Completion, Message, Reply, Sampling
 
@@ -61,14 +61,14 @@ def number(reply: Reply) -> int:
     return int(reply.text)
 
 
-def asks(count: int, sampling: Sampling | None = None) -> Iterator[Ask]:
+def asks(count: int, sampling: Sampling | None = None) -> Iterator[ModelRequest]:
     for i in range(count):
-        yield Ask([{"role": "user", "content": str(i)}], sampling or Sampling(), number)
+        yield ModelRequest([{"role": "user", "content": str(i)}], sampling or Sampling(), number)
 
 
 def echo(prompt: str, sampling: Sampling, before: int) -> str:
     return prompt
 
 
-def parsed(answers: Sequence[Answer]) -> list[object]:
+def parsed(answers: Sequence[ModelResponse]) -> list[object]:
     return [answer.parsed[0] if answer.parsed else None for answer in answers]

@@ -9,15 +9,15 @@ import numpy as np
 
 from data.types import LabelledOutput, LabelledPair, Vote
 from judges.judgement import Choice, Judgement, Verdict
-from optimize.agreement import Correlation, dataset_level, summary_level
 from optimize.audits.injection import ATTACKS, Probes
+from optimize.items import Item, Items
+from optimize.run.final_table import cell
 from optimize.run.judged_split import JudgedSplit
 from optimize.run.record_evidence import PromptParts, RunEvidence, write_evidence
 from optimize.run.run_folder import CONFIG, JUDGE, REPORT, SUMMARY, TRIALS, write_json
-from optimize.run.table import cell
-from optimize.search.chance import stream
-from optimize.search.items import Item, Items
 from optimize.search.objective import Level
+from optimize.statistics.agreement import Correlation, dataset_level, summary_level
+from optimize.statistics.bootstrap import stream
 
 SCALE = (1, 2, 3, 4, 5)
 PROBES = Probes(
@@ -164,10 +164,10 @@ def correlation(evidence: JudgedSplit) -> Correlation:
 
 def result(evidence: JudgedSplit, name: str = "my-labels") -> dict[str, Any]:
     """What `optimize.verify --json` prints of it."""
-    from optimize.verifying.correlations import correlations
-    from optimize.verifying.sources import Verified
+    from optimize.measuring.correlations import correlations
+    from optimize.measuring.sources import ScoredItems
 
-    verified = Verified(items=evidence.items, scores=evidence.scores, said=evidence.judgements)
+    verified = ScoredItems(items=evidence.items, scores=evidence.scores, said=evidence.judgements)
     return {
         "judge": "some-judge",
         "dimension": evidence.dimension,

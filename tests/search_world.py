@@ -8,11 +8,11 @@ import numpy as np
 
 from judges.dimension import Dimension
 from judges.prompt import Prompt
-from optimize.search.bench import Bench, Budget, JudgeItems, Scored
-from optimize.search.chance import stream
-from optimize.search.entrants import Plan
-from optimize.search.items import Item, Items
-from optimize.search.loop import Found, Record, rank_search
+from optimize.items import Item, Items
+from optimize.search.evaluator import Budget, Evaluator, JudgeItems, Scored
+from optimize.search.generator import Plan
+from optimize.search.rank_search import Found, Record, rank_search
+from optimize.statistics.bootstrap import stream
 
 SUBJECT = Dimension(
     name="warmth",
@@ -94,11 +94,11 @@ def search(
     calls: int = 20_000,
     plan: Plan | None = None,
     by: JudgeItems = judge,
-) -> tuple[Found, list[Record], Bench]:
+) -> tuple[Found, list[Record], Evaluator]:
     records: list[Record] = []
-    bench = Bench(seed=SEED, judge=by, calls_per_item=1, budget=Budget(calls))
+    evaluator = Evaluator(seed=SEED, judge=by, calls_per_item=1, budget=Budget(calls))
     found = rank_search(
-        bench=bench,
+        evaluator=evaluator,
         propose=propose,
         train=train,
         dev=dev,
@@ -106,4 +106,4 @@ def search(
         plan=plan or Plan(seed=seed, rounds=8, patience=4),
         record=records.append,
     )
-    return found, records, bench
+    return found, records, evaluator

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from optimize.agreement import (
+from optimize.statistics.agreement import (
     Correlation,
     Undefined,
     dataset_level,

@@ -9,7 +9,7 @@ from judges.dimension import Dimension
 from judges.judge import Judge
 from optimize.run.labels import Labels, read
 from optimize.run.settings import Settings, SettingsError
-from optimize.search.allowance import DEFAULT_CALLS, FREE_CALLS, allow, left_for_probes
+from optimize.search.budget import DEFAULT_CALLS, FREE_CALLS, allow, left_for_probes
 from optimize.search.candidates import Candidate, DemoSet, Instruction
 
 SUBJECT = find("relevance")

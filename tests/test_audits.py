@@ -9,8 +9,8 @@ import pytest
 from report_cases import PROBES, outputs, pairs, plain, result
 
 from judges.catalog import find
-from judges.engine.ledger import Ledger
-from judges.engine.runner import Runner
+from judges.inference.budget import Ledger
+from judges.inference.runner import Runner
 from judges.judge import Judge
 from judges.models.protocol import Completion, Message, Reply, Sampling
 from optimize.audits.injection import (

@@ -9,11 +9,11 @@ import pytest
 from openai_server import OpenAIServer
 
 import judges
-from judges.engine import batch
-from judges.engine.journal import Journal
-from judges.engine.runner import Runner
+from judges.inference import batch
+from judges.inference.runner import Runner
 from judges.judgement import Judgement, Verdict
-from judges.models import LastingError, Model, open_model
+from judges.models import FatalModelError, Model, open_model
+from judges.models.journal import Journal
 from judges.models.protocol import UnreachableError
 
 LM = "openai/judge-1"
@@ -108,7 +108,7 @@ def test_only_what_is_missing_is_queued_again_or_asked_live(
 def test_submitting_again_starts_no_batch_twice(
     openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judges.models.queue.MOST_REQUESTS", 10)
+    monkeypatch.setattr("judges.inference.batch.MOST_REQUESTS", 10)
     save, saved = batch._save, 0
 
     def killed(folder: Path, state: batch.State) -> batch.State:
@@ -135,9 +135,9 @@ def test_a_batch_under_way_is_neither_collected_nor_replaced(
 ) -> None:
     openai_server.batch_delay = 1000
     submit(tmp_path)
-    with pytest.raises(LastingError, match=r"not all batches are finished.*in_progress"):
+    with pytest.raises(FatalModelError, match=r"not all batches are finished.*in_progress"):
         collect(tmp_path)
-    with pytest.raises(LastingError, match="collect them first"):
+    with pytest.raises(FatalModelError, match="collect them first"):
         batch.queue(LM, tmp_path / "batch")
     assert "0 of 25 requests answered" in str(batch.status(tmp_path / "batch"))
 
@@ -145,9 +145,9 @@ def test_a_batch_under_way_is_neither_collected_nor_replaced(
 def test_the_set_up_is_checked_in_one_line(
     openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(LastingError, match="openai/NAME"):
+    with pytest.raises(FatalModelError, match="openai/NAME"):
         batch.queue("anthropic/claude", tmp_path)
-    with pytest.raises(LastingError, match="submit first"):
+    with pytest.raises(FatalModelError, match="submit first"):
         batch.status(tmp_path / "nothing")
     judge_all(batch.queue(LM, tmp_path / "b", api_base="http://127.0.0.1:9/v1"), tmp_path / "j")
     with pytest.raises(UnreachableError, match="no connection to"):

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from judges.prompt import Prompt
-from optimize.search.bench import Bench
+from optimize.items import Item, Items
 from optimize.search.candidates import Candidate
-from optimize.search.items import Item, Items
+from optimize.search.evaluator import Evaluator
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 COMMANDS = sorted(
@@ -63,7 +63,7 @@ def test_the_page_names_every_benchmark() -> None:
 def test_altered_files_and_answers_are_refused_in_a_line_or_harmless(
     named: Callable[[str], ModuleType], section: str, tries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judges.engine.asker.FIRST_WAIT", 0.5)  # which it shortens
+    monkeypatch.setattr("judges.inference.client.FIRST_WAIT", 0.5)  # which it shortens
     _, fuzz = named("fuzz").SECTIONS[section]
     counts = fuzz(tries, random.Random(7))
     assert counts.outcomes["tried"] == tries
@@ -98,18 +98,18 @@ def test_a_race_pays_for_what_it_asks_and_never_sees_the_held_out_half(
     asked: list[list[tuple[str, str]]] = []
     make = module.bench_of
 
-    def bench_of(scores: Mapping[str, Any], incumbent: Candidate, *calls: int) -> Bench:
-        bench: Bench = make(scores, incumbent, *calls)
+    def bench_of(scores: Mapping[str, Any], incumbent: Candidate, *calls: int) -> Evaluator:
+        evaluator: Evaluator = make(scores, incumbent, *calls)
         seen: list[tuple[str, str]] = []
-        judge = bench._judge
+        judge = evaluator._judge
 
         def watching(prompt: Prompt, items: Sequence[Item]) -> Any:
             seen.extend((prompt.instruction, item.document_id) for item in items)
             return judge(prompt, items)
 
-        bench._judge = watching
+        evaluator._judge = watching
         asked.append(seen)
-        return bench
+        return evaluator
 
     monkeypatch.setattr(module, "bench_of", bench_of)
     items, scores = recorded()

@@ -14,13 +14,12 @@ import pytest
 from openai_replies import Body, follow
 from openai_server import WITHHELD, OpenAIServer, some_faults
 
-from judges.engine import ledger
-from judges.engine.ledger import BudgetFileError, BudgetSpentError, Ledger, SharedBudget
-from judges.engine.prices import Price, find_price
-from judges.engine.runner import Ask, FailureMonitor, Runner
+from judges.inference.budget import BudgetFileError, BudgetSpentError, Ledger, SharedBudget
+from judges.inference.runner import FailureMonitor, ModelRequest, Runner
 from judges.models import Sampling, open_model
+from judges.models.prices import Price, find_price
 from judges.models.protocol import Usage
-from optimize.commands.tune import command
+from optimize.cli.tune import command
 
 LM = "openai/gpt-4.1-mini"
 BILLED = (*WITHHELD, "429", "500", "503")
@@ -30,7 +29,7 @@ DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("judges.engine.asker.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.inference.client.FIRST_WAIT", 0.002)
     return tmp_path
 
 
@@ -201,7 +200,7 @@ def test_what_is_held_for_later_grows_with_what_retries_take(tmp_path: Path) -> 
     one = Ledger(budget=budget)
     budget.hold(calls=100)
     asked = [{"role": "user", "content": "x"}]
-    for _ in range(ledger.ENOUGH_FOR_OVERHEAD):
+    for _ in range(budget.ENOUGH_FOR_OVERHEAD):
         one.plan()
         for _ in range(3):
             reserved = one.reserve(asked, Sampling())  # type: ignore[arg-type]
@@ -222,10 +221,12 @@ def test_an_endpoint_that_writes_past_the_limit_is_reserved_for_at_what_it_takes
     openai_server.judge = follow
     one = Ledger(max_cost=1000.0, price=DOLLAR)
     asks = (
-        Ask([{"role": "user", "content": f"Row {i}"}], Sampling(max_tokens=1), lambda one: one.text)
+        ModelRequest(
+            [{"role": "user", "content": f"Row {i}"}], Sampling(max_tokens=1), lambda one: one.text
+        )
         for i in range(100)
     )
-    runner = Runner(open_model("openai/judge-1"), ledger=one, concurrency=1, fresh_asks=0)
+    runner = Runner(open_model("openai/judge-1"), ledger=one, concurrency=1, fresh_samples=0)
     with runner, pytest.raises(BudgetSpentError):
         list(runner.run(asks))
     assert openai_server.tokens_in + openai_server.tokens_out <= 1000
@@ -275,7 +276,7 @@ def test_scoring_a_table_ends_where_the_first_replies_all_fail_unless_told_to_go
 def test_a_judge_that_fails_on_four_in_five_goes_on(openai_server: OpenAIServer) -> None:
     openai_server.fault = lambda number, body: None if number % 5 == 0 else "filtered"
     asks = (
-        Ask([{"role": "user", "content": f"{i}"}], Sampling(), lambda reply: reply.text)
+        ModelRequest([{"role": "user", "content": f"{i}"}], Sampling(), lambda reply: reply.text)
         for i in range(200)
     )
     with Runner(open_model("openai/judge-1"), monitor=FailureMonitor()) as runner:

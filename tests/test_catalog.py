@@ -6,7 +6,7 @@ import pytest
 
 from judges.catalog import find, names
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
-from optimize.agreement import summary_level
+from optimize.statistics.agreement import summary_level
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCUMENT_AND_SUMMARY = ("document", "summary")

@@ -8,14 +8,13 @@ import pytest
 from search_world import SEED, judge, search, shuffled, world
 
 from judges.prompt import Prompt
-from optimize.search import decision
-from optimize.search.bench import Bench, Budget, Scored
+from optimize.items import Item, Items
+from optimize.search import finalists
 from optimize.search.candidates import Candidate, Instruction
-from optimize.search.crossing import Crossing
-from optimize.search.decision import score_both
-from optimize.search.entrants import Plan
+from optimize.search.evaluator import Budget, Evaluator, Scored
+from optimize.search.finalists import CrossFit, score_both
 from optimize.search.gate import Choice
-from optimize.search.items import Item, Items
+from optimize.search.generator import Plan
 from optimize.search.objective import Level, objective
 
 # Sets as large as all labels: what shows everything is a finalist, and no race can judge it.
@@ -41,8 +40,8 @@ def outputs(documents: int, systems: int) -> Items:
     )
 
 
-def whole_of(crossing: Crossing) -> Candidate:
-    return Candidate(instruction=Instruction(text=SEED.instruction), shown=crossing.whole)
+def whole_of(cross_fit: CrossFit) -> Candidate:
+    return Candidate(instruction=Instruction(text=SEED.instruction), shown=cross_fit.whole)
 
 
 def test_the_gain_is_on_outputs_of_shown_systems_and_new_systems_are_placed_by_themselves() -> None:
@@ -57,14 +56,14 @@ def test_the_gain_is_on_outputs_of_shown_systems_and_new_systems_are_placed_by_t
             for one in items
         ]
 
-    bench = Bench(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(10_000))
-    crossing = Crossing(everything, SEED, PLAN)
+    evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(10_000))
+    cross_fit = CrossFit(everything, SEED, PLAN)
     heard: list[tuple[float, float, int]] = []
     (scored,) = score_both(
-        bench=bench,
-        crossing=crossing,
+        evaluator=evaluator,
+        cross_fit=cross_fit,
         seed=Candidate(instruction=Instruction(text=SEED.instruction)),
-        candidates=[whole_of(crossing)],
+        candidates=[whole_of(cross_fit)],
         items=everything,
         level="summary",
         unshown=frozenset(),
@@ -80,23 +79,23 @@ def test_the_gain_is_on_outputs_of_shown_systems_and_new_systems_are_placed_by_t
 
 
 def test_with_few_systems_all_are_shown_and_every_output_counts() -> None:
-    crossing = Crossing(outputs(16, 4), SEED, PLAN)
-    whole = whole_of(crossing)
-    assert crossing.possible
-    assert all(crossing.unshown(whole, f"d{number}") == frozenset() for number in range(16))
-    said = crossing.stand_ins(whole)
+    cross_fit = CrossFit(outputs(16, 4), SEED, PLAN)
+    whole = whole_of(cross_fit)
+    assert cross_fit.possible
+    assert all(cross_fit.unshown(whole, f"d{number}") == frozenset() for number in range(16))
+    said = cross_fit.stand_ins(whole)
     assert (
         said == "on dev, versions of the tuned judge that do not show the document stand in for it"
     )
 
 
 def test_with_few_documents_or_little_room_there_are_no_versions() -> None:
-    few = Crossing(outputs(7, 8), SEED, PLAN)
+    few = CrossFit(outputs(7, 8), SEED, PLAN)
     assert not few.possible
     assert few.stand_ins(whole_of(few)) is None
-    tight = Crossing(outputs(16, 8), SEED, Plan(demo_sizes=(16,)))
+    tight = CrossFit(outputs(16, 8), SEED, Plan(demo_sizes=(16,)))
     assert not tight.possible
-    assert not Crossing(Items(()), SEED, PLAN).possible
+    assert not CrossFit(Items(()), SEED, PLAN).possible
 
 
 def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document() -> None:
@@ -111,7 +110,7 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     document = {item.texts["text"]: item.document_id for item in whole.items}
     system = {item.texts["text"]: item.system for item in whole.items}
     plan = Plan(rounds=1, demo_sizes=ALL_SHOWN, proposals=0)
-    found, records, bench = search(train, dev, plan=plan, by=watching)
+    found, records, evaluator = search(train, dev, plan=plan, by=watching)
     assert found.choice.gain is not None
     # Nothing of it was chosen by train, which judges it too.
     assert found.choice.gain.n_documents == 16 + 12
@@ -128,12 +127,14 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
         assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
     # The same figures come out when it is measured on dev again, and nothing is asked for.
     before = len(asked)
-    found.crossing.scores(bench, found.tuned, found.crossing.known(bench, found.tuned, dev))
+    found.cross_fit.scores(
+        evaluator, found.tuned, found.cross_fit.known(evaluator, found.tuned, dev)
+    )
     assert len(asked) == before
-    assert len(found.crossing.known(bench, found.tuned, dev)) == len(dev)
+    assert len(found.cross_fit.known(evaluator, found.tuned, dev)) == len(dev)
     # Documents it does not show it judges itself.
     other = world(1, first=500)
-    found.crossing.scores(bench, found.tuned, other)
+    found.cross_fit.scores(evaluator, found.tuned, other)
     assert len(asked[-1][0].demos) == len(whole)
 
 
@@ -158,14 +159,14 @@ def test_shuffled_labels_shown_in_full_almost_never_ship_either() -> None:
 
 @pytest.mark.parametrize(("systems", "held_out"), [(6, 0), (7, 7)])
 def test_seven_systems_or_more_are_held_out_in_turn(systems: int, held_out: int) -> None:
-    crossing = Crossing(outputs(16, systems), SEED, PLAN)
-    whole = whole_of(crossing)
-    parts = {crossing.unshown(whole, f"d{number}") for number in range(16)}
+    cross_fit = CrossFit(outputs(16, systems), SEED, PLAN)
+    whole = whole_of(cross_fit)
+    parts = {cross_fit.unshown(whole, f"d{number}") for number in range(16)}
     assert len(frozenset[str]().union(*parts)) == held_out
     assert sum(map(len, parts)) == held_out
 
 
-def on_dev(placed: float, failing: int = 0) -> decision.Scored:
+def on_dev(placed: float, failing: int = 0) -> finalists.Scored:
     """Ten documents of four in people's own order; new systems are placed so much better."""
     those = outputs(10, 4)
     human = np.tile([1.0, 2, 3, 4], 10)
@@ -173,7 +174,7 @@ def on_dev(placed: float, failing: int = 0) -> decision.Scored:
     scores = human.copy()
     scores[:failing] = np.nan
     rng = np.random.default_rng(0)
-    return decision.Scored(
+    return finalists.Scored(
         items=those,
         candidate=scores,
         seed=rng.permuted(human.reshape(10, 4), axis=1).ravel(),
@@ -184,7 +185,7 @@ def on_dev(placed: float, failing: int = 0) -> decision.Scored:
 
 def decided(placed: float, failing: int = 0) -> Choice:
     dev = on_dev(placed, failing)
-    return decision.decide([dev], {}, "summary", 3, np.random.default_rng(0))
+    return finalists.decide([dev], {}, "summary", 3, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("level", ["dataset", "summary", "system"])

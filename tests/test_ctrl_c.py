@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from openai_server import OpenAIServer, Serving
 
-from judges.loading_time import loading_time
+from judges.cli.startup import loading_time
 
 ROWS = [{"id": str(i), "document": f"Text {i}.", "summary": f"Summary {i}."} for i in range(40)]
 
@@ -90,7 +90,7 @@ def test_scoring_stops_with_what_came_and_goes_on_from_there(slow: OpenAIServer)
 def test_while_a_command_is_loaded_it_ends_at_once_and_afterwards_as_ever() -> None:
     loading = (
         "import os, signal, time\n"
-        "from judges.loading_time import loading_time\n"
+        "from judges.cli.startup import loading_time\n"
         "with loading_time():\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    time.sleep(60)\n"

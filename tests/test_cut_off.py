@@ -16,25 +16,25 @@ import pytest
 from openai_server import OpenAIServer
 
 import data
+from data.tables.atomic_write import InUseError, in_use
+from data.tables.write import RowWriter
 from judges.__main__ import main
 from judges.catalog import find
 from judges.dimension import Dimension
-from judges.engine import journal
-from judges.engine.ledger import BudgetSpentError
 from judges.frozen import MOST_BYTES
+from judges.inference.budget import BudgetSpentError
 from judges.judge import Judge
 from judges.loading import load
+from judges.models import journal
 from judges.prompt import MOST_DEMOS
 from judges.scoring import SamplingPlan
-from judges.tables.landing import InUseError, in_use
-from judges.tables.writer import RowWriter
-from optimize.commands.tune import command
+from optimize.cli.tune import command
+from optimize.items import Item, Items
 from optimize.run.run_folder import as_json
 from optimize.run.settings import Settings
-from optimize.search.allowance import plan
+from optimize.search.budget import plan
 from optimize.search.candidates import Candidate, Instruction
-from optimize.search.entrants import whole_set
-from optimize.search.items import Item, Items
+from optimize.search.generator import whole_set
 
 FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
 SUBJECT = find("relevance")
@@ -146,7 +146,7 @@ def test_a_report_that_cannot_be_drawn_loses_no_judge(
     assert "report.html could not be drawn" in said.splitlines()[-1]
     assert "python -m optimize.report run" in said.splitlines()[-1]
     assert_same_judge(here / "run", whole)
-    from optimize.commands.report import main
+    from optimize.cli.report import main
 
     assert main(["run"]) == 0
     assert (here / "run" / "report.html").exists()
@@ -176,17 +176,17 @@ def assert_same_judge(folder: Path, whole: Path) -> None:
 def test_a_run_whose_budget_ends_at_the_final_table_has_its_judge(
     here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from optimize.run import outcome
+    from optimize.run import pipeline
 
-    measure = outcome.measure_finally
+    measure = pipeline.measure_finally
 
-    def poor(*told: Any, test: bool = True) -> outcome.Measured:
+    def poor(*told: Any, test: bool = True) -> pipeline.Measured:
         if test:
             raise BudgetSpentError("the budget is spent; raise it and resume")
         return measure(*told, test=False)
 
     with monkeypatch.context() as patched:
-        patched.setattr(outcome, "measure_finally", poor)
+        patched.setattr(pipeline, "measure_finally", poor)
         assert command([*FEW, "--out", "run"]) == 1
     summary = json.loads((here / "run" / "summary.json").read_text())
     assert summary["tuned_judge"]["test"] is None
@@ -235,10 +235,10 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 
 def full_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full when the file of this name is written."""
-    from judges.tables import landing
-    from optimize.run import trail
+    from data.tables import atomic_write
+    from optimize.run import trial_log
 
-    write_bytes, write_out, write_all = Path.write_bytes, landing._write_out, journal.write_all
+    write_bytes, write_out, write_all = Path.write_bytes, atomic_write._write_out, journal.write_all
 
     def path_write(path: Path, content: bytes) -> int:
         if path.name.startswith(name):
@@ -261,9 +261,9 @@ def full_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         return as_json(value)
 
     monkeypatch.setattr(Path, "write_bytes", path_write)
-    monkeypatch.setattr(landing, "_write_out", whole_write)
+    monkeypatch.setattr(atomic_write, "_write_out", whole_write)
     monkeypatch.setattr(journal, "write_all", journal_write)
-    monkeypatch.setattr(trail, "as_json", trial_line)
+    monkeypatch.setattr(trial_log, "as_json", trial_line)
 
 
 def test_a_full_disk_names_the_file_and_a_resumed_run_has_the_same_judge(
@@ -340,7 +340,7 @@ def test_a_full_disk_while_scoring_names_file_and_resume(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("judges.tables.writer._Jsonl.write", raising(FULL))
+        patched.setattr("data.tables.write._Jsonl.write", raising(FULL))
         assert main(SCORE) == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert "o.jsonl.partial: No space left on device" in last
@@ -351,7 +351,7 @@ def test_a_full_disk_while_scoring_names_file_and_resume(
 HOLD = """
 import sys, time
 from pathlib import Path
-from judges.tables.landing import in_use
+from data.tables.atomic_write import in_use
 with in_use(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

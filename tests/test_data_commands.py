@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from data.commands import main
+from data.cli import main
 
 GOOD = {"group": "g", "system": "s", "document": "A text.", "summary": "Short."}
 
@@ -240,7 +240,7 @@ def test_check_prints_how_columns_were_understood_and_the_command_that_goes_on(
 def test_optimize_prints_the_same_reading_and_refuses_what_check_refuses(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from optimize.commands.tune import command
+    from optimize.cli.tune import command
 
     path = sheet(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -15,25 +15,25 @@ from aiohttp import web
 from openai_replies import Body, error
 from openai_server import OpenAIServer, ServingBytes
 
-from judges.engine.runner import Answer, Ask, Runner
+from judges.inference.runner import ModelRequest, ModelResponse, Runner
 from judges.models import (
     Completion,
-    LastingError,
+    FatalModelError,
     ModelError,
-    PassingError,
     RefusedError,
     Sampling,
+    TransientError,
     open_model,
 )
 from judges.models.endpoint import chat_url
+from judges.models.openai_format import Dialect, most_bytes, read_completion, read_error, seconds
 from judges.models.protocol import (
     Message,
     ThrottledError,
-    UnfitRequestError,
     UnreachableError,
+    UnsupportedRequestError,
     Usage,
 )
-from judges.models.wire import Dialect, most_bytes, read_completion, read_error, seconds
 
 ASKED: list[Message] = [{"role": "user", "content": "Rate it from 1 to 5."}]
 KEY = "sk-planted-0123456789abcdef"
@@ -88,11 +88,11 @@ def test_the_key_goes_into_the_header_and_not_into_the_body(openai_server: OpenA
     ("fault", "kind"),
     [
         ("429", ThrottledError),
-        ("500", PassingError),
-        ("503", PassingError),
-        ("drop", PassingError),
-        ("malformed", PassingError),
-        ("hang", PassingError),
+        ("500", TransientError),
+        ("503", TransientError),
+        ("drop", TransientError),
+        ("malformed", TransientError),
+        ("hang", TransientError),
     ],
 )
 def test_what_may_pass_is_a_passing_error(
@@ -116,7 +116,7 @@ def test_a_refused_key_is_lasting_and_told_in_one_line_without_it(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     openai_server.key = "another"
-    with pytest.raises(LastingError) as caught:
+    with pytest.raises(FatalModelError) as caught:
         complete()
     message = str(caught.value)
     assert "OPENAI_API_KEY" in message
@@ -127,7 +127,7 @@ def test_a_refused_key_is_lasting_and_told_in_one_line_without_it(
 
 def test_an_unknown_model_is_lasting_and_named(openai_server: OpenAIServer) -> None:
     openai_server.models = ()
-    with pytest.raises(LastingError, match=r"404 .* no model 'judge-1'"):
+    with pytest.raises(FatalModelError, match=r"404 .* no model 'judge-1'"):
         complete()
 
 
@@ -141,7 +141,7 @@ def test_no_key_for_openai_itself_is_said_before_any_request(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with pytest.raises(LastingError, match="OPENAI_API_KEY is not set"):
+    with pytest.raises(FatalModelError, match="OPENAI_API_KEY is not set"):
         open_model("openai/gpt-4.1-mini")
 
 
@@ -156,13 +156,13 @@ def answering(status: int, message: str, code: str) -> Callable[[Body], Any]:
         (400, "", "This model's maximum context length is 8192 tokens.", RefusedError),
         (400, "content_filter", "Filtered.", RefusedError),
         (413, "", "Too large.", RefusedError),
-        (400, "unsupported_value", "temperature must be 1", UnfitRequestError),
-        (403, "", "Your region is not supported.", LastingError),
-        (402, "", "Pay first.", LastingError),
-        (429, "insufficient_quota", "Quota exceeded.", LastingError),
+        (400, "unsupported_value", "temperature must be 1", UnsupportedRequestError),
+        (403, "", "Your region is not supported.", FatalModelError),
+        (402, "", "Pay first.", FatalModelError),
+        (429, "insufficient_quota", "Quota exceeded.", FatalModelError),
         (429, "rate_limit_exceeded", "Slow down.", ThrottledError),
-        (408, "", "Took too long.", PassingError),
-        (529, "overloaded", "Overloaded.", PassingError),
+        (408, "", "Took too long.", TransientError),
+        (529, "overloaded", "Overloaded.", TransientError),
     ],
 )
 def test_an_error_means_the_request_the_run_or_nothing_yet(
@@ -193,7 +193,7 @@ def test_a_model_that_wants_the_limits_other_name_gets_it(
 
     monkeypatch.setattr(openai_server, "_refusal", refuse)
     asks = [
-        Ask([{"role": "user", "content": str(i)}], Sampling(), lambda reply: reply.text)
+        ModelRequest([{"role": "user", "content": str(i)}], Sampling(), lambda reply: reply.text)
         for i in range(20)
     ]
     with Runner(open_model("openai/judge-1")) as runner:
@@ -221,7 +221,7 @@ def test_where_several_replies_at_once_are_refused_each_is_a_request(
     openai_server.judge = lambda body: "4"
     sampling = Sampling(n=3, temperature=1.0)
     with Runner(open_model("openai/judge-1")) as runner:
-        answer = runner.ask(Ask(ASKED, sampling, lambda reply: reply.text))
+        answer = runner.ask(ModelRequest(ASKED, sampling, lambda reply: reply.text))
     assert answer.parsed == ("4", "4", "4")
     assert runner.ledger.calls == len(openai_server.log) == 1 + 3
 
@@ -236,7 +236,9 @@ def test_where_few_alternatives_are_given_fewer_are_asked_for(
     monkeypatch.setattr(openai_server, "_refusal", refuse)
     openai_server.judge = lambda body: "4"
     with Runner(open_model("openai/judge-1")) as runner:
-        answer = runner.ask(Ask(ASKED, Sampling(top_logprobs=20), lambda reply: reply.text))
+        answer = runner.ask(
+            ModelRequest(ASKED, Sampling(top_logprobs=20), lambda reply: reply.text)
+        )
     assert answer.error is None
     assert openai_server.log[-1].body["top_logprobs"] == 5
 
@@ -258,14 +260,14 @@ def test_other_models_are_not_taken_for_reasoning_ones(name: str) -> None:
     [b"", b"[]", b"null", b"{}", b'{"choices":[{}]}', b'{"choices":[{"message":{"content":3}}]}'],
 )
 def test_a_body_of_another_shape_is_malformed_and_never_a_crash(body: bytes) -> None:
-    with pytest.raises(PassingError):
+    with pytest.raises(TransientError):
         read_completion(body, ASKED, Sampling())
 
 
-def ask_once(server: OpenAIServer, fault: str) -> tuple[Answer, Runner]:
+def ask_once(server: OpenAIServer, fault: str) -> tuple[ModelResponse, Runner]:
     server.fault = lambda number, body: fault
-    with Runner(open_model("openai/judge-1"), fresh_asks=2) as runner:
-        return runner.ask(Ask(ASKED, Sampling(), lambda reply: reply.text)), runner
+    with Runner(open_model("openai/judge-1"), fresh_samples=2) as runner:
+        return runner.ask(ModelRequest(ASKED, Sampling(), lambda reply: reply.text)), runner
 
 
 @pytest.mark.parametrize(
@@ -299,16 +301,16 @@ def inside(code: object, message: str = "No.", **more: object) -> bytes:
 @pytest.mark.parametrize(
     ("body", "kind", "said"),
     [
-        (inside("insufficient_quota"), LastingError, "quota is used up"),
-        (inside(402), LastingError, "quota is used up"),
-        (inside(401), LastingError, "was not accepted"),
+        (inside("insufficient_quota"), FatalModelError, "quota is used up"),
+        (inside(402), FatalModelError, "quota is used up"),
+        (inside(401), FatalModelError, "was not accepted"),
         (inside(429), ThrottledError, "too many requests"),
         (inside("rate_limit_exceeded"), ThrottledError, "too many requests"),
-        (inside("503"), PassingError, "503 from"),
-        (inside("overloaded"), PassingError, "500 from"),
+        (inside("503"), TransientError, "503 from"),
+        (inside("overloaded"), TransientError, "500 from"),
         (inside("context_length_exceeded"), RefusedError, "400 from"),
-        (inside(404), LastingError, "no model 'judge-1'"),
-        (b'{"error":"upstream died","choices":[]}', PassingError, "upstream died"),
+        (inside(404), FatalModelError, "no model 'judge-1'"),
+        (b'{"error":"upstream died","choices":[]}', TransientError, "upstream died"),
     ],
 )
 def test_an_error_in_an_answer_of_status_200_is_that_error(
@@ -329,7 +331,7 @@ def test_an_error_in_an_answer_of_status_200_is_that_error(
     ("error", "kind", "wait"),
     [
         # Gemini's form is a list; without a word on when to ask again the quota is gone.
-        ({"code": 429, "message": QUOTA, "status": "RESOURCE_EXHAUSTED"}, LastingError, None),
+        ({"code": 429, "message": QUOTA, "status": "RESOURCE_EXHAUSTED"}, FatalModelError, None),
         # Its limit on requests a minute is worded alike, and says when.
         (
             {"code": 429, "message": QUOTA, "details": [{"retryDelay": "34s"}]},
@@ -342,7 +344,7 @@ def test_an_error_in_an_answer_of_status_200_is_that_error(
                 "message": QUOTA,
                 "details": [{"quotaId": "RequestsPerDay"}, {"retryDelay": "34s"}],
             },
-            LastingError,
+            FatalModelError,
             None,
         ),
         ({"code": 429, "message": "Limit reached. Please try again in 1.5s."}, ThrottledError, 1.5),
@@ -365,7 +367,7 @@ def test_a_quota_that_is_gone_ends_at_once_and_a_rate_limit_waits(
 def test_an_answer_that_cannot_be_used_tells_what_it_took(choices: object) -> None:
     usage = {"prompt_tokens": 70, "completion_tokens": 9}
     body = json.dumps({"choices": choices, "usage": usage}).encode()
-    with pytest.raises(PassingError) as caught:
+    with pytest.raises(TransientError) as caught:
         read_completion(body, ASKED, Sampling())
     assert caught.value.usage == Usage(70, 9)
 
@@ -464,7 +466,7 @@ def test_a_count_that_cannot_be_true_is_the_most_the_texts_can_take(counts: obje
 def test_a_count_that_cannot_be_true_is_said_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judges.models.wire._doubted", set())
+    monkeypatch.setattr("judges.models.openai_format._doubted", set())
     for count in (-1, -2, -3):
         read_completion(
             answer_with(usage={"prompt_tokens": count, "completion_tokens": 1}), ASKED, Sampling()
@@ -490,7 +492,7 @@ def with_logprob(value: str) -> bytes:
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "0.5", "1e999", '"0"', "true", "[]", "null"])
 def test_a_log_probability_that_is_none_makes_a_malformed_answer(value: str) -> None:
-    with pytest.raises(PassingError, match="log-probability"):
+    with pytest.raises(TransientError, match="log-probability"):
         read_completion(with_logprob(value), ASKED, Sampling(top_logprobs=5))
 
 
@@ -520,7 +522,7 @@ def test_a_log_probability_without_end_is_one_of_what_never_comes(value: str) ->
     ],
 )
 def test_deep_endless_and_misshapen_answers_are_malformed(body: bytes) -> None:
-    with pytest.raises(PassingError):
+    with pytest.raises(TransientError):
         read_completion(body, ASKED, Sampling(top_logprobs=5))
 
 
@@ -578,13 +580,13 @@ def test_a_packed_answer_is_unpacked(name: str, pack: Callable[[bytes], bytes]) 
 @pytest.mark.parametrize("name", ["br", "zstd", "gzip, gzip", "rot13"])
 def test_an_answer_packed_otherwise_than_asked_is_malformed(name: str) -> None:
     error = served(lambda _: [http(b"\x1b\x03", f"Content-Encoding: {name}")])
-    assert isinstance(error, PassingError)
+    assert isinstance(error, TransientError)
     assert f"packed as '{name}', unasked" in str(error)
 
 
 def test_an_answer_that_is_not_packed_as_it_says_is_malformed() -> None:
     error = served(lambda _: [http(answer_with(), "Content-Encoding: gzip")])
-    assert isinstance(error, PassingError)
+    assert isinstance(error, TransientError)
     assert "not gzip" in str(error)
 
 
@@ -602,7 +604,7 @@ def test_a_packed_answer_without_end_is_cut_off(status: str) -> None:
     error = served(lambda _: [http(bomb, "Content-Encoding: gzip", status=status)])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert isinstance(error, PassingError)
+    assert isinstance(error, TransientError)
     assert peak < 40_000_000
     if status == "200 OK":
         # 2 MiB, and 256 bytes for each of 512 tokens.
@@ -626,7 +628,7 @@ def test_a_packed_answer_that_unpacks_to_nothing_for_ever_is_cut_off(piece: byte
 
 def test_an_endless_answer_is_cut_off() -> None:
     error = served(endless)
-    assert isinstance(error, PassingError)
+    assert isinstance(error, TransientError)
     assert "more than 2,228,224 bytes" in str(error)
 
 
@@ -638,7 +640,7 @@ def test_an_answer_that_drips_is_given_up_in_time() -> None:
 
     start = time.monotonic()
     error = served(drip, pause=0.05, timeout=0.5)
-    assert isinstance(error, PassingError)
+    assert isinstance(error, TransientError)
     assert "within 0.5 s" in str(error)
     assert time.monotonic() - start < 3
 
@@ -659,7 +661,7 @@ def test_an_error_of_any_depth_is_an_error_in_a_line(depth: int, form: str, stat
 @pytest.mark.parametrize("status", ["199 No", "206 Part", "204 None", "777 No"])
 def test_a_status_that_is_no_error_ends_no_run(status: str) -> None:
     error = served(lambda _: [http(b"", status=status)], timeout=1)
-    assert isinstance(error, PassingError)
+    assert isinstance(error, TransientError)
 
 
 def test_the_longest_answer_has_room_for_every_token_and_alternative_asked_for() -> None:
@@ -676,7 +678,7 @@ def test_debug_logs_hold_no_key(
     with caplog.at_level(logging.DEBUG):
         complete()
         openai_server.key = "another"
-        with pytest.raises(LastingError):
+        with pytest.raises(FatalModelError):
             complete()
     assert KEY not in caplog.text
 
@@ -694,7 +696,7 @@ def test_azures_answers_are_capped_like_others(monkeypatch: pytest.MonkeyPatch) 
             await model.close()
 
     with ServingBytes(lambda _: [next(answers)]) as base:
-        with pytest.raises(PassingError, match="more than 33,554,432 bytes"):
+        with pytest.raises(TransientError, match="more than 33,554,432 bytes"):
             asyncio.run(once(base.removesuffix("/v1")))
         assert asyncio.run(once(base.removesuffix("/v1"))).replies[0].text == "four"
 
@@ -722,10 +724,10 @@ def test_azure_is_asked_through_its_deployment_with_its_own_key(
     with pytest.raises(ThrottledError):
         asyncio.run(once())
     openai_server.key = "another"
-    with pytest.raises(LastingError, match="AZURE_OPENAI_API_KEY") as caught:
+    with pytest.raises(FatalModelError, match="AZURE_OPENAI_API_KEY") as caught:
         asyncio.run(once())
     assert KEY not in str(caught.value)
     assert len(openai_server.log) == 3  # the package's own retries are off
     monkeypatch.delenv("AZURE_OPENAI_API_KEY")
-    with pytest.raises(LastingError, match="AZURE_OPENAI_API_KEY is not set"):
+    with pytest.raises(FatalModelError, match="AZURE_OPENAI_API_KEY is not set"):
         open_model("azure/judge-1")

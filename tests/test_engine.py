@@ -10,12 +10,12 @@ from openai_server import OpenAIServer
 
 from judges.catalog import find
 from judges.dimension import Dimension
-from judges.engine.journal import Journal
-from judges.engine.ledger import BudgetSpentError, Ledger
-from judges.engine.runner import Ask, Runner
-from judges.models import LastingError, PassingError, RefusedError, Sampling
-from judges.models.dspy_engine import as_lm
+from judges.inference.budget import BudgetSpentError, Ledger
+from judges.inference.dspy_bridge import as_lm
+from judges.inference.runner import ModelRequest, Runner
+from judges.models import FatalModelError, RefusedError, Sampling, TransientError
 from judges.models.dspy_lm import DspyModel
+from judges.models.journal import Journal
 from judges.models.protocol import Message, ThrottledError, UnreachableError
 from judges.modules import RatingJudge
 
@@ -121,14 +121,14 @@ def test_samples_of_a_dspy_model_are_asked_together(openai_server: OpenAIServer)
     openai_server.judge = lambda body: "4"
     openai_server.latency = 0.2
     with Runner(through_dspy(openai_server)) as runner:
-        (answer,) = runner.run([Ask(ASKED, Sampling(n=5), lambda reply: reply.text)])
+        (answer,) = runner.run([ModelRequest(ASKED, Sampling(n=5), lambda reply: reply.text)])
     assert answer.parsed == ("4",) * 5
     assert openai_server.most_at_once == 5
 
 
 @pytest.mark.parametrize(
     ("fault", "kind"),
-    [("429", ThrottledError), ("500", PassingError)],
+    [("429", ThrottledError), ("500", TransientError)],
 )
 def test_a_dspy_models_errors_mean_what_an_endpoints_do(
     openai_server: OpenAIServer, fault: str, kind: type[Exception]
@@ -144,7 +144,7 @@ def test_a_dspy_models_refused_key_is_lasting_and_not_shown(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0011223344556677")
     openai_server.key = "another"
-    with pytest.raises(LastingError) as caught:
+    with pytest.raises(FatalModelError) as caught:
         asyncio.run(through_dspy(openai_server).complete(ASKED, Sampling()))
     assert "planted" not in str(caught.value)
 

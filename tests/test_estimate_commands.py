@@ -10,8 +10,8 @@ import pytest
 
 import data
 from optimize.annotations import annotation_matrix, read_scores
-from optimize.commands import alternative as alternative_command
-from optimize.commands import estimate as estimate_command
+from optimize.cli import alternative as alternative_command
+from optimize.cli import estimate as estimate_command
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 

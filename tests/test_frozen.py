@@ -17,8 +17,8 @@ from scripted_model import Scripted
 from judges import frozen
 from judges.__main__ import main
 from judges.catalog.summeval import FLUENCY, RELEVANCE
-from judges.engine.runner import Runner
 from judges.frozen import FrozenJudgeError
+from judges.inference.runner import Runner
 from judges.judge import Judge
 from judges.judgement import Verdict
 from judges.models.protocol import Completion, Message, Sampling

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from optimize.search import gate
-from optimize.search.chance import stream
-from optimize.search.gate import Choice, Compared, Gain, confirm
+from optimize.search.gate import Choice, ComparedCandidate, Gain, confirm
+from optimize.statistics.bootstrap import stream
 from optimize.statistics.difference import Contrast, contrast_terms
 
 RUNS = 300
@@ -36,7 +36,7 @@ def choose(
     for number, row in enumerate(rows):
         share = failed[number] if failed else 0.0
         finalists.append(
-            Compared(
+            ComparedCandidate(
                 gain=contrasts(row[None])[0],
                 own=contrasts(row[None, :n_own])[0],
                 unseen=None if unseen is None else contrasts(unseen)[number],
@@ -217,7 +217,7 @@ def reading(fewer: float, gain: float) -> Choice:
     rows = gain + 0.1 * (rows - rows.mean()) / rows.std(ddof=1)
     names = [f"d{number}" for number in range(30)]
     spread = np.where(np.arange(30) % 2, fewer * 2, 0.0)
-    one = Compared(
+    one = ComparedCandidate(
         gain=contrast_terms(rows, names),
         own=contrast_terms(rows, names),
         unseen=None,

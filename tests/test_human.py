@@ -9,9 +9,14 @@ import pytest
 from scipy import stats
 
 from optimize.alternative import alternative_test
-from optimize.human import FEWEST_DOCUMENTS, human_ceiling, krippendorff_alpha, others_mean
 from optimize.statistics.bootstrap import ratio_interval
 from optimize.statistics.coefficients import Matrix, Vector
+from optimize.statistics.human import (
+    FEWEST_DOCUMENTS,
+    human_ceiling,
+    krippendorff_alpha,
+    others_mean,
+)
 from optimize.statistics.levels import Level
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"

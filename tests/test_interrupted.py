@@ -13,20 +13,20 @@ import pytest
 from openai_replies import Body
 from openai_server import OpenAIServer, some_faults
 
-from judges.engine.journal import describe
-from judges.engine.runner import Ask, Runner
+from judges.inference.runner import ModelRequest, Runner
 from judges.models import open_model
+from judges.models.journal import describe
 from judges.models.protocol import Reply, Sampling
 
 # A program that judges: one line a row to the output, in order; its replies in a journal.
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from judges.engine.journal import Journal
+from judges.models.journal import Journal
 from judges.judgement import NoScoreError
-from judges.engine.ledger import BudgetSpentError, Ledger
+from judges.inference.budget import BudgetSpentError, Ledger
 from judges.models import LastingError, Sampling, open_model
-from judges.engine.runner import Ask, Runner
+from judges.inference.runner import Ask, Runner
 
 def accept(reply):
     if not reply.text.strip().isdigit():
@@ -165,7 +165,9 @@ def test_a_rate_limit_narrows_what_is_in_flight(openai_server: OpenAIServer) -> 
     openai_server.latency = 0.01
     openai_server.retry_after = "0.05"
     asks = [
-        Ask([{"role": "user", "content": f"Row {i}"}], Sampling(), lambda reply: reply.text)
+        ModelRequest(
+            [{"role": "user", "content": f"Row {i}"}], Sampling(), lambda reply: reply.text
+        )
         for i in range(300)
     ]
     with Runner(open_model("openai/judge-1"), concurrency=64) as runner:

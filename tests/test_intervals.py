@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from optimize.agreement import Level, dataset_level, summary_level, system_level
+from optimize.statistics.agreement import Level, dataset_level, summary_level, system_level
 from optimize.statistics.bootstrap import PERFECT, Interval, bootstrap, draw, interval_of
 from optimize.statistics.coefficients import Coefficient, Matrix, Vector
 from optimize.statistics.difference import paired_difference

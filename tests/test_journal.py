@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.commands.command import command
-from judges.engine.journal import Journal, RequestHasher, describe, request_key
-from judges.engine.records import line_of
-from judges.engine.runner import Ask, Runner
-from judges.models import LastingError, open_model
+from judges.cli.command import command
+from judges.inference.runner import ModelRequest, Runner
+from judges.models import FatalModelError, open_model
+from judges.models.journal import Journal, RequestHasher, describe, line_of, request_key
 from judges.models.protocol import Completion, Message, Reply, Sampling, Token
 from judges.models.replay import ReplayModel
 
@@ -145,7 +144,7 @@ def test_a_line_torn_by_another_process_spoils_no_later_one(tmp_path: Path) -> N
 
 APPEND = """
 import sys
-from judges.engine.journal import Journal, request_key
+from judges.models.journal import Journal, request_key
 from judges.models.protocol import Completion, Reply, Sampling
 path, name = sys.argv[1:]
 with Journal(path) as journal:
@@ -298,8 +297,8 @@ def test_no_prompt_is_written(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def ask(text: str, sampling: Sampling | None = None) -> Ask:
-    return Ask(asked(text), sampling or Sampling(), lambda reply: reply.text)
+def ask(text: str, sampling: Sampling | None = None) -> ModelRequest:
+    return ModelRequest(asked(text), sampling or Sampling(), lambda reply: reply.text)
 
 
 def test_a_recording_answers_as_its_model_did_and_refuses_the_rest(tmp_path: Path) -> None:
@@ -328,12 +327,12 @@ def test_a_recording_of_single_samples_answers_for_n(tmp_path: Path) -> None:
 
 
 def test_a_recording_must_exist_and_be_of_one_model(tmp_path: Path) -> None:
-    with pytest.raises(LastingError, match="no such journal"):
+    with pytest.raises(FatalModelError, match="no such journal"):
         ReplayModel(tmp_path / "none")
     write(tmp_path / "j", "a")
     with Journal(tmp_path / "j") as journal:
         journal.put(key("b"), said("b"), endpoint="e", model="n")
-    with pytest.raises(LastingError, match="it holds m, n"):
+    with pytest.raises(FatalModelError, match="it holds m, n"):
         ReplayModel(tmp_path / "j")
     assert ReplayModel(tmp_path / "j", name="n").name == "n"
 

@@ -19,7 +19,7 @@ from judges.frozen import FrozenJudgeError
 from judges.judge import FailedJudgementWarning, Judge
 from judges.judgement import Judgement, Verdict
 from judges.judging import MissingColumnError
-from judges.models.protocol import Completion, LastingError, Message, Sampling
+from judges.models.protocol import Completion, FatalModelError, Message, Sampling
 from judges.scoring import SamplingPlan
 
 ONE = SamplingPlan(kind="one")
@@ -32,7 +32,7 @@ def expected(judge: Judge, **texts: str) -> float:
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     model = Scripted()
-    monkeypatch.setattr("judges.engine.session.open_named", lambda lm, api_base=None: model)
+    monkeypatch.setattr("judges.inference.session.open_named", lambda lm, api_base=None: model)
     return model
 
 
@@ -157,10 +157,10 @@ def test_a_spent_budget_loses_nothing_that_was_paid(
 def test_a_wrong_set_up_raises(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame) -> None:
     class Locked(Scripted):
         async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-            raise LastingError("401: wrong key")
+            raise FatalModelError("401: wrong key")
 
-    monkeypatch.setattr("judges.engine.session.open_named", lambda lm, api_base=None: Locked())
-    with pytest.raises(LastingError, match="wrong key"):
+    monkeypatch.setattr("judges.inference.session.open_named", lambda lm, api_base=None: Locked())
+    with pytest.raises(FatalModelError, match="wrong key"):
         judges.load("relevance").score(frame)
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from judges.catalog import find
 from judges.dimension import Comparison, Dimension
-from judges.engine.asks import Answer, Ask
-from judges.engine.journal import Journal
-from judges.engine.ledger import BudgetSpentError, Ledger
-from judges.engine.runner import Runner
+from judges.inference.budget import BudgetSpentError, Ledger
+from judges.inference.client import ModelRequest, ModelResponse
+from judges.inference.runner import Runner
 from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.judging import unusable
+from judges.models.journal import Journal
 from judges.models.protocol import Completion, Reply, Token
 from judges.scoring import NoProbabilitiesError, SamplingPlan
 
@@ -35,17 +35,17 @@ class Table:
             name="table-1", endpoint="table", native_n=True, has_logprobs=has_logprobs
         )
         self.reply = reply
-        self.asks: list[Ask] = []
+        self.asks: list[ModelRequest] = []
 
-    def run(self, asks: Iterable[Ask]) -> Iterator[Answer]:
+    def run(self, asks: Iterable[ModelRequest]) -> Iterator[ModelResponse]:
         for ask in asks:
             self.asks.append(ask)
             reply = self.reply(ask.messages[-1]["content"])
             try:
-                yield Answer(replies=(reply,), parsed=(ask.accept(reply),))
+                yield ModelResponse(replies=(reply,), parsed=(ask.accept(reply),))
             except NoScoreError as error:
                 why = str(error)
-                yield Answer(replies=(reply,), parsed=(), failures=(why,), error=why)
+                yield ModelResponse(replies=(reply,), parsed=(), failures=(why,), error=why)
 
 
 def choosing(choice: Callable[[str], str]) -> Table:
@@ -214,7 +214,7 @@ def test_a_restated_form_names_the_headers_and_counts_against_the_budget() -> No
 def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt() -> None:
     model = Stubborn("4")
     plan = SamplingPlan(kind="mean", samples=2, temperature=1.0)
-    with Runner(model, fresh_asks=1) as runner:
+    with Runner(model, fresh_samples=1) as runner:
         (said,) = Judge.of(FLUENCY).with_plan(plan).judge_rows([{"summary": "s"}], runner)
     assert said.failure is not None
     assert len(set(model.contents)) == 1

@@ -13,15 +13,15 @@ from aiohttp import web
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
 
-from data.commands import main as check
+from data.cli import main as check
 from judges import load
 from judges.__main__ import main
 from judges.frozen import demo_bytes, digest
 from judges.judge import Judge
-from judges.models.protocol import Completion, LastingError, Reply, Token
-from judges.models.secrets import Secrets, environment, holds_secret, read_key
-from optimize.commands.tune import command as tune
-from optimize.commands.verify import command as verify
+from judges.models.protocol import Completion, FatalModelError, Reply, Token
+from judges.models.redaction import Redactor, environment, holds_secret, read_key
+from optimize.cli.tune import command as tune
+from optimize.cli.verify import command as verify
 
 KEY = "sk-planted-4f9c2b7e1d6a8035"
 OTHER = "plain0planted1without2any3look"
@@ -173,14 +173,14 @@ def test_without_verbose_nothing_is_said_of_what_was_mended(careless: OpenAIServ
 def test_a_placeholder_for_a_key_is_no_secret() -> None:
     # Servers on one's own machine take anything, and "1" is a rating.
     one = Completion(replies=(Reply(text="1"),), tokens_in=1, tokens_out=1, model="m")
-    assert Secrets(["1"]).clean(one) == one
+    assert Redactor(["1"]).clean(one) == one
 
 
 def test_tokens_that_spell_a_key_become_one_token() -> None:
     texts = ["Key: ", KEY[:5], KEY[5:20], KEY[20:], "\n", "4"]
     tokens = tuple(Token(text, {text: -0.5, KEY: -1.0}) for text in texts)
     one = Reply(text="".join(texts), tokens=tokens)
-    (cleaned,) = Secrets([KEY]).clean(_completion(one)).replies
+    (cleaned,) = Redactor([KEY]).clean(_completion(one)).replies
     assert cleaned.text == "Key: [key]\n4"
     assert "".join(token.text for token in cleaned.tokens) == cleaned.text
     assert [dict(token.top) for token in cleaned.tokens] == [
@@ -192,14 +192,14 @@ def test_tokens_that_spell_a_key_become_one_token() -> None:
 
 
 def test_a_key_cut_short_is_known_for_one() -> None:
-    assert Secrets([OTHER]).strike(f"Bearer {OTHER[:15]}") == "Bearer [key]"
-    assert Secrets([OTHER]).strike(f"{OTHER}{OTHER}!") == "[key][key]!"
+    assert Redactor([OTHER]).remove_keys(f"Bearer {OTHER[:15]}") == "Bearer [key]"
+    assert Redactor([OTHER]).remove_keys(f"{OTHER}{OTHER}!") == "[key][key]!"
 
 
 def test_an_answer_without_secrets_is_left_alone() -> None:
     tokens = (Token("4", {"4": -0.1}),)
     one = _completion(Reply(text="Bearer of news sk-learn-models: 4", tokens=tokens))
-    assert Secrets([KEY]).clean(one) == one
+    assert Redactor([KEY]).clean(one) == one
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "HF_TOKEN", "AZURE_OPENAI_API_KEY"])
@@ -210,7 +210,9 @@ def test_the_environments_keys_are_found_by_their_names(name: str) -> None:
 def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused() -> None:
     assert read_key("NONE_API_KEY", f"{KEY}\n") == KEY
     for broken in (f"{KEY[:8]}\n{KEY[8:]}", "“quoted-key”"):
-        with pytest.raises(LastingError, match=r"NONE_API_KEY: holds what no key does") as caught:
+        with pytest.raises(
+            FatalModelError, match=r"NONE_API_KEY: holds what no key does"
+        ) as caught:
             read_key("NONE_API_KEY", broken)
         assert broken not in str(caught.value)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.engine.ledger import BudgetSpentError, Ledger, Reservation
-from judges.engine.prices import FREE, Price, estimate_tokens, find_price, most_tokens
+from judges.inference.budget import BudgetSpentError, Ledger, Reservation
+from judges.models.prices import FREE, Price, estimate_tokens, find_price, most_tokens
 from judges.models.protocol import Completion, Message, Sampling
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
@@ -133,7 +133,7 @@ def test_prices_are_found_under_either_name_and_never_made_up() -> None:
 
 def test_prices_do_not_import_litellm() -> None:
     script = (
-        "from judges.engine.prices import find_price; import sys\n"
+        "from judges.models.prices import find_price; import sys\n"
         "assert find_price('gpt-4o-mini')\n"
         "assert not {'litellm', 'dspy', 'openai'} & set(sys.modules)\n"
     )

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata, spearmanr
 
-from optimize.search.items import Item, Items
+from optimize.items import Item, Items
 from optimize.search.objective import (
     LEVELS,
     Level,

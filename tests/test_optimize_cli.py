@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from optimize.commands.tune import command
+from optimize.cli.tune import command
 from optimize.run.settings import Settings, SettingsError, resolve
 
 DIMENSION = """

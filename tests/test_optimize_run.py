@@ -17,7 +17,7 @@ import data
 from data.types import LabelledSet
 from judges.judge import Judge
 from judges.loading import load
-from optimize.commands.tune import command
+from optimize.cli.tune import command
 
 FEW = ["--dimension", "relevance", "--max-calls", "1500"]
 FILES = {

@@ -15,18 +15,18 @@ from judges import models
 from judges.loading import load
 from judges.models.protocol import Completion, Message, Reply, Sampling
 from judges.scoring import SamplingPlan
-from optimize.commands.tune import command
-from optimize.run.plans import cheapest_near_best
+from optimize.cli.tune import command
+from optimize.items import Item, Items
+from optimize.run.sampling_plans import cheapest_near_best
 from optimize.run.settings import Settings, SettingsError
-from optimize.search.allowance import Toll
-from optimize.search.items import Item, Items
+from optimize.search.budget import PlanCost
 
 ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 FIVE = SamplingPlan(kind="mean", samples=5, temperature=1.0)
 TOLLS = [
-    Toll(plan=ONE, calls=1, replies=1, cost=1.0),
-    Toll(plan=WEIGHTED, calls=1, replies=1, cost=1.0),
-    Toll(plan=FIVE, calls=5, replies=5, cost=5.0),
+    PlanCost(plan=ONE, calls=1, replies=1, cost=1.0),
+    PlanCost(plan=WEIGHTED, calls=1, replies=1, cost=1.0),
+    PlanCost(plan=FIVE, calls=5, replies=5, cost=5.0),
 ]
 
 

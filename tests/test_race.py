@@ -8,11 +8,11 @@ import pytest
 from judges.catalog import find
 from judges.judge import Judge
 from judges.prompt import Prompt
-from optimize.search.bench import Bench, Budget, Scored
+from optimize.items import Item, Items
 from optimize.search.candidates import Candidate, DemoSet, Instruction
-from optimize.search.items import Item, Items
+from optimize.search.evaluator import Budget, Evaluator, Scored
 from optimize.search.objective import tells
-from optimize.search.race import Standing, Track, race
+from optimize.search.race import RaceResult, Track, race
 
 SYSTEMS = 8
 
@@ -40,7 +40,7 @@ def candidate(skill: float) -> Candidate:
 
 def raced(
     skills: Sequence[float], documents: int, calls: int, seed: float = 0.3
-) -> tuple[list[Standing], Bench, list[tuple[int, Standing]]]:
+) -> tuple[list[RaceResult], Evaluator, list[tuple[int, RaceResult]]]:
     """A candidate's instruction is its skill: the share of people's rating in its score."""
     items = world(documents)
 
@@ -49,28 +49,28 @@ def raced(
         rng = np.random.default_rng([int(100 * skill), *asked[0].id.encode()])
         return [Scored(score=skill * one.human + (1 - skill) * rng.normal()) for one in asked]
 
-    bench = Bench(
+    evaluator = Evaluator(
         seed=Judge.of(find("coherence")).prompt,
         judge=judge,
         calls_per_item=1,
         budget=Budget(calls),
     )
     track = Track(items=items, order=items.documents, level="summary", seed=candidate(seed))
-    met: list[tuple[int, Standing]] = []
+    met: list[tuple[int, RaceResult]] = []
     stood = race(
-        bench,
+        evaluator,
         track,
         [candidate(skill) for skill in skills],
         calls,
         lambda rung, one: met.append((rung, one)),
     )
-    return stood, bench, met
+    return stood, evaluator, met
 
 
 def test_calls_that_suffice_for_everything_judge_everybody_on_all_documents() -> None:
     everything = 5 * 20 * SYSTEMS
-    stood, bench, _ = raced((0.2, 0.4, 0.6, 0.8), 20, everything)
-    assert bench.budget.spent == everything
+    stood, evaluator, _ = raced((0.2, 0.4, 0.6, 0.8), 20, everything)
+    assert evaluator.budget.spent == everything
     assert [one.n_documents for one in stood] == [20] * 4
     assert stood[0].candidate == candidate(0.8)
 
@@ -79,9 +79,9 @@ def test_half_the_calls_find_the_best_and_are_all_but_spent() -> None:
     # The seed and four on s documents, the better two and the seed on as many more, the best and
     # the seed on 2s more: 5s + 3s + 4s = 12s of 100 sets of 8 outputs, so s = 8.
     half = 5 * 40 * SYSTEMS // 2
-    stood, bench, met = raced((0.2, 0.4, 0.6, 0.8), 40, half)
+    stood, evaluator, met = raced((0.2, 0.4, 0.6, 0.8), 40, half)
     assert stood[0].candidate == candidate(0.8)
-    assert 0.95 * half <= bench.budget.spent <= half
+    assert 0.95 * half <= evaluator.budget.spent <= half
     assert [one.n_documents for rung, one in met if rung == 0] == [8] * 4
     assert sum(rung == 1 for rung, _ in met) <= 2
     assert stood[0].n_documents > 16
@@ -89,8 +89,8 @@ def test_half_the_calls_find_the_best_and_are_all_but_spent() -> None:
 
 @pytest.mark.parametrize("calls", [0, 7, 40, 100, 399, 1601])
 def test_a_race_never_spends_more_than_it_may(calls: int) -> None:
-    _, bench, _ = raced((0.2, 0.4, 0.6, 0.8), 40, calls)
-    assert bench.budget.spent <= calls
+    _, evaluator, _ = raced((0.2, 0.4, 0.6, 0.8), 40, calls)
+    assert evaluator.budget.spent <= calls
 
 
 def test_what_all_cannot_afford_the_first_entrants_run() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import judges
 from judges.cluster import BatchJudge, _shares, map_in_pandas
-from judges.engine.session import open_runner
+from judges.inference.session import open_runner
 from judges.judge import Judge
 
 ROWS: list[dict[str, Any]] = [

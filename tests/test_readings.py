@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from optimize.commands.verify import command as main
+from optimize.cli.verify import command as main
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 

@@ -9,7 +9,7 @@ from report_cases import folder, outputs, pairs, plain
 
 from data.types import LabelError
 from optimize.annotations import annotation_matrix, read_annotations
-from optimize.commands.tune import command
+from optimize.cli.tune import command
 from optimize.report.__main__ import main
 from optimize.report.run_report import read_run, render
 from optimize.run.judged_split import JudgedSplit

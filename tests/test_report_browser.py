@@ -10,7 +10,7 @@ import pytest
 from headless_chromium import CHROMIUM, opened
 from report_cases import PROBES, outputs, pairs, result
 
-from optimize.commands.tune import command
+from optimize.cli.tune import command
 from optimize.report import verification_report
 
 pytestmark = pytest.mark.skipif(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import data
-from optimize.commands.verify import command
+from optimize.cli.verify import command
 
 LABELS = Path(__file__).parents[2] / "shared" / "data"
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import data
-from judges.engine.journal import Journal, JournalError, describe
+from data.tables.atomic_write import land, write_atomically
+from data.tables.read import Row, RowsError, read_rows
+from data.tables.write import RowWriter, partial_of
+from judges.models.journal import Journal, JournalError, describe
 from judges.parsing.recorded import RecordingError, read_replies
-from judges.tables.landing import land, write_whole
-from judges.tables.rows import Row, RowsError, read_rows
-from judges.tables.writer import RowWriter, partial_of
 from optimize.annotations import read_scores
 from optimize.report.run_report import read_run
 from optimize.run.record_evidence import EVIDENCE, JUDGEMENTS, read_evidence
@@ -159,7 +159,7 @@ def test_nested_values_are_json_in_a_csv(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("old")
     with pytest.raises(FileExistsError):
-        write_whole(tmp_path / "taken", b"new")
+        write_atomically(tmp_path / "taken", b"new")
     assert [file.name for file in tmp_path.iterdir()] == ["taken"]
     assert (tmp_path / "taken").read_text() == "old"
 
@@ -255,7 +255,7 @@ def test_a_journal_and_a_run_folder_of_devices_are_refused(tmp_path: Path) -> No
 def test_a_line_without_end_is_refused_with_the_way_out(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("data.lines.LONGEST_LINE", 2**20)
+    monkeypatch.setattr("data.tables.formats.LONGEST_LINE", 2**20)
     path = tmp_path / f"x.{form}"
     path.write_bytes(b"id,text\n" + b"a" * 3_000_000)
     with pytest.raises(

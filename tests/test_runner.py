@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from behaving_model import Model, asks, echo, parsed
 
-from judges.engine.journal import Journal
-from judges.engine.ledger import Ledger
-from judges.engine.runner import Answer, Ask, Runner
+from judges.inference.budget import Ledger
+from judges.inference.runner import ModelRequest, ModelResponse, Runner
+from judges.models.journal import Journal
 from judges.models.protocol import (
     Completion,
     Message,
@@ -25,7 +25,7 @@ from judges.models.protocol import (
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judges.engine.asker.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.inference.client.FIRST_WAIT", 0.002)
 
 
 @pytest.mark.parametrize("endpoint", ["test", "embedded"])
@@ -52,7 +52,7 @@ def test_no_more_requests_are_in_flight_than_allowed() -> None:
 def test_asks_are_read_only_so_far_ahead() -> None:
     read = 0
 
-    def counted() -> Iterator[Ask]:
+    def counted() -> Iterator[ModelRequest]:
         nonlocal read
         for ask in asks(10_000):
             read += 1
@@ -87,7 +87,7 @@ def test_far_longer_than_answers_have_taken_is_given_up(monkeypatch: pytest.Monk
             return answer
 
     # A request under way before there was anything to compare it with is given up as well.
-    monkeypatch.setattr("judges.engine.patience.LEAST", 0.2)
+    monkeypatch.setattr("judges.inference.limits.LEAST", 0.2)
     with Runner(Hanging(echo)) as runner:
         start = time.monotonic()
         assert parsed(list(runner.run(asks(100)))) == list(range(100))
@@ -132,7 +132,7 @@ def test_what_is_in_the_journal_is_not_asked_again(tmp_path: Path, endpoint: str
 
 
 def test_it_works_where_an_event_loop_is_running() -> None:
-    async def notebook() -> list[Answer]:
+    async def notebook() -> list[ModelResponse]:
         with Runner(Model(echo)) as runner:
             return list(runner.run(asks(10)))
 
@@ -141,7 +141,7 @@ def test_it_works_where_an_event_loop_is_running() -> None:
 
 @pytest.mark.parametrize("endpoint", ["test", "embedded"])
 def test_the_stream_leaves_the_callers_loop_free(endpoint: str) -> None:
-    async def use() -> tuple[list[Answer], int]:
+    async def use() -> tuple[list[ModelResponse], int]:
         ticks = 0
 
         async def tick() -> None:
@@ -208,7 +208,7 @@ def test_a_forgotten_run_may_be_closed_by_the_loops_own_thread() -> None:
 
 
 def test_an_error_in_the_asks_is_the_callers_own() -> None:
-    def failing() -> Iterator[Ask]:
+    def failing() -> Iterator[ModelRequest]:
         yield from asks(3)
         raise KeyError("document")
 
@@ -233,7 +233,7 @@ def test_a_model_in_this_process_costs_little_on_top() -> None:
     assert best / 5000 < 100e-6
 
 
-def _seconds(runner: Runner, prepared: Sequence[Ask]) -> float:
+def _seconds(runner: Runner, prepared: Sequence[ModelRequest]) -> float:
     start = time.process_time()
     for _ in runner.run(prepared):
         pass

@@ -8,32 +8,32 @@ from pathlib import Path
 import pytest
 from behaving_model import Model, asks, echo, parsed
 
-from judges.engine.journal import Journal
-from judges.engine.ledger import BudgetSpentError, Ledger
-from judges.engine.prices import Price
-from judges.engine.runner import Runner
+from judges.inference.budget import BudgetSpentError, Ledger
+from judges.inference.runner import Runner
+from judges.models.journal import Journal
+from judges.models.prices import Price
 from judges.models.protocol import (
     Completion,
-    LastingError,
+    FatalModelError,
     Message,
-    PassingError,
     RefusedError,
     Sampling,
     ThrottledError,
-    UnfitRequestError,
+    TransientError,
     UnreachableError,
+    UnsupportedRequestError,
 )
 
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judges.engine.asker.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.inference.client.FIRST_WAIT", 0.002)
 
 
 def test_what_may_pass_is_asked_again_until_it_does() -> None:
     def flaky(prompt: str, sampling: Sampling, before: int) -> str:
         if before < 3:
-            raise PassingError("500")
+            raise TransientError("500")
         return prompt
 
     model = Model(flaky)
@@ -45,7 +45,7 @@ def test_what_may_pass_is_asked_again_until_it_does() -> None:
 def test_what_never_passes_is_a_failed_row_that_says_why() -> None:
     def dead(prompt: str, sampling: Sampling, before: int) -> str:
         if prompt == "2":
-            raise PassingError("500 from somewhere")
+            raise TransientError("500 from somewhere")
         return prompt
 
     with Runner(Model(dead), attempts=3) as runner:
@@ -92,7 +92,7 @@ def test_a_wish_to_wait_for_long_ends_the_run_in_a_line_that_says_so(
         raise ThrottledError("429 from somewhere: too many requests", seconds)
 
     start = time.monotonic()
-    with Runner(Model(throttled)) as runner, pytest.raises(LastingError) as caught:
+    with Runner(Model(throttled)) as runner, pytest.raises(FatalModelError) as caught:
         list(runner.run(asks(3)))
     assert time.monotonic() - start < 2
     assert f"asked again in {spoken}" in str(caught.value)
@@ -102,7 +102,7 @@ def test_a_wish_to_wait_for_long_ends_the_run_in_a_line_that_says_so(
 def test_a_broken_server_that_wants_a_year_is_asked_again_at_our_own_pace() -> None:
     def broken(prompt: str, sampling: Sampling, before: int) -> str:
         if before < 2:
-            raise PassingError("503 from somewhere", 31_536_000.0)
+            raise TransientError("503 from somewhere", 31_536_000.0)
         return prompt
 
     with Runner(Model(broken)) as runner:
@@ -112,7 +112,7 @@ def test_a_broken_server_that_wants_a_year_is_asked_again_at_our_own_pace() -> N
 def test_a_request_refused_among_others_that_were_answered_is_a_failed_row() -> None:
     def picky(prompt: str, sampling: Sampling, before: int) -> str:
         if prompt == "3":
-            raise UnfitRequestError("400 from somewhere: invalid character")
+            raise UnsupportedRequestError("400 from somewhere: invalid character")
         return prompt
 
     with Runner(Model(picky), concurrency=1) as runner:
@@ -124,15 +124,15 @@ def test_a_request_refused_among_others_that_were_answered_is_a_failed_row() -> 
 def test_requests_that_are_all_refused_end_the_run() -> None:
     def closed(prompt: str, sampling: Sampling, before: int) -> str:
         if int(prompt) > 2:
-            raise UnfitRequestError("400 from somewhere: your balance is too low")
+            raise UnsupportedRequestError("400 from somewhere: your balance is too low")
         return prompt
 
     model = Model(closed)
-    with Runner(model, concurrency=1) as runner, pytest.raises(LastingError, match="balance"):
+    with Runner(model, concurrency=1) as runner, pytest.raises(FatalModelError, match="balance"):
         list(runner.run(asks(100)))
     assert model.calls < 15
     model = Model(lambda *_: closed("9", Sampling(), 0))
-    with Runner(model, concurrency=1) as runner, pytest.raises(LastingError, match="balance"):
+    with Runner(model, concurrency=1) as runner, pytest.raises(FatalModelError, match="balance"):
         list(runner.run(asks(100)))
     assert model.calls < 10
 
@@ -140,7 +140,7 @@ def test_requests_that_are_all_refused_end_the_run() -> None:
 def test_a_wait_worth_telling_is_told_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judges.engine.asker.NOTABLE_REST", 0.05)
+    monkeypatch.setattr("judges.inference.client.NOTABLE_REST", 0.05)
 
     def throttled(prompt: str, sampling: Sampling, before: int) -> str:
         if before == 0:
@@ -170,7 +170,7 @@ def test_a_rate_limit_loses_no_row() -> None:
     assert model.calls < 60 * 4
 
 
-@pytest.mark.parametrize("error", [LastingError("401: wrong key"), ZeroDivisionError("a bug")])
+@pytest.mark.parametrize("error", [FatalModelError("401: wrong key"), ZeroDivisionError("a bug")])
 def test_what_cannot_pass_ends_the_run_at_once(error: Exception) -> None:
     class Broken(Model):
         async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
@@ -189,7 +189,10 @@ def test_an_endpoint_nobody_ever_reached_ends_the_run() -> None:
     def nobody(prompt: str, sampling: Sampling, before: int) -> str:
         raise UnreachableError("no connection to http://nowhere")
 
-    with Runner(Model(nobody), attempts=2) as runner, pytest.raises(LastingError, match="nowhere"):
+    with (
+        Runner(Model(nobody), attempts=2) as runner,
+        pytest.raises(FatalModelError, match="nowhere"),
+    ):
         list(runner.run(asks(1000)))
 
 
@@ -201,7 +204,7 @@ def test_a_host_nobody_ever_reached_is_named_at_once_and_given_up_in_seconds(
 
     start = time.monotonic()
     runner = Runner(Model(nobody), attempts=10_000)
-    with runner, pytest.raises(LastingError, match="nowhere"):
+    with runner, pytest.raises(FatalModelError, match="nowhere"):
         list(runner.run(asks(5)))
     # Three seconds of trying, at most one more of waiting, and the machine's own.
     assert 3 <= time.monotonic() - start < 6
@@ -248,7 +251,7 @@ def test_a_refused_request_is_a_failed_row_asked_once() -> None:
 @pytest.mark.parametrize("endpoint", ["test", "embedded"])
 def test_an_unparsable_reply_is_asked_afresh_with_other_seeds(endpoint: str) -> None:
     model = Model(lambda p, s, before: "4" if before == 2 else "well", endpoint=endpoint)
-    with Runner(model, fresh_asks=2) as runner:
+    with Runner(model, fresh_samples=2) as runner:
         (answer,) = runner.run(asks(1, Sampling(seed=5)))
     assert answer.parsed == (4,)
     assert answer.error is None
@@ -257,7 +260,7 @@ def test_an_unparsable_reply_is_asked_afresh_with_other_seeds(endpoint: str) -> 
 
 
 def test_replies_that_stay_unparsable_fail_the_row_and_are_kept() -> None:
-    with Runner(Model(lambda *_: "well"), fresh_asks=1) as runner:
+    with Runner(Model(lambda *_: "well"), fresh_samples=1) as runner:
         (answer,) = runner.run(asks(1))
     assert answer.parsed == ()
     assert answer.error == "no number in 'well'"
@@ -275,7 +278,7 @@ def test_only_the_samples_that_failed_are_asked_afresh() -> None:
 
 def test_some_samples_are_better_than_none_and_the_rest_are_told() -> None:
     model = Model(lambda p, s, before: ["1", "x", "3"][: s.n] if before == 0 else "y")
-    with Runner(model, fresh_asks=1) as runner:
+    with Runner(model, fresh_samples=1) as runner:
         (answer,) = runner.run(asks(1, Sampling(n=3)))
     assert answer.parsed == (1, 3)
     assert answer.failures == ("no number in 'y'",)

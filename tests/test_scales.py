@@ -9,10 +9,10 @@ import pytest
 import data
 import judges
 import optimize
-from data.options import read_bounds
+from data.readers import read_bounds
 from judges.dimension import Dimension, DimensionError
-from optimize.commands.tune import command as tune
-from optimize.commands.verify import command as verify
+from optimize.cli.tune import command as tune
+from optimize.cli.verify import command as verify
 from optimize.run.prepare import prepare
 from optimize.run.settings import Settings
 

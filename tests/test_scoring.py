@@ -9,7 +9,7 @@ import pytest
 from judges.catalog import find
 from judges.dimension import Dimension
 from judges.judgement import Judgement, NoScoreError
-from judges.models.protocol import LastingError, Reply, Sampling, Token
+from judges.models.protocol import FatalModelError, Reply, Sampling, Token
 from judges.prompt import Prompt
 from judges.scoring import (
     NoProbabilitiesError,
@@ -123,7 +123,7 @@ def test_weighted_finds_the_rating_of_a_reply_without_headers() -> None:
 def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback() -> None:
     with pytest.raises(NoProbabilitiesError, match=r"'one'.*'mean'"):
         judge_replies(WEIGHTED, BARE, [Reply(text="4")])
-    with pytest.raises(LastingError, match="silent-1 gives no log-probabilities"):
+    with pytest.raises(FatalModelError, match="silent-1 gives no log-probabilities"):
         check_model(WEIGHTED, Silent(has_logprobs=False))
     check_model(WEIGHTED, Silent(has_logprobs=None))
     check_model(ONE, Silent(has_logprobs=False))

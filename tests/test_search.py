@@ -7,11 +7,11 @@ import pytest
 from search_world import SEED, WORDS, judge, propose, search, shuffled, world
 
 from judges.prompt import Prompt
-from optimize.search.bench import Bench, Budget, OutOfCallsError, Scored
+from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, Instruction, TextGuard, fault
-from optimize.search.entrants import Plan
-from optimize.search.items import Item
-from optimize.search.loop import Record, rank_search, unshown_systems
+from optimize.search.evaluator import Budget, Evaluator, Scored, SearchBudgetSpentError
+from optimize.search.generator import Plan
+from optimize.search.rank_search import Record, rank_search, unshown_systems
 
 
 def test_the_planted_instruction_is_found_and_shipped() -> None:
@@ -45,9 +45,9 @@ def test_shuffled_labels_almost_never_ship_a_tuned_judge() -> None:
 
 @pytest.mark.parametrize("calls", [1, 60, 300, 1000, 4000])
 def test_a_search_never_spends_more_than_its_budget(calls: int) -> None:
-    found, records, bench = search(world(16), world(12, first=100), calls=calls)
-    assert bench.budget.spent <= calls
-    assert found.calls == bench.budget.spent
+    found, records, evaluator = search(world(16), world(12, first=100), calls=calls)
+    assert evaluator.budget.spent <= calls
+    assert found.calls == evaluator.budget.spent
     assert found.choice.ship in (True, False)
     assert [record["trial"] for record in records] == list(range(1, len(records) + 1))
 
@@ -59,11 +59,11 @@ def test_a_candidate_is_never_raced_on_documents_it_learned_from() -> None:
         asked.extend((prompt, item.document_id) for item in items)
         return judge(prompt, items)
 
-    bench = Bench(seed=SEED, judge=watching, calls_per_item=1, budget=Budget(20_000))
+    evaluator = Evaluator(seed=SEED, judge=watching, calls_per_item=1, budget=Budget(20_000))
     train = world(16)
     document = {item.texts["text"]: item.document_id for item in train.items}
     rank_search(
-        bench=bench,
+        evaluator=evaluator,
         propose=propose,
         train=train,
         dev=world(12, first=100),
@@ -82,9 +82,9 @@ def test_nothing_is_asked_twice() -> None:
         asked.extend((str(prompt.template()), item.id) for item in items)
         return judge(prompt, items)
 
-    bench = Bench(seed=SEED, judge=watching, calls_per_item=1, budget=Budget(20_000))
+    evaluator = Evaluator(seed=SEED, judge=watching, calls_per_item=1, budget=Budget(20_000))
     rank_search(
-        bench=bench,
+        evaluator=evaluator,
         propose=propose,
         train=world(16),
         dev=world(12, first=100),
@@ -97,11 +97,11 @@ def test_nothing_is_asked_twice() -> None:
 
 def test_demonstrations_come_from_shown_systems_only() -> None:
     train = world(16)
-    bench = Bench(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(20_000))
+    evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(20_000))
     system = {item.id: item.system for item in train.items}
     records: list[Record] = []
     rank_search(
-        bench=bench,
+        evaluator=evaluator,
         propose=propose,
         train=train,
         dev=world(12, first=100),
@@ -122,10 +122,10 @@ def test_the_budget_refuses_before_anything_is_asked() -> None:
     def never(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
         raise AssertionError("asked")
 
-    bench = Bench(seed=SEED, judge=never, calls_per_item=2, budget=Budget(15))
+    evaluator = Evaluator(seed=SEED, judge=never, calls_per_item=2, budget=Budget(15))
     items = world(1, 8)
-    with pytest.raises(OutOfCallsError, match="16 calls are needed and 15 left"):
-        bench.scores(Candidate(instruction=Instruction(text="Rate.")), items)
+    with pytest.raises(SearchBudgetSpentError, match="16 calls are needed and 15 left"):
+        evaluator.scores(Candidate(instruction=Instruction(text="Rate.")), items)
 
 
 def test_an_instruction_that_copies_eight_words_is_rejected() -> None:

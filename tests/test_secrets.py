@@ -7,8 +7,8 @@ import time
 import pytest
 
 from judges.models.endpoint import EndpointModel
-from judges.models.protocol import Completion, LastingError, Reply
-from judges.models.secrets import Secrets, environment, without_secrets
+from judges.models.protocol import Completion, FatalModelError, Reply
+from judges.models.redaction import Redactor, environment, without_secrets
 
 KEY = "sk-planted-0123456789abcdef"
 
@@ -28,7 +28,7 @@ def test_an_address_is_shown_without_what_may_be_secret(url: str, shown: str) ->
 
 def test_a_user_in_an_address_and_a_key_beside_it_are_refused() -> None:
     """Both want the same header, and no request could be sent."""
-    with pytest.raises(LastingError, match="leave the other out") as caught:
+    with pytest.raises(FatalModelError, match="leave the other out") as caught:
         EndpointModel("m", api_base="https://me:secret@host/v1", api_key=KEY)
     assert "me:secret" not in str(caught.value)
 
@@ -64,18 +64,18 @@ PROSE = [
 
 @pytest.mark.parametrize("key", FORMS)
 def test_what_looks_like_a_key_is_blotted_out(key: str) -> None:
-    assert Secrets().blot(f"bad key {key}") == "bad key [key]"
-    assert Secrets().holds(f"a text with {key} in it")
+    assert Redactor().redact(f"bad key {key}") == "bad key [key]"
+    assert Redactor().holds(f"a text with {key} in it")
 
 
 def test_a_key_that_a_provider_masked_is_blotted_out() -> None:
-    assert Secrets().blot("bad key sk-abc***6789") == "bad key [key]"
+    assert Redactor().redact("bad key sk-abc***6789") == "bad key [key]"
 
 
 @pytest.mark.parametrize("text", PROSE)
 def test_prose_is_no_key(text: str) -> None:
-    assert not Secrets([KEY]).holds(text)
-    assert Secrets([KEY]).blot(text) == text
+    assert not Redactor([KEY]).holds(text)
+    assert Redactor([KEY]).redact(text) == text
 
 
 def test_random_keys_are_known_and_joined_words_are_not() -> None:
@@ -95,7 +95,7 @@ def test_random_keys_are_known_and_joined_words_are_not() -> None:
         "API",
         "GPU",
     ]
-    secrets = Secrets()
+    secrets = Redactor()
     missed = taken = 0
     for _ in range(4_000):
         alphabet = rng.choice([letters, "0123456789abcdef", letters + "-_"])
@@ -115,7 +115,7 @@ def test_a_word_under_a_keys_name_is_not_struck_from_texts(
 ) -> None:
     monkeypatch.setenv("SOME_KEY", value)
     text = f"The {value} of it, and {value}."
-    assert Secrets([value]).strike(text) == text
+    assert Redactor([value]).remove_keys(text) == text
 
 
 def test_an_address_under_a_keys_name_gives_its_own_secrets() -> None:
@@ -133,13 +133,13 @@ def test_an_address_under_a_keys_name_gives_its_own_secrets() -> None:
     ],
 )
 def test_a_secret_inside_an_address_is_blotted_out(text: str, shown: str) -> None:
-    assert Secrets().blot(text) == shown
+    assert Redactor().redact(text) == shown
 
 
 def test_a_key_given_in_code_is_in_use() -> None:
     given = "given0in1code2and3nowhere4else"
     EndpointModel("m", api_base="http://127.0.0.1:9/v1", api_key=given)
-    assert Secrets().holds(f"it says {given}.")
+    assert Redactor().holds(f"it says {given}.")
 
 
 @pytest.mark.parametrize(
@@ -149,18 +149,18 @@ def test_an_errors_text_is_searched_in_a_time_that_grows_with_its_length(unit: s
     """Some 50 s each at this length where a repeat is tried from every place to the text's end."""
     text = unit * (100_000 // len(unit))
     began = time.process_time()
-    Secrets().blot(text)
+    Redactor().redact(text)
     assert time.process_time() - began < 4
 
 
 def test_a_password_is_struck_in_the_form_of_its_header_and_from_why_a_reply_ended() -> None:
     # base64 of "me:pa/55word99xyz", as `printf me:pa/55word99xyz | base64` prints it.
     header = "bWU6cGEvNTV3b3JkOTl4eXo"
-    secrets = Secrets(url="http://me:pa%2F55word99xyz@host/v1")
-    assert header not in secrets.blot(f"bad Authorization: Basic {header}=")
+    secrets = Redactor(url="http://me:pa%2F55word99xyz@host/v1")
+    assert header not in secrets.redact(f"bad Authorization: Basic {header}=")
     reply = Reply(text=f"4, Basic {header}=", finish_reason=KEY)
     answer = Completion(replies=(reply,), tokens_in=1, tokens_out=1, model="m")
-    cleaned = Secrets([KEY, header]).clean(answer).replies[0]
+    cleaned = Redactor([KEY, header]).clean(answer).replies[0]
     assert header not in cleaned.text
     assert KEY not in cleaned.finish_reason
     assert header not in secrets.clean(answer).replies[0].text

@@ -12,22 +12,15 @@ from judges.catalog import find
 from judges.dimension import Dimension
 from judges.modules import RatingJudge
 from judges.prompt import Prompt
+from optimize.items import Item, Items
 from optimize.run.settings import Optimizer
-from optimize.search.bench import Bench, Budget, Scored
-from optimize.search.entrants import Plan
-from optimize.search.items import Item, Items
-from optimize.search.loop import Found, Record
+from optimize.search.dspy_programs import BLOCK, GroupJudge, Shared, candidate_of, examples, metric
+from optimize.search.evaluator import Budget, Evaluator, Scored
+from optimize.search.generator import Plan
 from optimize.search.objective import objective
 from optimize.search.optimizers import search as search_with
-from optimize.search.rank import RankOptimizer, read_examples
-from optimize.search.stock.program import (
-    BLOCK,
-    GroupJudge,
-    Shared,
-    candidate_of,
-    examples,
-    metric,
-)
+from optimize.search.rank_optimizer import RankOptimizer, read_examples
+from optimize.search.rank_search import Found, Record
 
 STOCK: tuple[Optimizer, ...] = ("gepa", "miprov2", "bootstrap")
 
@@ -36,12 +29,12 @@ def tuned(
     optimizer: Optimizer,
     calls: int,
     judging: Callable[[Prompt, Sequence[Item]], list[Scored]] = judge,
-) -> tuple[Found, list[Record], Bench]:
+) -> tuple[Found, list[Record], Evaluator]:
     records: list[Record] = []
-    bench = Bench(seed=SEED, judge=judging, calls_per_item=1, budget=Budget(calls))
+    evaluator = Evaluator(seed=SEED, judge=judging, calls_per_item=1, budget=Budget(calls))
     found = search_with(
         optimizer,
-        bench=bench,
+        evaluator=evaluator,
         propose=propose,
         train=world(16),
         dev=world(12, first=100),
@@ -49,7 +42,7 @@ def tuned(
         plan=Plan(seed=1, demo_sizes=(4, 8)),
         record=records.append,
     )
-    return found, records, bench
+    return found, records, evaluator
 
 
 @pytest.mark.parametrize("optimizer", STOCK)
@@ -62,8 +55,8 @@ def test_a_stock_optimizer_keeps_the_budget_and_makes_the_same_trials_again(
         asked.extend((str(prompt.template()), item.id) for item in items)
         return judge(prompt, items)
 
-    found, records, bench = tuned(optimizer, 2000, watching)
-    assert bench.budget.spent == found.calls <= 2000
+    found, records, evaluator = tuned(optimizer, 2000, watching)
+    assert evaluator.budget.spent == found.calls <= 2000
     assert len(asked) <= 2000
     assert len(asked) == len(set(asked))
     assert {record["stage"] for record in records} >= {"stock"}
@@ -79,8 +72,8 @@ def test_a_stock_optimizer_keeps_the_budget_and_makes_the_same_trials_again(
 def test_a_small_budget_ends_the_search_and_keeps_the_seed_or_a_better_judge(
     optimizer: Optimizer, calls: int
 ) -> None:
-    found, _, bench = tuned(optimizer, calls)
-    assert bench.budget.spent <= calls
+    found, _, evaluator = tuned(optimizer, calls)
+    assert evaluator.budget.spent <= calls
     assert found.choice.why
 
 
@@ -153,11 +146,11 @@ def test_an_example_without_a_label_is_named() -> None:
 
 
 def test_a_labelled_example_lends_as_many_items_as_fit() -> None:
-    bench = Bench(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(10))
+    evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(10))
     made = examples(world(3), "summary")
     length = len(made[0]["items"].items[0].texts["text"])
     for lent, longest, shown in ((1, 10**6, 3), (4, 10**6, 12), (4, 5 * length + 9, 5)):
-        shared = Shared(bench, lent=lent, longest=longest)
+        shared = Shared(evaluator, lent=lent, longest=longest)
         program = GroupJudge(shared)
         program.judge.demos = made
         found = candidate_of(program.judge, shared)

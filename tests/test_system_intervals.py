@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from simulated_systems import Rows, Systems, answers, systems, truth
 
-from optimize.agreement import system_level
+from optimize.statistics.agreement import system_level
 from optimize.statistics.bootstrap import Interval
 from optimize.statistics.coefficients import Coefficient, correlate
 from optimize.statistics.difference import paired_difference

@@ -15,19 +15,19 @@ import pytest
 from openai_server import OpenAIServer, Serving
 
 import judges
-from data.commands import main as data_command
+from data.cli import main as data_command
 from judges.__main__ import main as judges_command
 from judges.cluster import map_in_pandas
-from judges.engine import batch
 from judges.frozen import digest
-from judges.models.opening import endpoint_of, is_plain, open_model
-from judges.models.protocol import LastingError
+from judges.inference import batch
+from judges.models.protocol import FatalModelError
+from judges.models.registry import endpoint_of, is_plain, open_model
 from judges.scoring import SamplingPlan
 from optimize import measure, tune
-from optimize.commands.tune import command as optimize_command
-from optimize.commands.verify import command as verify_command
+from optimize.cli.tune import command as optimize_command
+from optimize.cli.verify import command as verify_command
 from optimize.run.settings import Settings, resolve
-from optimize.run.trail import Trail
+from optimize.run.trial_log import TrialLog
 
 PUBLIC = "https://api.openai.com/v1"
 KEY = "sk-planted-4f9c2b7e1d6a8035"
@@ -129,7 +129,7 @@ def test_a_strangers_judge_that_names_a_host_or_a_file_loads_and_is_not_asked(
         lambda: measure(judge, "labels.jsonl"),
         lambda: map_in_pandas(judge),
     ):
-        with pytest.raises(LastingError, match="its file names the model"):
+        with pytest.raises(FatalModelError, match="its file names the model"):
             ask()
     score = ["score", str(path), "--data", "rows.jsonl", "--out", "out.jsonl"]
     for engine in ([], ["--engine", "ray"], ["--batch-api", "submit"]):
@@ -144,7 +144,7 @@ def test_a_strangers_judge_that_names_a_host_or_a_file_loads_and_is_not_asked(
 def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger: Listener) -> None:
     """Nor to the provider's own place in silence: the user says which."""
     judge = judges.load(judge_file("openai/judge-1", endpoint=stranger.url))
-    with pytest.raises(LastingError, match=rf"{stranger.url}.*--api-base {stranger.url}"):
+    with pytest.raises(FatalModelError, match=rf"{stranger.url}.*--api-base {stranger.url}"):
         judge(**ROW)
 
 
@@ -162,7 +162,7 @@ def test_a_strangers_batch_folder_sends_no_key_and_uploads_no_other_file(
         for step in ("status", "collect"):
             ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
             assert judges_command([*ask, "--data", "rows.jsonl", "--out", "out.jsonl"]) == 1
-        with pytest.raises(LastingError, match=r"say which to ask|is no part of a batch"):
+        with pytest.raises(FatalModelError, match=r"say which to ask|is no part of a batch"):
             batch.submit(Path("out.jsonl.batch"))
     said = capsys.readouterr().err
     assert stranger.url in said
@@ -333,9 +333,9 @@ def test_an_endpoint_that_is_given_holds_for_the_judge_and_the_proposer(
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert f"--api-base {private.url}" in said
-    with pytest.raises(LastingError, match="api_base="):
+    with pytest.raises(FatalModelError, match="api_base="):
         judge(**ROW)
-    with pytest.raises(LastingError, match="api_base="):
+    with pytest.raises(FatalModelError, match="api_base="):
         judge.judge_all([ROW], lm="openai/another").__next__()
     assert len(private.log) == n
     assert judges_command([*score, "--api-base", private.url]) == 0
@@ -353,7 +353,7 @@ def test_an_endpoint_of_the_environment_is_the_users_word(
     assert optimize_command(["--resume", "--out", "run"]) == 0
     monkeypatch.delenv("OPENAI_BASE_URL")
     n = len(private.log)
-    with pytest.raises(LastingError, match=private.url):
+    with pytest.raises(FatalModelError, match=private.url):
         judges.load("run")(**ROW)
     # A run that was begun there does not go on at the public default.
     capsys.readouterr()
@@ -432,7 +432,7 @@ def test_a_saved_judge_remembers_the_address_its_user_gave_and_asks_it_only_if_t
     again = judges.load("mine.json")
     assert again.endpoint == private.url
     assert again.api_base is None
-    with pytest.raises(LastingError, match=private.url):
+    with pytest.raises(FatalModelError, match=private.url):
         again(**ROW)
     assert len(private.log) == 1
 
@@ -476,13 +476,13 @@ def test_a_redirect_takes_no_text_to_another_host(lm: str, stranger: Listener) -
     server = redirecting(f"http://{stranger.address}")
     try:
         base = f"http://127.0.0.1:{server.server_port}/v1"
-        with pytest.raises(LastingError, match=r"307 from .*: it redirects"):
+        with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
             list(judges.load("coherence").judge_all([ROW], lm=lm, api_base=base))
         folder = Path("b")
         if lm.startswith("openai/"):
             model = batch.queue(lm, folder, api_base=base)
             list(judges.load("coherence").judge_rows([ROW], _runner(model)))
-            with pytest.raises(LastingError, match=r"307 from .*: it redirects"):
+            with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
                 batch.submit(folder, api_base=base)
     finally:
         server.shutdown()
@@ -490,7 +490,7 @@ def test_a_redirect_takes_no_text_to_another_host(lm: str, stranger: Listener) -
 
 
 def _runner(model: Any) -> Any:
-    from judges.engine.runner import Runner
+    from judges.inference.runner import Runner
 
     return Runner(model)
 
@@ -501,7 +501,7 @@ def test_a_link_in_a_strangers_run_folder_empties_no_other_file(tmp_path: Path) 
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "trials.jsonl").symlink_to(precious)
-    with Trail(folder, print):
+    with TrialLog(folder, print):
         pass
     assert precious.read_text(encoding="utf-8") == "mine"
     assert not (folder / "trials.jsonl").is_symlink()

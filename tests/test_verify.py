@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from optimize.commands.verify import command
+from optimize.cli.verify import command
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 needs_shared = pytest.mark.skipif(

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from data import read_labels
-from data.commands import main as data_command
+from data.cli import main as data_command
 from judges.__main__ import main as judges_command
-from optimize.commands.tune import command as tune
-from optimize.commands.verify import command as verify
+from optimize.cli.tune import command as tune
+from optimize.cli.verify import command as verify
 
 ROWS: list[dict[str, Any]] = [
     {

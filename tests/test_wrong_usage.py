@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from data.commands import main as data_command
+from data.cli import main as data_command
 from judges.__main__ import main as judges_command
-from optimize.commands.tune import command as tune
-from optimize.commands.verify import command as verify
+from optimize.cli.tune import command as tune
+from optimize.cli.verify import command as verify
 
 ROWS = [
     {

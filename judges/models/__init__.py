@@ -1,29 +1,29 @@
 """Where replies come from."""
 
-from judges.models.opening import open_model
 from judges.models.protocol import (
     Completion,
-    LastingError,
+    FatalModelError,
     Message,
     Model,
     ModelError,
-    PassingError,
     RefusedError,
     Reply,
     Sampling,
     Token,
+    TransientError,
 )
+from judges.models.registry import open_model
 
 __all__ = [
     "Completion",
-    "LastingError",
+    "FatalModelError",
     "Message",
     "Model",
     "ModelError",
-    "PassingError",
     "RefusedError",
     "Reply",
     "Sampling",
     "Token",
+    "TransientError",
     "open_model",
 ]

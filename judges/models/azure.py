@@ -4,16 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from judges.models.protocol import (
-    Completion,
-    LastingError,
-    Message,
-    PassingError,
-    Sampling,
-    UnreachableError,
-)
-from judges.models.secrets import Secrets, read_key, without_secrets
-from judges.models.wire import (
+from judges.models.openai_format import (
     ENCODINGS,
     MOST_BYTES,
     Dialect,
@@ -22,6 +13,15 @@ from judges.models.wire import (
     read_completion,
     read_error,
 )
+from judges.models.protocol import (
+    Completion,
+    FatalModelError,
+    Message,
+    Sampling,
+    TransientError,
+    UnreachableError,
+)
+from judges.models.redaction import Redactor, read_key, without_secrets
 
 if TYPE_CHECKING:
     import httpx
@@ -46,11 +46,11 @@ class AzureModel:
         self._key = read_key("AZURE_OPENAI_API_KEY")
         if not base or not self._key:
             missing = "AZURE_OPENAI_API_KEY" if base else "api_base or AZURE_OPENAI_ENDPOINT"
-            raise LastingError(f"azure/{deployment}: {missing} is not set")
+            raise FatalModelError(f"azure/{deployment}: {missing} is not set")
         self.name = deployment
         self.endpoint = without_secrets(base.rstrip("/"))
         self._base = base
-        self._secrets = Secrets([self._key], url=base)
+        self._secrets = Redactor([self._key], url=base)
         self._timeout = timeout
         self._dialect = Dialect.of(deployment)
         self._client: AsyncAzureOpenAI | None = None
@@ -74,9 +74,9 @@ class AzureModel:
             status, content = error.status_code, error.response.content
             wait = error.response.headers.get("retry-after")
         except openai.APITimeoutError:
-            raise PassingError(f"no answer from {self.endpoint}", billed=True) from None
+            raise TransientError(f"no answer from {self.endpoint}", billed=True) from None
         except openai.APIConnectionError as error:
-            if isinstance(error.__cause__, PassingError):
+            if isinstance(error.__cause__, TransientError):
                 raise error.__cause__ from None
             raise UnreachableError(f"no connection to {self.endpoint}") from None
         if status == 400:
@@ -87,7 +87,7 @@ class AzureModel:
             content,
             model=self.name,
             endpoint=self.endpoint,
-            redacted=self._secrets.blot,
+            redacted=self._secrets.redact,
             key_name="AZURE_OPENAI_API_KEY",
         )
 

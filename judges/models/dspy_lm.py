@@ -4,21 +4,21 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from judges.models.openai_format import read_logprob, read_usage
 from judges.models.protocol import (
     Completion,
-    LastingError,
+    FatalModelError,
     Message,
     ModelError,
-    PassingError,
     RefusedError,
     Reply,
     Sampling,
     ThrottledError,
     Token,
+    TransientError,
     UnreachableError,
 )
-from judges.models.secrets import Secrets, without_secrets
-from judges.models.wire import read_logprob, read_usage
+from judges.models.redaction import Redactor, without_secrets
 
 MALFORMED = (
     ValueError,
@@ -45,13 +45,13 @@ class DspyModel:
         settings = {"api_base": api_base} if api_base else {}
         self.name = name
         self.endpoint = f"dspy.LM {without_secrets(api_base)}" if api_base else "dspy.LM"
-        self._secrets = Secrets(url=api_base or "")
+        self._secrets = Redactor(url=api_base or "")
         self._seed = True
         try:
             self._lm = dspy.LM(name, cache=False, num_retries=0, timeout=timeout, **settings)
         except (ValueError, dspy.LMError) as error:
-            why = self._secrets.blot(str(error))
-            raise LastingError(f"{name}: DSPy cannot open this model: {why}") from None
+            why = self._secrets.redact(str(error))
+            raise FatalModelError(f"{name}: DSPy cannot open this model: {why}") from None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
@@ -64,15 +64,15 @@ class DspyModel:
             return self._secrets.clean(_completion(response, messages))
         except dspy.LMUnsupportedFeatureError as error:
             if request.config.seed is None or "seed" not in str(error):
-                raise LastingError(f"{self.name}: {self._secrets.blot(str(error))}") from None
+                raise FatalModelError(f"{self.name}: {self._secrets.redact(str(error))}") from None
             self._seed = False
-            raise PassingError(f"{self.name} takes no seed", 0.0) from None
+            raise TransientError(f"{self.name} takes no seed", 0.0) from None
         except dspy.LMError as error:
             raise _meaning(error, self.name, self._secrets) from None
         # What DSPy's engines let through of an answer that is none.
         except MALFORMED as error:
             why = type(error).__name__
-            raise PassingError(f"{self.name}: malformed answer ({why})", billed=True) from None
+            raise TransientError(f"{self.name}: malformed answer ({why})", billed=True) from None
 
     async def close(self) -> None:
         """Leave the connections to DSPy, which owns them."""
@@ -124,23 +124,23 @@ def _completion(response: Any, messages: Sequence[Message]) -> Completion:
     )
 
 
-def _meaning(error: Any, name: str, secrets: Secrets) -> ModelError:
+def _meaning(error: Any, name: str, secrets: Redactor) -> ModelError:
     """File one of DSPy's errors under what the runner does about it."""
     import dspy
 
     # What follows is DSPy's advice to programmers.
     told = str(error).partition("To fix:")[0]
-    said = f"{name}: {secrets.blot(' '.join(told.split()))[:300]}"
+    said = f"{name}: {secrets.redact(' '.join(told.split()))[:300]}"
     if isinstance(error, dspy.LMRateLimitError):
         return ThrottledError(said, error.retry_after)
     if isinstance(error, dspy.LMTransportError):
         return UnreachableError(said)
     if isinstance(error, dspy.LMTimeoutError):
-        return PassingError(said, billed=True)
+        return TransientError(said, billed=True)
     if isinstance(error, dspy.LMServerError):
-        return PassingError(said, error.retry_after)
+        return TransientError(said, error.retry_after)
     if isinstance(error, dspy.ContextWindowExceededError):
         return RefusedError(said)
     if "is not JSON" in told:
-        return PassingError(said, billed=True)
-    return LastingError(said)
+        return TransientError(said, billed=True)
+    return FatalModelError(said)

@@ -11,17 +11,7 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 
-from judges.models.protocol import (
-    OPENAI,
-    Completion,
-    LastingError,
-    Message,
-    PassingError,
-    Sampling,
-    UnreachableError,
-)
-from judges.models.secrets import Secrets, read_key, without_secrets
-from judges.models.wire import (
+from judges.models.openai_format import (
     ENCODINGS,
     LONGEST_EXCERPT,
     MOST_READ,
@@ -32,6 +22,16 @@ from judges.models.wire import (
     read_completion,
     read_error,
 )
+from judges.models.protocol import (
+    OPENAI,
+    Completion,
+    FatalModelError,
+    Message,
+    Sampling,
+    TransientError,
+    UnreachableError,
+)
+from judges.models.redaction import Redactor, read_key, without_secrets
 
 
 class EndpointModel:
@@ -57,19 +57,19 @@ class EndpointModel:
         self.name = name
         self.endpoint = without_secrets(base)
         if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
-            raise LastingError(
-                f"{name}: {Secrets().blot(self.endpoint)!r} is no address; write "
+            raise FatalModelError(
+                f"{name}: {Redactor().redact(self.endpoint)!r} is no address; write "
                 "http://HOST:PORT/v1 or https://..."
             )
         self._key = read_key("OPENAI_API_KEY", api_key)
         if self._key and "@" in urlsplit(base).netloc:
-            raise LastingError(
+            raise FatalModelError(
                 f"{name}: the address holds a user and OPENAI_API_KEY is set as well; a request "
                 "takes one of the two, so leave the other out"
             )
-        self._secrets = Secrets([self._key], url=base)
+        self._secrets = Redactor([self._key], url=base)
         if not self._key and base == OPENAI:
-            raise LastingError(
+            raise FatalModelError(
                 f"{name}: OPENAI_API_KEY is not set; set it, or name another endpoint by api_base"
             )
         self._url = chat_url(base)
@@ -123,14 +123,14 @@ class EndpointModel:
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except (TimeoutError, aiohttp.ServerTimeoutError):
             seconds = self._timeout.total
-            raise PassingError(
+            raise TransientError(
                 f"no answer from {self.endpoint} within {seconds:g} s", billed=True
             ) from None
         except aiohttp.ClientError as error:
             # The library quotes what it could not read, over several lines.
-            what = self._secrets.blot(" ".join(f"{type(error).__name__}: {error}".split()))
+            what = self._secrets.redact(" ".join(f"{type(error).__name__}: {error}".split()))
             what = what[:LONGEST_EXCERPT]
-            raise PassingError(
+            raise TransientError(
                 f"connection to {self.endpoint} lost ({what})", billed=True
             ) from None
 
@@ -157,7 +157,7 @@ class EndpointModel:
             body,
             model=self.name,
             endpoint=self.endpoint,
-            redacted=self._secrets.blot,
+            redacted=self._secrets.redact,
         )
 
 

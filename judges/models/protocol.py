@@ -111,7 +111,7 @@ class ModelError(JudgesError):
     usage: Usage | None = None
 
 
-class PassingError(ModelError):
+class TransientError(ModelError):
     """What may pass when asked again: 429, 5xx, a dropped or hung connection, a malformed body.
 
     `retry_after` is the server's own wish, in seconds; `billed` says that the provider may charge
@@ -126,19 +126,19 @@ class PassingError(ModelError):
         self.billed = billed
 
 
-class ThrottledError(PassingError):
+class ThrottledError(TransientError):
     """Too many requests (429): the runner sends fewer at a time."""
 
 
-class UnreachableError(PassingError):
+class UnreachableError(TransientError):
     """No connection at all: no such host, nobody listening."""
 
 
-class LastingError(ModelError):
+class FatalModelError(ModelError):
     """What asking again cannot mend: 401, 403, 404, no such model. Stops the run."""
 
 
-class UnfitRequestError(LastingError):
+class UnsupportedRequestError(FatalModelError):
     """A request that is not taken as it is (400, 422): no other will be, unless others were."""
 
 

@@ -4,10 +4,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from judges.engine.asker import SEEDS_APART
-from judges.engine.contents import describe
-from judges.engine.journal import Journal, request_key
-from judges.models.protocol import Completion, LastingError, Message, RefusedError, Sampling
+from judges.inference.client import SEEDS_APART
+from judges.models.journal import Journal, describe, request_key
+from judges.models.protocol import Completion, FatalModelError, Message, RefusedError, Sampling
 
 
 class ReplayModel:
@@ -22,12 +21,12 @@ class ReplayModel:
 
     def __init__(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
         if not os.path.exists(path):  # noqa: PTH110 - Journal would create it
-            raise LastingError(f"{path}: no such journal to replay")
+            raise FatalModelError(f"{path}: no such journal to replay")
         recorded = [who.rsplit(" at ", 1) for who in describe(path).models]
         chosen = [who for who in recorded if name in {None, who[0]}]
         if len(chosen) != 1:
             names = ", ".join(sorted(model for model, _ in recorded)) or "none"
-            raise LastingError(f"{path}: name one recorded model to replay; it holds {names}")
+            raise FatalModelError(f"{path}: name one recorded model to replay; it holds {names}")
         self.name, self.endpoint = chosen[0]
         self._journal = Journal(path)
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from data.tables.read import RowsError, decode_json, numbered_lines
 from judges.errors import JudgesError
 from judges.judgement import Choice, Judgement, NoScoreError, Verdict
 from judges.parsing.lenient import first_digit, last_digit
 from judges.parsing.parse import parse_choice, parse_score
-from judges.tables.rows import RowsError, decode_json, numbered_lines
 
 Reading = Literal["strict", "first_digit", "last_digit"]
 _OTHER: dict[Choice, Choice] = {"A": "B", "B": "A"}

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from data.columns import OUTPUTS
 from judges.dimension import Comparison
-from judges.engine.ledger import BudgetSpentError
-from judges.engine.runner import Runner
+from judges.inference.budget import BudgetSpentError
+from judges.inference.runner import Runner
 from judges.judge import Judge
 from judges.judgement import Verdict
 from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.agreement import dataset_level, summary_level
+from optimize.statistics.agreement import dataset_level, summary_level
 from optimize.statistics.bootstrap import RESAMPLES
 from optimize.statistics.coefficients import Coefficient, Matrix
 from optimize.statistics.difference import Difference, paired_difference

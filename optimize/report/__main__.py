@@ -10,7 +10,7 @@ def main() -> int:
     """Exit code: 0 done, 1 failed with one line, 2 wrong usage, 130 interrupted."""
 
     def load() -> Callable[[Sequence[str]], int]:
-        from optimize.commands.report import main as command
+        from optimize.cli.report import main as command
 
         return command
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from data.shipped import is_constructed
+from data.readers import is_constructed
 from optimize.figures import counted
 from optimize.report.measures import Measures, PairMeasures
 from optimize.run.judged_split import JudgedSplit

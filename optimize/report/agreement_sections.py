@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from optimize.agreement import PRIMARY
 from optimize.figures import (
     CHOSEN_ON_DEV,
     CONVENTIONS,
@@ -18,6 +17,7 @@ from optimize.report import charts
 from optimize.report.measures import Measures, PairMeasures, PeopleMeasures
 from optimize.report.page import Section, Tile, section
 from optimize.run.judged_split import JudgedSplit
+from optimize.statistics.agreement import PRIMARY
 from optimize.statistics.bootstrap import Interval
 from optimize.statistics.systems import FEWEST
 

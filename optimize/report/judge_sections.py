@@ -6,23 +6,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data.shipped import is_constructed
+from data.readers import is_constructed
 from data.types import LabelledOutput
 from optimize.audits.injection import Attack, ScoreShift
 from optimize.audits.scale_use import ScaleUse
 from optimize.figures import counted, interval_of, shown, with_interval
+from optimize.measuring.correlations import correlations
+from optimize.measuring.sources import ScoredItems
 from optimize.report import charts
 from optimize.report.agreement_sections import levels_section, pairs_section, people_section
 from optimize.report.measures import Measures
 from optimize.report.page import Section, section
 from optimize.run.judged_split import JudgedSplit, disagreements
-from optimize.search.chance import stream
+from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.difference import Difference
 from optimize.statistics.errors import on_scale
 from optimize.statistics.levels import PRIMARY, counted_values, read_rows
-from optimize.verifying.correlations import correlations
-from optimize.verifying.sources import Verified
 
 SIDES = ("B", "tie", "A")
 # A longer scale is drawn in bands.
@@ -55,7 +55,7 @@ def judge_sections(
     `cells` are all its correlations, where they are known already.
     """
     if cells is None:
-        verified = Verified(items=judged.items, scores=judged.scores, said=judged.judgements)
+        verified = ScoredItems(items=judged.items, scores=judged.scores, said=judged.judgements)
         cells = correlations(verified, seed, judged.level)
     return [
         pairs_section(measures.pairs, judged, of)

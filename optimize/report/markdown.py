@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from data.shipped import is_constructed
+from data.readers import is_constructed
 from optimize.figures import (
     CHOSEN_ON_DEV,
     counted,

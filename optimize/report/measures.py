@@ -8,19 +8,19 @@ import numpy as np
 from data.types import LabelError, LabelledSet
 from judges.judgement import Judgement
 from judges.winrate import WinRate, win_rate
-from optimize.agreement import PairAccuracy, pair_accuracy
 from optimize.alternative import AlternativeTest, alternative_test
 from optimize.annotations import annotation_matrix
 from optimize.audits.injection import Attack, Probes, ScoreShift
 from optimize.audits.preferences import Discriminant, discriminant, preference
 from optimize.audits.scale_use import ScaleUse, SelfConsistency, scale_use, self_consistency
-from optimize.human import Ceiling, human_ceiling, krippendorff_alpha
 from optimize.run.judged_split import JudgedSplit
-from optimize.search.chance import stream
 from optimize.search.objective import choose_level
+from optimize.statistics.agreement import PairAccuracy, pair_accuracy
+from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.difference import Difference
 from optimize.statistics.errors import Errors, errors
+from optimize.statistics.human import Ceiling, human_ceiling, krippendorff_alpha
 from optimize.statistics.levels import Level
 from optimize.statistics.ties import PairwiseAccuracy, pairwise_accuracy
 

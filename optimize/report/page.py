@@ -15,8 +15,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
-from optimize.agreement import PRIMARY
 from optimize.figures import CONVENTIONS, counted, interval_of, shown, with_interval
+from optimize.statistics.agreement import PRIMARY
 
 # Names up to so long stay on one line; beyond so long they are sentences.
 SHORT, LONG = 22, 40

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from data.lines import read_json_file, read_lines
+from data.tables.formats import read_json_file, read_lines
+from data.tables.read import decode_json
 from data.types import LabelError, LabelledOutput
-from judges.tables.rows import decode_json
-from optimize.agreement import summary_level
 from optimize.annotations import read_annotations
 from optimize.audits.injection import Probes
 from optimize.figures import interval_of
@@ -27,11 +26,12 @@ from optimize.report.judge_sections import data_facts, dollars, judge_sections, 
 from optimize.report.measures import Measures, PairMeasures, measure_pairs, measure_split
 from optimize.report.page import Section, Tile, page, section
 from optimize.run import run_folder
+from optimize.run.final_table import cell_by_convention
 from optimize.run.judged_split import JudgedSplit
 from optimize.run.record_evidence import PromptParts, RunEvidence, read_evidence
 from optimize.run.run_folder import RunFolderError
-from optimize.run.table import cell_by_convention
-from optimize.search.chance import stream
+from optimize.statistics.agreement import summary_level
+from optimize.statistics.bootstrap import stream
 
 SIDES = {"seed": "seed_judge", "tuned": "tuned_judge"}
 MOST_DEMOS = 20

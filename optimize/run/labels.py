@@ -9,9 +9,8 @@ import numpy as np
 import data
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Dimension
-from optimize.run.settings import Settings
-from optimize.run.subject import label_bounds
-from optimize.search.items import Items, compared_items, rated_items
+from optimize.items import Items, compared_items, rated_items
+from optimize.run.settings import Settings, label_bounds
 
 # What people are commonly given, the narrowest first.
 USUAL_SCALES = ((0, 1), (1, 3), (-1, 1), (1, 4), (1, 5), (1, 7), (1, 10), (0, 10), (0, 100))

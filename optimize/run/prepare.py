@@ -8,12 +8,12 @@ from judges.scoring import SamplingPlan
 from optimize.run.labels import Labels
 from optimize.run.labels import read as read_split
 from optimize.run.settings import Settings, SettingsError
-from optimize.run.subject import read as read_subject
+from optimize.run.settings import read as read_subject
 from optimize.search.objective import Level, choose_level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedRun:
     """A run before its first question to a model: all that can be checked without one has been."""
 
     settings: Settings
@@ -22,7 +22,7 @@ class Prepared:
     level: Level
 
 
-def prepare(settings: Settings) -> Prepared:
+def prepare(settings: Settings) -> PreparedRun:
     """Read what is judged and the labels; raises what the user has to mend."""
     subject = read_subject(settings)
     pairwise = isinstance(subject, Comparison)
@@ -34,7 +34,7 @@ def prepare(settings: Settings) -> Prepared:
     origin = {"data": {"name": labels.name, "sha256": labels.sha256}}
     seed = Judge.of(subject, lm=settings.lm)
     replace(seed, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
-    return Prepared(
+    return PreparedRun(
         settings=settings,
         subject=subject,
         labels=labels,

@@ -6,16 +6,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from data.lines import read_json_file, read_lines
+from data.tables.formats import read_json_file, read_lines
+from data.tables.read import decode_json
 from data.types import LabelledOutput, LabelledPair
 from judges.dimension import Dimension
-from judges.engine.ledger import BudgetSpentError
+from judges.inference.budget import BudgetSpentError
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.models.protocol import ModelError
 from judges.prompt import Prompt
-from judges.tables.rows import decode_json
 from optimize.audits.injection import Probes, probe
+from optimize.items import Item, Items
 from optimize.run.judged_split import (
     LONGEST_KIND,
     AnyJudgement,
@@ -23,14 +24,13 @@ from optimize.run.judged_split import (
     JudgedSplit,
     labelled_by_id,
 )
-from optimize.run.models_asked import Asked
-from optimize.run.prepare import Prepared
+from optimize.run.models import RunModels
+from optimize.run.prepare import PreparedRun
 from optimize.run.run_folder import RunFolderError, as_json, write_json, write_text
-from optimize.search.bench import Bench
 from optimize.search.candidates import Candidate, Instruction
-from optimize.search.chance import stream
-from optimize.search.items import Item, Items
-from optimize.search.loop import Found
+from optimize.search.evaluator import Evaluator
+from optimize.search.rank_search import Found
+from optimize.statistics.bootstrap import stream
 
 OPT_IN = "they cost calls to a paid model; add --probes to run them"
 JUDGEMENTS = "judgements.jsonl"
@@ -61,19 +61,19 @@ class RunEvidence:
 
 
 def record_evidence(
-    prepared: Prepared,
+    prepared: PreparedRun,
     folder: Path,
-    bench: Bench,
+    evaluator: Evaluator,
     found: Found,
     judge: Judge,
-    asked: Asked,
+    asked: RunModels,
     most_calls: int | None,
 ) -> None:
     """Write judgements.jsonl and evidence.json; both judges have been measured on test.
 
     The models are still open: a free one (or any, with `probes`) is probed for injections.
     """
-    base = Candidate(instruction=Instruction(text=bench.seed.instruction))
+    base = Candidate(instruction=Instruction(text=evaluator.seed.instruction))
     candidates = {"seed": base, "tuned": found.tuned}
     splits = {"test": prepared.labels.test, "test_unseen_systems": prepared.labels.unseen}
     subject = prepared.subject
@@ -84,7 +84,7 @@ def record_evidence(
                 split=split,
                 level=prepared.level,
                 items=items,
-                judgements=bench.said(candidate, items),
+                judgements=evaluator.said(candidate, items),
                 scale=subject.scale if isinstance(subject, Dimension) else (),
                 labelled=labelled_by_id(prepared.labels.labelled, items),
             )
@@ -96,14 +96,14 @@ def record_evidence(
     shipped = "tuned" if found.choice.ship else "seed"
     shipped_judge = Judge(
         subject=judge.subject,
-        prompt=candidates[shipped].prompt(bench.seed),
+        prompt=candidates[shipped].prompt(evaluator.seed),
         plan=asked.plan,
         lm=judge.lm,
     )
     evidence = RunEvidence(
         definition=subject.definition,
         prompts={
-            name: PromptParts.of(candidate.prompt(bench.seed))
+            name: PromptParts.of(candidate.prompt(evaluator.seed))
             for name, candidate in candidates.items()
         },
         judged=judged,
@@ -113,7 +113,7 @@ def record_evidence(
 
 
 def _probe(
-    prepared: Prepared, judge: Judge, asked: Asked, test: JudgedSplit, most_calls: int | None
+    prepared: PreparedRun, judge: Judge, asked: RunModels, test: JudgedSplit, most_calls: int | None
 ) -> Probes:
     settings = prepared.settings
     if asked.judge.model.endpoint != "embedded" and not settings.probes:

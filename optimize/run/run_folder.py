@@ -1,4 +1,4 @@
-"""The run folder: a fresh one, or one to resume; never one that holds another run."""
+"""Keep a definition made in code beside its run, as the YAML file that any command can read."""
 
 import json
 import os
@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from data.lines import read_json_file
-from judges.engine.ledger import SharedBudget
+from data.tables.formats import read_json_file
+from judges.define import read_subject
+from judges.dimension import Comparison, DimensionError, Subject
 from judges.errors import JudgesError
+from judges.inference.budget import SharedBudget
 from judges.prompt import encodable
 
 CONFIG = "config.json"
@@ -181,3 +183,54 @@ def _make(folder: Path, *, fresh: bool = False) -> None:
         raise RunFolderError(
             f"{folder}: cannot be written to ({reason}); name another --out"
         ) from error
+
+
+FILE = "definition.yaml"
+
+
+def write(subject: Subject, folder: Path) -> dict[str, str]:
+    """Write it, and return the setting that names the file.
+
+    Raises DimensionError where YAML cannot hold it, as with a scale of 1 and 5 and nothing between.
+    """
+    import yaml
+
+    path = folder / FILE
+    text = yaml.safe_dump(_form(subject), sort_keys=False, allow_unicode=True)
+    path.write_text(text, encoding="utf-8")
+    if read_subject(str(path)) != subject:
+        path.unlink()
+        raise DimensionError(
+            f"{subject.name}: a YAML definition cannot say all of it; define it in a Python file "
+            f"and name that, as in 'my_judges.py:{subject.name}'"
+        )
+    return _setting(subject, path)
+
+
+def kept(subject: Subject, folder: Path) -> dict[str, str]:
+    """The setting that names what `write` left there; DimensionError if it defines another."""
+    path = folder / FILE
+    if read_subject(str(path)) != subject:
+        raise DimensionError(
+            f"{path}: the run to resume judged another {subject.name!r}; start another run"
+        )
+    return _setting(subject, path)
+
+
+def _setting(subject: Subject, path: Path) -> dict[str, str]:
+    return {"pairwise" if isinstance(subject, Comparison) else "dimension": str(path)}
+
+
+def _form(subject: Subject) -> dict[str, Any]:
+    form = {
+        "name": subject.name,
+        "definition": subject.definition,
+        "inputs": dict(subject.inputs),
+        "instruction": subject.instruction,
+    }
+    if subject.source:
+        form["source"] = subject.source
+    if isinstance(subject, Comparison):
+        return {"kind": "pairwise", **form, "candidate": subject.candidate}
+    anchors = {rating: said for rating, said in subject.anchors.items() if said}
+    return {**form, "scale": list(subject.scale), **({"anchors": anchors} if anchors else {})}

@@ -1,4 +1,4 @@
-"""What a run is told: flags over a YAML file over a resumed run's settings over defaults."""
+"""What is judged: read by its name, and put on the scale that people were given."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -6,13 +6,14 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from data.options import joined, read_bounds, read_mapping
-from judges.commands.parsing import Parser as OneLineParser
-from judges.define import is_python
+from data.readers import joined, read_bounds, read_mapping
+from judges.cli.arguments import Parser as OneLineParser
+from judges.define import is_python, read_subject
+from judges.dimension import MOST_RATINGS, Comparison, Dimension, Subject
 from judges.errors import UsageError
-from judges.models.opening import endpoint_of, is_plain, shown
 from judges.models.protocol import OPENAI
-from judges.models.secrets import KEY_FOR_NAME, Secrets, holds_secret
+from judges.models.redaction import KEY_FOR_NAME, Redactor, holds_secret
+from judges.models.registry import endpoint_of, is_plain, shown
 from optimize.search.objective import LEVELS, Level
 
 Optimizer = Literal["rank", "gepa", "miprov2", "bootstrap"]
@@ -95,7 +96,7 @@ class Settings:
         if self.scale is not None:
             bounds_of(self.scale)
         for flag, lm in (("--lm", self.lm), ("--proposer-lm", self.proposer_lm)):
-            if lm and Secrets().holds(lm):
+            if lm and Redactor().holds(lm):
                 raise SettingsError(f"{flag} {KEY_FOR_NAME}")
         refuse_secret(self.api_base)
         refuse_secret(self.proposer_api_base, "--proposer-api-base")
@@ -303,3 +304,45 @@ def mapping(pairs: Sequence[str]) -> dict[str, str | list[str]]:
 
 def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
+
+
+Bounds = tuple[float, float]
+
+
+def read(settings: Settings) -> Subject:
+    """The dimension or comparison; raises SettingsError where a flag does not suit it."""
+    subject = read_subject(settings.subject)
+    pairwise = isinstance(subject, Comparison)
+    if pairwise != (settings.pairwise is not None):
+        right = "--pairwise" if pairwise else "--dimension"
+        raise SettingsError(f"{subject.name}: say {right} {settings.subject}")
+    if settings.scale is None:
+        return subject
+    if isinstance(subject, Comparison):
+        raise SettingsError("--scale: pairs have votes, and no scale")
+    bounds = bounds_of(settings.scale)
+    return subject if bounds is None else on_scale(subject, bounds)
+
+
+def on_scale(dimension: Dimension, bounds: Bounds) -> Dimension:
+    """The dimension rated from one bound to the other, in whole numbers."""
+    ratings = whole_ratings(bounds)
+    return dimension.on_scale(ratings[0], ratings[-1])
+
+
+def whole_ratings(bounds: Bounds) -> tuple[int, ...]:
+    """Every rating of a scale; SettingsError where it is no judge's."""
+    low, high = bounds
+    if not (low.is_integer() and high.is_integer() and high - low < MOST_RATINGS):
+        raise SettingsError(
+            f"--scale {low:g}-{high:g}: a judge rates in whole numbers, {MOST_RATINGS} at most; "
+            "say --scale any to keep its own, since only the order of the labels counts"
+        )
+    return tuple(range(int(low), int(high) + 1))
+
+
+def label_bounds(subject: Dimension, scale: str | None) -> Bounds | None:
+    """Between what labels must lie; None: anything."""
+    if scale is not None:
+        return bounds_of(scale)
+    return float(subject.scale[0]), float(subject.scale[-1])

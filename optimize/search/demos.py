@@ -10,8 +10,8 @@ from scipy.stats import rankdata
 
 from judges.frozen import MOST_DEMO_BYTES, demo_bytes
 from judges.prompt import MOST_DEMOS, Prompt, Value, encodable
+from optimize.items import Indices, Items, Vector
 from optimize.search.candidates import Demo, DemoSet
-from optimize.search.items import Indices, Items, Vector
 
 Order = Callable[[np.random.Generator], list[int]]
 # Demonstrations may come from so much of train; the race needs the rest to judge them on.

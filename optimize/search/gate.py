@@ -42,7 +42,7 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ComparedCandidate:
     """One finalist beside the seed on outputs that taught it nothing.
 
     `gain` is the contrast of their rho, `own` that on dev alone; `unseen` how much better it places
@@ -117,7 +117,9 @@ def gains(
     ]
 
 
-def choose(finalists: Sequence[Compared], n_tried: int, rng: np.random.Generator) -> Choice:
+def choose(
+    finalists: Sequence[ComparedCandidate], n_tried: int, rng: np.random.Generator
+) -> Choice:
     """Ship the finalist whose gain has the highest low end, if that lies above zero.
 
     One whose gain rests on train as well (a judge that train has not chosen) has to gain on dev
@@ -189,7 +191,7 @@ def confirm(choice: Choice, gap: Contrast, plan: str, rng: np.random.Generator) 
     )
 
 
-def _reads_more(finalist: Compared, rng: np.random.Generator) -> bool:
+def _reads_more(finalist: ComparedCandidate, rng: np.random.Generator) -> bool:
     """Whether it fails on clearly fewer outputs than the seed, and is not worse on the others."""
     not_worse = finalist.gain.value + finalist.gain.error >= 0
     if not not_worse or not finalist.fewer_failed.value >= FEWER_FAILED:

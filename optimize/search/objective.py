@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.stats import rankdata
 
-from optimize.search.items import Items, Vector
+from optimize.items import Items, Vector
 from optimize.statistics.difference import Contrast, contrast_judges
 from optimize.statistics.levels import level_statistic, read_rows
 

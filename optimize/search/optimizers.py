@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 
+from optimize.items import Items
 from optimize.run.settings import Optimizer
-from optimize.search.bench import Bench
-from optimize.search.entrants import Plan, Propose
-from optimize.search.items import Items
-from optimize.search.loop import Found, Record, rank_search
+from optimize.search.evaluator import Evaluator
+from optimize.search.generator import Plan, Propose
 from optimize.search.objective import Level
+from optimize.search.rank_search import Found, Record, rank_search
 
 
 def search(
     optimizer: Optimizer,
     *,
-    bench: Bench,
+    evaluator: Evaluator,
     propose: Propose,
     train: Items,
     dev: Items,
@@ -24,7 +24,7 @@ def search(
     """All learn from train and are chosen on dev, within the bench's budget."""
     if optimizer == "rank":
         return rank_search(
-            bench=bench,
+            evaluator=evaluator,
             propose=propose,
             train=train,
             dev=dev,
@@ -33,11 +33,11 @@ def search(
             record=record,
         )
     # Here, because DSPy takes half a second to import.
-    from optimize.search.stock.search import stock_search
+    from optimize.search.dspy_optimizers import stock_search
 
     return stock_search(
         optimizer,
-        bench=bench,
+        evaluator=evaluator,
         propose=propose,
         train=train,
         dev=dev,

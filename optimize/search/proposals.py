@@ -8,9 +8,9 @@ from scipy.stats import rankdata
 
 from judges.models.protocol import Reply, Sampling
 from judges.prompt import Field, Prompt
+from optimize.items import Items, Vector
 from optimize.search.candidates import LONGEST_INSTRUCTION
 from optimize.search.demos import rank_gaps
-from optimize.search.items import Items, Vector
 
 MISTAKES_SHOWN = 8
 TEXT_SHOWN = 2400

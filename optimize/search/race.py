@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from optimize.search.bench import Bench
+from optimize.items import Items
 from optimize.search.candidates import Candidate
+from optimize.search.evaluator import Evaluator
 from optimize.search.gate import MOST_FAILED
-from optimize.search.items import Items
 from optimize.search.objective import Level, contrast, objective
 
 # A candidate that stands this many standard errors below the leader, or the seed, is out.
@@ -26,7 +26,7 @@ FEWEST_DOCUMENTS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RaceResult:
     """How a candidate did: its objective, and its mean gain on the seed over its documents."""
 
     candidate: Candidate
@@ -69,13 +69,13 @@ class Track:
         return self.items.of_documents(self.documents(candidate, size))
 
 
-def stand(bench: Bench, track: Track, candidate: Candidate, size: int) -> Standing:
+def stand(evaluator: Evaluator, track: Track, candidate: Candidate, size: int) -> RaceResult:
     """Score a candidate and the seed on the candidate's first documents."""
     items = track.part(candidate, size)
-    own, base = bench.scores(candidate, items), bench.scores(track.seed, items)
+    own, base = evaluator.scores(candidate, items), evaluator.scores(track.seed, items)
     gap = contrast(own, base, items, track.level)
     failed, seed_failed = (np.isnan(side).mean() if len(side) else 0.0 for side in (own, base))
-    return Standing(
+    return RaceResult(
         candidate=candidate,
         value=objective(own, items, track.level),
         gain=gap.value if gap.documents else 0.0,
@@ -88,11 +88,11 @@ def stand(bench: Bench, track: Track, candidate: Candidate, size: int) -> Standi
 class Prices:
     """What it would cost to score each of some candidates, and the seed beside them."""
 
-    def __init__(self, bench: Bench, track: Track, candidates: Sequence[Candidate]) -> None:
-        self._seed = {name: bench.cost(track.seed, track.alone[name]) for name in track.order}
+    def __init__(self, evaluator: Evaluator, track: Track, candidates: Sequence[Candidate]) -> None:
+        self._seed = {name: evaluator.cost(track.seed, track.alone[name]) for name in track.order}
         self._met = [track.documents(one, len(track.order)) for one in candidates]
         self._own = [
-            [0, *itertools.accumulate(bench.cost(one, track.alone[name]) for name in met)]
+            [0, *itertools.accumulate(evaluator.cost(one, track.alone[name]) for name in met)]
             for one, met in zip(candidates, self._met, strict=True)
         ]
 
@@ -122,23 +122,23 @@ class Prices:
 
 
 def race(
-    bench: Bench,
+    evaluator: Evaluator,
     track: Track,
-    entrants: Sequence[Candidate],
+    next_candidates: Sequence[Candidate],
     calls: int,
-    seen: Callable[[int, Standing], None],
-) -> list[Standing]:
+    seen: Callable[[int, RaceResult], None],
+) -> list[RaceResult]:
     """Spend at most so many calls; best first, those that went furthest before all others.
 
     Where not even the fewest documents can be paid for all, the first entrants run.
     """
-    end = bench.budget.spent + calls
-    left = list(entrants)
-    last: dict[str, tuple[int, Standing]] = {}
+    end = evaluator.budget.spent + calls
+    left = list(next_candidates)
+    last: dict[str, tuple[int, RaceResult]] = {}
     rung, met = 0, 0
     fewest = min(FEWEST_DOCUMENTS, len(track.order))
     while left:
-        prices, calls = Prices(bench, track, left), end - bench.budget.spent
+        prices, calls = Prices(evaluator, track, left), end - evaluator.budget.spent
         while rung == 0 and len(left) > 1 and prices.first(len(left), fewest) > calls:
             left.pop()
         size = _size(prices, len(left), len(track.order), calls)
@@ -147,7 +147,7 @@ def race(
             size = fewest
         if size <= met:
             break
-        stood = [stand(bench, track, one, size) for one in left]
+        stood = [stand(evaluator, track, one, size) for one in left]
         for one in stood:
             seen(rung, one)
             last[one.candidate.id] = (rung, one)
@@ -155,7 +155,7 @@ def race(
         left = [one.candidate for one in _kept(stood)]
         rung, met = rung + 1, size
     ranked = sorted(last.values(), key=lambda pair: (-pair[0], -pair[1].cautious))
-    return [standing for _, standing in ranked]
+    return [race_result for _, race_result in ranked]
 
 
 def _size(prices: Prices, number: int, longest: int, calls: int) -> int:
@@ -173,7 +173,7 @@ def _size(prices: Prices, number: int, longest: int, calls: int) -> int:
     return low
 
 
-def _kept(stood: Sequence[Standing]) -> list[Standing]:
+def _kept(stood: Sequence[RaceResult]) -> list[RaceResult]:
     """The better half and the best of each kind, less those clearly below the leader or the seed.
 
     Of each kind, because an instruction and demonstrations that gain little alone may be crossed.
@@ -188,6 +188,6 @@ def _kept(stood: Sequence[Standing]) -> list[Standing]:
     return [one for one in half if one.gain + OUT * one.error >= max(0.0, best)]
 
 
-def _kind(one: Standing) -> tuple[bool, bool]:
+def _kind(one: RaceResult) -> tuple[bool, bool]:
     """Whether the instruction is a proposed one, and whether there are demonstrations."""
     return one.candidate.instruction.round > 0, bool(one.candidate.shown.demos)

@@ -7,12 +7,21 @@ standard error itself uncertain nor, where a judge agrees well with people, how 
 (benchmarks/coverage.py prints what this one covers).
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from optimize.statistics.coefficients import BLOCK, Matrix, Vector
+
+
+def stream(seed: int, *purpose: str | int) -> np.random.Generator:
+    """The same generator for the same seed and purpose, in any process."""
+    words = ":".join(map(str, (seed, *purpose)))
+    digest = hashlib.blake2b(words.encode(), digest_size=16).digest()
+    return np.random.default_rng(int.from_bytes(digest, "big"))
+
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95

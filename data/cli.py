@@ -1,0 +1,296 @@
+"""`python -m data`: list the data sets that ship, show what a file holds, check a file."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+from data.columns import Scale
+from data.describe import (
+    describe,
+    describe_dimension,
+    describe_votes,
+    kind_of_set,
+    outputs_page,
+    pairs_page,
+    problem_list,
+    soundness_page,
+    table_of_sets,
+)
+from data.errors import DataError
+from data.readers import (
+    SHIPPED_NAMES,
+    Parser,
+    check_labels,
+    check_pairs,
+    file_holds_pairs,
+    joined,
+    map_flags,
+    map_option,
+    read_mapping,
+    refusal,
+    scale_flags,
+    scale_option,
+    starter,
+    starter_pairs,
+)
+from data.splits import FEWEST_DOCUMENTS, is_constant
+from data.tables.problems import Problem
+from data.types import LabelError, LabelledPairs, LabelledSet
+
+Found = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 1 where a file has problems."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser().parse_args(joined(words))
+    try:
+        code = int(options.run(options))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        # Reading says what is wrong as a problem; this is a result that found no room.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"error: stdout: {error.strerror or error}", file=sys.stderr)
+        return 1
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _list(options: argparse.Namespace) -> int:
+    sets: list[LabelledSet | LabelledPairs] = [starter(), starter_pairs()]
+    records = [{"kind": kind_of_set(one), **asdict(describe(one))} for one in sets]
+    print(_json(records) if options.json else table_of_sets(sets))
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    labelled, problems = _read(options)
+    if labelled is None or problems:
+        raise refusal(problems, [options.file, *map_flags(read_mapping(options.map))])
+    summary = describe(labelled)
+    if isinstance(labelled, LabelledPairs):
+        votes = describe_votes(labelled)
+        record = {"kind": "pairs", **asdict(summary), **asdict(votes)}
+        print(_json(record) if options.json else pairs_page(summary, votes))
+        return 0
+    dimensions = {name: describe_dimension(labelled, name) for name in labelled.dimensions}
+    rated = {name: asdict(one) for name, one in dimensions.items()}
+    record = {"kind": "outputs", **asdict(summary), "dimensions": rated}
+    print(_json(record) if options.json else outputs_page(summary, dimensions))
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    labelled, problems = _read(options)
+    notes: list[str] = []
+    if labelled is not None and not problems:
+        problems, notes = _beyond_rows(labelled, options)
+    if options.json:
+        record = {
+            "file": options.file,
+            "n_problems": len(problems),
+            "problems": [asdict(problem) for problem in problems],
+            "notes": notes,
+            "reading": None if labelled is None else asdict(labelled.reading),
+        }
+        print(_json(record))
+    elif problems:
+        print(problem_list(problems, every=options.all))
+    elif labelled is not None:
+        print(soundness_page(describe(labelled), labelled, notes, _next(labelled, options)))
+    return 1 if problems else 0
+
+
+def _beyond_rows(
+    labelled: LabelledSet | LabelledPairs, options: argparse.Namespace
+) -> tuple[tuple[Problem, ...], list[str]]:
+    """What no single row can be blamed for; a dimension that was asked for must rank something."""
+    problems, notes = [], list(labelled.notes)
+    dimensions = () if isinstance(labelled, LabelledPairs) else labelled.dimensions
+    for name in dimensions:
+        if isinstance(labelled, LabelledPairs) or not is_constant(labelled, name):
+            continue
+        notes.append(f"every rating on {name} is the same")
+        if name in (options.dimension or ()):
+            problems.append(
+                Problem(
+                    file=options.file,
+                    kind="constant",
+                    field=name,
+                    what="every rating is the same, so there is nothing to rank by",
+                    way_out="give outputs that people rated differently",
+                )
+            )
+    if len(labelled.documents) < FEWEST_DOCUMENTS:
+        notes.append(
+            f"too few documents to tune on: {len(labelled.documents)}, and {FEWEST_DOCUMENTS} are "
+            "the least"
+        )
+    return tuple(problems), notes
+
+
+def _read(options: argparse.Namespace) -> Found:
+    """Read a file, or a set that ships, as what it looks like."""
+    shipped_at = SHIPPED_NAMES.get(options.file)
+    if shipped_at is None:
+        return _read_file(options.file, options)
+    labelled, problems = _read_file(str(shipped_at), options)
+    return None if labelled is None else replace(labelled, name=options.file), problems
+
+
+def _read_file(path: str, options: argparse.Namespace) -> Found:
+    mapping = read_mapping(options.map)
+    if options.pairs or (
+        not (options.dimension or options.annotations) and file_holds_pairs(path, mapping=mapping)
+    ):
+        return check_pairs(path, mapping=mapping, texts=options.text)
+    return check_labels(
+        path,
+        mapping=mapping,
+        dimensions=options.dimension,
+        scales=_scales(options),
+        texts=options.text,
+        annotations=options.annotations,
+    )
+
+
+def _scales(options: argparse.Namespace) -> dict[str, Scale]:
+    """The scale of each dimension; LabelError where one is given two."""
+    scales: dict[str, Scale] = {}
+    for name, scale in options.scale:
+        if scales.setdefault(name, scale) != scale:
+            of = "all dimensions" if name == "*" else name
+            raise LabelError(f"--scale: {of} is given two scales; give one")
+    return scales
+
+
+def _next(labelled: LabelledSet | LabelledPairs, options: argparse.Namespace) -> list[str]:
+    """The command that goes on from here, with the user's own flags."""
+    mapping = read_mapping(options.map)
+    if len(labelled.documents) < FEWEST_DOCUMENTS or options.file in SHIPPED_NAMES:
+        return []
+    if isinstance(labelled, LabelledPairs):
+        words = ["python", "-m", "optimize", "--pairwise", "NAME", "--data", options.file]
+        return [*words, *map_flags(mapping)]
+    mapped = [name for name in mapping if name in labelled.dimensions]
+    dimension = (options.dimension or mapped or [*labelled.dimensions])[0]
+    own = dimension.lower()
+    if own != dimension:
+        # Judges' names are in small letters.
+        column = next((c for c in labelled.reading.ratings if c == dimension), None)
+        mapping |= {own: dimension if column else f"ratings.{dimension}"}
+        dimension = own
+    words = ["python", "-m", "optimize", "--dimension", dimension]
+    if options.annotations:
+        words = ["python", "-m", "optimize.verify", dimension, "--annotations", options.annotations]
+    words += ["--data", options.file, *map_flags(mapping)]
+    scales = _scales(options)
+    scale = scales.get(dimension, scales.get("*"))
+    return words + scale_flags({"*": scale} if scale else None)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2)
+
+
+ABOUT = """\
+Look at label files: what the ones that ship hold, what one of yours holds,
+and every problem that it has. Files are .jsonl, .json, .csv, .tsv, .parquet,
+a folder made by Dataset.save_to_disk, or hf:owner/name (hf:owner/name:split).
+
+A row is one output: id, group (its document's id), system, the texts that a
+judge reads (document, summary, ...), and ratings: {dimension: number} or
+annotations: {dimension: [one per annotator]}, or a column a dimension. Pairs
+have response_a, response_b and votes or preferred."""
+EXAMPLES = """\
+examples:
+  python -m data list
+  python -m data show starter
+  python -m data check labels.csv --map relevance=my_column --scale 1-5
+  python -m data check labels.jsonl --annotations marks.csv --json"""
+TELLS = {
+    "list": (
+        "the data sets that ship with the project",
+        "List the data sets that ship with the project, one a line.",
+    ),
+    "show": (
+        "what a file or data set holds",
+        "Tell how many outputs, documents and systems a file holds, and how every\n"
+        "dimension is rated. A file with problems is refused: see check.",
+    ),
+    "check": (
+        "every problem of a file, at once",
+        "Tell every problem of a file with its line, field, value and the way out.\n"
+        "Ends with 1 where there is one, with 0 otherwise.",
+    ),
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="python -m data", description=ABOUT, epilog=EXAMPLES)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for run, name in ((_list, "list"), (_show, "show"), (_check, "check")):
+        what, about = TELLS[name]
+        command = commands.add_parser(name, help=what, description=about)
+        command.set_defaults(run=run)
+        command.add_argument("--json", action="store_true", help="print as JSON, for machines")
+        if run is not _list:
+            _add_reading(command)
+        if run is _check:
+            command.add_argument(
+                "--all", action="store_true", help="print every problem (20 of a kind and field)"
+            )
+    return parser
+
+
+def _add_reading(command: argparse.ArgumentParser) -> None:
+    known = " or ".join(SHIPPED_NAMES)
+    command.add_argument("file", metavar="FILE", help=f"a file, hf:owner/name, {known}")
+    command.add_argument(
+        "--map",
+        type=map_option,
+        action="append",
+        default=[],
+        metavar="NAME=COLUMN",
+        help="what a column holds, as in document=article or relevance=my_column; repeatable; a "
+        "dimension (or votes) given several columns has one annotator in each",
+    )
+    command.add_argument(
+        "--dimension",
+        action="append",
+        metavar="NAME",
+        help="read this one alone; it must be rated; repeatable",
+    )
+    command.add_argument(
+        "--text",
+        action="append",
+        metavar="NAME",
+        help="a text that a judge reads, which every row must have and no other; repeatable (every "
+        "text of a usual name)",
+    )
+    command.add_argument(
+        "--scale",
+        type=scale_option,
+        action="append",
+        default=[],
+        metavar="[NAME=]LOW-HIGH",
+        help="the scale that people were given, as in 1-5 or relevance=0-100; what is off it is a "
+        "problem (any number will do)",
+    )
+    command.add_argument(
+        "--annotations",
+        metavar="FILE",
+        help="a long file (id, dimension, annotator, rating) whose ratings replace the file's own",
+    )
+    command.add_argument(
+        "--pairs", action="store_true", help="read the file as pairs (told by its columns)"
+    )

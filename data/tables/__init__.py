@@ -1,0 +1,1 @@
+"""Tables: every format read and written once, row by row."""

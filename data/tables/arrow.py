@@ -1,0 +1,243 @@
+"""Read Parquet files and Hugging Face data sets, both of which are Arrow tables."""
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from data.errors import DataError
+from data.tables.formats import Row, Table, gather, source_name
+from data.tables.problems import Problems, listed, shown
+
+if TYPE_CHECKING:
+    import datasets
+    import pyarrow
+
+_BATCH = 1000
+# Parquet packs repeated values into next to nothing; honest tables unpack to less of their size.
+MOST_TIMES = 2000
+LEAST_ROOM = 256 * 2**20
+MOST_AT_ONCE = 32 * 2**20
+CELL_BYTES = 32  # what any value takes as an object
+HUB = "hf:"
+HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+
+
+def read_parquet(path: Path, problems: Problems) -> Table:
+    """Read a Parquet file; its hash is that of its bytes."""
+    import pyarrow.parquet
+
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(2**20):
+            digest.update(block)
+    columns: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    try:
+        names = pyarrow.parquet.read_schema(path).names
+        for name in sorted({one for one in names if names.count(one) > 1}):
+            # A row as a dictionary would hold the last one alone.
+            problems.add("twice", "names two columns", "give every column its own", field=name)
+        columns, rows = gather(_numbered(parquet_cells(path)))
+    except UnpacksError as error:
+        problems.add("too-long", str(error), "write it anew, or in parts")
+    except (pyarrow.ArrowException, OSError) as error:
+        what = f"cannot be read as Parquet ({_first_line(error)})"
+        problems.add("bad-parquet", what, "write it anew, for instance with DataFrame.to_parquet")
+    return _table(source_name(path), problems, digest.hexdigest(), columns, rows)
+
+
+class UnpacksError(DataError, ValueError):
+    """A Parquet file that unpacks to far more than a table of its size holds."""
+
+
+def parquet_cells(path: Path) -> Iterator[dict[str, object]]:
+    """Yield a Parquet file's rows, unpacking little of it at a time; raises UnpacksError."""
+    from pyarrow.parquet import ParquetFile
+
+    most = max(LEAST_ROOM, MOST_TIMES * path.stat().st_size)
+    with ParquetFile(path) as parquet:
+        texts = _check_metadata(parquet.metadata, most)
+    size = 0
+    # Texts that repeat stay one text until they are rows.
+    with ParquetFile(path, read_dictionary=texts) as parquet:
+        for batch in parquet.iter_batches(batch_size=_BATCH):
+            whole = sum(_unpacked(column) for column in batch.columns)
+            size += whole
+            if size > most:
+                raise UnpacksError(_unpacks(size, most))
+            step = max(1, batch.num_rows * MOST_AT_ONCE // max(whole, 1))
+            for start in range(0, batch.num_rows, step):
+                yield from batch.slice(start, step).to_pylist(maps_as_pydicts="lossy")
+
+
+def _check_metadata(metadata: "pyarrow.parquet.FileMetaData", most: int) -> list[str]:
+    """Refuse what the file itself says is too much; returns the paths of its columns of texts."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    columns = [group.column(place) for group in groups for place in range(group.num_columns)]
+    size = sum(group.total_byte_size for group in groups)
+    size = max(size, CELL_BYTES * max(metadata.num_rows, sum(one.num_values for one in columns)))
+    if size > most:
+        raise UnpacksError(_unpacks(size, most))
+    places = (metadata.schema.column(place) for place in range(metadata.num_columns))
+    return [
+        one.path
+        for one in places
+        if one.physical_type == "BYTE_ARRAY" and one.logical_type.type in {"STRING", "NONE", "JSON"}
+    ]
+
+
+def _unpacks(size: int, most: int) -> str:
+    return (
+        f"unpacks to {size / 2**20:,.0f} MiB or more; from a file of its size at most "
+        f"{most / 2**20:,.0f} MiB are read"
+    )
+
+
+def _unpacked(column: "pyarrow.Array") -> int:
+    """About how many bytes a column's values take as rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        if not (pa.types.is_string(kind.value_type) or pa.types.is_binary(kind.value_type)):
+            return CELL_BYTES * len(column)
+        lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
+        return CELL_BYTES * len(column) + int(pc.sum(pc.cast(lengths, "int64")).as_py() or 0)
+    if pa.types.is_map(kind):
+        return _unpacked(column.keys) + _unpacked(column.items)
+    if pa.types.is_struct(kind):
+        return sum(_unpacked(part) for part in column.flatten())
+    if pa.types.is_nested(kind):
+        return CELL_BYTES * len(column) + _unpacked(column.flatten())
+    return max(CELL_BYTES * len(column), int(column.nbytes))
+
+
+def _numbered(cells: Iterable[Mapping[str, object]]) -> Iterator[Row]:
+    return (Row(number, one) for number, one in enumerate(cells, start=1))
+
+
+def read_dataset(path: str, problems: Problems) -> Table:
+    """Read a folder made by `Dataset.save_to_disk`, or `hf:owner/name`; `:split` picks a split.
+
+    The hash is that of the rows, since the files depend on the library's version.
+    """
+    found = _load(path, problems)
+    columns: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    if found is not None:
+        # As Arrow, since nothing here needs the pictures or sounds that iterating would decode.
+        columns, rows = gather(_rows(found.with_format("arrow").iter(batch_size=_BATCH)))
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps(row.cells, sort_keys=True, default=str).encode() + b"\n")
+    return _table(source_name(path), problems, digest.hexdigest(), columns, rows)
+
+
+def is_dataset(path: str) -> bool:
+    """Whether a path names a Hugging Face data set: on the hub, or a folder."""
+    return path.startswith(HUB) or Path(_at(path)[0]).is_dir()
+
+
+def _at(path: str) -> tuple[str, str | None]:
+    """Take the split off a path, unless what looks like one belongs to a folder's name."""
+    name, colon, split = path.removeprefix(HUB).rpartition(":")
+    if colon and split.replace("_", "").replace("-", "").isalnum() and not Path(path).exists():
+        return name, split
+    return path.removeprefix(HUB), None
+
+
+def _load(path: str, problems: Problems) -> "datasets.Dataset | None":
+    import datasets
+    import httpx
+    from huggingface_hub.errors import HfHubHTTPError
+
+    name, split = _at(path)
+    if path.startswith(HUB) and (not HUB_NAME.fullmatch(name) or Path(name).exists()):
+        # The library would take another name for an address, a folder or a reader of any files.
+        what = "is no data set of the hub" if not Path(name).exists() else "is a file or a folder"
+        problems.add("bad-dataset", what, f"write {HUB}owner/name, or the folder's own path")
+        return None
+    try:
+        if path.startswith(HUB):
+            with _quiet():
+                found = datasets.load_dataset(name)
+        else:
+            found = datasets.load_from_disk(name)
+    except (
+        OSError,
+        ValueError,
+        datasets.exceptions.DatasetsError,
+        HfHubHTTPError,
+        httpx.HTTPError,
+    ) as error:
+        what = f"cannot be loaded ({type(error).__name__}: {_first_line(error)})"
+        way_out = "give a folder made by Dataset.save_to_disk, or hf:owner/name"
+        problems.add("bad-dataset", what, way_out)
+        return None
+    return _split(found, split, problems)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's word on each of its own retries."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _split(
+    found: "datasets.Dataset | datasets.DatasetDict", split: str | None, problems: Problems
+) -> "datasets.Dataset | None":
+    if not isinstance(found, Mapping):
+        if split is None:
+            return found
+        problems.add("no-split", f"has no splits, so none is {split!r}", "leave the split out")
+        return None
+    names = sorted(str(name) for name in found)
+    if split is None and len(names) == 1:
+        split = names[0]
+    if split in found:
+        return found[split]
+    asked = "none is named" if split is None else f"none is {split!r}"
+    way_out = f"add one to its name, as in {problems.file.partition(':')[0]}:{names[0]}"
+    if problems.file.startswith(HUB):
+        way_out = "add one to its name, as in hf:owner/name:" + names[0]
+    problems.add("no-split", f"has the splits {listed(names)}, and {asked}", way_out)
+    return None
+
+
+def _rows(batches: "Iterable[pyarrow.Table | pyarrow.RecordBatch]") -> Iterator[Row]:
+    number = 0
+    for batch in batches:
+        for cells in batch.to_pylist(maps_as_pydicts="lossy"):
+            number += 1
+            yield Row(number, cells)
+
+
+def _table(
+    name: str, problems: Problems, sha256: str, columns: tuple[str, ...], rows: tuple[Row, ...]
+) -> Table:
+    return Table(
+        name=name,
+        file=problems.file,
+        sha256=sha256,
+        typed=True,
+        unit="row",
+        columns=columns,
+        rows=rows,
+    )
+
+
+def _first_line(error: Exception) -> str:
+    line = (str(error).splitlines() or [""])[0]
+    return line if len(line) <= 100 and line.isprintable() else shown(line)

@@ -1,0 +1,90 @@
+"""python -m judges export: a judge in another ecosystem's format."""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from data.tables.atomic_write import write_atomically
+from judges.cli.arguments import JUDGE, add_plan_flags, follow
+from judges.inference.progress import visible
+from judges.judge import Judge
+from judges.loading import load
+from judges.scoring import SamplingPlan
+
+# Other tools ask language models; a judge without a model of its own is written for this one.
+DEFAULT_LM = "openai/gpt-4.1-mini"
+
+ABOUT = """\
+Write a judge in another ecosystem's format, as far as that can hold it.
+
+{formats}
+
+A frozen judge is written for its own model and plan. Any other is written for
+--lm ({lm} unless named) and one reply, or the --plan given.
+What a format cannot hold is refused, or named on stderr: a judge that asks
+otherwise than it was measured is another judge.
+
+examples:
+  python -m judges export relevance --to mlflow --lm openai/gpt-4.1
+  python -m judges export runs/relevance-001 --to messages
+  python -m judges export judge.json --to mlflow --out relevance_judge.py"""
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    from judges.export import FORMATS
+
+    lines = "\n".join(f"{name:<15}{form.about}" for name, form in FORMATS.items())
+    parser = commands.add_parser(
+        "export",
+        help="a judge in another ecosystem's format",
+        description=ABOUT.format(formats=lines, lm=DEFAULT_LM),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("judge", metavar="JUDGE", help=JUDGE)
+    parser.add_argument(
+        "--to", required=True, choices=tuple(FORMATS), metavar="FORMAT", help="one of those above"
+    )
+    parser.add_argument(
+        "--lm",
+        metavar="NAME",
+        help=f"the model to write it for (the frozen judge's own, else {DEFAULT_LM})",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write to this file (stdout)")
+    parser.add_argument("--force", action="store_true", help="write over an existing --out")
+    add_plan_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from judges.export import FORMATS
+
+    form = FORMATS[args.to]
+    judge = _settled(load(args.judge), args, names_a_model=form.names_a_model)
+    text = form.write(judge)
+    for warning in form.lost(judge):
+        print(f"note: {warning}", file=sys.stderr)
+    if args.out is None:
+        # Exact for a file or another program, and safe for a terminal.
+        text = visible(text) if sys.stdout.isatty() else text
+        print(text, end="" if text.endswith("\n") else "\n")
+    else:
+        write_atomically(args.out, text.encode("utf-8"), overwrite=args.force)
+    return 0
+
+
+def _settled(judge: Judge, args: argparse.Namespace, *, names_a_model: bool) -> Judge:
+    """The judge with a model and a plan; a frozen judge has both."""
+    if judge.plan is None and args.lm is None:
+        judge = replace(judge, lm=DEFAULT_LM)
+        if names_a_model:
+            print(
+                f"note: {judge.name} has no model of its own, so this is written for {DEFAULT_LM}; "
+                "--lm names another",
+                file=sys.stderr,
+            )
+    followed = follow(judge, args)
+    if followed.plan is not None:
+        return followed
+    embedded = followed.lm.partition("-")[0] == "embedded"
+    return followed.with_plan(SamplingPlan(kind="weighted" if embedded else "one"))

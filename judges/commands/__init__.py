@@ -1,1 +1,0 @@
-"""The commands of `python -m judges`, one file each."""

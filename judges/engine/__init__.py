@@ -1,1 +1,0 @@
-"""Many judgements: concurrency, retries, the journal, the budget, batch files, other machines."""

@@ -1,0 +1,412 @@
+"""Half price: a provider's batch files, submitted, looked after and collected, and all resumable.
+
+    with Journal(journal) as replies:
+        with Runner(batch.queue(lm, folder), journal=replies) as runner:   # writes requests down
+            for _ in judge.judge_rows(rows, runner): pass
+    batch.submit(folder)                  # a day may pass
+    batch.status(folder).done             # api_base=URL wherever `queue` was given it
+    with Journal(journal) as replies:
+        batch.collect(folder, replies)    # answers go into the journal
+        with Runner(batch.collected(folder), journal=replies) as runner:
+            for judgement in judge.judge_rows(rows, runner): ...
+
+With the live model in place of `collected`, what is missing is asked at once and at full price; to
+queue it for another batch, do all of it again with the same journal.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from judges.models.endpoint import EndpointModel
+from judges.models.journal import Journal, request_key
+from judges.models.openai_format import LONGEST_EXCERPT, Dialect, read_completion, read_error
+from judges.models.protocol import (
+    OPENAI,
+    Completion,
+    FatalModelError,
+    Message,
+    ModelError,
+    RefusedError,
+    Sampling,
+    UnreachableError,
+)
+from judges.models.redaction import Redactor, read_key, without_secrets
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+URL = "/v1/chat/completions"
+# OpenAI's limits are 50,000 requests and 200 MB a file.
+MOST_REQUESTS = 50_000
+MOST_BYTES = 190_000_000
+
+
+class QueueModel:
+    """Stands in for an endpoint and writes each distinct request to a part file, once.
+
+    A request's `custom_id` is its journal key, so that an answer finds its row by itself. Every
+    ask fails for now; what the journal holds already is not written.
+    """
+
+    native_n = True
+    has_logprobs: bool | None = None
+    in_process = True
+
+    def __init__(self, endpoint: EndpointModel, folder: Path) -> None:
+        self.name = endpoint.name
+        self.endpoint = endpoint.endpoint
+        self.parts: list[Path] = []
+        self.written: set[str] = set()
+        self._folder = folder
+        self._dialect = Dialect.of(endpoint.name)
+        self._left = (0, 0)  # requests and bytes that still fit into the last part
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        key = request_key(self.endpoint, self.name, messages, sampling)
+        if key not in self.written:
+            body = self._dialect.body(self.name, messages, sampling)
+            line = {"custom_id": key, "method": "POST", "url": URL, "body": body}
+            self._write(json.dumps(line, separators=(",", ":")) + "\n")
+            self.written.add(key)
+        raise RefusedError("queued for a batch")
+
+    async def close(self) -> None: ...
+
+    def _write(self, line: str) -> None:
+        requests, size = self._left
+        if not requests or size < len(line):
+            self.parts.append(self._folder / f"part-{len(self.parts):03d}.jsonl")
+            self.parts[-1].write_bytes(b"")
+            requests, size = MOST_REQUESTS, MOST_BYTES
+        with self.parts[-1].open("a", encoding="ascii") as part:
+            part.write(line)
+        self._left = (requests - 1, size - len(line))
+
+
+class CollectedModel:
+    """Stands in for an endpoint once its batches are collected into the journal.
+
+    What the journal lacks failed, for the reason given or because the batch left it out.
+    """
+
+    native_n = True
+    has_logprobs: bool | None = None
+    in_process = True
+
+    def __init__(self, endpoint: EndpointModel, failures: Mapping[str, str]) -> None:
+        self.name = endpoint.name
+        self.endpoint = endpoint.endpoint
+        self._failures = failures
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        key = request_key(self.endpoint, self.name, messages, sampling)
+        raise RefusedError(self._failures.get(key, "not answered by the batch; submit again"))
+
+    async def close(self) -> None: ...
+
+
+STATE = "batch.json"
+FAILURES = "failures.json"
+RUNNING = ("validating", "in_progress", "finalizing", "cancelling")
+MARK = "judges_part"
+KEY = re.compile(r"[0-9a-f]{64}")
+_PART = re.compile(r"part-\d{3,}\.jsonl")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One file of requests, and how far the provider has got with it."""
+
+    file: str
+    n_requests: int
+    input_file_id: str | None = None
+    batch_id: str | None = None
+    status: str = "written"
+    n_completed: int = 0
+    n_failed: int = 0
+    collected: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The batches of one run. `done`: the provider works on none of them any more.
+
+    `run` marks them at the provider's side; `api_base` is where they were submitted, without any
+    key. A folder chooses no endpoint: what goes on with it is told the same endpoint again.
+    """
+
+    run: str
+    lm: str
+    api_base: str | None
+    parts: tuple[Part, ...] = field(default=())
+
+    @property
+    def done(self) -> bool:
+        return all(part.batch_id and part.status not in RUNNING for part in self.parts)
+
+    @property
+    def n_requests(self) -> int:
+        return sum(part.n_requests for part in self.parts)
+
+    @property
+    def n_completed(self) -> int:
+        return sum(part.n_completed for part in self.parts)
+
+    def __str__(self) -> str:
+        lines = [f"{self.lm}: {self.n_completed} of {self.n_requests} requests answered"]
+        lines += [
+            f"  {part.file}: {part.batch_id or 'not submitted'}, {part.status},"
+            f" {part.n_completed} of {part.n_requests}, {part.n_failed} failed"
+            for part in self.parts
+        ]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """What a collection brought: answers put into the journal, failures by request, and gaps."""
+
+    n_answered: int
+    n_missing: int
+    failures: Mapping[str, str]
+
+
+def queue(lm: str, folder: Path, *, api_base: str | None = None) -> QueueModel:
+    """Open a model that writes requests into `folder`; raises LastingError for other models.
+
+    A folder whose batches are under way is refused; one whose batches are collected starts anew.
+    """
+    state = _read(folder) if (folder / STATE).exists() else None
+    if state is not None and any(part.batch_id and not part.collected for part in state.parts):
+        raise FatalModelError(f"{folder}: its batches are not collected yet; collect them first")
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in [*folder.glob("part-*.jsonl"), folder / FAILURES]:
+        old.unlink(missing_ok=True)
+    endpoint = _endpoint(lm, api_base)
+    _save(folder, State(run=token_hex(8), lm=lm, api_base=endpoint.endpoint))
+    return QueueModel(endpoint, folder)
+
+
+def submit(folder: Path, *, api_base: str | None = None) -> State:
+    """Upload every part and start its batch; what was submitted before is left as it is."""
+    state = _load(folder, api_base)
+    if not state.parts:
+        parts = tuple(_part(path) for path in sorted(folder.glob("part-*.jsonl")))
+        state = _save(folder, replace(state, parts=parts))
+    with _client(state, api_base) as client:
+        known = _known(client) if any(not part.batch_id for part in state.parts) else {}
+        for part in state.parts:
+            if not part.batch_id:
+                # A run killed between starting a batch and noting it must not start it twice.
+                batch = known.get(_mark(state, part)) or _start(client, folder, state, part)
+                state = _save(folder, _with(state, _progress(part, batch)))
+    return state
+
+
+def status(folder: Path, *, api_base: str | None = None) -> State:
+    """Ask the provider how far it has got."""
+    state = _load(folder, api_base)
+    with _client(state, api_base) as client:
+        for part in state.parts:
+            if part.batch_id:
+                state = _with(state, _progress(part, client.batches.retrieve(part.batch_id)))
+    return _save(folder, state)
+
+
+def collect(folder: Path, journal: Journal, *, api_base: str | None = None) -> Collected:
+    """Put the answers of finished batches into the journal, and failures beside them.
+
+    Safe to repeat. Raises LastingError while a batch is under way, or was never submitted.
+    """
+    state = status(folder, api_base=api_base)
+    if not state.done:
+        raise FatalModelError(
+            f"{folder}: not all batches are finished\n{state}".replace("\n", "; ")
+        )
+    endpoint = _endpoint(state.lm, api_base)
+    failures: dict[str, str] = {}
+    secrets = Redactor([_key()])
+    n_answered = 0
+    with _client(state, api_base) as client:
+        for part in state.parts:
+            assert part.batch_id is not None
+            batch = client.batches.retrieve(part.batch_id)
+            for file in (batch.output_file_id, batch.error_file_id):
+                for line in _lines(client, file):
+                    why = _keep(line, journal, endpoint, secrets)
+                    n_answered += why is None
+                    if why is not None:
+                        failures[str(line.get("custom_id"))] = secrets.redact(why)
+            state = _with(state, replace(_progress(part, batch), collected=True))
+    (folder / FAILURES).write_text(json.dumps(failures, indent=1), encoding="utf-8")
+    _save(folder, state)
+    n_missing = state.n_requests - n_answered - len(failures)
+    return Collected(n_answered=n_answered, n_missing=n_missing, failures=failures)
+
+
+def collected(folder: Path, *, api_base: str | None = None) -> CollectedModel:
+    """Open the model whose answers `collect` put into the journal; it asks nothing."""
+    state = _load(folder, api_base)
+    path = folder / FAILURES
+    failures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return CollectedModel(_endpoint(state.lm, api_base), failures)
+
+
+def _endpoint(lm: str, api_base: str | None) -> EndpointModel:
+    provider, _, name = lm.partition("/")
+    if provider != "openai" or not name:
+        raise FatalModelError(f"{lm}: batch files need an OpenAI-compatible model, openai/NAME")
+    return EndpointModel(name, api_base=api_base)
+
+
+def _key() -> str:
+    return read_key("OPENAI_API_KEY")
+
+
+@contextmanager
+def _client(state: State, api_base: str | None) -> Iterator["OpenAI"]:
+    """Open the official client; its errors become ours, in one line without the key."""
+    import openai
+
+    where = _endpoint(state.lm, api_base)
+    # A redirect would take the documents to a host that nobody named.
+    http_client = openai.DefaultHttpxClient(follow_redirects=False)
+    try:
+        with openai.OpenAI(
+            base_url=api_base, api_key=_key() or "none", http_client=http_client
+        ) as client:
+            yield client
+    except openai.APIStatusError as error:
+        raise read_error(
+            error.status_code,
+            error.response.headers.get("retry-after"),
+            error.response.content,
+            model=where.name,
+            endpoint=where.endpoint,
+            redacted=Redactor([_key()]).redact,
+        ) from None
+    except openai.APIConnectionError:
+        raise UnreachableError(f"no connection to {where.endpoint}") from None
+
+
+def _part(path: Path) -> Part:
+    with path.open("rb") as lines:
+        return Part(file=path.name, n_requests=sum(1 for _ in lines))
+
+
+def _known(client: "OpenAI") -> dict[str, Any]:
+    """The provider's batches that came from such parts, by their mark."""
+    return {
+        batch.metadata[MARK]: batch
+        for batch in client.batches.list(limit=100)
+        if batch.metadata and MARK in batch.metadata
+    }
+
+
+def _mark(state: State, part: Part) -> str:
+    return f"{state.run}/{part.file}"
+
+
+def _start(client: "OpenAI", folder: Path, state: State, part: Part) -> Any:
+    with (folder / part.file).open("rb") as content:
+        uploaded = client.files.create(file=content, purpose="batch")
+    return client.batches.create(
+        input_file_id=uploaded.id,
+        endpoint=URL,  # type: ignore[arg-type]
+        completion_window="24h",
+        metadata={MARK: _mark(state, part)},
+    )
+
+
+def _progress(part: Part, batch: Any) -> Part:
+    counts = batch.request_counts
+    return replace(
+        part,
+        input_file_id=batch.input_file_id,
+        batch_id=batch.id,
+        status=batch.status,
+        n_completed=counts.completed if counts else 0,
+        n_failed=counts.failed if counts else 0,
+    )
+
+
+def _lines(client: "OpenAI", file: str | None) -> Iterator[dict[str, Any]]:
+    if file is None:
+        return
+    with client.files.with_streaming_response.content(file) as content:
+        for line in content.iter_lines():
+            entry: object = None
+            with suppress(ValueError, RecursionError):
+                entry = json.loads(line)
+            # What cannot be read, or answers nothing that was asked, is missing.
+            if isinstance(entry, dict) and KEY.fullmatch(str(entry.get("custom_id"))):
+                yield entry
+
+
+def _keep(
+    line: Mapping[str, Any], journal: Journal, endpoint: EndpointModel, secrets: Redactor
+) -> str | None:
+    """Put one answer into the journal; returns why it is none."""
+    response = _mapping(line.get("response"))
+    body = _mapping(response.get("body"))
+    if line.get("error") or response.get("status_code") != 200:
+        error = line.get("error") or body.get("error") or {}
+        said = error.get("message") if isinstance(error, dict) else error
+        said = said if isinstance(said, str) else response.get("status_code")
+        return f"the batch failed it: {' '.join(str(said).split())[:LONGEST_EXCERPT]}"
+    try:
+        completion = secrets.clean(read_completion(json.dumps(body).encode(), (), Sampling()))
+    except ModelError as error:
+        return f"the batch's answer is unusable: {error}"
+    except RecursionError:
+        return "the batch's answer is unusable: nested too deeply"
+    key = str(line["custom_id"])
+    if key not in journal:
+        journal.put(key, completion, endpoint=endpoint.endpoint, model=endpoint.name)
+    return None
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _with(state: State, part: Part) -> State:
+    parts = tuple(part if part.file == old.file else old for old in state.parts)
+    return replace(state, parts=parts)
+
+
+def _load(folder: Path, api_base: str | None = None) -> State:
+    """What was written down; LastingError where another endpoint is asked now than then."""
+    state = _read(folder)
+    now, then = _endpoint(state.lm, api_base).endpoint, state.api_base or OPENAI
+    if now != without_secrets(then.rstrip("/")):
+        raise FatalModelError(
+            f"{folder}: its batches are at {Redactor().redact(without_secrets(then))}, and not at "
+            f"{now}: say which to ask, as in --api-base (in code: api_base=...)"
+        )
+    return state
+
+
+def _read(folder: Path) -> State:
+    path = folder / STATE
+    if not path.exists():
+        raise FatalModelError(f"{folder}: no batches there; submit first")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    parts = tuple(Part(**part) for part in record.pop("parts"))
+    if strange := [part.file for part in parts if not _PART.fullmatch(part.file)]:
+        raise FatalModelError(f"{path}: {strange[0]!r} is no part of a batch, and is not sent")
+    return State(**record, parts=parts)
+
+
+def _save(folder: Path, state: State) -> State:
+    path = folder / STATE
+    whole = path.with_suffix(".tmp")
+    whole.write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
+    whole.replace(path)
+    return state

@@ -1,0 +1,132 @@
+"""What a run prints on stderr: a progress line, and with --verbose a line for each retry."""
+
+import logging
+import re
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TextIO
+
+from judges.models.redaction import Redactor
+
+LONGEST = 400
+_UNSEEN = re.compile(
+    r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+class _Lines(logging.Handler):
+    """One short line a record, above the progress line where there is one."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._secrets = Redactor()
+        # As it is now: DSPy's optimizers are run with theirs turned away.
+        self._stream = sys.stderr
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = visible(self._secrets.redact(" ".join(record.getMessage().split())))
+        said = said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}..."
+        start = "\r\x1b[2K" if self._stream.isatty() else ""
+        self._stream.write(f"{start}{time.strftime('%H:%M:%S')} {said}\n")
+        self._stream.flush()
+
+
+@contextmanager
+def verbose_logging(wanted: bool = True) -> Iterator[None]:
+    """Show them while the block runs, if wanted."""
+    if not wanted:
+        yield
+        return
+    logger, lines = logging.getLogger("judges"), _Lines()
+    level, spread = logger.level, logger.propagate
+    logger.addHandler(lines)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(lines)
+        logger.setLevel(level)
+        logger.propagate = spread
+
+
+def visible(text: str) -> str:
+    """The text with what would move a terminal's cursor or turn its letters round, written out.
+
+    Judges, labels and replies may be a stranger's: their escapes are shown and not sent.
+    """
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def trace_of(error: BaseException) -> str:
+    """Where an error arose, fit to be shown."""
+    return visible(Redactor().redact("".join(traceback.format_exception(error))))
+
+
+EVERY = 0.5
+
+
+class Progress:
+    """Rewrites one line on a terminal; elsewhere, where lines pile up, says little.
+
+    Used as a context manager, so that the last figures stay.
+    """
+
+    def __init__(self, name: str, total: int | None, stream: TextIO, *, unit: str = "rows") -> None:
+        self.name = name
+        self.total = total
+        self.stream = stream
+        self.unit = unit
+        self.done = 0
+        self.failed = 0
+        self._started = time.monotonic()
+        self._terminal = stream.isatty()
+        self._next = self._started + (EVERY if self._terminal else 30.0)
+
+    def step(self, *, failed: bool = False) -> None:
+        self.done += 1
+        self.failed += failed
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + (EVERY if self._terminal else 30.0)
+            self._write(now)
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._write(time.monotonic())
+        if self._terminal:
+            self.stream.write("\n")
+        self.stream.flush()
+
+    def line(self, seconds: float) -> str:
+        """The line as it stands after so many seconds."""
+        rate = self.done / seconds if seconds > 0 else 0.0
+        of = f"/{self.total:,}" if self.total is not None else ""
+        said = f"{self.name}: {self.done:,}{of} {self.unit}, {rate:,.0f}/s"
+        if self.failed:
+            said += f", {self.failed:,} failed"
+        if self.total and rate and self.done < self.total:
+            said += f", {_span((self.total - self.done) / rate)} left"
+        return said
+
+    def _write(self, now: float) -> None:
+        said = self.line(now - self._started)
+        self.stream.write(f"\r\x1b[2K{said}" if self._terminal else f"{said}\n")
+        self.stream.flush()
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

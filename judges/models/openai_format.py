@@ -1,0 +1,489 @@
+"""The chat-completions format: a request's body, an answer's replies, an error's meaning."""
+
+import json
+import logging
+import math
+import re
+import zlib
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+from judges.models.prices import estimate_tokens, most_tokens
+from judges.models.protocol import (
+    Completion,
+    FatalModelError,
+    Message,
+    ModelError,
+    RefusedError,
+    Reply,
+    Sampling,
+    ThrottledError,
+    Token,
+    TransientError,
+    UnsupportedRequestError,
+    Usage,
+)
+
+REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
+LONGEST_EXCERPT = 300
+_log = logging.getLogger(__name__)
+_doubted: set[str] = set()
+MOST_READ = 100_000  # of an error that is no JSON
+MOST_SEARCHED = 10_000  # of an error's text for keys, before its first words are shown
+REFUSALS = ("context_length_exceeded", "content_filter", "content_policy_violation", "string_above")
+# How an answer may be packed: what can be unpacked a piece at a time.
+ENCODINGS = "gzip, deflate"
+MOST_BYTES = 32 * 2**20
+LEAST_ROOM = 2 * 2**20
+BYTES_PER_TOKEN = 256  # with its own JSON around it
+# No request takes that many tokens; a count above it is an error, and would end any budget.
+MOST_TOKENS = 100_000_000
+LONGEST_WORD = 200  # of a model's name, and of why a reply ended
+ROUNDING = 1e-3  # a log-probability so little above 0 is 0
+NEVER = -9999.0  # the log-probability of what cannot be, for which JSON has no number
+QUOTA = re.compile(r"check your plan|billing|insufficient (?:quota|credit|balance)", re.I)
+# "try again in 1.5s", "Please retry in 34.07s", and the bare "34s" of Gemini's details.
+WAIT = re.compile(
+    r"(?:\A|(?:try again|retry)[^.\d]{0,20}\bin )(?P<n>\d{1,6}(?:\.\d{1,9})?) ?(?P<unit>ms|s)\b",
+    re.I,
+)
+# What an error inside an answer of status 200 calls itself, and the status that it stands for.
+STATUSES = (
+    ("quota", 429),
+    ("rate", 429),
+    ("exhausted", 429),
+    ("api_key", 401),
+    ("auth", 401),
+    ("not_found", 404),
+    ("invalid", 400),
+    ("context_length", 400),
+    ("content", 400),
+)
+# How endpoints say that they give one reply a request, and few alternatives for a token.
+SEVERAL = re.compile(
+    r"[`'\"]n[`'\"]|\bn (?:is|must|should|parameter)|\bn ?(?:>|=|<)|parameter:? n\b|"
+    r"multiple (?:choices|completions|candidates)|candidate_?count",
+    re.I,
+)
+ALTERNATIVES = re.compile(
+    r"top_?logprobs\D{0,100}?(?:at most|up to|<=?|less than or equal to|maximum of|0 (?:and|to|-)) "
+    r"?(\d{1,3})\b",
+    re.I,
+)
+ModelErrorT = TypeVar("ModelErrorT", bound=ModelError)
+TOO_LONG = re.compile(r"context (?:length|window)|too many tokens|maximum.{0,20} tokens", re.I)
+
+
+@dataclass(slots=True)
+class Dialect:
+    """Which of the format's spellings a model takes, learned from its complaints."""
+
+    most_tokens: str = "max_tokens"
+    temperature: bool = True
+    seed: bool = True
+    n: bool = True
+    most_alternatives: int | None = None
+
+    @classmethod
+    def of(cls, model: str) -> "Dialect":
+        """Start from the name: OpenAI's reasoning models take another spelling."""
+        if REASONING.match(model):
+            return cls(most_tokens="max_completion_tokens", temperature=False)
+        return cls()
+
+    def body(self, model: str, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": model,
+            "messages": messages,
+            self.most_tokens: sampling.max_tokens,
+        }
+        if sampling.temperature is not None and self.temperature:
+            body["temperature"] = sampling.temperature
+        if self.seed:
+            body["seed"] = sampling.seed
+        if sampling.n > 1 and self.n:
+            body["n"] = sampling.n
+        if sampling.top_logprobs:
+            body["logprobs"] = True
+            most = self.most_alternatives or sampling.top_logprobs
+            body["top_logprobs"] = min(sampling.top_logprobs, most)
+        return body
+
+    def learn(self, body: Mapping[str, Any], answer: bytes) -> None:
+        """Take a 400's complaint about a request to heart, if that helps.
+
+        Only what leaves the request's meaning alone: a limit's other spelling, the seed, several
+        replies at once (one comes, and the runner asks for the rest), fewer alternatives.
+        Raises PassingError where the request should be sent again, spelled otherwise.
+        """
+        error = _error_of(answer)
+        param = error.get("param")
+        text = f"{param if isinstance(param, str) else ''} {_message(error)}"
+        if "max_tokens" in body and "max_completion_tokens" in text:
+            self.most_tokens = "max_completion_tokens"
+        elif "seed" in body and re.search(r"\bseed\b", text):
+            self.seed = False
+        elif "n" in body and (error.get("param") == "n" or SEVERAL.search(text)):
+            self.n = False
+        elif (most := ALTERNATIVES.search(text)) and 0 < int(most[1]) < body.get("top_logprobs", 0):
+            self.most_alternatives = int(most[1])
+        else:
+            return
+        raise TransientError("the endpoint wants the request spelled otherwise", 0.0)
+
+
+def most_bytes(sampling: Sampling) -> int:
+    """How long an answer may be: far longer than replies of `max_tokens` and their alternatives."""
+    tokens = sampling.n * sampling.max_tokens * (1 + sampling.top_logprobs)
+    return min(LEAST_ROOM + BYTES_PER_TOKEN * tokens, MOST_BYTES)
+
+
+async def read_body(
+    chunks: AsyncIterable[bytes], encoding: str | None, most: int, *, cut: bool = False
+) -> bytes:
+    """Read and unpack a body as it comes, and no more of it than `most` bytes, packed or not.
+
+    Raises PassingError where it is longer (unless it is to be `cut` there), or cannot be unpacked.
+    """
+    unpack = _unpacker((encoding or "").strip().lower())
+    whole = bytearray()
+    taken = 0
+    async for chunk in chunks:
+        # Empty blocks, and what follows a packed body's end, unpack to nothing for ever.
+        taken += len(chunk)
+        try:
+            whole += unpack(chunk, most + 1 - len(whole))
+        except zlib.error as error:
+            raise TransientError(
+                f"malformed answer (not {encoding}: {error})", billed=True
+            ) from None
+        if max(len(whole), taken) > most:
+            if cut:
+                return bytes(whole[:most])
+            raise TransientError(f"an answer of more than {most:,} bytes", billed=True)
+    return bytes(whole)
+
+
+def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
+    """What takes a packed piece and the most bytes wanted of it."""
+    if encoding in {"", "identity"}:
+        return lambda chunk, most: chunk[:most]
+    if encoding not in {"gzip", "x-gzip", "deflate"}:
+        shown = _word(encoding)
+        raise TransientError(f"malformed answer (packed as {shown!r}, unasked)", billed=True)
+    inflate: Any = None
+
+    def unpack(chunk: bytes, most: int) -> bytes:
+        nonlocal inflate
+        if inflate is None:
+            # Some call deflate what lacks zlib's header, whose first byte ends on 8.
+            bare = encoding == "deflate" and chunk[:1] and chunk[0] & 15 != 8
+            inflate = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
+        unpacked: bytes = inflate.decompress(chunk, most)
+        return unpacked
+
+    return unpack
+
+
+class _ShapeError(ValueError):
+    """A part of an answer that is not what the format says; the message says which."""
+
+
+class ErrorBodyError(TransientError):
+    """A body that holds an error in place of replies; `status` is the one it should have had."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"an error ({status}) in an answer of status 200", billed=True)
+        self.status = status
+
+
+def read_completion(answer: bytes, messages: Sequence[Message], sampling: Sampling) -> Completion:
+    """Read replies and counts; a reply may be empty.
+
+    Raises PassingError where the body is malformed, and ErrorBodyError where it holds an error.
+    Whatever an endpoint may send, no other error than a ModelError leaves this function.
+    """
+    body: Any = None
+    try:
+        body = _unwrapped(json.loads(answer))
+        if body.get("error") and not body.get("choices"):
+            raise _with_usage(ErrorBodyError(_status_inside(_error_of(answer))), body)
+        replies = tuple(_reply(choice) for choice in body["choices"])
+        if not replies:
+            raise _ShapeError("it holds no choices")
+    except RecursionError:
+        why = "nested too deeply"
+    except _ShapeError as error:
+        why = str(error)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        why = type(error).__name__
+    else:
+        usage = read_usage(body, messages, replies)
+        return Completion(
+            replies=replies,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            model=_word(body.get("model")),
+        )
+    raise _with_usage(TransientError(f"malformed answer ({why})", billed=True), body)
+
+
+def read_usage(
+    body: Mapping[str, Any], messages: Sequence[Message], replies: Sequence[Reply]
+) -> Usage:
+    """Read what a request took.
+
+    Counts that are lacking are estimated. Those that cannot be true (negative, of texts yet 0,
+    huge, no numbers) become the most that the texts can take, so that a limit on cost still binds.
+    """
+    written: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
+    usage = body.get("usage")
+    counts = usage if isinstance(usage, Mapping) else {}
+    if usage is not None and not isinstance(usage, Mapping):
+        _doubt("usage", type(usage).__name__)
+        return Usage(most_tokens(messages), most_tokens(written))
+    tokens_in = _count("prompt_tokens", counts, messages)
+    tokens_out = _count("completion_tokens", counts, written)
+    return Usage(tokens_in, tokens_out + _thought(counts, tokens_in, tokens_out))
+
+
+def _thought(counts: Mapping[str, Any], tokens_in: int, tokens_out: int) -> int:
+    """Tokens of thoughts that the count of completion tokens leaves out, billed like the others.
+
+    Gemini and xAI leave them out; their total, or the count of thoughts itself, tells.
+    """
+    details = counts.get("completion_tokens_details")
+    thoughts = _plausible(details.get("reasoning_tokens")) if isinstance(details, Mapping) else None
+    total = None if counts.get("prompt_tokens") is None else _plausible(counts.get("total_tokens"))
+    missing = (total or 0) - tokens_in - tokens_out
+    if missing <= 0 and thoughts is not None and thoughts > tokens_out:
+        return thoughts  # more thoughts than tokens: they cannot be among them
+    return max(0, missing)
+
+
+def _count(name: str, counts: Mapping[str, Any], texts: Sequence[Message]) -> int:
+    value = counts.get(name)
+    if value is None:
+        return estimate_tokens(texts)
+    least = 1 if any(text["content"] for text in texts) else 0
+    if (count := _plausible(value, least)) is not None:
+        return count
+    # Neither repr() nor str() of an endless number: Python refuses it.
+    huge = isinstance(value, int) and abs(value) > MOST_TOKENS
+    odd = type(value).__name__ if isinstance(value, list | dict) else repr(value)[:LONGEST_EXCERPT]
+    _doubt(name, "a huge number" if huge else _word(value) or odd)
+    return most_tokens(texts)
+
+
+def _plausible(value: object, least: int = 0) -> int | None:
+    """A count of tokens that may be true."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST_TOKENS:
+        return value
+    return None
+
+
+def _doubt(name: str, value: str) -> None:
+    """Warn of a count that cannot be true, the first time that one does."""
+    if name in _doubted:
+        return
+    _doubted.add(name)
+    _log.warning(
+        "an answer's %s cannot be true (%s); such are counted as the most that the texts can take",
+        name,
+        value,
+    )
+
+
+def _with_usage(error: ModelErrorT, body: object) -> ModelErrorT:
+    """The error with what it took, where the body tells in numbers that may be true."""
+    counts = body.get("usage") if isinstance(body, Mapping) else None
+    if isinstance(counts, Mapping):
+        tokens_in = _plausible(counts.get("prompt_tokens"))
+        tokens_out = _plausible(counts.get("completion_tokens"))
+        if tokens_in is not None and tokens_out is not None:
+            error.usage = Usage(tokens_in, tokens_out + _thought(counts, tokens_in, tokens_out))
+    return error
+
+
+def _reply(choice: Mapping[str, Any]) -> Reply:
+    message = choice["message"]
+    content = message.get("content") or message.get("refusal") or ""
+    if not isinstance(content, str):
+        raise _ShapeError("its content is no text")
+    logprobs = (choice.get("logprobs") or {}).get("content") or ()
+    return Reply(
+        text=_mended(content),
+        tokens=tuple(
+            Token(
+                _text(token["token"]),
+                {_text(top["token"]): read_logprob(top["logprob"]) for top in _tops(token)},
+            )
+            for token in logprobs
+        ),
+        finish_reason=_word(choice.get("finish_reason")) or "stop",
+    )
+
+
+def _tops(token: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return token.get("top_logprobs") or (token,)
+
+
+def read_logprob(value: object) -> float:
+    """A log-probability: 0 or less; ValueError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _ShapeError("a log-probability is no number")
+    if not value <= ROUNDING:  # not a number, among others
+        raise _ShapeError("a log-probability is above 0 or undefined")
+    return min(0.0, float(max(value, NEVER)))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise _ShapeError("a token is no text")
+    return _mended(value)
+
+
+def _word(value: object) -> str:
+    return _mended(value[:LONGEST_WORD]) if isinstance(value, str) else ""
+
+
+def _mended(text: str) -> str:
+    """Without lone surrogates, which JSON can spell and no file can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def read_error(
+    status: int,
+    retry_after: str | None,
+    answer: bytes,
+    *,
+    model: str,
+    endpoint: str,
+    redacted: Callable[[str], str],
+    key_name: str = "OPENAI_API_KEY",
+) -> ModelError:
+    """Say what an error answer means for the request, the run, and the reader; never the key."""
+    error = _error_of(answer)
+    code = _code(error)
+    said = redacted(
+        # Cut far beyond what is shown: a key cut short may not be known for one.
+        (_message(error) or answer.decode("utf-8", "replace"))[:MOST_SEARCHED]
+    )
+    said = " ".join(said.split())[:LONGEST_EXCERPT]
+    where = f"{status} from {endpoint}"
+    wait = seconds(retry_after)
+    if wait is None:
+        wait = _wait_in(error)
+    kind: ModelError
+    if 300 <= status < 400:
+        return FatalModelError(
+            f"{where}: it redirects, and texts and keys follow nowhere; name the address itself "
+            "by --api-base"
+        )
+    if not 400 <= status <= 599:
+        return TransientError(f"{where}: no answer of the format, and no error", billed=True)
+    if status == 401:
+        kind = FatalModelError(f"{where}: the key in {key_name} was not accepted for {model}")
+    elif _quota_is_gone(status, code, _message(error), answer, wait):
+        kind = FatalModelError(f"{where}: the account's quota is used up ({said})")
+    elif status == 429:
+        kind = ThrottledError(f"{where}: too many requests", wait)
+    elif status >= 500 or status in {408, 409, 425}:
+        kind = TransientError(f"{where}: {said}", wait)
+    elif any(word in code for word in REFUSALS) or status == 413 or TOO_LONG.search(said):
+        kind = RefusedError(f"{where}: {said}")
+    elif status == 404:
+        kind = FatalModelError(f"{where}: no model {model!r} there ({said})")
+    elif status in {400, 422}:
+        kind = UnsupportedRequestError(f"{where} for {model}: {said}")
+    else:
+        kind = FatalModelError(f"{where} for {model}: {said}")
+    return _with_usage(kind, _body_of(answer))
+
+
+def _code(error: Mapping[str, Any]) -> str:
+    """An error's own name for itself; a number says no more than the status does."""
+    names = (error.get("code"), error.get("type"), error.get("status"))
+    return next((name for name in names if isinstance(name, str) and not name.isdecimal()), "")
+
+
+def _quota_is_gone(status: int, code: str, message: str, answer: bytes, wait: float | None) -> bool:
+    """Whether waiting a minute does not help: the account is empty, or the day's share is used.
+
+    Gemini words a limit on requests a minute as it words a quota; there it says how long to wait.
+    """
+    if code == "insufficient_quota" or status == 402:
+        return True
+    return status == 429 and (
+        b"PerDay" in answer or (wait is None and QUOTA.search(message) is not None)
+    )
+
+
+def _wait_in(error: Mapping[str, Any]) -> float | None:
+    """How long an error's own words ask to wait: in prose, or in Gemini's details."""
+    details = error.get("details")
+    delays = [
+        one.get("retryDelay")
+        for one in (details if isinstance(details, list) else ())
+        if isinstance(one, Mapping)
+    ]
+    for text in (*delays, error.get("message")):
+        if isinstance(text, str) and (found := WAIT.search(text)):
+            return float(found["n"]) / (1000 if found["unit"] == "ms" else 1)
+    return None
+
+
+def _status_inside(error: Mapping[str, Any]) -> int:
+    """The status that an error in an answer of status 200 should have had."""
+    number = error.get("code")
+    if isinstance(number, str) and number.isdecimal():
+        number = int(number[:4])
+    if isinstance(number, int) and not isinstance(number, bool) and 400 <= number <= 599:
+        return number
+    return next((status for word, status in STATUSES if word in _code(error).lower()), 500)
+
+
+def seconds(retry_after: str | None, now: datetime | None = None) -> float | None:
+    """Read a Retry-After header, which is a number of seconds or a date; None if neither."""
+    if not retry_after:
+        return None
+    try:
+        number = float(retry_after)
+        return max(number, 0.0) if math.isfinite(number) else None
+    except ValueError:
+        pass
+    try:
+        date = parsedate_to_datetime(retry_after)
+        date = date if date.tzinfo else date.replace(tzinfo=UTC)
+        return max((date - (now or datetime.now(UTC))).total_seconds(), 0.0)
+    except (ValueError, OverflowError, IndexError, TypeError):  # year 0, year 10000, a zone of days
+        return None
+
+
+def _error_of(answer: bytes) -> Mapping[str, Any]:
+    body = _body_of(answer)
+    error = body.get("error", body) if isinstance(body, dict) else {}
+    return error if isinstance(error, dict) else {"message": error}
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    """Only if it is a text: Python cannot write down all that JSON can nest."""
+    message = error.get("message")
+    return message if isinstance(message, str) else ""
+
+
+def _body_of(answer: bytes) -> object:
+    try:
+        return _unwrapped(json.loads(answer))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _unwrapped(body: Any) -> Any:
+    """Gemini wraps an error's body in a list."""
+    return body[0] if isinstance(body, list) and body else body

@@ -1,1 +1,0 @@
-"""Rows of outputs and pairs: read, matched to texts, written whole."""

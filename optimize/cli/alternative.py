@@ -1,0 +1,140 @@
+"""The outside of optimize.alternative: may these judges replace an annotator?"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import data
+from data.types import LabelError
+from optimize.alternative import EPSILON, alternative_test
+from optimize.annotations import annotation_matrix, read_scores
+from optimize.cli.tool import Result, ends, number, run, shown
+from optimize.figures import CONVENTIONS
+from optimize.run.settings import Parser, SettingsError, mapping
+from optimize.statistics.agreement import PRIMARY
+from optimize.statistics.human import human_ceiling
+
+NAME = "python -m optimize.alternative"
+
+
+def parser() -> argparse.ArgumentParser:
+    made = Parser(
+        prog=NAME,
+        description="The alternative-annotator test (arXiv:2501.10970) and the share of the human "
+        "ceiling, for any judges' recorded scores.",
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add("--data", metavar="FILE", required=True, help="human labels, by two annotators or more")
+    add("--annotations", metavar="FILE", help="a long file: id, dimension, annotator, rating")
+    add("--map", metavar="NAME=COLUMN", action="append", default=[], help="a column's own name")
+    add("--scores", metavar="FILE", nargs="+", required=True, help="judges' scores, JSONL")
+    add("--dimension", metavar="NAME", action="append", help="repeatable; without it, all")
+    add(
+        "--epsilon",
+        type=float,
+        default=EPSILON,
+        metavar="X",
+        help="what a judge may fall short by, being cheaper: .2 for experts (the default), .15 "
+        "for trained people, .1 for crowds",
+    )
+    add("--independent", action="store_true", help="take outputs for one document as unrelated")
+    add("--seed", type=int, default=0, metavar="N")
+    add("--json", action="store_true", help="print everything as JSON")
+    return made
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    return run(NAME, parser().parse_args(arguments), work, lines)
+
+
+def work(flags: argparse.Namespace) -> Result:
+    """What --json prints."""
+    if not 0 <= flags.epsilon < 1:
+        raise SettingsError(f"--epsilon {flags.epsilon}: expected 0 <= X < 1")
+    labelled = data.read_labels(
+        flags.data,
+        mapping=mapping(flags.map) or None,
+        dimensions=flags.dimension or None,
+        texts=(),
+        annotations=flags.annotations,
+    )
+    tests = [
+        _test(flags, labelled, Path(scores), dimension)
+        for scores in flags.scores
+        for dimension in flags.dimension or labelled.dimensions
+    ]
+    return {
+        "data": {"name": labelled.name, "sha256": labelled.sha256},
+        "epsilon": flags.epsilon,
+        "tests": tests,
+    }
+
+
+def _test(
+    flags: argparse.Namespace, labelled: data.LabelledSet, scores: Path, dimension: str
+) -> Mapping[str, Any]:
+    marks, names = annotation_matrix(labelled, dimension)
+    said = read_scores(scores, dimension)
+    judge = np.array([said.get(one.id, np.nan) for one in labelled.outputs])
+    if np.isnan(judge).all():
+        raise LabelError(f"{scores.name}: no score's id is that of an output in {labelled.name}")
+    document = np.array([one.document_id for one in labelled.outputs])
+    test = alternative_test(
+        judge, marks, None if flags.independent else document, epsilon=flags.epsilon
+    )
+    ceiling = human_ceiling(judge, marks, document, rng=np.random.default_rng(flags.seed))
+    return {
+        "judge": scores.stem,
+        "dimension": dimension,
+        "winning_rate": number(test.winning_rate),
+        "advantage_probability": number(test.advantage_probability),
+        "passed": test.passed,
+        "annotators": [
+            {
+                "annotator": names[one.annotator],
+                "judge": one.judge,
+                "human": one.human,
+                "p_value": one.p_value,
+                "won": one.won,
+                "n_outputs": one.n_outputs,
+            }
+            for one in test.annotators
+        ],
+        "n_annotators_left_out": test.n_annotators_left_out,
+        "n_failed": test.n_failed,
+        "ceiling": {"value": number(ceiling.human), **ends(ceiling.human_interval)},
+        "judge_under_ceiling": {"value": number(ceiling.judge), **ends(ceiling.judge_interval)},
+        "share_of_ceiling": {"value": number(ceiling.share), **ends(ceiling.share_interval)},
+        "n_documents": ceiling.n_documents,
+        "n_documents_with_rho": ceiling.n_defined,
+        "why_no_share": ceiling.why or None,
+    }
+
+
+def lines(result: Result) -> list[str]:
+    """One line a judge and dimension."""
+    tests: Any = result["tests"]
+    width = max(len(test["judge"]) for test in tests) + 2
+    out = [f"alternative-annotator test, epsilon {result['epsilon']}; summary-level rho"]
+    out[0] += f", {CONVENTIONS[PRIMARY]}"
+    for test in tests:
+        verdict = "may replace an annotator" if test["passed"] else "may not"
+        share = test["share_of_ceiling"]
+        out.append(
+            f"{test['judge']:<{width}}{test['dimension']:<14}"
+            f"winning rate {shown(test['winning_rate'])}  "
+            f"advantage {shown(test['advantage_probability'])}  {verdict:<26}"
+            f"rho {shown(test['judge_under_ceiling']['value'])} of "
+            f"{shown(test['ceiling']['value'])} n={test['n_documents']} documents, "
+            + (
+                f"no share: {why}"
+                if (why := test["why_no_share"])
+                else f"share {shown(*share.values())}"
+            )
+        )
+    return out

@@ -1,0 +1,45 @@
+"""The outside of optimize.report: draw a finished run's report again, asking no model anything."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from judges.inference.progress import visible
+from optimize.cli.tune import DONE, EXPECTED, INTERRUPTED, end, say, show
+from optimize.report.markdown import run_table
+from optimize.report.run_report import read_run, write_report
+from optimize.run.settings import Parser
+
+NAME = "python -m optimize.report"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code: 0 done, 1 failed with one line, 2 wrong usage, 130 interrupted."""
+    made = Parser(
+        prog=NAME,
+        description="Draw a finished run's report again from its folder; no model is asked.",
+        allow_abbrev=False,
+    )
+    made.add_argument("folder", metavar="RUN_FOLDER", help="such as runs/relevance-001")
+    made.add_argument(
+        "--annotations",
+        metavar="FILE",
+        help="every annotator's ratings, a long file: id, dimension, annotator, rating",
+    )
+    made.add_argument(
+        "--markdown", action="store_true", help="print a short table for a README instead"
+    )
+    flags = made.parse_args(arguments)
+    folder = Path(flags.folder)
+    annotations = Path(flags.annotations) if flags.annotations else None
+    try:
+        if flags.markdown:
+            result = run_table(read_run(folder, annotations))
+        else:
+            result = str(write_report(folder, annotations))
+    except EXPECTED as error:
+        return end(NAME, error)
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+    show(visible(result.rstrip("\n")))
+    return DONE

@@ -1,0 +1,372 @@
+"""The outside of optimize.verify: which judge, on what labels, and did it reach what was asked."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import data
+from data.types import LabelledPairs, LabelledSet
+from judges.cli.arguments import constructed_note, count, positive, seed, share
+from judges.define import read_subject
+from judges.dimension import Comparison, Dimension, UnknownDimensionError
+from judges.inference.progress import verbose_logging, visible
+from judges.loading import load
+from judges.parsing.recorded import Reading
+from optimize.cli.tune import DONE, EXPECTED, FAILED, INTERRUPTED, end, say, show
+from optimize.figures import correlation_lines
+from optimize.items import Items, compared_items, rated_items
+from optimize.measuring.correlations import other_readings, reading_lines
+from optimize.measuring.measure import measured, on_labels_scale
+from optimize.measuring.sources import (
+    Asking,
+    ScoredItems,
+    asked,
+    bare_items,
+    from_pair_replies,
+    from_replies,
+    from_scores,
+)
+from optimize.run.final_table import Cell
+from optimize.run.judged_split import JudgedSplit, labelled_by_id
+from optimize.run.labels import read_rated
+from optimize.run.run_folder import write_text
+from optimize.run.settings import (
+    Parser,
+    SettingsError,
+    bounds_of,
+    mapping,
+    refuse_secret,
+    whole_ratings,
+)
+from optimize.search.objective import LEVELS
+
+Labelled = LabelledSet | LabelledPairs
+Scale = tuple[int, ...]
+
+
+ABOUT = """\
+Measure a judge, or any judge's recorded replies or scores, against people:
+Spearman's rho, Kendall's tau-b and Pearson's r at every level that the labels
+have, with intervals over documents; for pairs, the accuracy in both orders.
+
+Recorded replies are JSONL, {"id", "dimension", "replies": [...]}; scores are
+{"id", "dimension", "score"}, or rows as `python -m judges score` writes them."""
+
+EXAMPLES = """\
+examples:
+  python -m optimize.verify runs/relevance-001 --data new_labels.jsonl \\
+      --min-spearman 0.4
+  python -m optimize.verify --scores scores.jsonl --data labels.jsonl \\
+      --dimension coherence
+  python -m optimize.verify --replies replies.jsonl --data labels.jsonl \\
+      --dimension coherence --report coherence.html
+
+It ends with 0, with 1 where it failed, rho fell short of --min-spearman or too
+many judgements failed (--max-failed), and then says so; with 2 for wrong usage."""
+MAX_FAILED = 0.1
+
+
+def parser() -> argparse.ArgumentParser:
+    made = Parser(
+        prog="python -m optimize.verify",
+        usage="python -m optimize.verify JUDGE [options], or --replies or --scores FILE",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add(
+        "judge",
+        nargs="?",
+        metavar="JUDGE",
+        help="a catalogue name, a frozen judge's file, a run folder, FILE.yaml[:name] or "
+        "FILE.py:NAME",
+    )
+    add("--replies", metavar="FILE", help="raw replies of any judge instead, JSONL")
+    add("--scores", metavar="FILE", help="numbers of any judge instead, JSONL")
+    add(
+        "--data",
+        metavar="FILE",
+        help="human labels: .jsonl, .csv, .tsv, .parquet, or hf:owner/name (the starter set)",
+    )
+    add(
+        "--map",
+        metavar="NAME=COLUMN",
+        action="append",
+        default=[],
+        help="read NAME (a dimension, a text, id, group, system) from this column; repeatable",
+    )
+    add("--dimension", metavar="NAME", help="what recorded replies or scores are about")
+    add("--pairwise", metavar="NAME", help="the same for recorded replies on pairs")
+    add("--prompt", metavar="NAME", help="which prompt's replies, where a file holds several")
+    add(
+        "--scale",
+        metavar="LOW-HIGH",
+        help="of recorded replies, or of the labels of a JUDGE (the dimension's); 'any': labels on "
+        "any scale, since only their order counts",
+    )
+    add("--letters", metavar="ABCDE", help="recorded replies are letters, lowest rating first")
+    add("--tie", metavar="LETTER", help="the recorded letter that prefers neither of a pair")
+    add(
+        "--reading",
+        choices=get_args(Reading),
+        default="strict",
+        help="how replies are read (strict)",
+    )
+    add("--level", choices=("auto", *LEVELS), default="auto", help="for --min-spearman (auto)")
+    add(
+        "--min-spearman",
+        type=float,
+        metavar="X",
+        help="exit 1 unless rho, as the first line has it (documents the judge rates alike count "
+        "0), reaches X",
+    )
+    add(
+        "--max-failed",
+        type=share,
+        default=MAX_FAILED,
+        metavar="SHARE",
+        help=f"exit 1 where more than this share of the judgements failed ({MAX_FAILED:g})",
+    )
+    add("--lm", metavar="MODEL", help="who answers (the judge's own model)")
+    add("--api-base", metavar="URL", help="an OpenAI-compatible endpoint")
+    add("--max-calls", type=count, metavar="N", help="send N requests at most (no limit)")
+    add("--max-cost", type=positive, metavar="USD", help="most dollars (no limit)")
+    add("--concurrency", type=count, default=64, metavar="N", help="requests in flight (64)")
+    add("--seed", type=seed, default=0, metavar="N", help="for every random draw (0)")
+    add("--resume", metavar="JOURNAL", help="keep replies in this file and reuse those it has")
+    add(
+        "--keep-going",
+        action="store_true",
+        help="go on though almost all of the first 48 judgements have failed",
+    )
+    add("--annotations", metavar="FILE", help="a long file: id, dimension, annotator, rating")
+    add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
+    add("--markdown", metavar="FILE", help="write a short table for a README; - prints it instead")
+    add("--probes", action="store_true", help="attack the judge, for --report (free: always)")
+    add("--json", action="store_true", help="print everything as JSON")
+    add(
+        "--verbose",
+        action="store_true",
+        help="say each retry, failed request and rate limit on stderr",
+    )
+    return made
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Run `python -m optimize.verify` with these arguments."""
+    flags = parser().parse_args(arguments)
+    try:
+        with verbose_logging(flags.verbose):
+            result = verify(flags)
+    except EXPECTED as error:
+        return end("python -m optimize.verify", error)
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+    if flags.json:
+        show(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
+    elif flags.markdown != "-":
+        show("\n".join([*correlation_lines(result), *reading_lines(result.get("readings", ()))]))
+    for reason in result.get("short", ()):
+        say(f"python -m optimize.verify: falls short: {reason}")
+    return DONE if result["passed"] else FAILED
+
+
+def verify(flags: argparse.Namespace) -> dict[str, Any]:
+    """The result that --json prints."""
+    sources = [name for name in (flags.judge, flags.replies, flags.scores) if name]
+    if len(sources) != 1:
+        raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
+    refuse_secret(flags.api_base)
+    if flags.min_spearman is not None and not -1 <= flags.min_spearman <= 1:
+        raise SettingsError(f"--min-spearman {flags.min_spearman:g}: rho is between -1 and 1")
+    for file in (flags.report, flags.markdown):
+        # Before anything is asked and paid for.
+        if file and not Path(file).parent.is_dir():
+            raise SettingsError(f"{file}: the folder {Path(file).parent} does not exist")
+    readings: list[dict[str, Any]] = []
+    if flags.judge:
+        name, labelled, verified, scale = _judge(flags)
+    else:
+        name, labelled, verified, scale, readings = _recorded(flags)
+    if verified.n_unjudged or verified.n_unknown:
+        say(
+            f"{verified.n_unjudged} labelled outputs have no record, and {verified.n_unknown} "
+            "records no labelled output: both are left out"
+        )
+    found = measured(sources[0], name, labelled, verified, level=flags.level, seed=flags.seed)
+    result = {**found.summary(), **({"readings": readings} if readings else {})}
+    short = _short(result["correlations"][0], len(verified.items), flags)
+    result["passed"] = not short
+    if short:
+        result["short"] = short
+    if flags.report or flags.markdown:
+        _draw(flags, result, verified, labelled, scale)
+    return result
+
+
+def _draw(
+    flags: argparse.Namespace,
+    result: dict[str, Any],
+    verified: ScoredItems,
+    labelled: Labelled,
+    scale: Scale,
+) -> None:
+    """Write the page and the short table that --report and --markdown name."""
+    # Drawing takes matplotlib, which a check in CI need not load.
+    from optimize.report.markdown import verification_table
+    from optimize.report.measures import measure_split
+    from optimize.report.verification_report import NOT_ASKED, PAID, render
+
+    judged = JudgedSplit(
+        dimension=result["dimension"],
+        split="these labels",
+        level=result["level"],
+        items=verified.items,
+        judgements=verified.said,
+        scale=scale,
+        labelled=labelled_by_id(labelled, verified.items),
+    )
+    probes = verified.probes or (PAID if verified.lm else NOT_ASKED)
+    if flags.report:
+        page = render(result, judged, probes, seed=flags.seed, lm=verified.lm)
+        write_text(Path(flags.report), page)
+    if flags.markdown:
+        table = verification_table(result, measure_split(judged, probes, flags.seed))
+        if flags.markdown == "-":
+            sys.stdout.write(visible(table))
+        else:
+            write_text(Path(flags.markdown), table)
+
+
+def _short(cell: Cell, number: int, flags: argparse.Namespace) -> list[str]:
+    """What the judge falls short of, a reason each; `cell` is the headline's."""
+    reasons, failed, least = [], cell["n_failed"], flags.min_spearman
+    if failed > flags.max_failed * number:
+        reasons.append(
+            f"{failed / number:.1%} of the judgements failed ({failed:,} of {number:,}); "
+            f"--max-failed allows {flags.max_failed:.1%}"
+        )
+    if least is not None and cell["value"] is None:
+        reasons.append(f"there is no {cell['level']}-level rho; --min-spearman asks for {least:g}")
+    elif least is not None and cell["value"] < least:
+        reasons.append(
+            f"{cell['level']}-level rho is {cell['value']:.4f}; --min-spearman asks for {least:g}"
+        )
+    return reasons
+
+
+def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItems, Scale]:
+    loaded = load(flags.judge)
+    if note := constructed_note(loaded):
+        say(f"note: {note}")
+    judge = on_labels_scale(loaded, flags.scale)
+    subject = judge.subject
+    labelled = _labels(flags, subject.name, subject)
+    items = (
+        compared_items(labelled, subject)
+        if isinstance(subject, Comparison) and isinstance(labelled, LabelledPairs)
+        else rated_items(labelled, subject)  # type: ignore[arg-type]
+    )
+    _check_rated(len(items), labelled.name, subject.name)
+    asking = Asking(
+        lm=flags.lm,
+        api_base=flags.api_base,
+        max_calls=flags.max_calls,
+        max_cost=flags.max_cost,
+        concurrency=flags.concurrency,
+        seed=flags.seed,
+        journal=Path(flags.resume) if flags.resume else None,
+        keep_going=flags.keep_going,
+        probe=flags.probes or (bool(flags.report) and _free(flags.lm or judge.lm)),
+    )
+    for note in labelled.notes:
+        say(f"note: {note}")
+    scale = subject.scale if isinstance(subject, Dimension) else ()
+    return subject.name, labelled, asked(judge, items, asking), scale
+
+
+def _free(lm: str) -> bool:
+    return lm.partition("-")[0] == "embedded"
+
+
+def _recorded(
+    flags: argparse.Namespace,
+) -> tuple[str, Labelled, ScoredItems, Scale, list[dict[str, Any]]]:
+    if (flags.dimension is None) == (flags.pairwise is None):
+        raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
+    subject = _subject(flags.dimension or flags.pairwise)
+    name = subject.name if subject else flags.dimension or flags.pairwise
+    labelled = _labels(flags, name, subject)
+    items = bare_items(labelled, name)
+    _check_rated(len(items), labelled.name, name)
+    if flags.scores:
+        scale = subject.scale if isinstance(subject, Dimension) else ()
+        return name, labelled, from_scores(Path(flags.scores), items, name), scale, []
+    path = Path(flags.replies)
+    if flags.pairwise:
+        return name, labelled, _pairs(flags, path, items, name), (), []
+    scale = _scale(flags, subject)
+    letters = dict(zip(flags.letters, scale, strict=False)) if flags.letters else None
+
+    def read(reading: Reading) -> ScoredItems:
+        return from_replies(
+            path, items, name, scale, prompt=flags.prompt, letters=letters, reading=reading
+        )
+
+    verified = read(flags.reading)
+    strict = flags.reading == "strict" and letters is None
+    readings = other_readings(verified, scale, read) if strict else []
+    return name, labelled, verified, scale, readings
+
+
+def _pairs(flags: argparse.Namespace, path: Path, items: Items, name: str) -> ScoredItems:
+    return from_pair_replies(path, items, name, flags.prompt, flags.tie)
+
+
+def _subject(name: str) -> Dimension | Comparison | None:
+    """A recorded judge's dimension may be in nobody's catalogue: its name and scale suffice."""
+    try:
+        return read_subject(name)
+    except UnknownDimensionError:
+        return None
+
+
+def _labels(
+    flags: argparse.Namespace, name: str, subject: Dimension | Comparison | None
+) -> Labelled:
+    named = mapping(flags.map) or None
+    if flags.pairwise or isinstance(subject, Comparison):
+        if not flags.data:
+            return data.starter_pairs()
+        # Recorded judgements were made of texts that nobody reads again.
+        texts = tuple(subject.inputs) if flags.judge and subject is not None else ()
+        return data.read_pairs(flags.data, mapping=named, texts=texts)
+    if not flags.data:
+        return data.starter()
+    if isinstance(subject, Dimension) and flags.judge:
+        return read_rated(
+            flags.data, subject, flags.scale, mapping=named, annotations=flags.annotations
+        )
+    return data.read_labels(
+        flags.data, mapping=named, dimensions=[name], texts=(), annotations=flags.annotations
+    )
+
+
+def _check_rated(number: int, data_name: str, name: str) -> None:
+    if not number:
+        raise SettingsError(f"{data_name}: no output has a label on {name!r}")
+
+
+def _scale(flags: argparse.Namespace, subject: object) -> tuple[int, ...]:
+    bounds = bounds_of(flags.scale) if flags.scale else None
+    if bounds is not None:
+        return whole_ratings(bounds)
+    if isinstance(subject, Dimension):
+        return subject.scale
+    raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")

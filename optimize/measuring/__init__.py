@@ -1,0 +1,1 @@
+"""Measure any judge against people: where scores come from, and every correlation of them."""

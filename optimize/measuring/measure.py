@@ -1,0 +1,288 @@
+"""Measure a judge from Python: how far its scores, or anybody's, rank outputs as people do."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import data as label_files
+from data.types import LabelError, LabelledPairs, LabelledSet
+from judges.define import read_subject
+from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
+from judges.judge import Judge
+from judges.loading import load
+from optimize.figures import correlation_lines
+from optimize.items import Items, compared_items, rated_items
+from optimize.measuring.correlations import all_correlations, levels_of, pair_figures
+from optimize.measuring.sources import Asking, ScoredItems, asked, bare_items, from_numbers
+from optimize.run.final_table import cell_by_convention
+from optimize.run.labels import Labelled, read_rated
+from optimize.run.settings import SettingsError, bounds_of, on_scale, refuse_secret
+from optimize.search.objective import LEVELS, Level, choose_level
+from optimize.statistics.agreement import PRIMARY, Correlation, Undefined
+from optimize.statistics.coefficients import Coefficient
+
+AnyPath = str | os.PathLike[str]
+AnyLevel = Level | Literal["auto"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Measured:
+    """What one judge's scores are worth against people's labels; print it for the table.
+
+    `found` holds every level that the data has times every coefficient, each by every convention
+    on what is undefined (see `optimize.agreement.summary_level`).
+    """
+
+    judge: str
+    dimension: str
+    data: Mapping[str, Any]
+    level: Level
+    verified: ScoredItems
+    found: tuple[Correlation, ...]
+
+    @property
+    def rho(self) -> Correlation:
+        """Spearman's, at the level that suits the data, by the primary convention."""
+        return self.at(self.level)
+
+    @property
+    def correlations(self) -> tuple[Correlation, ...]:
+        """Every level and coefficient by the primary convention."""
+        return tuple(one for one in self.found if one.undefined == PRIMARY)
+
+    def at(
+        self,
+        level: Level,
+        coefficient: Coefficient = "spearman",
+        *,
+        undefined: Undefined = PRIMARY,
+    ) -> Correlation:
+        """One of them, "left_out" as published tables are; LookupError says which there are."""
+        for one in self.found:
+            if (one.level, one.coefficient, one.undefined) == (level, coefficient, undefined):
+                return one
+        known = ", ".join(dict.fromkeys(one.level for one in self.found))
+        raise LookupError(
+            f"no {level}-level {coefficient}: these labels have the levels {known}; the "
+            "coefficients are spearman, kendall and pearson"
+        )
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Output id -> score, or for a pair its margin in [-1, 1]; NaN where the judge failed."""
+        items = self.verified.items.items
+        return {item.id: float(one) for item, one in zip(items, self.verified.scores, strict=True)}
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Output id -> why the judge gave it no score."""
+        pairs = zip(self.verified.items.items, self.verified.said, strict=True)
+        return {item.id: one.failure for item, one in pairs if one.failure is not None}
+
+    def summary(self) -> dict[str, Any]:
+        """What `python -m optimize.verify --json` prints of it."""
+        return {
+            "judge": self.judge,
+            "dimension": self.dimension,
+            "data": dict(self.data),
+            "level": self.level,
+            "correlations": [cell_by_convention(one) for one in self.found],
+            **(pair_figures(self.verified) if self.verified.verdicts else {}),
+        }
+
+    def __repr__(self) -> str:
+        rho = self.rho
+        return f"Measured({self.judge!r}, {rho.level}-level rho {rho.value:.3f})"
+
+    def __str__(self) -> str:
+        return "\n".join(correlation_lines(self.summary()))
+
+
+def measure(
+    judge: AnyPath | Judge | Mapping[str, float],
+    data: AnyPath | LabelledSet | LabelledPairs | None = None,
+    *,
+    dimension: str | None = None,
+    map: Mapping[str, str | Sequence[str]] | None = None,
+    scale: str | tuple[float, float] | None = None,
+    annotations: AnyPath | None = None,
+    level: AnyLevel = "auto",
+    lm: str | None = None,
+    api_base: str | None = None,
+    max_calls: int | None = None,
+    max_cost: float | None = None,
+    concurrency: int = 64,
+    seed: int = 0,
+    journal: AnyPath | None = None,
+) -> Measured:
+    """Measure a judge against human labels, as `python -m optimize.verify` does.
+
+    `judge` is a Judge, what `judges.load` takes, or any judge's numbers by output id (a mapping or
+    a Series; NaN: it gave none), whose subject `dimension` must tell. `data` is a file of labels,
+    what `data.read_labels` or `read_pairs` returned, or None for the starter set. `map` goes from
+    our names to columns; `scale` is what people were given ("0-100", a pair of numbers, or "any");
+    `annotations` is a long file of ratings. `journal` keeps every reply, so none is paid twice.
+    Raises TypeError for other things, and LabelError, SettingsError, UnknownDimensionError,
+    FrozenJudgeError, ModelError and BudgetSpentError with messages for users.
+    """
+    refuse_secret(api_base)
+    if level not in ("auto", *LEVELS):
+        raise SettingsError(f"level {level!r}: choose from auto, {', '.join(LEVELS)}")
+    told = _Told(data=data, map=map, scale=_scale(scale), annotations=annotations)
+    if not isinstance(judge, Judge | str | os.PathLike):
+        if not hasattr(judge, "items"):
+            raise TypeError(
+                f"measure() takes a Judge, its name or file, or scores by id; not {judge!r}"
+            )
+        if dimension is None:
+            raise TypeError("measure() needs dimension=NAME, to know what the scores are about")
+        labelled, items = told.labels(_comparison(dimension), dimension)
+        verified = from_numbers(_checked(judge), items)
+        return measured("scores", dimension, labelled, verified, level=level, seed=seed)
+    one = on_labels_scale(judge if isinstance(judge, Judge) else load(judge), told.scale)
+    if dimension not in (None, one.name):
+        raise TypeError(
+            f"this judge is about {one.name!r}, not {dimension!r}; if the labels call it "
+            f"otherwise, say map={{{one.name!r}: COLUMN}}"
+        )
+    labelled, items = told.labels(one.subject, one.name)
+    asking = Asking(
+        lm=lm,
+        api_base=api_base,
+        max_calls=max_calls,
+        max_cost=max_cost,
+        concurrency=concurrency,
+        seed=seed,
+        journal=None if journal is None else Path(journal),
+    )
+    name = one.name if isinstance(judge, Judge) else os.fspath(judge)
+    said = asked(one, items, asking)
+    return measured(name, one.name, labelled, said, level=level, seed=seed)
+
+
+def measured(
+    judge: str,
+    dimension: str,
+    labelled: Labelled,
+    verified: ScoredItems,
+    *,
+    level: AnyLevel = "auto",
+    seed: int = 0,
+) -> Measured:
+    """Every figure of scores that are there already."""
+    items = verified.items
+    pairs = isinstance(labelled, LabelledPairs)
+    if pairs and level not in ("auto", "dataset"):
+        raise SettingsError(f"level {level}: pairs have one margin each; only dataset fits them")
+    if level == "auto":
+        # By what is labelled, not by what has a record: a judge must not choose its level.
+        level = "dataset" if pairs else choose_level(bare_items(labelled, dimension))
+    elif not pairs and level not in levels_of(items):
+        known = ", ".join(levels_of(items))
+        raise SettingsError(f"level {level}: these labels have the levels {known}")
+    return Measured(
+        judge=judge,
+        dimension=dimension,
+        data={
+            "name": labelled.name,
+            "sha256": labelled.sha256,
+            "n_documents": len(items.documents),
+            "n_systems": len(items.systems),
+            "n_outputs": len(items),
+        },
+        level=level,
+        verified=verified,
+        found=tuple(all_correlations(verified, seed, level=level, pairs=pairs)),
+    )
+
+
+def _checked(scores: Any) -> dict[str, float]:
+    said = {str(item): _number(item, score) for item, score in scores.items()}
+    if len(said) != len(list(scores.items())):
+        raise LabelError("an id has two scores; give every output an id of its own")
+    return said
+
+
+def _number(item: object, score: object) -> float:
+    if score is None:
+        return math.nan
+    if isinstance(score, str) or not hasattr(score, "__float__"):
+        raise TypeError(f"the score of {item!r} is {score!r}; a number is wanted, or NaN for none")
+    return float(score)
+
+
+def on_labels_scale(judge: Judge, scale: str | None) -> Judge:
+    """The judge on the labels' scale; one that is frozen keeps the scale it was tuned on."""
+    bounds = bounds_of(scale) if scale else None
+    if bounds is None or not isinstance(judge.subject, Dimension) or judge.plan is not None:
+        return judge
+    return Judge.of(on_scale(judge.subject, bounds), lm=judge.lm)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """Labels, and how to read them."""
+
+    data: AnyPath | LabelledSet | LabelledPairs | None
+    map: Mapping[str, str | Sequence[str]] | None
+    scale: str | None
+    annotations: AnyPath | None
+
+    def labels(self, subject: Subject | None, name: str) -> tuple[Labelled, Items]:
+        """The labels and their items; `subject` None where only their name and numbers matter."""
+        labelled = self._read(subject, name)
+        if isinstance(labelled, LabelledPairs):
+            if not isinstance(subject, Comparison):
+                raise LabelError(f"{labelled.name}: holds pairs, and {name} rates outputs")
+            return labelled, compared_items(labelled, subject)
+        if isinstance(subject, Comparison):
+            raise LabelError(f"{labelled.name}: holds outputs, and {name} compares two")
+        labelled = label_files.with_ratings(labelled, name).labelled
+        if subject is None:
+            return labelled, bare_items(labelled, name)
+        return labelled, rated_items(labelled, subject)
+
+    def _read(self, subject: Subject | None, name: str) -> Labelled:
+        pairs = isinstance(subject, Comparison)
+        if self.data is None:
+            return label_files.starter_pairs() if pairs else label_files.starter()
+        if isinstance(self.data, LabelledSet | LabelledPairs):
+            return self.data
+        if not isinstance(self.data, str | os.PathLike):
+            raise TypeError(f"data is {self.data!r}; a file's path or a labelled set is wanted")
+        path = os.fspath(self.data)
+        if pairs:
+            inputs = tuple(subject.inputs) if subject is not None else None
+            return label_files.read_pairs(path, mapping=self.map, texts=inputs)
+        more = None if self.annotations is None else os.fspath(self.annotations)
+        if isinstance(subject, Dimension):
+            return read_rated(path, subject, self.scale, mapping=self.map, annotations=more)
+        bounds = bounds_of(self.scale) if self.scale else None
+        return label_files.read_labels(
+            path,
+            mapping=self.map,
+            dimensions=[name],
+            scales={name: bounds} if bounds else None,
+            texts=(),
+            annotations=more,
+        )
+
+
+def _comparison(name: str) -> Comparison | None:
+    """The comparison of that name, if it is one; any other name is a dimension's."""
+    try:
+        subject = read_subject(name)
+    except UnknownDimensionError:
+        return None
+    return subject if isinstance(subject, Comparison) else None
+
+
+def _scale(scale: str | tuple[float, float] | None) -> str | None:
+    if scale is None or isinstance(scale, str):
+        return scale
+    if not isinstance(scale, list | tuple) or len(scale) != 2:
+        raise TypeError(f"scale is {scale!r}; '0-100', (0, 100) or 'any' is wanted")
+    return f"{scale[0]}:{scale[1]}"

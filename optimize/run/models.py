@@ -1,0 +1,156 @@
+"""The two models of a run, judge and proposer, each with its journal, on one budget."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from judges.inference.budget import Ledger, SharedBudget
+from judges.inference.runner import FailureMonitor, ModelRequest, ModelResponse, Runner
+from judges.judge import Judge
+from judges.judgement import NoScoreError, Verdict
+from judges.models.protocol import Model
+from judges.prompt import Prompt
+from judges.scoring import SamplingPlan, default_plan
+from optimize.items import Item
+from optimize.run.run_folder import BUDGET, PROPOSALS, REPLIES
+from optimize.run.settings import Settings, SettingsError
+from optimize.search import proposals
+from optimize.search.evaluator import JudgeItems, Scored
+from optimize.search.generator import History, Propose
+
+Step = Callable[[bool], None]
+LONGEST_REASON = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunModels:
+    """What answers: the runner that judges, the one that proposes, and the plan for a score."""
+
+    judge: Runner
+    proposer: Runner
+    plan: SamplingPlan
+
+    def calls_per_item(self, judge: Judge) -> int:
+        each = self.plan.samples if not self.judge.model.native_n else 1
+        return 2 * each if judge.kind == "pairwise" else each
+
+    @property
+    def budget(self) -> SharedBudget:
+        """What both spend from."""
+        return self.judge.ledger.budget
+
+
+@contextmanager
+def open_models(settings: Settings, folder: Path) -> Iterator[RunModels]:
+    """Open both, and close them whatever happens."""
+    from judges.inference.progress import verbose_logging
+    from judges.models import open_model
+    from judges.models.journal import Journal, describe
+    from judges.models.prices import find_price
+
+    name, proposer_base = settings.proposer
+    for lm in (settings.lm, name):
+        if settings.max_cost is not None and find_price(lm) is None:
+            raise SettingsError(f"--max-cost: the price of {lm} is not known; use --max-calls")
+    with ExitStack() as stack:
+        stack.enter_context(verbose_logging(settings.verbose))
+        model = open_model(settings.lm, api_base=settings.api_base)
+        other = open_model(name, api_base=proposer_base)
+        local = all(one.endpoint == "embedded" for one in (model, other))
+        # Without a server there is nothing to pay; the search keeps to its plan by itself.
+        budget = (
+            SharedBudget()
+            if local
+            else SharedBudget(settings.max_calls, settings.max_cost, folder / BUDGET)
+        )
+        stack.callback(budget.close)
+
+        def runner(
+            model: Model, lm: str, role: str, file: str, monitor: FailureMonitor | None = None
+        ) -> Runner:
+            ledger = Ledger(price=find_price(lm), budget=budget, name=role)
+            journal = stack.enter_context(Journal(folder / file))
+            if len(journal):
+                known = describe(journal.path)
+                ledger.go_on(known.n_requests, known.tokens_in, known.tokens_out)
+            return stack.enter_context(
+                Runner(
+                    model,
+                    journal=journal,
+                    ledger=ledger,
+                    concurrency=settings.concurrency,
+                    monitor=monitor,
+                )
+            )
+
+        monitor = None if settings.keep_going else FailureMonitor()
+        judge = runner(model, settings.lm, "judge", REPLIES, monitor)
+        proposer = runner(other, name, "proposer", PROPOSALS)
+        yield RunModels(judge=judge, proposer=proposer, plan=_plan(settings, judge))
+
+
+def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
+    """The plan of the search; where it is to be chosen, the model's default until then."""
+    told = settings.plan or ("weighted" if settings.weighted else None)
+    if told == "weighted":
+        return SamplingPlan(kind="weighted", temperature=settings.temperature or 0.0)
+    if settings.samples is not None and told != "auto":
+        warm = 1.0 if settings.temperature is None else settings.temperature
+        return SamplingPlan(kind="mean", samples=settings.samples, temperature=warm)
+    if told == "one" or (settings.temperature is not None and told != "auto"):
+        return SamplingPlan(kind="one", temperature=settings.temperature or 0.0)
+    return default_plan(judge.model)
+
+
+def judging(judge: Judge, asked: RunModels, seed: int, step: Step) -> JudgeItems:
+    """How the bench has items judged: with a candidate's prompt in the judge's place."""
+
+    def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[Scored]:
+        candidate = Judge(subject=judge.subject, prompt=prompt, plan=asked.plan, lm=judge.lm)
+        rows = (item.texts for item in items)
+        for said in candidate.judge_rows(rows, asked.judge, seed=seed):
+            step(said.failure is not None)
+            if isinstance(said, Verdict):
+                score, comment = said.margin, said.comparison
+            else:
+                score, comment = said.score, said.rationale
+            yield Scored(score=score, comment=comment or "", failure=said.failure, said=said)
+
+    return judge_items
+
+
+def proposing(
+    judge: Judge, asked: RunModels, seed: int, say: Callable[[str], None] = lambda text: None
+) -> Propose:
+    """How the search has instructions proposed; a round without any that can be read is said."""
+    task = proposals.describe(judge.prompt)
+
+    def propose(
+        current: str, mistakes: Sequence[str], history: History, number: int
+    ) -> Sequence[str | NoScoreError]:
+        asks = []
+        for draw, lines in enumerate(mistakes):
+            texts = proposals.proposal_texts(task, current, lines, history)
+            sampling = proposals.sampling(seed * 10_000 + number * 100 + draw)
+            asks.append(
+                ModelRequest(proposals.PROPOSER.messages(texts), sampling, proposals.accept)
+            )
+        proposed = [_proposal(answer) for answer in asked.proposer.run(asks)]
+        reasons = Counter(str(one) for one in proposed if isinstance(one, NoScoreError))
+        if reasons and reasons.total() == len(proposed):
+            reason, count = reasons.most_common(1)[0]
+            say(
+                f"round {number}: none of {len(proposed)} proposals could be read, {count} of them "
+                f"since: {reason}"
+            )
+        return proposed
+
+    return propose
+
+
+def _proposal(answer: ModelResponse) -> str | NoScoreError:
+    if answer.parsed:
+        return str(answer.parsed[0])
+    return NoScoreError(" ".join((answer.error or "no reply").split())[:LONGEST_REASON])

@@ -1,1 +1,0 @@
-"""DSPy's own optimizers on the exact objective: one file each, on what all of them share."""
