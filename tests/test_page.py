@@ -105,11 +105,10 @@ def test_the_policy_forbids_every_request_and_stands_first() -> None:
 
 
 def test_contents_lead_to_every_section() -> None:
-    facts = [("name", "value")]
     drawn = whole(
         sections=[
-            section("What next?", "provenance.html", facts=facts),
-            section("All levels", "provenance.html", facts=facts),
+            section("What next?", "advice.html", sentences=["x"]),
+            section("All levels", "advice.html", sentences=["x"]),
         ]
     )
     assert '<a href="#what-next">What next?</a>' in drawn

@@ -85,12 +85,6 @@ def data_facts(data: Mapping[str, Any], unit: str = "outputs") -> list[tuple[str
     return [("data", f"{data['name']}: {size}"), ("data sha256", str(data["sha256"]))]
 
 
-def dollars(cost: float | None) -> str:
-    if cost is None:
-        return "unknown: no list price for this model"
-    return "free" if cost == 0 else f"${cost:,.4f} at list price"
-
-
 def shortened(text: str) -> str:
     cut = len(text) - MOST_TEXT
     return text if cut <= 0 else f"{text[:MOST_TEXT]} … ({cut:,} more characters)"

@@ -10,7 +10,6 @@ from data.tables.formats import read_json_file, read_lines
 from data.tables.read import decode_json
 from data.types import LabelError, LabelledOutput
 from optimize.annotations import read_annotations
-from optimize.audits.injection import Probes
 from optimize.figures import interval_of
 from optimize.report import charts
 from optimize.report.advice import advice
@@ -22,7 +21,7 @@ from optimize.report.agreement_sections import (
     rho_tile,
     scorecard,
 )
-from optimize.report.judge_sections import data_facts, dollars, judge_sections, notes, shortened
+from optimize.report.judge_sections import data_facts, judge_sections, notes, shortened
 from optimize.report.measures import Measures, PairMeasures, measure_pairs, measure_split
 from optimize.report.page import Section, Tile, page, section
 from optimize.run import run_folder
@@ -157,7 +156,7 @@ def render(run: FinishedRun) -> str:
             ),
             _prompts(seed_prompt, tuned_prompt),
             _search(run.trials, summary["dimension"]),
-            section("Provenance and cost", "provenance.html", facts=_facts(run)),
+            _provenance(run),
         ],
     )
 
@@ -250,42 +249,22 @@ def _search(trials: Sequence[Mapping[str, Any]], name: str) -> Section:
     )
 
 
-def _facts(run: FinishedRun) -> list[tuple[str, str]]:
-    """Where the figures come from, and what they cost; the page leaves out what is empty."""
-    summary, provenance = run.summary, run.provenance
-    settings, split = run.config.get("settings", {}), provenance.get("split", {})
-    versions = provenance.get("versions", {})
-    by = str(split.get("by") or "unknown")
-    model, lm = provenance.get("model"), summary["lm"]
-    return [
-        *data_facts(summary["data"], run.unit),
-        ("annotators' ratings", run.annotations),
-        (
-            "split",
-            f"by {'document and system' if by == 'both' else by}, "
-            f"sha256 {split.get('sha256', 'unknown')}",
-        ),
-        ("judge's model", f"{lm} ({model})" if model and model != lm else lm),
-        ("endpoint", str(provenance.get("endpoint") or "unknown")),
-        ("proposer", str(settings.get("proposer_lm") or lm)),
-        ("optimizer", f"{summary['optimizer']}, seed {summary['seed']}"),
-        ("candidates tried", f"{provenance.get('candidates_tried', 'unknown')}"),
-        (
-            "calls",
-            f"{summary['lm_calls']:,} judging{_probed(run.evidence.probes)}, "
-            f"{summary['proposer_calls']:,} proposing",
-        ),
-        ("tokens", f"{summary['tokens']['in']:,} in, {summary['tokens']['out']:,} out"),
-        ("cost", dollars(summary["cost_usd"])),
-        ("time", f"{summary['seconds']:,.0f} s"),
-        ("started", str(run.config.get("started") or "unknown")),
-        ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
-    ]
-
-
-def _probed(probes: Probes) -> str:
-    number = sum(map(len, probes.attacked.values()))
-    return f" (with {number:,} attacked outputs)" if number else ""
+def _provenance(run: FinishedRun) -> Section:
+    """Where the figures come from, and what they cost."""
+    versions = run.provenance.get("versions", {})
+    return section(
+        "Provenance and cost",
+        "run_provenance.html",
+        data=data_facts(run.summary["data"], run.unit),
+        summary=run.summary,
+        settings=run.config.get("settings", {}),
+        provenance=run.provenance,
+        split=run.provenance.get("split", {}),
+        annotations=run.annotations,
+        n_attacked=sum(map(len, run.evidence.probes.attacked.values())),
+        started=str(run.config.get("started") or "unknown"),
+        versions=", ".join(f"{name} {version}" for name, version in versions.items()),
+    )
 
 
 def _with_annotations(evidence: RunEvidence, path: Path) -> RunEvidence:

@@ -70,7 +70,10 @@ def render(
             section(
                 "Provenance",
                 "provenance.html",
-                facts=[("judge", name), ("model", lm), *facts, ("seed", f"{seed}")],
+                judge=name,
+                lm=lm,
+                data=facts,
+                seed=seed,
             ),
         ],
     )
