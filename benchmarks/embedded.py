@@ -24,8 +24,8 @@ from judges.models.embedded import EmbeddedModel
 from judges.models.embedded.facets import NAMES, Vector, facets_of
 from judges.models.embedded.regression import make_scorer
 from judges.models.embedded.request import read_task
-from judges.models.protocol import Sampling
 from judges.prompt import fill
+from judges.protocol import Sampling
 from optimize.statistics.agreement import summary_level
 
 CATALOGUE = ("coherence", "consistency", "fluency", "relevance")

@@ -440,7 +440,7 @@ def fuzz_answers(tries: int, rng: random.Random) -> Counts:
     from judges.inference.runner import Runner
     from judges.models import open_model
     from judges.models.prices import Price
-    from judges.models.protocol import ModelError
+    from judges.protocol import ModelError
     from judges.scoring import SamplingPlan
 
     client.FIRST_WAIT = 0.001
@@ -587,7 +587,7 @@ def fuzz_journals(tries: int, rng: random.Random) -> Counts:
     line can be told. Half are altered as bytes, the others line by line.
     """
     from judges.models.journal import Journal, JournalError, describe, line_of
-    from judges.models.protocol import Completion, Reply, Token
+    from judges.protocol import Completion, Reply, Token
 
     counts = Counts()
     keys = [f"{number:064x}" for number in range(6)]

@@ -19,7 +19,6 @@ from data.describe import (
     soundness_page,
     table_of_sets,
 )
-from data.errors import DataError
 from data.readers import (
     SHIPPED_NAMES,
     Parser,
@@ -37,7 +36,7 @@ from data.readers import (
     starter_pairs,
 )
 from data.splits import FEWEST_DOCUMENTS, is_constant
-from data.tables.problems import Problem
+from data.tables.problems import DataError, Problem
 from data.types import LabelError, LabelledPairs, LabelledSet
 
 Found = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]

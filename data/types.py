@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from data.errors import DataError
-from data.tables.problems import Problem
+from data.tables.problems import DataError, Problem
 
 Vote = Literal["A", "B", "tie"]
 

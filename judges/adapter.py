@@ -10,9 +10,9 @@ from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import AdapterParseError
 
 from judges.judgement import NoScoreError
-from judges.models.protocol import Message
 from judges.parsing.parse import parse_fields
 from judges.prompt import Field, Prompt, Value
+from judges.protocol import Message
 
 NOT_GIVEN = "(not given)"
 

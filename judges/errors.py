@@ -1,7 +1,7 @@
 """The root of the errors that people can mend: a command tells one in a line, without a traceback.
 
 Whatever else is raised is a mistake of this project and shows its traceback. What is wrong with a
-table or with labels is a `data.errors.DataError`, since judging texts needs no `data`.
+table or with labels is a `data.tables.problems.DataError`, since judging texts needs no `data`.
 """
 
 from typing import ClassVar

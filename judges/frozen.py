@@ -18,9 +18,9 @@ from msgspec.json import encode
 
 from judges.dimension import Comparison, Dimension, Subject, check_prompt
 from judges.errors import JudgesError
-from judges.models.protocol import Message
 from judges.models.redaction import Redactor
 from judges.prompt import MOST_DEMOS, SLOT, Field, Prompt, Value, encodable
+from judges.protocol import Message
 from judges.scoring import SamplingPlan
 from judges.validation import Rating, Word, check_plain, converted, decode_json, shortened
 

@@ -17,8 +17,8 @@ from judges.dimension import Comparison, Dimension, Subject, check_prompt, seed_
 from judges.inference.session import Options, check_options, open_runner
 from judges.judgement import AnyJudgement
 from judges.judging import MissingColumnError, failed, find_columns, judge_rows
-from judges.models.protocol import Message
 from judges.prompt import Prompt, fill
+from judges.protocol import Message
 from judges.scoring import SamplingPlan
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from judges.frozen import AnyJudgeFile
     from judges.inference.runner import Runner
-    from judges.models.protocol import Model
+    from judges.protocol import Model
 
 Kind = Literal["rating", "pairwise"]
 
@@ -136,8 +136,8 @@ class Judge:
         Raises LastingError where only its file names what may be a stranger's choice (a model that
         is no known provider's), and where its run had another endpoint than would be asked now.
         """
-        from judges.models.protocol import FatalModelError
         from judges.models.registry import check_endpoint, check_model, check_name
+        from judges.protocol import FatalModelError
 
         model, base = lm or self.lm, api_base or self.api_base
         check_name(model)

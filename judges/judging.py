@@ -14,8 +14,8 @@ from judges.dimension import Comparison, Subject
 from judges.errors import JudgesError
 from judges.inference.client import ModelRequest, ModelResponse
 from judges.judgement import AnyJudgement, Choice, Judgement, NoScoreError, Verdict
-from judges.models.protocol import Message, Reply
 from judges.prompt import Prompt, fill, restated
+from judges.protocol import Message, Reply
 from judges.scoring import (
     NoProbabilitiesError,
     Sample,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from textwrap import shorten
 from typing import Literal
 
-from judges.models.protocol import Message
+from judges.protocol import Message
 
 Value = str | int
 # As many as a prompt of a long-context model holds; each is a request and its answer. A search

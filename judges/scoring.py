@@ -8,10 +8,10 @@ from typing import Literal
 
 from judges.errors import OptionError
 from judges.judgement import Judgement
-from judges.models.protocol import FatalModelError, Model, Reply, Sampling
 from judges.parsing.parse import parse_fields
 from judges.parsing.probabilities import chosen_token, over_choices
 from judges.prompt import Field, Prompt, Value
+from judges.protocol import FatalModelError, Model, Reply, Sampling
 
 PlanKind = Literal["one", "mean", "weighted"]
 # The most alternatives that OpenAI-compatible endpoints give for a token.

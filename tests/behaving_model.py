@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from judges.inference.runner import ModelRequest, ModelResponse
 from judges.judgement import NoScoreError
-from judges.models.protocol import Completion, Message, Reply, Sampling
+from judges.protocol import Completion, Message, Reply, Sampling
 
 Behave = Callable[[str, Sampling, int], str | Sequence[str]]
 

@@ -12,7 +12,7 @@ from judges.catalog import find
 from judges.inference.budget import Ledger
 from judges.inference.runner import Runner
 from judges.judge import Judge
-from judges.models.protocol import Completion, Message, Reply, Sampling
+from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.audits.injection import (
     ATTACKS,
     OUTPUTS_PROBED,

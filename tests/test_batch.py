@@ -14,7 +14,7 @@ from judges.inference.runner import Runner
 from judges.judgement import Judgement, Verdict
 from judges.models import FatalModelError, Model, open_model
 from judges.models.journal import Journal
-from judges.models.protocol import UnreachableError
+from judges.protocol import UnreachableError
 
 LM = "openai/judge-1"
 ROWS = [{"document": f"Document {i}.", "summary": f"Summary {i}."} for i in range(25)]

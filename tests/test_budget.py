@@ -18,7 +18,7 @@ from judges.inference.budget import BudgetFileError, BudgetSpentError, Ledger, S
 from judges.inference.runner import FailureMonitor, ModelRequest, Runner
 from judges.models import Sampling, open_model
 from judges.models.prices import Price, find_price
-from judges.models.protocol import Usage
+from judges.protocol import Usage
 from optimize.cli.tune import command
 
 LM = "openai/gpt-4.1-mini"

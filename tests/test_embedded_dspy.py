@@ -15,7 +15,7 @@ from dspy.propose.grounded_proposer import (  # noqa: E402
 )
 
 from judges.models.embedded import EmbeddedModel  # noqa: E402
-from judges.models.protocol import Sampling  # noqa: E402
+from judges.protocol import Sampling  # noqa: E402
 
 ADAPTERS = [dspy.ChatAdapter(), dspy.JSONAdapter()]
 

@@ -86,7 +86,7 @@ def test_a_rendered_prompt_reads_back_whole():
 
 def test_another_instruction_makes_another_judge():
     from judges.models.embedded import EmbeddedModel
-    from judges.models.protocol import Sampling
+    from judges.protocol import Sampling
 
     def ratings(prompt: Prompt) -> list[float]:
         texts = ("A man is. A man is. A man is.", "man the of quick, dog dog [UNK] and the")

@@ -24,8 +24,8 @@ from judges.models.embedded.regression import (
 )
 from judges.models.embedded.request import Demo, read_task
 from judges.models.embedded.traits import KINDS, common_subsequence
-from judges.models.protocol import Sampling
 from judges.prompt import Prompt, Value, fill
+from judges.protocol import Sampling
 
 SEED = find("relevance").prompt()
 TASK = read_task(SEED.template()[0]["content"])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from judges.catalog import find, names
 from judges.dimension import Comparison, Dimension
 from judges.models.embedded import EmbeddedModel
-from judges.models.protocol import Reply, Sampling
 from judges.prompt import Prompt
+from judges.protocol import Reply, Sampling
 from judges.scoring import SamplingPlan, read_sample, score_of
 
 WEIGHTED = SamplingPlan(kind="weighted")

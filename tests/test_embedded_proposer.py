@@ -12,8 +12,8 @@ from judges.models.embedded.emphasis import compose, emphases
 from judges.models.embedded.facets import INDEX, NAMES
 from judges.models.embedded.propose import read_feedback
 from judges.models.embedded.request import Task
-from judges.models.protocol import Sampling
 from judges.prompt import Field, Prompt
+from judges.protocol import Sampling
 
 TASK = """The judge reads:
 - document: the text that was summarized

@@ -27,7 +27,7 @@ from judges.models import (
 )
 from judges.models.endpoint import chat_url
 from judges.models.openai_format import Dialect, most_bytes, read_completion, read_error, seconds
-from judges.models.protocol import (
+from judges.protocol import (
     Message,
     ThrottledError,
     UnreachableError,

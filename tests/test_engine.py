@@ -16,8 +16,8 @@ from judges.inference.runner import ModelRequest, Runner
 from judges.models import FatalModelError, RefusedError, Sampling, TransientError
 from judges.models.dspy_lm import DspyModel
 from judges.models.journal import Journal
-from judges.models.protocol import Message, ThrottledError, UnreachableError
 from judges.modules import RatingJudge
+from judges.protocol import Message, ThrottledError, UnreachableError
 
 ASKED: list[Message] = [
     {"role": "system", "content": "You rate."},

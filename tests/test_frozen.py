@@ -21,7 +21,7 @@ from judges.frozen import FrozenJudgeError
 from judges.inference.runner import Runner
 from judges.judge import Judge
 from judges.judgement import Verdict
-from judges.models.protocol import Completion, Message, Sampling
+from judges.protocol import Completion, Message, Sampling
 from judges.scoring import SamplingPlan
 
 

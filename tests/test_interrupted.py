@@ -16,7 +16,7 @@ from openai_server import OpenAIServer, some_faults
 from judges.inference.runner import ModelRequest, Runner
 from judges.models import open_model
 from judges.models.journal import describe
-from judges.models.protocol import Reply, Sampling
+from judges.protocol import Reply, Sampling
 
 # A program that judges: one line a row to the output, in order; its replies in a journal.
 PROGRAM = """

@@ -15,8 +15,8 @@ from judges.cli.command import command
 from judges.inference.runner import ModelRequest, Runner
 from judges.models import FatalModelError, open_model
 from judges.models.journal import Journal, RequestHasher, describe, line_of, request_key
-from judges.models.protocol import Completion, Message, Reply, Sampling, Token
 from judges.models.replay import ReplayModel
+from judges.protocol import Completion, Message, Reply, Sampling, Token
 
 
 def asked(text: str) -> list[Message]:
@@ -145,7 +145,7 @@ def test_a_line_torn_by_another_process_spoils_no_later_one(tmp_path: Path) -> N
 APPEND = """
 import sys
 from judges.models.journal import Journal, request_key
-from judges.models.protocol import Completion, Reply, Sampling
+from judges.protocol import Completion, Reply, Sampling
 path, name = sys.argv[1:]
 with Journal(path) as journal:
     for i in range(300):

@@ -19,7 +19,7 @@ from judges.frozen import FrozenJudgeError
 from judges.judge import FailedJudgementWarning, Judge
 from judges.judgement import Judgement, Verdict
 from judges.judging import MissingColumnError
-from judges.models.protocol import Completion, FatalModelError, Message, Sampling
+from judges.protocol import Completion, FatalModelError, Message, Sampling
 from judges.scoring import SamplingPlan
 
 ONE = SamplingPlan(kind="one")

@@ -10,7 +10,7 @@ from scripted_model import Scripted
 from table_folder import lines_of
 
 from judges.__main__ import main
-from judges.models.protocol import Completion, FatalModelError, Message, Sampling
+from judges.protocol import Completion, FatalModelError, Message, Sampling
 
 pytestmark = pytest.mark.usefixtures("table_folder")
 

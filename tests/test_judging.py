@@ -17,7 +17,7 @@ from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.judging import unusable
 from judges.models.journal import Journal
-from judges.models.protocol import Completion, Reply, Token
+from judges.protocol import Completion, Reply, Token
 from judges.scoring import NoProbabilitiesError, SamplingPlan
 
 ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")

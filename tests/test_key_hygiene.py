@@ -18,8 +18,8 @@ from judges import load
 from judges.__main__ import main
 from judges.frozen import demo_bytes, digest
 from judges.judge import Judge
-from judges.models.protocol import Completion, FatalModelError, Reply, Token
 from judges.models.redaction import Redactor, environment, holds_secret, read_key
+from judges.protocol import Completion, FatalModelError, Reply, Token
 from optimize.cli.tune import command as tune
 from optimize.cli.verify import command as verify
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from judges.inference.budget import BudgetSpentError, Ledger, Reservation
 from judges.models.prices import FREE, Price, estimate_tokens, find_price, most_tokens
-from judges.models.protocol import Completion, Message, Sampling
+from judges.protocol import Completion, Message, Sampling
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
 ASKED: list[Message] = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens

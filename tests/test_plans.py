@@ -13,7 +13,7 @@ from scripted_model import Scripted
 
 from judges import models
 from judges.loading import load
-from judges.models.protocol import Completion, Message, Reply, Sampling
+from judges.protocol import Completion, Message, Reply, Sampling
 from judges.scoring import SamplingPlan
 from optimize.cli.tune import command
 from optimize.items import Item, Items

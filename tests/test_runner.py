@@ -15,7 +15,7 @@ from behaving_model import Model, asks, echo, parsed
 from judges.inference.budget import Ledger
 from judges.inference.runner import ModelRequest, ModelResponse, Runner
 from judges.models.journal import Journal
-from judges.models.protocol import (
+from judges.protocol import (
     Completion,
     Message,
     Reply,

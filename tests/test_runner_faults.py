@@ -12,7 +12,7 @@ from judges.inference.budget import BudgetSpentError, Ledger
 from judges.inference.runner import Runner
 from judges.models.journal import Journal
 from judges.models.prices import Price
-from judges.models.protocol import (
+from judges.protocol import (
     Completion,
     FatalModelError,
     Message,

@@ -9,8 +9,8 @@ import pytest
 from judges.catalog import find
 from judges.dimension import Dimension
 from judges.judgement import Judgement, NoScoreError
-from judges.models.protocol import FatalModelError, Reply, Sampling, Token
 from judges.prompt import Prompt
+from judges.protocol import FatalModelError, Reply, Sampling, Token
 from judges.scoring import (
     NoProbabilitiesError,
     SamplingPlan,

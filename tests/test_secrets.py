@@ -7,8 +7,8 @@ import time
 import pytest
 
 from judges.models.endpoint import EndpointModel
-from judges.models.protocol import Completion, FatalModelError, Reply
 from judges.models.redaction import Redactor, environment, without_secrets
+from judges.protocol import Completion, FatalModelError, Reply
 
 KEY = "sk-planted-0123456789abcdef"
 

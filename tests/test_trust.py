@@ -20,8 +20,8 @@ from judges.__main__ import main as judges_command
 from judges.cluster import map_in_pandas
 from judges.frozen import digest
 from judges.inference import batch
-from judges.models.protocol import FatalModelError
 from judges.models.registry import endpoint_of, is_plain, open_model
+from judges.protocol import FatalModelError
 from judges.scoring import SamplingPlan
 from optimize import measure, tune
 from optimize.cli.tune import command as optimize_command

@@ -13,7 +13,7 @@ import judges
 import optimize
 from data.types import LabelError
 from judges.dimension import DimensionError
-from judges.models.protocol import ModelError
+from judges.protocol import ModelError
 
 PLAIN = judges.Dimension(
     name="plain_words",

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from data.errors import DataError
 from data.tables.formats import Row, Table, gather, source_name
-from data.tables.problems import Problems, listed, shown
+from data.tables.problems import DataError, Problems, listed, shown
 
 if TYPE_CHECKING:
     import datasets

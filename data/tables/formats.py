@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from data.errors import DataError
-from data.tables.problems import Problems, Unit
+from data.tables.problems import DataError, Problems, Unit
 
 # No label file has such a line; a file without line ends must not fill the memory.
 LONGEST_LINE = 64 * 2**20

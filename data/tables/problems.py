@@ -5,6 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+
+class DataError(Exception):
+    """What is wrong with a table or with labels: file, line, field and value, and the way out."""
+
+
 Unit = Literal["line", "row"]
 
 _SHOWN = reprlib.Repr()

@@ -8,10 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from data.errors import DataError
 from data.tables.arrow import is_dataset, read_dataset, read_parquet
 from data.tables.formats import Table, no_rows, read_csv, read_json, read_jsonl, read_tsv
-from data.tables.problems import Problems
+from data.tables.problems import DataError, Problems
 
 READERS = {
     ".jsonl": read_jsonl,

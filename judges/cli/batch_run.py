@@ -16,7 +16,7 @@ from judges.models import FatalModelError
 from judges.models.journal import Journal
 
 if TYPE_CHECKING:
-    from judges.models.protocol import Model
+    from judges.protocol import Model
 
 DISCOUNT = 0.5
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from data.errors import DataError
+from data.tables.problems import DataError
 from judges.cli import compare, export, score, show
 from judges.cli.arguments import Parser, with_config
 from judges.errors import JudgesError

@@ -29,7 +29,7 @@ from judges.models.prices import CHARACTERS_PER_TOKEN, estimate_tokens, find_pri
 from judges.models.redaction import holds_secret
 
 if TYPE_CHECKING:
-    from judges.models.protocol import Model
+    from judges.protocol import Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 from judges.models.endpoint import EndpointModel
 from judges.models.journal import Journal, request_key
 from judges.models.openai_format import LONGEST_EXCERPT, Dialect, read_completion, read_error
-from judges.models.protocol import (
+from judges.models.redaction import Redactor, read_key, without_secrets
+from judges.protocol import (
     OPENAI,
     Completion,
     FatalModelError,
@@ -36,7 +37,6 @@ from judges.models.protocol import (
     Sampling,
     UnreachableError,
 )
-from judges.models.redaction import Redactor, read_key, without_secrets
 
 if TYPE_CHECKING:
     from openai import OpenAI

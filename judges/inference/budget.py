@@ -15,7 +15,7 @@ from typing import Any
 
 from judges.errors import JudgesError, OptionError
 from judges.models.prices import FREE, Price, most_tokens
-from judges.models.protocol import Completion, Message, Sampling, Usage
+from judges.protocol import Completion, Message, Sampling, Usage
 
 try:
     import fcntl

@@ -10,7 +10,7 @@ from judges.inference.budget import BudgetSpentError, Ledger, Reservation
 from judges.inference.limits import AdaptiveTimeout, Limiter
 from judges.judgement import NoScoreError
 from judges.models.journal import Journal, RequestHasher
-from judges.models.protocol import (
+from judges.protocol import (
     Completion,
     FatalModelError,
     Message,

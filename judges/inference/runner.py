@@ -20,8 +20,8 @@ from judges.inference.budget import BudgetSpentError, Ledger
 from judges.inference.client import ModelRequest, ModelResponse, RetryingClient
 from judges.inference.limits import Limiter
 from judges.models.journal import Journal
-from judges.models.protocol import FatalModelError, Model
 from judges.parsing.text import shortened
+from judges.protocol import FatalModelError, Model
 
 T = TypeVar("T")
 STOPPING = 5.0

@@ -13,7 +13,7 @@ from judges.errors import OptionError
 if TYPE_CHECKING:
     from judges.inference.budget import Ledger
     from judges.inference.runner import Runner
-    from judges.models.protocol import Model
+    from judges.protocol import Model
 
 
 class Options(TypedDict, total=False):

@@ -1,6 +1,7 @@
 """Where replies come from."""
 
-from judges.models.protocol import (
+from judges.models.registry import open_model
+from judges.protocol import (
     Completion,
     FatalModelError,
     Message,
@@ -12,7 +13,6 @@ from judges.models.protocol import (
     Token,
     TransientError,
 )
-from judges.models.registry import open_model
 
 __all__ = [
     "Completion",

@@ -13,7 +13,8 @@ from judges.models.openai_format import (
     read_completion,
     read_error,
 )
-from judges.models.protocol import (
+from judges.models.redaction import Redactor, read_key, without_secrets
+from judges.protocol import (
     Completion,
     FatalModelError,
     Message,
@@ -21,7 +22,6 @@ from judges.models.protocol import (
     TransientError,
     UnreachableError,
 )
-from judges.models.redaction import Redactor, read_key, without_secrets
 
 if TYPE_CHECKING:
     import httpx

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from judges.models.openai_format import read_logprob, read_usage
-from judges.models.protocol import (
+from judges.models.redaction import Redactor, without_secrets
+from judges.protocol import (
     Completion,
     FatalModelError,
     Message,
@@ -18,7 +19,6 @@ from judges.models.protocol import (
     TransientError,
     UnreachableError,
 )
-from judges.models.redaction import Redactor, without_secrets
 
 MALFORMED = (
     ValueError,

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from judges.errors import JudgesError
-from judges.models.protocol import Completion, Message, Reply, Sampling, Token
+from judges.protocol import Completion, Message, Reply, Sampling, Token
 
 if TYPE_CHECKING:
     from hashlib import _Hash as HashState

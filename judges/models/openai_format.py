@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from judges.models.prices import estimate_tokens, most_tokens
-from judges.models.protocol import (
+from judges.protocol import (
     Completion,
     FatalModelError,
     Message,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from judges.models.protocol import Message
+    from judges.protocol import Message
 
 TABLE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
-from judges.models.protocol import Completion, FatalModelError, Reply, Token
+from judges.protocol import Completion, FatalModelError, Reply, Token
 
 # A shorter value is a placeholder ("none", "x"), and may well be a word or number of a reply.
 LEAST = 8

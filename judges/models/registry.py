@@ -8,8 +8,8 @@ import os
 import re
 import shlex
 
-from judges.models.protocol import OPENAI, FatalModelError, Model
 from judges.models.redaction import KEY_FOR_NAME, Redactor, without_secrets
+from judges.protocol import OPENAI, FatalModelError, Model
 
 TIMEOUT = 120.0
 LONGEST_SHOWN = 200

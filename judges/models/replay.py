@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from judges.inference.client import SEEDS_APART
 from judges.models.journal import Journal, describe, request_key
-from judges.models.protocol import Completion, FatalModelError, Message, RefusedError, Sampling
+from judges.protocol import Completion, FatalModelError, Message, RefusedError, Sampling
 
 
 class ReplayModel:

@@ -6,10 +6,10 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from judges.judgement import NoScoreError
-from judges.models.protocol import Reply, Token
 from judges.parsing.parse import content_span
 from judges.parsing.rating import NUMBER_WORDS
 from judges.prompt import Field, Value
+from judges.protocol import Reply, Token
 
 # What may be glued to a rating inside its token: markup, and how raw vocabularies show a space.
 _GLUED = " \t\r\n*_\"'`()[]:.,Ġ▁Ċ"

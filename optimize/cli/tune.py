@@ -5,8 +5,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from data.errors import DataError
 from data.tables.atomic_write import InUseError
+from data.tables.problems import DataError
 from judges.cli.arguments import number_of, whole
 from judges.cli.startup import loading_time
 from judges.errors import JudgesError, UsageError

@@ -10,8 +10,8 @@ from judges.inference.budget import Ledger, SharedBudget
 from judges.inference.runner import FailureMonitor, ModelRequest, ModelResponse, Runner
 from judges.judge import Judge
 from judges.judgement import NoScoreError, Verdict
-from judges.models.protocol import Model
 from judges.prompt import Prompt
+from judges.protocol import Model
 from judges.scoring import SamplingPlan, default_plan
 from optimize.items import Item
 from optimize.run.run_folder import BUDGET, PROPOSALS, REPLIES

@@ -13,8 +13,8 @@ from judges.dimension import Dimension
 from judges.inference.budget import BudgetSpentError
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
-from judges.models.protocol import ModelError
 from judges.prompt import Prompt
+from judges.protocol import ModelError
 from optimize.audits.injection import Probes, probe
 from optimize.items import Item, Items
 from optimize.run.judged_split import (

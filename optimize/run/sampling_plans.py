@@ -14,7 +14,7 @@ from typing import Any
 from judges.inference.budget import BudgetSpentError
 from judges.judge import Judge
 from judges.models.prices import Price, estimate_tokens, find_price
-from judges.models.protocol import FatalModelError
+from judges.protocol import FatalModelError
 from judges.scoring import NoProbabilitiesError, SamplingPlan
 from optimize.items import Items, Vector
 from optimize.run.final_table import Scores, cell, correlation, gain

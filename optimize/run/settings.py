@@ -11,9 +11,9 @@ from judges.cli.arguments import Parser as OneLineParser
 from judges.define import is_python, read_subject
 from judges.dimension import MOST_RATINGS, Comparison, Dimension, Subject
 from judges.errors import UsageError
-from judges.models.protocol import OPENAI
 from judges.models.redaction import KEY_FOR_NAME, Redactor, holds_secret
 from judges.models.registry import endpoint_of, is_plain, shown
+from judges.protocol import OPENAI
 from optimize.search.objective import LEVELS, Level
 
 Optimizer = Literal["rank", "gepa", "miprov2", "bootstrap"]

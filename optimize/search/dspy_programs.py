@@ -14,8 +14,8 @@ import numpy as np
 from judges.adapter import signature_of
 from judges.frozen import MOST_DEMO_BYTES, demo_bytes
 from judges.inference.budget import BudgetSpentError
-from judges.models.protocol import FatalModelError
 from judges.prompt import MOST_DEMOS, Prompt, Value
+from judges.protocol import FatalModelError
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate, Demo, DemoSet, Instruction
 from optimize.search.demos import Lessons, demonstration, usable

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.stats import rankdata
 
-from judges.models.protocol import Reply, Sampling
 from judges.prompt import Field, Prompt
+from judges.protocol import Reply, Sampling
 from optimize.items import Items, Vector
 from optimize.search.candidates import LONGEST_INSTRUCTION
 from optimize.search.demos import rank_gaps

@@ -25,7 +25,7 @@ from judges.models.embedded.replies import (
     write_reply,
 )
 from judges.models.embedded.request import Task, read_demos, read_task, read_texts
-from judges.models.protocol import Completion, Message, Reply, Sampling
+from judges.protocol import Completion, Message, Reply, Sampling
 
 NAME = "embedded-1"
 # A search goes to and fro between prompts with hundreds of demos; to read one anew takes as long as

@@ -10,8 +10,8 @@ import numpy as np
 from judges.models.embedded.facets import PHRASES, Vector
 from judges.models.embedded.regression import Prediction
 from judges.models.embedded.request import Task
-from judges.models.protocol import Reply, Token
 from judges.prompt import END, HEADER, Field, Value, neutralise
+from judges.protocol import Reply, Token
 
 LEAST_PROBABILITY = 1e-9
 # A facet whose part in a score is smaller decided nothing.
