@@ -259,17 +259,20 @@ def fuzz_judges(tries: int, rng: random.Random) -> Counts:
 
 def _derive(document: dict[str, Any]) -> None:
     """Make what the file says twice agree, as a forger would who knows the format."""
-    from judges.frozen import DimensionEntry, JudgeFile
+    from judges.dimension import Dimension
+    from judges.frozen import JudgeFile
 
     with contextlib.suppress(Exception):
         content = {name: value for name, value in document.items() if name != "digest"}
-        file = msgspec.convert(content, JudgeFile[DimensionEntry])
-        subject, prompt = file.read_subject(), file.read_prompt()
+        file = msgspec.convert(content, JudgeFile)
+        subject = file.read_subject()
+        rated = isinstance(subject, Dimension)
         document.update(
+            kind="rating" if rated else "pairwise",
             name=subject.name,
             texts=list(subject.texts),
-            scale=[anchor.rating for anchor in file.subject.anchors],
-            messages=prompt.template(),
+            scale=list(subject.scale) if rated else None,
+            messages=file.read_prompt().template(),
         )
 
 

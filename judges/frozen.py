@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Generic, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 from msgspec.json import encode
@@ -60,20 +60,16 @@ class Anchor(_Strict):
     meaning: Short
 
 
-class _Subject(_Strict):
+class SubjectEntry(_Strict):
+    """A dimension, which has anchors, or a comparison, which has a candidate."""
+
     name: Word
     definition: Text
     inputs: Annotated[list[Described], Meta(min_length=1, max_length=32)]
     instruction: Annotated[str, Meta(max_length=200_000, pattern=r"\S")]
     source: Short
-
-
-class DimensionEntry(_Subject):
-    anchors: Annotated[list[Anchor], Meta(min_length=2, max_length=1001)]
-
-
-class ComparisonEntry(_Subject):
-    candidate: Word
+    anchors: Annotated[list[Anchor], Meta(min_length=2, max_length=1001)] | UnsetType = UNSET
+    candidate: Word | UnsetType = UNSET
 
 
 class Program(_Strict):
@@ -122,17 +118,14 @@ class _Provenance(Struct, kw_only=True):
     tuned_judge: dict[Word, Any] = {}
 
 
-S = TypeVar("S", DimensionEntry, ComparisonEntry)
-
-
-class JudgeFile(_Strict, Generic[S], kw_only=True):
+class JudgeFile(_Strict, kw_only=True):
     """All that a frozen judge's file holds, but for the digest over it."""
 
     format: Literal["dspy-judges frozen judge"] = FORMAT
     version: Literal[1] = VERSION
     kind: Literal["rating", "pairwise"]
     name: Word
-    subject: S
+    subject: SubjectEntry
     texts: Annotated[list[Word], Meta(min_length=1, max_length=34)]
     scale: Annotated[list[Rating], Meta(min_length=2, max_length=1001)] | None
     messages: Annotated[list[Message], Meta(min_length=2, max_length=2 + 2 * MOST_DEMOS)]
@@ -150,9 +143,9 @@ class JudgeFile(_Strict, Generic[S], kw_only=True):
             "instruction": entry.instruction,
             "source": entry.source,
         }
-        if isinstance(entry, ComparisonEntry):
+        if entry.candidate:
             return Comparison(**shared, candidate=entry.candidate)
-        return Dimension(**shared, anchors={one.rating: one.meaning for one in entry.anchors})
+        return Dimension(**shared, anchors={a.rating: a.meaning for a in entry.anchors or ()})
 
     def read_prompt(self) -> Prompt:
         program = self.program
@@ -166,9 +159,6 @@ class JudgeFile(_Strict, Generic[S], kw_only=True):
         return SamplingPlan(**to_builtins(self.sampling))
 
 
-AnyJudgeFile = JudgeFile[DimensionEntry] | JudgeFile[ComparisonEntry]
-
-
 def freeze(
     subject: Subject,
     prompt: Prompt,
@@ -177,20 +167,19 @@ def freeze(
     *,
     lm: str,
     provenance: Mapping[str, object] | None,
-) -> AnyJudgeFile:
+) -> JudgeFile:
     """What the file of such a judge holds; `messages` are sent, with `{{name}}` slots for texts."""
-    entry: Any = {
-        "name": subject.name,
-        "definition": subject.definition,
-        "inputs": [Described(name=n, description=what) for n, what in subject.inputs.items()],
-        "instruction": subject.instruction,
-        "source": subject.source,
-    }
-    if isinstance(subject, Dimension):
-        anchors = [Anchor(rating=rating, meaning=what) for rating, what in subject.anchors.items()]
-        entry = DimensionEntry(**entry, anchors=anchors)
+    entry = SubjectEntry(
+        name=subject.name,
+        definition=subject.definition,
+        inputs=[Described(name=name, description=what) for name, what in subject.inputs.items()],
+        instruction=subject.instruction,
+        source=subject.source,
+    )
+    if isinstance(subject, Comparison):
+        entry.candidate = subject.candidate
     else:
-        entry = ComparisonEntry(**entry, candidate=subject.candidate)
+        entry.anchors = [Anchor(rating=r, meaning=what) for r, what in subject.anchors.items()]
     return JudgeFile(
         kind="rating" if isinstance(subject, Dimension) else "pairwise",
         name=subject.name,
@@ -209,7 +198,7 @@ def freeze(
     )
 
 
-def save(judge: AnyJudgeFile, path: Path | str, *, overwrite: bool = False) -> Path:
+def save(judge: JudgeFile, path: Path | str, *, overwrite: bool = False) -> Path:
     """Write atomically and return the path; FileExistsError unless `overwrite`."""
     from data.tables.atomic_write import write_atomically  # which loading and judging do without
 
@@ -218,7 +207,7 @@ def save(judge: AnyJudgeFile, path: Path | str, *, overwrite: bool = False) -> P
     return path
 
 
-def load(path: Path | str) -> AnyJudgeFile:
+def load(path: Path | str) -> JudgeFile:
     """Read a frozen judge; raises FrozenJudgeError, or OSError where the file cannot be read."""
     path = Path(path)
     if not path.is_file():
@@ -233,7 +222,7 @@ def load(path: Path | str) -> AnyJudgeFile:
         raise FrozenJudgeError(f"{path}: {error}") from error
 
 
-def dumps(judge: AnyJudgeFile) -> str:
+def dumps(judge: JudgeFile) -> str:
     """The file's text; raises FrozenJudgeError for what the format cannot hold."""
     document = to_builtins(judge)
     document["digest"] = digest(document)
@@ -248,7 +237,7 @@ def dumps(judge: AnyJudgeFile) -> str:
     return text
 
 
-def loads(raw: bytes) -> AnyJudgeFile:
+def loads(raw: bytes) -> JudgeFile:
     """Check a file's bytes and return what they hold; raises FrozenJudgeError."""
     if len(raw) > MOST_BYTES:
         raise FrozenJudgeError(f"more than {MOST_BYTES:,} bytes; a frozen judge is smaller")
@@ -310,7 +299,7 @@ def find_secret(value: object, path: str, secrets: Redactor) -> str | None:
     return None
 
 
-def _typed(document: dict[str, Any]) -> AnyJudgeFile:
+def _typed(document: dict[str, Any]) -> JudgeFile:
     """The document as its type; its digest is checked."""
     # Before everything else, so that a file of another version is called that.
     if document.get("format") != FORMAT:
@@ -328,9 +317,7 @@ def _typed(document: dict[str, Any]) -> AnyJudgeFile:
         most_characters=MOST_CHARACTERS,
     )
     content = {name: value for name, value in document.items() if name != "digest"}
-    pairwise = document.get("kind") == "pairwise"
-    kind: Any = JudgeFile[ComparisonEntry] if pairwise else JudgeFile[DimensionEntry]
-    judge: AnyJudgeFile = converted(content, kind, "judge")
+    judge = converted(content, JudgeFile, "judge")
     # Messages and fields are of types that others use, which pass over keys that they lack.
     typed, raw = (judge.messages, judge.program), (content["messages"], content["program"])
     if encode(typed, order="sorted") != encode(raw, order="sorted"):
@@ -353,7 +340,7 @@ def _typed(document: dict[str, Any]) -> AnyJudgeFile:
     return judge
 
 
-def _check_agreement(judge: AnyJudgeFile) -> None:
+def _check_agreement(judge: JudgeFile) -> None:
     """What the file says twice must agree, or a reader would see one judge and run another."""
     subject, prompt = judge.read_subject(), judge.read_prompt()
     check_prompt(subject, prompt)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import dspy
     import pandas as pd
 
-    from judges.frozen import AnyJudgeFile
+    from judges.frozen import JudgeFile
     from judges.inference.runner import Runner
     from judges.protocol import Model
 
@@ -374,7 +374,7 @@ class Judge:
 
         return cls._thaw(frozen.loads(raw))
 
-    def freeze(self) -> "AnyJudgeFile":
+    def freeze(self) -> "JudgeFile":
         """What its file holds."""
         from judges import frozen
         from judges.models.registry import endpoint_of
@@ -393,7 +393,7 @@ class Judge:
         )
 
     @classmethod
-    def _thaw(cls, file: "AnyJudgeFile") -> "Judge":
+    def _thaw(cls, file: "JudgeFile") -> "Judge":
         prompt, messages = file.read_prompt(), file.messages
         return cls(
             subject=file.read_subject(),

@@ -85,7 +85,11 @@ FORGED = {
     "a version as text": (put("version", value="1"), "format version '1'; this release reads 1"),
     "a version as truth": (put("version", value=True), "version is True; a whole number belongs"),
     "another format": (put("format", value="pickle"), "not a frozen judge"),
-    "another kind": (put("kind", value="pairwise"), "lacks 'candidate'|unknown key"),
+    "another kind": (put("kind", value="pairwise"), "'kind' does not follow"),
+    "both anchors and a candidate": (
+        put("subject", "candidate", value="summary"),
+        "fields .* are not those|does not follow",
+    ),
     "another name": (put("name", value="coherence"), "'name' does not follow"),
     "other texts": (put("texts", value=["summary"]), "'texts' does not follow"),
     "another scale": (put("scale", value=[1, 2, 3]), "'scale' does not follow"),
