@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+TESTS = Path(__file__).parent
+# The starter set's generator is a script of the repository, and no part of what is installed.
+sys.path[:0] = [str(TESTS), str(TESTS.parent / "tools")]
 
 pytest_plugins = ["openai_server", "table_folder"]

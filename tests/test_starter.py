@@ -5,21 +5,21 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
-from data.construct.__main__ import main
-from data.construct.build import Row, files, summarize
-from data.construct.compose import Sentence, text
-from data.construct.describe import (
+from starter.compose import Sentence, text
+from starter.documents import STARTER, Source, read_sources
+from starter.rate import coherence, consistency, fluency, ratings, relevance, votes
+from starter_set import (
     DIMENSIONS,
+    Row,
     describe,
+    files,
     longer_preferred,
+    main,
     n_words,
     rating,
+    summarize,
     within_documents,
 )
-from data.construct.documents import STARTER, Source, read_sources
-from data.construct.pairs import votes
-from data.construct.rate import coherence, consistency, fluency, ratings, relevance
 
 SOURCES = {source.id: source for source in read_sources()}
 FERRY = SOURCES["news-ferry"]
@@ -33,8 +33,8 @@ def _rows(name: str) -> list[Row]:
 OUTPUTS, PAIRS = _rows("outputs.jsonl"), _rows("pairs.jsonl")
 
 
-def told(*places: int, source: Source = FERRY) -> tuple[Sentence, ...]:
-    return tuple(Sentence(text=source.points[i].says, role="told", covers=(i,)) for i in places)
+def points(*places: int, source: Source = FERRY) -> tuple[Sentence, ...]:
+    return tuple(Sentence(text=source.points[i].says, role="point", covers=(i,)) for i in places)
 
 
 def test_the_readme_says_first_that_no_person_gave_these_ratings():
@@ -57,7 +57,7 @@ def test_the_shipped_files_are_what_is_built(capsys):
 def test_a_changed_file_is_noticed_and_left_alone(tmp_path, monkeypatch, capsys):
     changed = tmp_path / "outputs.jsonl"
     changed.write_text("{}\n")
-    monkeypatch.setattr("data.construct.__main__.files", lambda: {changed: "other\n"})
+    monkeypatch.setattr("starter_set.files", lambda: {changed: "other\n"})
     assert main([]) == 1
     assert "is not what is built" in capsys.readouterr().err
     assert changed.read_text() == "{}\n"
@@ -147,46 +147,46 @@ def test_another_seed_makes_other_summaries():
 
 # Five points weigh 5 4 3 2 1 of 15. The first three: 12/15 = .8, which earns all four.
 def test_relevance_follows_the_weight_of_what_is_told():
-    assert relevance(FERRY, told(0, 1, 2)) == pytest.approx(5)
-    assert relevance(FERRY, told(4)) == pytest.approx(1 + 4 / 15 / 0.8)
+    assert relevance(FERRY, points(0, 1, 2)) == pytest.approx(5)
+    assert relevance(FERRY, points(4)) == pytest.approx(1 + 4 / 15 / 0.8)
     trivia = Sentence(text=FERRY.trivia[0], role="trivia")
-    assert relevance(FERRY, (*told(0, 1, 2), trivia)) == pytest.approx(5 - 0.6)
+    assert relevance(FERRY, (*points(0, 1, 2), trivia)) == pytest.approx(5 - 0.6)
 
 
 def test_consistency_follows_the_share_of_untrue_words():
-    true = Sentence(text="one two three", role="told", covers=(0,))
-    untrue = Sentence(text="four", role="told", covers=(1,), wrong=True)
+    true = Sentence(text="one two three", role="point", covers=(0,))
+    untrue = Sentence(text="four", role="point", covers=(1,), wrong=True)
     assert consistency((true,)) == 5
     assert consistency((true, untrue)) == pytest.approx(5 - 6 / 4)
 
 
 def test_fluency_follows_the_mean_severity():
-    cut = Sentence(text="The ferry", role="told", covers=(1,), fault="truncated")
-    assert fluency(told(0, 1)) == 5
-    assert fluency((*told(0), cut)) == pytest.approx(5 - 5 * 0.8 / 2)
+    cut = Sentence(text="The ferry", role="point", covers=(1,), fault="truncated")
+    assert fluency(points(0, 1)) == 5
+    assert fluency((*points(0), cut)) == pytest.approx(5 - 5 * 0.8 / 2)
 
 
 def test_coherence_falls_with_disorder_repetition_and_loose_continuations():
-    assert coherence(FERRY, told(0, 1, 2)) == 5
+    assert coherence(FERRY, points(0, 1, 2)) == 5
     # Order 2 0 1: two pairs of three are inverted, and the main point does not open.
-    assert coherence(FERRY, told(2, 0, 1)) == pytest.approx(5 - 2.5 * 2 / 3 - 0.5)
-    assert coherence(FERRY, told(0, 1, 1)) == pytest.approx(5 - 0.5)
-    linked = Sentence(text=FERRY.points[1].linked, role="told", covers=(1,), linked=True)
-    assert coherence(FERRY, (*told(0), linked)) == 5
+    assert coherence(FERRY, points(2, 0, 1)) == pytest.approx(5 - 2.5 * 2 / 3 - 0.5)
+    assert coherence(FERRY, points(0, 1, 1)) == pytest.approx(5 - 0.5)
+    linked = Sentence(text=FERRY.points[1].linked, role="point", covers=(1,), linked=True)
+    assert coherence(FERRY, (*points(0), linked)) == 5
     # After point 3 the continuation dangles, and the pair 3 1 is one inversion of three.
-    assert coherence(FERRY, (*told(0, 3), linked)) < coherence(FERRY, told(0, 3, 1))
+    assert coherence(FERRY, (*points(0, 3), linked)) < coherence(FERRY, points(0, 3, 1))
 
 
 def test_a_full_and_faithful_summary_gets_full_marks():
-    assert set(ratings(FERRY, told(0, 1, 2, 3, 4)).values()) == {5.0}
+    assert set(ratings(FERRY, points(0, 1, 2, 3, 4)).values()) == {5.0}
 
 
 def test_voters_agree_on_coverage_and_differ_on_detail():
     trivia = [Sentence(text=detail, role="trivia") for detail in FERRY.trivia]
-    assert votes(FERRY, told(0, 1), told(3, 4)) == ("A", "A", "A")
-    assert votes(FERRY, told(3, 4), told(0, 1)) == ("B", "B", "B")
+    assert votes(FERRY, points(0, 1), points(3, 4)) == ("A", "A", "A")
+    assert votes(FERRY, points(3, 4), points(0, 1)) == ("B", "B", "B")
     # 12/15 with two details against 9/15: +.1, 0 and -.2 for the three voters.
-    assert votes(FERRY, (*told(0, 1, 2), *trivia[:2]), told(0, 1)) == ("A", "tie", "B")
+    assert votes(FERRY, (*points(0, 1, 2), *trivia[:2]), points(0, 1)) == ("A", "tie", "B")
 
 
 def test_pairs_favour_neither_a_place_nor_a_length():

@@ -1,15 +1,14 @@
-"""Compose one system's summary of one document, sentence by sentence, and keep what was done."""
+"""Compose a system's summary of a document, sentence by sentence, and record what was done."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from data.construct.documents import Source
-from data.construct.grammar import spoil
-from data.construct.systems import Profile
+from starter.documents import Source
+from starter.systems import Profile
 
-Role = Literal["told", "trivia", "invented", "extract"]
+Role = Literal["point", "trivia", "invented", "extract"]
 
 # Shorter sentences have too little to spoil.
 SPOILABLE = 8
@@ -58,21 +57,21 @@ def text(summary: Summary) -> str:
 
 
 def _tell(source: Source, profile: Profile, rng: random.Random) -> list[Sentence]:
-    told: list[Sentence] = []
+    sentences: list[Sentence] = []
     left = list(range(len(source.points)))
     if rng.random() < profile.gist:
         gist = source.gist
-        told.append(Sentence(text=gist.says, role="told", covers=gist.covers))
-        # A gist's points are told again only now and then.
+        sentences.append(Sentence(text=gist.says, role="point", covers=gist.covers))
+        # A gist's points are sentences again only now and then.
         left = [i for i in left if i not in gist.covers or rng.random() < 0.2]
-    n_points = max(rng.choice(profile.points), 0 if told else 1)
+    n_points = max(rng.choice(profile.points), 0 if sentences else 1)
     for i in sorted(_choose(left, n_points, profile.lean, rng)):
         point = source.points[i]
-        follows = bool(told) and told[-1].covers == (i - 1,)
+        follows = bool(sentences) and sentences[-1].covers == (i - 1,)
         linked = follows and point.linked != point.says and rng.random() < profile.linked
         words = point.linked if linked else point.says
-        told.append(Sentence(text=words, role="told", covers=(i,), linked=linked))
-    return told
+        sentences.append(Sentence(text=words, role="point", covers=(i,), linked=linked))
+    return sentences
 
 
 def _choose(left: Sequence[int], n: int, lean: float, rng: random.Random) -> list[int]:
@@ -92,7 +91,7 @@ def _contradict(
     for at in rng.sample(range(len(sentences)), min(n, len(sentences))):
         covers = sentences[at].covers
         block = source.gist if covers == source.gist.covers else source.points[covers[0]]
-        sentences[at] = Sentence(text=block.wrong, role="told", covers=covers, wrong=True)
+        sentences[at] = Sentence(text=block.wrong, role="point", covers=covers, wrong=True)
     return sentences
 
 
@@ -147,3 +146,96 @@ def _spoil(sentences: list[Sentence], n: int, rng: random.Random) -> list[Senten
         spoiled, fault = spoil(sentences[at].text, rng)
         sentences[at] = replace(sentences[at], text=spoiled, fault=fault)
     return sentences
+
+
+Words = list[str]
+
+ARTICLES = {"a", "an", "the"}
+SMALL_WORDS = {"of", "in", "to", "for", "on", "at", "with", "by"}
+DISAGREEING = {
+    **{"is": "are", "are": "is", "was": "were", "were": "was", "has": "have", "have": "has"},
+    **{"does": "do", "do": "does", "wants": "want", "asks": "ask", "needs": "need"},
+    **{"wonders": "wonder", "says": "say", "fears": "fear", "must": "musts", "will": "wills"},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrammarFault:
+    """How a sentence is spoiled. `severity` 1 is unreadable; `loses` means content is gone too.
+
+    `spoil` returns the sentence unchanged where it finds nothing to spoil.
+    """
+
+    severity: float
+    loses: bool
+    spoil: Callable[[Words, random.Random], Words]
+
+
+def _without(small: set[str]) -> Callable[[Words, random.Random], Words]:
+    def spoil(words: Words, rng: random.Random) -> Words:
+        kept = [word for word in words if word.lower() not in small]
+        return kept if len(words) - len(kept) >= 2 else words
+
+    return spoil
+
+
+def _disagree(words: Words, rng: random.Random) -> Words:
+    return [DISAGREEING.get(word, word) for word in words]
+
+
+def _double(words: Words, rng: random.Random) -> Words:
+    twice = set(rng.sample(range(1, len(words) - 1), k=2)) if len(words) > 6 else set[int]()
+    return [word for i, word in enumerate(words) for _ in range(2 if i in twice else 1)]
+
+
+def _mispunctuate(words: Words, rng: random.Random) -> Words:
+    loose = [part for word in words[:-1] for part in _detach(word)]
+    return [*loose, words[-1].rstrip("."), rng.choice([",", ". .", ";"])]
+
+
+def _detach(word: str) -> Words:
+    return [word[:-1], ","] if word.endswith(",") else [word]
+
+
+def _lowercase(words: Words, rng: random.Random) -> Words:
+    return [word.lower() for word in words[:-1]] + [words[-1].lower().rstrip(".")]
+
+
+def _truncate(words: Words, rng: random.Random) -> Words:
+    return words[: max(3, int(len(words) * rng.uniform(0.4, 0.7)))]
+
+
+def _unknown(words: Words, rng: random.Random) -> Words:
+    long = sorted(range(len(words)), key=lambda i: -len(words[i]))[: rng.choice([2, 3])]
+    return ["[UNK]" if i in long else word for i, word in enumerate(words)]
+
+
+def _scramble(words: Words, rng: random.Random) -> Words:
+    mixed = list(words)
+    for _ in range(3):
+        at = rng.randrange(1, len(mixed) - 2)
+        mixed[at], mixed[at + 1] = mixed[at + 1], mixed[at]
+    return mixed
+
+
+FAULTS: dict[str, GrammarFault] = {
+    "articles": GrammarFault(severity=0.5, loses=False, spoil=_without(ARTICLES)),
+    "small words": GrammarFault(severity=0.6, loses=False, spoil=_without(SMALL_WORDS)),
+    "agreement": GrammarFault(severity=0.45, loses=False, spoil=_disagree),
+    "doubled": GrammarFault(severity=0.45, loses=False, spoil=_double),
+    "punctuation": GrammarFault(severity=0.3, loses=False, spoil=_mispunctuate),
+    "lower case": GrammarFault(severity=0.35, loses=False, spoil=_lowercase),
+    "truncated": GrammarFault(severity=0.8, loses=True, spoil=_truncate),
+    "unknown": GrammarFault(severity=0.8, loses=True, spoil=_unknown),
+    "scrambled": GrammarFault(severity=0.9, loses=True, spoil=_scramble),
+}
+
+
+def spoil(sentence: str, rng: random.Random) -> tuple[str, str]:
+    """The sentence with one fault of grammar, and the fault's name."""
+    words = sentence.split()
+    while True:
+        name = rng.choice(sorted(FAULTS))
+        spoiled = FAULTS[name].spoil(words, rng)
+        if spoiled != words:
+            return " ".join(spoiled), name

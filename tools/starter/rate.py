@@ -1,11 +1,12 @@
-"""Rate a composed summary from what was done to it; the starter README tells the same in words."""
+"""Rate and compare summaries by what was done to them; the starter README says it in words."""
 
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
+from typing import Literal
 
-from data.construct.compose import Sentence, Summary
-from data.construct.documents import Source
-from data.construct.grammar import FAULTS
+from starter.compose import FAULTS, Sentence, Summary
+from starter.documents import Source
 
 # A summary need not tell everything: this share of the points' weight earns full marks.
 ENOUGH = 0.8
@@ -24,8 +25,8 @@ def ratings(source: Source, summary: Summary) -> dict[str, float]:
 
 
 def relevance(source: Source, summary: Summary) -> float:
-    told = min(1.0, coverage(source, summary, wrong=0.5) / ENOUGH)
-    return 1 + 4 * told - 0.6 * details(summary) - 0.25 * n_repeats(summary)
+    covered = min(1.0, coverage(source, summary, wrong=0.5) / ENOUGH)
+    return 1 + 4 * covered - 0.6 * details(summary) - 0.25 * n_repeats(summary)
 
 
 def consistency(summary: Summary) -> float:
@@ -108,9 +109,9 @@ def n_interruptions(summary: Summary) -> float:
 
 def n_jumps(summary: Summary) -> int:
     """Steps over a point that was never told, or over sentences of the document."""
-    told = {i for sentence in summary for i in sentence.covers}
+    covered = {i for sentence in summary for i in sentence.covers}
     jumps = sum(
-        any(i not in told for i in range(max(before.covers) + 1, min(after.covers)))
+        any(i not in covered for i in range(max(before.covers) + 1, min(after.covers)))
         for before, after in pairwise(_telling(summary))
     )
     extracts = [sentence.place for sentence in summary if sentence.role == "extract"]
@@ -118,7 +119,7 @@ def n_jumps(summary: Summary) -> int:
 
 
 def _telling(summary: Summary) -> Sequence[Sentence]:
-    return [s for s in summary if s.role == "told" and not s.repeat]
+    return [s for s in summary if s.role == "point" and not s.repeat]
 
 
 def _starts_late(summary: Summary) -> bool:
@@ -146,3 +147,66 @@ def _loses(sentence: Sentence) -> bool:
 
 def _quarters(rating: float) -> float:
     return round(4 * min(5.0, max(1.0, rating))) / 4
+
+
+Vote = Literal["A", "B", "tie"]
+
+# What one needless sentence costs, to a lenient, a moderate and a strict voter.
+COST = (0.05, 0.1, 0.2)
+# Nearer than this, a voter cannot tell two summaries apart.
+INDIFFERENT = 0.06
+# Pairs further apart than this are not asked about.
+OBVIOUS = 0.4
+
+
+def value(source: Source, summary: Summary, cost: float) -> float:
+    """The share of the important points that is told truly, less what needless sentences cost."""
+    needless = details(summary) + n_repeats(summary)
+    return coverage(source, summary, wrong=0) - cost * needless
+
+
+def votes(source: Source, summary_a: Summary, summary_b: Summary) -> tuple[Vote, ...]:
+    """One vote a voter, most lenient first."""
+    gaps = [value(source, summary_a, cost) - value(source, summary_b, cost) for cost in COST]
+    return tuple("tie" if abs(gap) < INDIFFERENT else "A" if gap > 0 else "B" for gap in gaps)
+
+
+def preferred(cast: tuple[Vote, ...]) -> Vote:
+    """What more than half of the voters chose, else a tie."""
+    return next((vote for vote in ("A", "B") if 2 * cast.count(vote) > len(cast)), "tie")
+
+
+def choose(
+    source: Source, summaries: Mapping[str, Summary], rng: random.Random
+) -> list[tuple[str, str]]:
+    """Two pairs of systems, each pair as A and B.
+
+    Once the better summary is the longer one and once the shorter, once it is A and once B, so
+    that neither length nor place tells a judge anything; a tie may take the place of either.
+    """
+    rest = [rng.sample(pair, 2) for pair in combinations(sorted(summaries), 2)]
+    rng.shuffle(rest)
+    better = rng.sample(["A", "B"], 2)
+    chosen: list[tuple[str, str]] = []
+    for longer_wins, place in zip((True, False), better, strict=True):
+        for pair in rest:
+            by_length = sorted(pair, key=lambda system: _n_words(summaries[system]))
+            loser, winner = by_length if longer_wins else reversed(by_length)
+            a, b = (winner, loser) if place == "A" else (loser, winner)
+            if _worth_asking(source, summaries[a], summaries[b], place):
+                chosen.append((a, b))
+                rest.remove(pair)
+                break
+    return chosen
+
+
+def _worth_asking(source: Source, summary_a: Summary, summary_b: Summary, place: str) -> bool:
+    """Whether the one at `place` is preferred, or neither, and not by so much as to be obvious."""
+    moderate = COST[1]
+    gap = value(source, summary_a, moderate) - value(source, summary_b, moderate)
+    vote = preferred(votes(source, summary_a, summary_b))
+    return vote in (place, "tie") and abs(gap) <= OBVIOUS
+
+
+def _n_words(summary: Summary) -> int:
+    return sum(sentence.n_words for sentence in summary)

@@ -8,7 +8,7 @@ from typing import TypedDict, cast
 
 import yaml
 
-STARTER = Path(__file__).parents[1] / "starter"
+STARTER = Path(__file__).parents[2] / "data" / "starter"
 KINDS = ("news", "forum", "meeting", "product", "dialogue", "howto")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"”]?\s+(?=[\"“(]?[A-Z0-9])|\n+")
 
@@ -111,7 +111,9 @@ def _source(kind: str, entry: _Entry) -> Source:
         invented=tuple(entry["invented"]),
     )
     for point in points:
-        found = sum(point.where in sentence for sentence in source.sentences)
-        if found != 1:
-            raise ValueError(f"{source.id}: {point.where!r} is in {found} sentences, expected 1")
+        n_sentences = sum(point.where in sentence for sentence in source.sentences)
+        if n_sentences != 1:
+            raise ValueError(
+                f"{source.id}: {point.where!r} is in {n_sentences} sentences, expected 1"
+            )
     return source
