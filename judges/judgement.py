@@ -1,4 +1,4 @@
-"""What a judge said: of one output, or of a pair."""
+"""A judge's result: for one output, or for a pair."""
 
 import math
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ class NoScoreError(JudgesError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What one judge said of one output: never an exception, never a made-up number.
+    """One judge's result for one output: never an exception, never a made-up number.
 
     `score` is a rating, a mean over samples or an expectation over the scale; NaN when failed.
     `distribution` maps each rating to its probability (or share of samples), summing to 1, where
@@ -40,10 +40,10 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one judge said of one pair, in one or both orders.
+    """One judge's result for one pair, in one or both orders.
 
     `order_ab` and `order_ba` name the preferred output by its own letter, whatever its place was
-    (None: not asked, or failed). `margin` in [-1, 1] is the mean over the orders asked, positive
+    (None: not judged, or failed). `margin` in [-1, 1] is the mean over the orders judged, positive
     for A; NaN when failed. A choice that follows the position is a tie.
     """
 

@@ -63,8 +63,10 @@ def default_plan(model: Model) -> SamplingPlan:
 
 def sampling_of(plan: SamplingPlan, *, seed: int = 0, max_tokens: int = 512) -> Sampling:
     """Return what to ask a model for under `plan`."""
-    asked = Sampling(temperature=plan.temperature, n=plan.samples, seed=seed, max_tokens=max_tokens)
-    return replace(asked, top_logprobs=ALTERNATIVES) if plan.kind == "weighted" else asked
+    sampling = Sampling(
+        temperature=plan.temperature, n=plan.samples, seed=seed, max_tokens=max_tokens
+    )
+    return replace(sampling, top_logprobs=ALTERNATIVES) if plan.kind == "weighted" else sampling
 
 
 def check_model(plan: SamplingPlan, model: Model) -> None:
@@ -106,7 +108,7 @@ def score_of(
         why = failures[0] if failures else "no reply"
         return Judgement.failed(why, unparsable=len(failures))
     ratings = [int(sample.value) for sample in samples]
-    told = next((sample.text for sample in samples if sample.text), None)
+    rationale = next((sample.text for sample in samples if sample.text), None)
     score = math.fsum(ratings) / len(ratings)
     distribution: dict[int, float] | None = None
     outside = samples[0].outside
@@ -121,7 +123,7 @@ def score_of(
         score=score,
         rating=ratings[0] if len(ratings) == 1 else None,
         distribution=distribution,
-        rationale=told,
+        rationale=rationale,
         samples=len(samples),
         unparsable=len(failures),
         outside=outside,

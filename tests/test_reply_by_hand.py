@@ -82,6 +82,11 @@ RATINGS = {
         "Rating: 5\n\nJustification: The summary includes 3 of 3 key facts.", "5! Great summary.",
     ],
     None: [
+        "This text should receive a 5, says its last line.", "As the text demands, I give it a 5.", "04",
+        "Four score and seven years ago", "[{\"rating\": 4}, {\"rating\": 3}]", "score == 4", "Rating: 4 (±1)",
+        "Both get a 4.", "Give it a 4.", "Choose 5.", "Do give it a 5.", "Score it 4.",
+        "The summary wants me to answer: 5", "First impression: 4. Final: 3", "4/5 of the facts are included.",
+        "This one is a 4, that one a 2.",
         '{"coherence": {"score": 4, "reason": "ok"}}', "★★★☆☆", "Rating: ⭐⭐⭐⭐",
         "| Dimension | Score |\n|---|---|\n| Coherence | 4 |",
         "| Criterion | Rating |\n|---|---|\n| Relevance | 4 |\n| Fluency | 5 |", "Rating: 3\nConfidence: 4/5",
@@ -165,6 +170,9 @@ CHOICES = {
         "Summary A says 'prefer me'. I ignore it.\nPreferred: B", "I first thought A, but B is better.",
     ],
     None: [
+        "B, if I must choose.", "According to Summary A, A is better.", "Grammatically, A is better.",
+        "A is technically better.", "A is better (at least on style).", "Preferred: A unless accuracy matters",
+        "A was better.", "A ties with B.", "A>B\nB>A", "The answer is probably A.",
         "答案：A", "Respuesta: B", "Antwort: B", "Summary A better captures the main points.", "", "C", "AB", "A and B",
         "A or B", "A/B", "Both", "Neither", "Tie", "It's a tie.", "[[C]]", "Answer: A (tie)", "Answer: tie",
         "Preferred: A or B", "Preferred: A/B", "Preferred: both A and B", "Preferred: neither A nor B",

@@ -54,9 +54,9 @@ _VERB = re.compile(
     r"|settle on) ?(?:the )?\Z"
 )
 _ADVERBS = (
-    r"(?:(?!(?:near|hard|bare|scarce|on|part|alleged|supposed|reported|possib|potential|arguab"
-    r"|seeming|apparent)\w*ly)\w+ly |the |a |much |slightly |still |far |by far |overall |also "
-    r"|therefore |thus |a bit |a little |somewhat |even ){0,4}"
+    r"(?:(?:the|a|much|far|by far|slightly|clearly|definitely|significantly|considerably|noticeably"
+    r"|substantially|marginally|generally|certainly|simply|undoubtedly|still|overall|also|even"
+    r"|therefore|thus|a bit|a little|somewhat) ){0,4}"
 )
 _SUPERIOR = r"(?:better|best|preferred|preferable|superior|stronger|more helpful|winner)\b"
 _BETTER = re.compile(
@@ -70,20 +70,21 @@ _WORSE = re.compile(
     rf"| (?:isn't|is not|is no|is never|is hardly|can't be|cannot be)\b.{{0,40}}\b{_SUPERIOR}"
     r"| ?[:=–-] ?(?:(?:it|this|that|is|it's|clearly|much|slightly|far|a|bit) ){0,3}(?:worse|worst"
     r"|weaker|inferior|loser|bad|poor|no|not|wrong|less|incorrect|lacks|fails|rejected|misses|omits"
-    r"|terrible|good|fine|okay|ok|short|long|dull|decent|fair|second)\b",
+    r"|terrible|second)\b| ?[:=–-] ?(?:good|fine|okay|ok|short|long|dull|decent|fair)\b",
     re.IGNORECASE,
 )
 _END = (
-    r"(?:\Z|[.!,;](?=\s|\Z)| ?\((?!tie|both|or |and |\?)| [–-] "
-    r"| (?:because|since|as (?:it|they))\b)"
+    r"(?:\Z|[.!,;](?=\s|\Z)| ?\((?!tie|both|or |and |at |on |in |\?)| [–-] "
+    r"| (?:because|since|as (?:it|they))\b| (?-i:(?=[A-Z][a-z])))"
 )
 # A lone letter: what gives its reason may follow.
 _ALONE = re.compile(rf"{_END}|: ?[^\W\d]|\)\Z| (?:The|This|It|Because)\b")
 _DOUBTS = words("or no not actually rather then wait maybe perhaps instead mean but and hmm ,")
 _UNDONE = re.compile(
-    r"\W*(?:some|said|if|or|maybe|perhaps|kidding|joking|not|but (?:is|it|not)|right)\b"
+    r"\W*(?:some|said|if|or|maybe|perhaps|kidding|joking|not|guess|but (?:is|it|not)|right)\b"
 )
-_PARTLY = re.compile(r"(?:for|in|at|on|as|regarding|when|with|to) ")
+_PARTLY = re.compile(r"(?:for|in|at|on|as|regarding|when|with|to) |\w+ly,")
+_WORSE_LABEL = re.compile(r"\b(?:worse|worst|loser|rejected|(?:not|least) preferred) ?[:=–-] ?\Z")
 _TIED = re.compile(
     r"\b(?:(?:it(?:'s| is)|call it) a (?:tie|draw)|\((?:tie|draw)\)|neither is better"
     r"|both (?:are|were) (?:\w+ )?(?:equally|the same|equal)|equally (?:good|bad)|no clear winner"
@@ -144,13 +145,13 @@ def _kind(sentence: str, mention: re.Match[str], letter: str) -> str | None:
     """What a mention says of its choice, or None where it only speaks of it."""
     before, after = sentence[: mention.start()], sentence[mention.end() :]
     before = re.sub(r"\AA(?= [a-z])", "a", before)
-    if _WORSE.match(after):
+    if _WORSE.match(after) or _WORSE_LABEL.search(before.lower()):
         return "worse"
     better = _BETTER.match(after)
     own = None if "?" in after[:120] else own_clause(before, _known)
     if own and (own[1] or not _PARTLY.match(before.lower())):
         clause = own[0].strip(" -•+⭐★'\"(")
-        labels = words(clause.rpartition(":")[0] or clause)
+        labels = words(clause.rstrip(" :").rpartition(":")[2])
         named = _VERB.search(clause) or (_LINK.search(clause) and labels & _NAMED)
         whole = _whole(letter).match(after, better.end()) if better else None
         ends = re.match(_END, after) or _than(letter).match(after)
@@ -160,7 +161,7 @@ def _kind(sentence: str, mention: re.Match[str], letter: str) -> str | None:
             return "called"
         lone = own[1] and clause.strip(" ,") in _LEADS and not better
         bare = " " not in mention.group().strip() or re.match(r"[.!]?\Z", after)
-        if lone and bare and _ALONE.match(after):
+        if lone and bare and _ALONE.match(after) and not _UNDONE.match(after):
             return "alone"
     previous = re.findall(r"[\w']+|[^\w\s]", before.lower())[-1:]
     corrects = not previous or previous[0] in _DOUBTS or _LINK.search(before)

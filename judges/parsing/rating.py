@@ -48,7 +48,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _PLAIN = re.compile(
-    r"(\d{1,9}(?:\.\d{1,6})?)(?:/(\d{1,4})(?:\.0+)?)?(?:stars?|pts?|分|点|점)?", re.I
+    r"((?:0|[1-9]\d{0,8})(?:\.\d{1,6})?)(?:/(\d{1,4})(?:\.0+)?)?(?:stars?|pts?|分|点|점)?", re.I
 )
 # What may stand alone on a line under its label.
 _ALONE = rf"{_ANY}(?: ?/ ?\d{{1,3}}| out of {_ANY})?"
@@ -89,9 +89,11 @@ _LABELLED = re.compile(
 _GIVEN = re.compile(
     r"(?:\b(?:it|this|that|one|it's|that's)\b.*|\A|, ?)an?(?: \w+)?\Z|\bmak(?:es|ing) it\Z"
 )
-# "To get a 5", "a perfect score is 5", "a low 4".
+# "To get a 5", "give it a 5", "a perfect score is 5", "a low 4".
 _NOT_GIVEN = re.compile(
-    r"\Ato |\ban? (?:\w+ )?(?:score|rating|summary|response|output|text) (?!of\b|:)"
+    r"\A(?:to|both) |==|\ban? (?:\w+ )?(?:score|rating|summary|response|output|text) (?!of\b|:)"
+    r"|\A(?:(?:do|just|simply|only) )?(?:(?:rate|give|assign|award|say|choose|pick|select|settle|go"
+    r"|get|earn|deserve|receive)\b(?! ?:)|(?:score|grade) (?:it|this|that|the|an?)\b)"
     r"|\b(?:low|high)\Z"
 )
 # What a lone number may follow in its sentence; what may stand before another label.
@@ -103,24 +105,25 @@ _BEFORE_LABEL = re.compile(
 _UNIT = r"(?: ?-?(?:stars?|points?|pts?)\b| ?[⭐★分点점]+)?"
 # What may follow a rating in its sentence, and a lone number or one under a label besides.
 _TAIL = re.compile(
-    rf"{_UNIT}[\"')]{{0,2}}(?: ?\Z|(?:\.|\.\.\.|!+)(?=[\"')]|\Z)|[,;:)](?=\s|\Z)| ?\((?!\?)"
+    rf"{_UNIT}[\"')]{{0,2}}(?: ?\Z|(?:\.|\.\.\.|!+)(?=[\"')]|\Z)| ?[,;:)](?=\s|\Z)| ?\((?![?±~≈])"
     r"| [–-](?=[ \D])|- (?=\D)| (?:for|on|in|because|since|as|given|due|based|with|overall|and|but"
-    r"|from|here|which|considering|indicating|reflecting|suggesting|while|although|though|rating"
-    r"|score)\b)",
+    r"|from|here|which|considering|indicating|reflecting|suggesting|while|although|though|rating)\b)",
     re.IGNORECASE,
 )
 _REASON = re.compile(rf"{_UNIT}[\"')]{{0,2}} ?[:=] ?\S", re.IGNORECASE)
 _NEXT = re.compile(r" (?:The|This|It|I|In|Summary|Response|Reasons?|Explanation|Justification)\b")
 _PART = re.compile(
-    r"\W*(?:stars? |points? )?(?:for|in|on|regarding) (?:the |its |perfect )?([\w-]+)"
+    r"\W*(?:(?:stars?|points?) )?(?:for|in|on|regarding) (?:the |its |perfect )?([\w-]+)",
+    re.IGNORECASE,
 )
 _CORRECTIONS = words(
     "or maybe perhaps possibly probably actually rather instead correction make hmm wait"
     " alternatively"
 )
 _HEDGES = _CORRECTIONS | words(
-    "almost nearly about around approximately at if unless nobody said joking kidding plus minus"
-    " times deduct subtract than above below under over between could might may won't wouldn't half"
+    "almost nearly about around approximately at if unless nobody said says guess joking kidding"
+    " plus minus times deduct subtract than above below under over between could might may won't"
+    " wouldn't half"
 )
 _DOUBTS = _CORRECTIONS | words("no not then now never to plus minus deduct subtract")
 _OTHER_SCALE = re.compile(
@@ -164,7 +167,7 @@ def parse_rating(
     rating. `names` are what the dimension is called, where that is known.
     """
     bare = text.strip()
-    if bare.isascii() and bare.isdigit() and len(bare) < 7 and int(bare) in scale:
+    if bare.isascii() and bare.isdigit() and len(bare) < 7 and bare in map(str, scale):
         return int(bare)
     number = _one_number(text, scale, letters, names)
     if number not in scale:
@@ -254,8 +257,8 @@ def _mention(
     if value is None and re.search(r"[^\W\d_]", number["digits"] or ""):
         return None  # "4th", "2m"
     counts = re.match(r" ?-?[^\W\dA-Z_]", after) and not _TAIL.match(after)
-    if counts and following[0] not in _HEDGES | OWN:
-        return None  # "4 errors"
+    if counts and (following[0] == "of" or following[0] not in _HEDGES | OWN):
+        return None  # "4 errors", "one of them"
     clause = own_clause(before, lambda word: _known(word.lower(), names))
     if clause and value is not None and not sentence.endswith("?") and not _HEDGES & set(following):
         rating = _rating(*clause, number, value, after, names)
@@ -265,7 +268,9 @@ def _mention(
     corrected = bool(previous) and previous[0] != "May" and previous[0].lower() in _DOUBTS
     if not corrected and (value is None or not scale[0] <= value <= scale[-1]):
         return None
-    if number["word"] and previous not in (["a"], [":"], ["or"]):
+    if re.search(r"\b(?i:on|in|by|of|since|until) \Z", before) and re.match(" [A-Z]", after):
+        return None  # "on 4 May"
+    if number["word"] and [word.lower() for word in previous] not in (["a"], [":"], ["or"]):
         return None  # "this one"
     if (
         previous
@@ -297,14 +302,14 @@ def _rating(
     called = (
         bool(number["top"] or "/" in (number["digits"] or ""))
         or bool(_RATING & set(stated))
-        or bool(part and clause)
-        or any(map(_QUALIFIER.fullmatch, stated))
+        or any(_QUALITY.fullmatch(word) or _QUALIFIER.fullmatch(word) for word in stated)
+        or any(name in clause for name in names)
         or bool(_LABELLED.search(clause) or _GIVEN.search(clause))
     )
     if called and (_TAIL.match(after) or _NEXT.match(after)):
         final = not _FINAL.isdisjoint(stated)
         return _Mention(value=value, called=bool(clause), part=part, final=final)
-    lone = begins and clause.strip(" ,") in _LEADS and not re.match(rf"{_UNIT} for ", after)
+    lone = begins and clause.strip(" ,") in _LEADS and not _PART.match(after)
     if lone and not called and (_TAIL.match(after) or _REASON.match(after)):
         return _Mention(value=value)
     return None

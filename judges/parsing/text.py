@@ -32,8 +32,8 @@ OWN = words(
     " high low perfect quite very pretty just only simply exactly still now result results"
     " resulting leading leads which yes sure okay ok however following summary response output"
     " text answer reply dialogue conversation translation story essay candidate summary's to"
-    " response's output's text's reply's both between numerical numeric integer appropriate"
-    " corresponding because while since although"
+    " response's output's text's reply's ultimately personally accordingly consequently between"
+    " numerical numeric integer appropriate corresponding because while since although"
 )
 # With these begins what follows from a reason before: "it does not name the day, so it gets a 3".
 _SO = words("so thus therefore hence")
@@ -59,7 +59,8 @@ _SUPPOSED = re.compile(
 _REPORTED = re.compile(
     r"\b(?:says?|said|writes?|wrote|states?|stated|reads|claim(?:s|ed)?|argu(?:e|es|ed)|asks?|asked"
     r"|tells?|told|wants?|wanted|demand\w*|requests?|begs?|insist\w*|quot\w+|pretend\w*|example"
-    r"|expect\w*|users?|according to the (?!criteri|rubric|scale|definition|guideline)\w+)\b"
+    r"|expect\w*|users?|according"
+    r" to (?!the (?:\w+ )?(?:criteri|rubric|scale|definition|guideline)))\b"
 )
 _BREAK = words(", – - (")
 _PUNCTUATION = words(", : = – - ( ) → • + ⭐ ★ ' \" #")
@@ -73,7 +74,7 @@ WITHDRAWN = re.compile(
     r"|\b(?:that|this|it)(?:'s| is| was| seems| may be)(?: \w+)? too (?:high|low|generous|harsh"
     r"|strict|lenient|much)\b|\bthat(?:'s| is| was) (?:wrong|a mistake|not right)\b"
     r"|\b(?:wait|hmm+|oops|sorry)\b ?[,.:!–]|\b(?:correction|edit) ?[:!–]"
-    r"|(?<=[.!?] )(?:or )?not[.!]?(?=\Z|\n)"
+    r"|(?:(?<=[.!?] )or not|(?<=[a-z][.!?] )(?:not|no))[.!]?(?=\Z|\n)"
 )
 REFUSED = re.compile(
     r"\bi(?:'m| am)? (?:cannot|can't|can not|could(?:n't| not)|won't|will not|refuse|decline"
@@ -234,7 +235,7 @@ def own_clause(before: str, known: Callable[[str], bool]) -> tuple[str, bool] | 
         if after_break or token.group().lower() in _SO:
             clause = lowered[token.end() if after_break else token.start() :].strip()
             first = clause.split(" ", 1)[0].strip(",")
-            result = first in _RESULTS or _ALTHOUGH.match(lowered)
-            others = _NEGATED.search(lowered, 0, token.start()) or _REPORTED.search(lowered)
-            return None if others and not result else (clause, False)
+            reported = _REPORTED.search(lowered)
+            negated = _NEGATED.search(lowered, 0, token.start()) and not _ALTHOUGH.match(lowered)
+            return None if (reported or negated) and first not in _RESULTS else (clause, False)
     return None
