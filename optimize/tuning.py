@@ -7,11 +7,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from judges.cli.shell import say
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load
-from optimize.cli.tune import say
 from optimize.figures import SPLITS, scorecard
 from optimize.run import run_folder
 from optimize.run.settings import Settings

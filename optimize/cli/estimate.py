@@ -10,9 +10,9 @@ import numpy as np
 
 import data
 from data.types import LabelError
+from judges.cli.shell import say
 from optimize.annotations import read_scores
 from optimize.cli.tool import Result, ends, run, shown
-from optimize.cli.tune import say
 from optimize.estimate import (
     Estimate,
     Mask,

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from judges.inference.progress import visible
-from optimize.cli.tune import DONE, EXPECTED, INTERRUPTED, end, say, show
+from judges.cli.shell import DONE, run_command, show
 from optimize.report.markdown import run_table
 from optimize.report.run_report import read_run, write_report
 from optimize.run.settings import Parser
@@ -31,15 +30,13 @@ def main(arguments: Sequence[str]) -> int:
     flags = made.parse_args(arguments)
     folder = Path(flags.folder)
     annotations = Path(flags.annotations) if flags.annotations else None
-    try:
+
+    def draw() -> int:
         if flags.markdown:
             result = run_table(read_run(folder, annotations))
         else:
             result = str(write_report(folder, annotations))
-    except EXPECTED as error:
-        return end(NAME, error)
-    except KeyboardInterrupt:
-        say("interrupted")
-        return INTERRUPTED
-    show(visible(result.rstrip("\n")))
-    return DONE
+        show(result.rstrip("\n"))
+        return DONE
+
+    return run_command(NAME, draw)

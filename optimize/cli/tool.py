@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from optimize.cli.tune import DONE, EXPECTED, INTERRUPTED, end, say, show
+from judges.cli.shell import DONE, run_command, show
 from optimize.statistics.bootstrap import Interval
 
 Result = Mapping[str, object]
@@ -18,18 +18,16 @@ def run(
     lines: Callable[[Result], Sequence[str]],
 ) -> int:
     """Exit code of a command that prints `work`'s result as JSON, or as `lines`."""
-    try:
+
+    def print_result() -> int:
         result = work(flags)
-    except EXPECTED as error:
-        return end(name, error)
-    except KeyboardInterrupt:
-        say("interrupted")
-        return INTERRUPTED
-    if flags.json:
-        show(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
-    else:
-        show("\n".join(lines(result)))
-    return DONE
+        if flags.json:
+            show(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
+        else:
+            show("\n".join(lines(result)))
+        return DONE
+
+    return run_command(name, print_result)
 
 
 def number(value: float) -> float | None:

@@ -10,12 +10,12 @@ from typing import Any, get_args
 import data
 from data.types import LabelledPairs, LabelledSet
 from judges.cli.arguments import constructed_note, count, positive, seed, share
+from judges.cli.shell import DONE, FAILED, run_command, say, show
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
 from judges.inference.progress import verbose_logging, visible
 from judges.loading import load
 from judges.parsing.recorded import Reading
-from optimize.cli.tune import DONE, EXPECTED, FAILED, INTERRUPTED, end, say, show
 from optimize.figures import correlation_lines
 from optimize.items import Items, compared_items, rated_items
 from optimize.measuring.correlations import other_readings, reading_lines
@@ -160,21 +160,20 @@ def parser() -> argparse.ArgumentParser:
 def command(arguments: Sequence[str]) -> int:
     """Run `python -m optimize.verify` with these arguments."""
     flags = parser().parse_args(arguments)
-    try:
+
+    def print_result() -> int:
         with verbose_logging(flags.verbose):
             result = verify(flags)
-    except EXPECTED as error:
-        return end("python -m optimize.verify", error)
-    except KeyboardInterrupt:
-        say("interrupted")
-        return INTERRUPTED
-    if flags.json:
-        show(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
-    elif flags.markdown != "-":
-        show("\n".join([*correlation_lines(result), *reading_lines(result.get("readings", ()))]))
-    for reason in result.get("short", ()):
-        say(f"python -m optimize.verify: falls short: {reason}")
-    return DONE if result["passed"] else FAILED
+        if flags.json:
+            show(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
+        elif flags.markdown != "-":
+            readings = reading_lines(result.get("readings", ()))
+            show("\n".join([*correlation_lines(result), *readings]))
+        for reason in result.get("short", ()):
+            say(f"python -m optimize.verify: falls short: {reason}")
+        return DONE if result["passed"] else FAILED
+
+    return run_command("python -m optimize.verify", print_result)
 
 
 def verify(flags: argparse.Namespace) -> dict[str, Any]:

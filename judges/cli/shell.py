@@ -1,0 +1,73 @@
+"""One shell for every command: results on stdout, one line on stderr for what fails, exit codes."""
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+
+from data.tables.problems import DataError
+from judges.errors import JudgesError
+from judges.inference.progress import trace_of, visible
+from judges.models.redaction import Redactor
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+def run_command(
+    name: str,
+    work: Callable[[], int],
+    *,
+    verbose: bool = False,
+    way_out: Callable[[Exception], str] = lambda error: "",
+    interrupted: Callable[[], str] = lambda: "interrupted",
+) -> int:
+    """The exit code of `work`, or of what ended it: 1 failed, 2 wrong usage, 130 interrupted.
+
+    What a user can mend is one line, followed by what `way_out` adds; with `verbose`, after its
+    traceback. Any other exception is a mistake of this project and passes through.
+    """
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; nothing more can be written to it.
+        _discard_stdout()
+        return DONE
+    except KeyboardInterrupt as error:
+        say(f"{name}: {error}" if str(error) else interrupted())
+        return INTERRUPTED
+    except (JudgesError, DataError, OSError) as error:
+        code = error.exit_code if isinstance(error, JudgesError) else FAILED
+        if isinstance(error, OSError) and error.filename is None and error.errno == errno.ENOSPC:
+            # Only stdout has no name; or what is left would be tried once more at the exit.
+            _discard_stdout()
+            say(f"stdout: {error.strerror}")
+            return FAILED
+        if verbose and code == FAILED:
+            say(trace_of(error).rstrip())
+        say(f"{name}: {one_line(error)}{way_out(error)}")
+        return code
+
+
+def one_line(error: BaseException) -> str:
+    """An error's message without line breaks; a file's name first where the system has no other."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def show(text: str) -> None:
+    """Print a result, its control characters made visible."""
+    sys.stdout.write(visible(text) + "\n")
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Print progress or what is wrong to stderr, without keys and control characters."""
+    sys.stderr.write(visible(Redactor().redact(text)) + "\n")
+    sys.stderr.flush()
+
+
+def _discard_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
