@@ -92,8 +92,8 @@ def _ignore(_: object) -> None:
 def run(job: Job) -> dict[str, Any]:
     """Search, then measure the seed and the tuned judge on test and on unseen systems."""
     from optimize.run.models import judging, proposing
+    from optimize.run.search_budget import plan
     from optimize.run.settings import Settings
-    from optimize.search.budget import plan
     from optimize.search.evaluator import Budget, Evaluator
     from optimize.search.objective import choose_level
     from optimize.search.optimizers import search

@@ -7,9 +7,9 @@ if TYPE_CHECKING:
     from optimize.alternative import AlternativeTest, alternative_test
     from optimize.annotations import annotation_matrix
     from optimize.measuring.measure import Measured, measure
+    from optimize.rank_optimizer import RankOptimizer
     from optimize.run.run_folder import RunFolderError
     from optimize.run.settings import SettingsError
-    from optimize.search.rank_optimizer import RankOptimizer
     from optimize.statistics.agreement import (
         Correlation,
         dataset_level,
@@ -54,7 +54,7 @@ _HOMES = {
     "Correlation": "optimize.statistics.agreement",
     "Interval": "optimize.statistics.bootstrap",
     "Measured": "optimize.measuring.measure",
-    "RankOptimizer": "optimize.search.rank_optimizer",
+    "RankOptimizer": "optimize.rank_optimizer",
     "Run": "optimize.tuning",
     "RunFolderError": "optimize.run.run_folder",
     "SettingsError": "optimize.run.settings",

@@ -8,8 +8,8 @@ from judges.catalog import find
 from judges.dimension import Dimension
 from judges.judge import Judge
 from optimize.run.labels import Labels, read
+from optimize.run.search_budget import DEFAULT_CALLS, FREE_CALLS, allow, left_for_probes
 from optimize.run.settings import Settings, SettingsError
-from optimize.search.budget import DEFAULT_CALLS, FREE_CALLS, allow, left_for_probes
 from optimize.search.candidates import Candidate, DemoSet, Instruction
 
 SUBJECT = find("relevance")

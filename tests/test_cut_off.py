@@ -31,8 +31,8 @@ from judges.scoring import SamplingPlan
 from optimize.cli.tune import command
 from optimize.items import Item, Items
 from optimize.run.run_folder import as_json
+from optimize.run.search_budget import plan
 from optimize.run.settings import Settings
-from optimize.search.budget import plan
 from optimize.search.candidates import Candidate, Instruction
 from optimize.search.generator import whole_set
 

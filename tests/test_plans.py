@@ -18,8 +18,8 @@ from judges.scoring import SamplingPlan
 from optimize.cli.tune import command
 from optimize.items import Item, Items
 from optimize.run.sampling_plans import cheapest_near_best
+from optimize.run.search_budget import PlanCost
 from optimize.run.settings import Settings, SettingsError
-from optimize.search.budget import PlanCost
 
 ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 FIVE = SamplingPlan(kind="mean", samples=5, temperature=1.0)

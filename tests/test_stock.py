@@ -13,13 +13,13 @@ from judges.dimension import Dimension
 from judges.modules import RatingJudge
 from judges.prompt import Prompt
 from optimize.items import Item, Items
+from optimize.rank_optimizer import RankOptimizer, read_examples
 from optimize.run.settings import Optimizer
 from optimize.search.dspy_programs import BLOCK, GroupJudge, Shared, candidate_of, examples, metric
 from optimize.search.evaluator import Budget, Evaluator, Scored
 from optimize.search.generator import Plan
 from optimize.search.objective import objective
 from optimize.search.optimizers import search as search_with
-from optimize.search.rank_optimizer import RankOptimizer, read_examples
 from optimize.search.rank_search import Found, Record
 
 STOCK: tuple[Optimizer, ...] = ("gepa", "miprov2", "bootstrap")

@@ -19,8 +19,8 @@ from optimize.run.labels import Labels
 from optimize.run.models import RunModels, judging, open_models, proposing
 from optimize.run.prepare import PreparedRun
 from optimize.run.record_evidence import record_evidence
+from optimize.run.search_budget import PlanCost, SearchBudget, allow, left_for_probes, plan
 from optimize.run.trial_log import TrialLog
-from optimize.search.budget import PlanCost, SearchBudget, allow, left_for_probes, plan
 from optimize.search.candidates import Candidate, Instruction
 from optimize.search.evaluator import Budget, Evaluator
 from optimize.search.finalists import affordable

@@ -19,8 +19,8 @@ from judges.scoring import NoProbabilitiesError, SamplingPlan
 from optimize.items import Items, Vector
 from optimize.run.final_table import Scores, cell, correlation, gain
 from optimize.run.models import RunModels
+from optimize.run.search_budget import REPLY_TOKENS, PlanCost
 from optimize.run.settings import Settings
-from optimize.search.budget import REPLY_TOKENS, PlanCost
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Budget, Evaluator, SearchBudgetSpentError
 from optimize.search.finalists import CrossFit
