@@ -714,7 +714,7 @@ def fuzz_commands(tries: int, rng: random.Random) -> Counts:
         "judges": judges_main,
         "optimize": tune.command,
         "verify": verify.command,
-        "report": report.main,
+        "report": report.command,
     }
     sound = {
         "labels.jsonl": _lines(LABELS),

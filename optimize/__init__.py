@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from optimize.alternative import AlternativeTest, alternative_test
     from optimize.annotations import annotation_matrix
     from optimize.measuring.measure import Measured, measure
     from optimize.rank_optimizer import RankOptimizer
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
         summary_level,
         system_level,
     )
+    from optimize.statistics.alternative import AlternativeTest, alternative_test
     from optimize.statistics.bootstrap import Interval
     from optimize.statistics.difference import paired_difference
     from optimize.statistics.human import Ceiling, human_ceiling, krippendorff_alpha
@@ -49,7 +49,7 @@ __all__ = [
 
 # Where each public name lives: it is imported when first used, since RankOptimizer needs DSPy.
 _HOMES = {
-    "AlternativeTest": "optimize.alternative",
+    "AlternativeTest": "optimize.statistics.alternative",
     "Ceiling": "optimize.statistics.human",
     "Correlation": "optimize.statistics.agreement",
     "Interval": "optimize.statistics.bootstrap",
@@ -58,7 +58,7 @@ _HOMES = {
     "Run": "optimize.tuning",
     "RunFolderError": "optimize.run.run_folder",
     "SettingsError": "optimize.run.settings",
-    "alternative_test": "optimize.alternative",
+    "alternative_test": "optimize.statistics.alternative",
     "annotation_matrix": "optimize.annotations",
     "dataset_level": "optimize.statistics.agreement",
     "human_ceiling": "optimize.statistics.human",

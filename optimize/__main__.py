@@ -1,7 +1,7 @@
 """python -m optimize: tune a judge against human labels."""
 
 import sys
-from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,29 +20,22 @@ def hidden(packages: tuple[str, ...] = ("judges", "data")) -> str | None:
     return None
 
 
-def begin(name: str, load: Callable[[], Callable[[Sequence[str]], int]]) -> int:
-    """Load a command and run it."""
+def run(name: str, module: str) -> int:
+    """The exit code of `python -m name`, whose work is done by `command` in `module`.
+
+    0 done, 1 failed with one line or fell short, 2 wrong usage, 130 interrupted.
+    """
     if wrong := hidden():
-        sys.stderr.write(f"{name}: {wrong}\n")
+        sys.stderr.write(f"python -m {name}: {wrong}\n")
         return 1
     from judges.cli.startup import loading_time, open_streams
 
     open_streams()
     with loading_time():
-        command = load()
-    return command(sys.argv[1:])
-
-
-def main() -> int:
-    """Exit code: 0 done, 1 failed with one line, 2 wrong usage, 130 interrupted."""
-
-    def load() -> Callable[[Sequence[str]], int]:
-        from optimize.cli.tune import command
-
-        return command
-
-    return begin("python -m optimize", load)
+        command = import_module(module).command
+    code: int = command(sys.argv[1:])
+    return code
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("optimize", "optimize.cli.tune"))

@@ -1,36 +1,77 @@
-"""The arrows between the packages, and what a start-up may cost."""
+"""The ladder of folders in docs/DESIGN.md, checked import by import; what a start-up costs."""
 
 import ast
+import re
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("judges", "optimize", "data")
-# judges use data for tables alone.
-ARROWS = {("optimize", "judges"), ("optimize", "data"), ("judges", "data")}
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in FILES}
+
+
 def imported(path: Path) -> set[str]:
-    """Top-level packages a file imports anywhere, also inside functions."""
-    found = set()
+    """Our modules that a file imports anywhere, also inside functions and for types alone."""
+    modules = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno} imports relatively"
-            found.add((node.module or "").split(".")[0])
-    return found
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                modules.add(inner if inner in MODULES else str(node.module))
+    return modules & set(MODULES)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_import_leaves_the_drawn_arrows(path: Path) -> None:
-    here = path.relative_to(ROOT).parts[0]
-    others = imported(path) & set(PACKAGES) - {here}
-    assert {(here, other) for other in others} <= ARROWS
+def ladder() -> dict[str, int]:
+    """From the names that stand in docs/DESIGN.md's ladder to their lines, counted from the top."""
+    text = (ROOT / "docs" / "DESIGN.md").read_text(encoding="utf-8")
+    block = re.search(r"```ladder\n(.*?)```", text, re.DOTALL)
+    assert block is not None
+    lines = block[1].splitlines()
+    return {name: i for i, line in enumerate(lines) for name in line.partition("#")[0].split()}
+
+
+LADDER = ladder()
+
+
+def rung(module: str) -> int:
+    """The line of the closest name that holds the module."""
+    parts = module.split(".")
+    names = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    return next(LADDER[name] for name in names if name in LADDER)
+
+
+# A package's own __init__ only re-exports, lazily: it stands above all its files.
+@pytest.mark.parametrize("module", sorted(MODULES.keys() - {"judges", "optimize", "data"}))
+def test_a_file_imports_only_what_stands_on_its_line_of_the_ladder_or_below(module: str) -> None:
+    upwards = {other for other in imported(MODULES[module]) if rung(other) < rung(module)}
+    assert not upwards
+
+
+def test_nothing_on_the_ladder_is_missing_from_the_tree() -> None:
+    assert LADDER.keys() <= MODULES.keys()
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    graph = {module: imported(path) - {module} for module, path in MODULES.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"in a circle: {' -> '.join(error.args[1])}")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -50,7 +91,8 @@ def test_importing_judges_and_scoring_a_row_leaves_dspy_and_pandas_alone() -> No
         "one = judge(document='The council met on Monday and closed the bridge.',"
         " summary='The bridge is closed.')\n"
         "assert one.failure is None, one\n"
-        "heavy = {'dspy', 'pandas', 'scipy', 'litellm', 'openai', 'datasets'} & set(sys.modules)\n"
+        "heavy = {'dspy', 'pandas', 'scipy', 'litellm', 'openai', 'datasets', 'data'}\n"
+        "heavy &= set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     done = subprocess.run(

@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimize.estimate import Estimate, labels_needed, mean_difference, mean_score, mean_win, wins
 from optimize.statistics.coefficients import Vector
+from optimize.statistics.corrected_estimates import (
+    Estimate,
+    labels_needed,
+    mean_difference,
+    mean_score,
+    mean_win,
+    wins,
+)
 
 
 class Pool(NamedTuple):

@@ -59,7 +59,7 @@ def test_a_difference_comes_with_the_win_rate(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = [*files, "--system", "tuned", "--against", "plain", "--width", "1.5", "--json"]
-    assert estimate_command.main(arguments) == 0
+    assert estimate_command.command(arguments) == 0
     found = json.loads(capsys.readouterr().out)["estimates"]
     assert found["difference"]["low"] < 1 < found["difference"]["high"]
     assert found["win_rate"]["low"] > 0.5
@@ -71,7 +71,7 @@ def test_a_difference_comes_with_the_win_rate(
 def test_estimates_are_printed_with_interval_and_counts(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert estimate_command.main(files) == 0
+    assert estimate_command.command(files) == 0
     first, second, third = capsys.readouterr().out.splitlines()
     assert first.startswith("clarity mean of all systems: ")
     # The judge failed on both outputs of one document.
@@ -95,7 +95,7 @@ def test_what_cannot_be_estimated_is_one_line(
     message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert estimate_command.main([*files, *extra]) == code
+    assert estimate_command.command([*files, *extra]) == code
     shown = capsys.readouterr()
     assert shown.out == ""
     assert message in shown.err
@@ -112,19 +112,19 @@ def test_bad_scores_are_named(
         ([{"id": "elsewhere", "score": 1}], "no id is that of an output"),
     ):
         write(tmp_path / "scores.jsonl", rows)
-        assert estimate_command.main(files) == 1
+        assert estimate_command.command(files) == 1
         assert message in capsys.readouterr().err
 
 
 def test_the_alternative_test_runs_on_files(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert alternative_command.main([*files, "--json"]) == 0
+    assert alternative_command.command([*files, "--json"]) == 0
     test = json.loads(capsys.readouterr().out)["tests"][0]
     assert test["judge"] == "scores"
     assert [one["n_outputs"] for one in test["annotators"]] == [40, 40, 40]
     assert test["share_of_ceiling"]["value"] > 0
-    assert alternative_command.main([*files, "--independent"]) == 0
+    assert alternative_command.command([*files, "--independent"]) == 0
     assert "winning rate" in capsys.readouterr().out
 
 
@@ -137,7 +137,7 @@ def test_labels_by_one_person_are_refused(
         row["annotations"] = {}
         row["ratings"] = {"clarity": 3}
     write(tmp_path / "labels.jsonl", rows)
-    assert alternative_command.main(files) == 1
+    assert alternative_command.command(files) == 1
     assert "two annotators or more" in capsys.readouterr().err
 
 

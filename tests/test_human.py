@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimize.alternative import alternative_test
+from optimize.statistics.alternative import alternative_test
 from optimize.statistics.bootstrap import ratio_interval
 from optimize.statistics.coefficients import Matrix, Vector
 from optimize.statistics.human import (

@@ -11,6 +11,7 @@ from judges.inference.limits import AdaptiveTimeout, Limiter
 from judges.judgement import NoScoreError
 from judges.models.journal import Journal, RequestHasher
 from judges.protocol import (
+    SEEDS_APART,
     Completion,
     FatalModelError,
     Message,
@@ -140,7 +141,6 @@ class SampleCollector:
         )
 
 
-SEEDS_APART = 10_007  # between the samples of one ask, far more than it has fresh asks
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
 # As long as an endpoint is waited for at its own word, and what of it is worth a line.

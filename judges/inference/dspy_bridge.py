@@ -7,10 +7,10 @@ from typing import Any
 import dspy
 from dspy import lm15
 
-from judges.inference.client import SEEDS_APART, ModelRequest, ModelResponse
+from judges.inference.client import ModelRequest, ModelResponse
 from judges.inference.runner import Runner
 from judges.models.journal import request_key
-from judges.protocol import Message, Reply, Sampling, Token
+from judges.protocol import SEEDS_APART, Message, Reply, Sampling, Token
 
 FINISHED = {"stop", "length", "content_filter"}
 

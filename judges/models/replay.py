@@ -4,9 +4,15 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from judges.inference.client import SEEDS_APART
 from judges.models.journal import Journal, describe, request_key
-from judges.protocol import Completion, FatalModelError, Message, RefusedError, Sampling
+from judges.protocol import (
+    SEEDS_APART,
+    Completion,
+    FatalModelError,
+    Message,
+    RefusedError,
+    Sampling,
+)
 
 
 class ReplayModel:

@@ -9,12 +9,12 @@ import numpy as np
 
 import data
 from data.types import LabelError
-from optimize.alternative import EPSILON, alternative_test
 from optimize.annotations import annotation_matrix, read_scores
 from optimize.cli.tool import Result, ends, number, run, shown
 from optimize.figures import CONVENTIONS
 from optimize.run.settings import Parser, SettingsError, mapping
 from optimize.statistics.agreement import PRIMARY
+from optimize.statistics.alternative import EPSILON, alternative_test
 from optimize.statistics.human import human_ceiling
 
 NAME = "python -m optimize.alternative"
@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def main(arguments: Sequence[str]) -> int:
+def command(arguments: Sequence[str]) -> int:
     """Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     return run(NAME, parser().parse_args(arguments), work, lines)
 

@@ -13,7 +13,9 @@ from data.types import LabelError
 from judges.cli.shell import say
 from optimize.annotations import read_scores
 from optimize.cli.tool import Result, ends, run, shown
-from optimize.estimate import (
+from optimize.run.settings import Parser, SettingsError, mapping
+from optimize.statistics.coefficients import Vector
+from optimize.statistics.corrected_estimates import (
     Estimate,
     Mask,
     labels_needed,
@@ -22,8 +24,6 @@ from optimize.estimate import (
     mean_win,
     wins,
 )
-from optimize.run.settings import Parser, SettingsError, mapping
-from optimize.statistics.coefficients import Vector
 
 NAME = "python -m optimize.estimate"
 
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def main(arguments: Sequence[str]) -> int:
+def command(arguments: Sequence[str]) -> int:
     """Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     return run(NAME, parser().parse_args(arguments), work, lines)
 

@@ -11,7 +11,7 @@ from optimize.run.settings import Parser
 NAME = "python -m optimize.report"
 
 
-def main(arguments: Sequence[str]) -> int:
+def command(arguments: Sequence[str]) -> int:
     """Exit code: 0 done, 1 failed with one line, 2 wrong usage, 130 interrupted."""
     made = Parser(
         prog=NAME,

@@ -11,8 +11,9 @@ from judges.cli.startup import loading_time
 from judges.errors import JudgesError
 from judges.inference.budget import BudgetSpentError
 from optimize.run.run_folder import as_json
-from optimize.run.settings import OPTIMIZERS, SPLITS, Parser
+from optimize.run.settings import SPLITS, Parser
 from optimize.search.objective import LEVELS
+from optimize.search.optimizers import OPTIMIZERS
 
 ABOUT = """\
 Tune a judge against human labels, and measure it on labels it never saw.

@@ -8,7 +8,6 @@ import numpy as np
 from data.types import LabelError, LabelledSet
 from judges.judgement import Judgement
 from judges.winrate import WinRate, win_rate
-from optimize.alternative import AlternativeTest, alternative_test
 from optimize.annotations import annotation_matrix
 from optimize.audits.injection import Attack, Probes, ScoreShift
 from optimize.audits.preferences import Discriminant, discriminant, preference
@@ -16,6 +15,7 @@ from optimize.audits.scale_use import ScaleUse, SelfConsistency, scale_use, self
 from optimize.run.judged_split import JudgedSplit
 from optimize.search.objective import choose_level
 from optimize.statistics.agreement import PairAccuracy, pair_accuracy
+from optimize.statistics.alternative import AlternativeTest, alternative_test
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.difference import Difference

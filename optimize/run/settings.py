@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from data.readers import joined, read_bounds, read_mapping
 from judges.cli.arguments import Parser as OneLineParser
@@ -15,9 +15,8 @@ from judges.models.redaction import KEY_FOR_NAME, Redactor, holds_secret
 from judges.models.registry import endpoint_of, is_plain, shown
 from judges.protocol import OPENAI
 from optimize.search.objective import LEVELS, Level
+from optimize.search.optimizers import OPTIMIZERS, Optimizer
 
-Optimizer = Literal["rank", "gepa", "miprov2", "bootstrap"]
-OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 SPLITS = ("document", "system", "both")
 PLANS = ("auto", "one", "mean", "weighted")
 HOTTEST = 10.0

@@ -1,13 +1,16 @@
 """Search with the optimizer of a name: our own, or one of DSPy's."""
 
 from collections.abc import Callable
+from typing import Literal, get_args
 
 from optimize.items import Items
-from optimize.run.settings import Optimizer
 from optimize.search.evaluator import Evaluator
 from optimize.search.generator import Plan, Propose
 from optimize.search.objective import Level
 from optimize.search.rank_search import Found, Record, rank_search
+
+Optimizer = Literal["rank", "gepa", "miprov2", "bootstrap"]
+OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 
 
 def search(
@@ -21,7 +24,7 @@ def search(
     plan: Plan,
     record: Callable[[Record], None],
 ) -> Found:
-    """All learn from train and are chosen on dev, within the bench's budget."""
+    """All learn from train and are chosen on dev, within the evaluator's budget."""
     if optimizer == "rank":
         return rank_search(
             evaluator=evaluator,
