@@ -328,7 +328,7 @@ def _agrees_more_elsewhere(judged: JudgedSplit, measures: Measures) -> str | Non
     known = dict(zip(table.people, table.values[0].tolist(), strict=True))
     own = known[judged.dimension]
     rival, rho = max(
-        ((name, value) for name, value in known.items() if value == value), key=lambda one: one[1]
+        ((name, value) for name, value in known.items() if value == value), key=lambda pair: pair[1]
     )
     return (
         f"It agrees more with people on {rival} (rho {rho:.2f}) than on {judged.dimension} "

@@ -91,15 +91,15 @@ def people_section(people: PeopleMeasures, name: str) -> Section:
         chart=chart,
         rows=[
             (
-                people.annotators[one.annotator],
-                shown(one.value),
-                shown(one.judge),
-                f"{one.bias:+.2f}",
-                f"{one.n_outputs:,}",
-                f"{one.n_documents:,}",
-                "yes" if one.outlying else "no",
+                people.annotators[left_out.annotator],
+                shown(left_out.value),
+                shown(left_out.judge),
+                f"{left_out.bias:+.2f}",
+                f"{left_out.n_outputs:,}",
+                f"{left_out.n_documents:,}",
+                "yes" if left_out.outlying else "no",
             )
-            for one in (ceiling.left_out if ceiling else ())
+            for left_out in (ceiling.left_out if ceiling else ())
         ],
     )
 

@@ -172,9 +172,7 @@ def _mean_interval(scores: Vector, rng: np.random.Generator) -> Vector:
 def _disagreements(judged: JudgedSplit) -> Section:
     """The outputs on which the judge's place is farthest from people's, with their texts."""
     comparable = _comparable(judged)
-    worst = [
-        (index, gap) for index, gap in disagreements(judged, len(judged.items)) if comparable[index]
-    ][:MOST_OUTPUTS]
+    worst = [(index, gap) for index, gap in disagreements(judged) if comparable[index]]
     places = _places(judged)
     return section(
         "Worst disagreements",
@@ -189,7 +187,7 @@ def _disagreements(judged: JudgedSplit) -> Section:
                 "labels": _labels(judged, index),
                 "texts": {name: shortened(text) for name, text in judged.texts(index).items()},
             }
-            for index, gap in worst
+            for index, gap in worst[:MOST_OUTPUTS]
         ],
     )
 
@@ -262,7 +260,7 @@ def _failures(judged: JudgedSplit) -> Section:
 def _audits(measures: Measures) -> Section:
     """What else moves the judge's scores, and how it uses its scale."""
     features = {"length in characters": measures.length, **measures.kinds}
-    preferences = {name: one for name, one in features.items() if one is not None}
+    preferences = {name: known for name, known in features.items() if known is not None}
     use = {"judge": measures.use, "people": measures.people_use}
     errors, consistency = measures.errors, measures.consistency
     dimensions = measures.dimensions
@@ -270,12 +268,12 @@ def _audits(measures: Measures) -> Section:
         "Audits",
         "audits.html",
         preferences=[
-            _preference_row(name, one)
-            for name, one in preferences.items()
-            if one.value == one.value
+            _preference_row(name, preference)
+            for name, preference in preferences.items()
+            if preference.value == preference.value
         ],
         counts=next(iter(preferences.values()), None),
-        use=[(who, *_use_row(one)) for who, one in use.items() if one]
+        use=[(who, *_use_row(scale_use)) for who, scale_use in use.items() if scale_use]
         if measures.use and measures.use.n_outputs
         else [],
         n_used=measures.use.n_outputs if measures.use else 0,

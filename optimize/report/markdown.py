@@ -66,16 +66,16 @@ def verification_table(result: Mapping[str, Any], measures: Measures | None = No
         counts = (f"{pairs.accuracy.n_documents:,}", "", f"{pairs.rate.n_failed:,}")
         rows.append(("accuracy, both orders", share, *counts))
         lead = f"accuracy {share} on {pairs.accuracy.n_decided:,} decided pairs, {lead} of margins"
-    for one in by_convention(result["correlations"]):
+    for row in by_convention(result["correlations"]):
         # Only where they differ are there two conventions to tell apart.
-        convention = f" ({convention_of(one)})" if convention_of(one) and one["n_undefined"] else ""
+        convention = f" ({convention_of(row)})" if convention_of(row) and row["n_undefined"] else ""
         rows.append(
             (
-                f"{one['level']}-level {one['coefficient']}{convention}",
-                _figure(one),
-                f"{one['n_documents']:,}",
-                f"{one['n_undefined']:,}",
-                f"{one['n_failed']:,}",
+                f"{row['level']}-level {row['coefficient']}{convention}",
+                _figure(row),
+                f"{row['n_documents']:,}",
+                f"{row['n_undefined']:,}",
+                f"{row['n_failed']:,}",
             )
         )
     failed = many_failed(cell["n_failed"], data["n_outputs"], unit)

@@ -132,7 +132,7 @@ def _kinds(judged: JudgedSplit, seed: int) -> dict[str, Difference]:
         distinct = sorted(set(values))
         # Of two kinds, one preference is the other's negative.
         for value in distinct[: 1 if len(distinct) == 2 else None]:
-            feature = np.array([float(one == value) for one in values])
+            feature = np.array([float(own == value) for own in values])
             measured = _preference(judged, feature, seed)
             if measured is not None and not np.isnan(measured.value):
                 preferences[f"{name} is {value}" if value else f"no {name}"] = measured
@@ -144,11 +144,11 @@ def _consistency(judged: JudgedSplit) -> SelfConsistency | None:
     rows = [
         [
             float(r)
-            for r, share in one.distribution.items()
-            for _ in range(round(share * one.samples))
+            for r, share in judgement.distribution.items()
+            for _ in range(round(share * judgement.samples))
         ]
-        for one in judged.judgements
-        if isinstance(one, Judgement) and one.samples > 1 and one.distribution
+        for judgement in judged.judgements
+        if isinstance(judgement, Judgement) and judgement.samples > 1 and judgement.distribution
     ]
     if len(rows) < 2:
         return None
@@ -163,12 +163,12 @@ def _dimensions(judged: JudgedSplit, seed: int) -> Discriminant | None:
     if len(outputs) != len(judged.items):
         return None
     names = set(outputs[0].ratings) if outputs else set()
-    for one in outputs:
-        names &= {name for name, ratings in one.ratings.items() if ratings}
+    for output in outputs:
+        names &= {name for name, ratings in output.ratings.items() if ratings}
     if len(names) < 2 or judged.dimension not in names:
         return None
     order = [judged.dimension, *sorted(names - {judged.dimension})]
-    people = {name: [one.rating(name) for one in outputs] for name in order}
+    people = {name: [output.rating(name) for output in outputs] for name in order}
     return discriminant(
         {judged.dimension: judged.scores},
         people,

@@ -39,7 +39,10 @@ class JudgedSplit:
     scores: Vector = field(init=False)
 
     def __post_init__(self) -> None:
-        scores = [one.margin if isinstance(one, Verdict) else one.score for one in self.judgements]
+        scores = [
+            judgement.margin if isinstance(judgement, Verdict) else judgement.score
+            for judgement in self.judgements
+        ]
         object.__setattr__(self, "scores", np.array(scores, float))
 
     @property
@@ -56,7 +59,7 @@ class JudgedSplit:
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        return tuple(one for one in self.judgements if isinstance(one, Verdict))
+        return tuple(verdict for verdict in self.judgements if isinstance(verdict, Verdict))
 
     @property
     def failures(self) -> dict[str, str]:
@@ -71,7 +74,7 @@ class JudgedSplit:
 
     @property
     def outputs(self) -> tuple[LabelledOutput, ...]:
-        return tuple(one for one in self.labelled if isinstance(one, LabelledOutput))
+        return tuple(output for output in self.labelled if isinstance(output, LabelledOutput))
 
     @property
     def on_scale(self) -> bool:
@@ -111,20 +114,20 @@ class JudgedSplit:
 
     def pair_lengths(self) -> list[tuple[int, int]] | None:
         """Characters of A and of B."""
-        pairs = [one for one in self.labelled if isinstance(one, LabelledPair)]
+        pairs = [pair for pair in self.labelled if isinstance(pair, LabelledPair)]
         if len(pairs) != len(self.items):
             return None
-        return [(text_length(one.response_a), text_length(one.response_b)) for one in pairs]
+        return [(text_length(pair.response_a), text_length(pair.response_b)) for pair in pairs]
 
     def kinds(self) -> dict[str, tuple[str, ...]]:
         """Columns of few short values, unread by the judge, that differ within a document."""
         if not self.outputs:
             return {}
         read = {name for item in self.items.items for name in item.texts}
-        names = {name for one in self.outputs for name in one.texts} - read - set(OUTPUTS)
+        names = {name for output in self.outputs for name in output.texts} - read - set(OUTPUTS)
         kinds = {}
         for name in sorted(names):
-            values = tuple(one.texts.get(name, "") for one in self.outputs)
+            values = tuple(output.texts.get(name, "") for output in self.outputs)
             if len(set(values)) > MOST_KINDS or max(map(len, values)) > LONGEST_KIND:
                 continue
             if any(len({values[i] for i in rows}) > 1 for rows in self.items.places.values()):
@@ -135,11 +138,11 @@ class JudgedSplit:
 def labelled_by_id(labelled: LabelledSet | LabelledPairs, items: Items) -> tuple[AnyLabelled, ...]:
     """The labelled outputs or pairs behind the items, in their order."""
     everything = labelled.pairs if isinstance(labelled, LabelledPairs) else labelled.outputs
-    known: Mapping[str, AnyLabelled] = {one.id: one for one in everything}
+    known: Mapping[str, AnyLabelled] = {label.id: label for label in everything}
     return tuple(known[item.id] for item in items.items if item.id in known)
 
 
-def disagreements(judged: JudgedSplit, most: int = 20) -> list[tuple[int, float]]:
+def disagreements(judged: JudgedSplit) -> list[tuple[int, float]]:
     """Where the judge's place is farthest from people's: (index, gap), farthest first.
 
     Gaps are differences of mid-ranks scaled to [-1, 1], within the document at summary level and
@@ -161,6 +164,4 @@ def disagreements(judged: JudgedSplit, most: int = 20) -> list[tuple[int, float]
         ranks = midranks(np.stack([judged.scores[scored], judged.human[scored]]))
         gaps[scored] = (ranks[0] - ranks[1]) / (scored.size - 1)
     order = np.argsort(-np.abs(gaps), kind="stable")
-    return [(int(i), float(gaps[i])) for i in order if not np.isnan(gaps[i]) and gaps[i] != 0][
-        :most
-    ]
+    return [(int(i), float(gaps[i])) for i in order if not np.isnan(gaps[i]) and gaps[i] != 0]

@@ -216,8 +216,8 @@ def _label_fields(item: Item, label: AnyLabelled | None) -> dict[str, Any]:
     }
     return {
         "labels": short,
-        "ratings": {name: list(marks) for name, marks in label.ratings.items()},
-        "annotators": {name: list(who) for name, who in label.annotators.items()},
+        "ratings": {name: list(ratings) for name, ratings in label.ratings.items()},
+        "annotators": {name: list(names) for name, names in label.annotators.items()},
     }
 
 
@@ -275,8 +275,8 @@ def _labelled(row: Mapping[str, Any]) -> AnyLabelled | None:
         document_id=row["document_id"],
         system=row["system"],
         texts={**row["labels"], **row["texts"]},
-        ratings={name: tuple(marks) for name, marks in row["ratings"].items()},
-        annotators={name: tuple(who) for name, who in row["annotators"].items()},
+        ratings={name: tuple(ratings) for name, ratings in row["ratings"].items()},
+        annotators={name: tuple(names) for name, names in row["annotators"].items()},
     )
 
 
