@@ -19,7 +19,7 @@ from judges.judgement import AnyJudgement
 from judges.judging import MissingColumnError, failed, find_columns, judge_rows
 from judges.prompt import Prompt, fill
 from judges.protocol import Message
-from judges.scoring import SamplingPlan
+from judges.scoring import SamplingPlan, default_plan
 
 if TYPE_CHECKING:
     import dspy
@@ -46,8 +46,8 @@ class FailedJudgementWarning(UserWarning):
 class Judge:
     """A rating judge or a pairwise judge, ready to run.
 
-    `plan` None leaves the way to a score to the model (`sampling.default_plan`), as catalogue
-    judges do; a frozen judge has its own. `lm` is the model it asks unless told otherwise, and
+    `plan` None leaves the way to a score to the model (`scoring.default_plan`), as catalogue
+    judges do; a frozen judge has its own. `lm` is the model it asks unless another is named, and
     `api_base` the endpoint, which only its user names. `from_file`: a file named `lm`, so that it
     is asked only where it is a known provider's plain model (see `model_to_ask`).
     `stored_messages` are its file's, where this release would render its prompt otherwise: they
@@ -133,7 +133,7 @@ class Judge:
     ) -> tuple[str, str | None]:
         """The model and the endpoint to ask: those that its user names, else its own model.
 
-        Raises LastingError where only its file names what may be a stranger's choice (a model that
+        Raises FatalModelError where only its file names what may be a stranger's choice (a model that
         is no known provider's), and where its run had another endpoint than would be asked now.
         """
         from judges.models.registry import check_endpoint, check_model, check_name
@@ -153,8 +153,6 @@ class Judge:
 
     def plan_for(self, model: "Model") -> SamplingPlan:
         """Its own plan, or the model's default where it has none."""
-        from judges.scoring import default_plan
-
         return self.plan or default_plan(model)
 
     def settled_plan(self) -> SamplingPlan:
