@@ -133,8 +133,8 @@ class Judge:
     ) -> tuple[str, str | None]:
         """The model and the endpoint to ask: those that its user names, else its own model.
 
-        Raises FatalModelError where only its file names what may be a stranger's choice (a model that
-        is no known provider's), and where its run had another endpoint than would be asked now.
+        Raises FatalModelError where only its file names what may be a stranger's choice (a model
+        that is no known provider's), and where its run had another endpoint than the one to ask.
         """
         from judges.models.registry import check_endpoint, check_model, check_name
         from judges.protocol import FatalModelError

@@ -25,7 +25,7 @@ from pathlib import Path
 from judges.models.journal import Journal
 from judges.judgement import NoScoreError
 from judges.inference.budget import BudgetSpentError, Ledger
-from judges.models import LastingError, Sampling, open_model
+from judges.models import FatalModelError, Sampling, open_model
 from judges.inference.runner import Ask, Runner
 
 def accept(reply):
@@ -49,7 +49,7 @@ with Journal(folder / "journal.jsonl") as journal:
                 for answer in runner.run(asks(rows)):
                     row = [answer.parsed, answer.error]
                     print(json.dumps(row), file=out, flush=True)
-            except (BudgetSpentError, LastingError) as error:
+            except (BudgetSpentError, FatalModelError) as error:
                 sys.exit(str(error))
             except KeyboardInterrupt:
                 print("interrupted", file=sys.stderr)

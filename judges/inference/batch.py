@@ -178,7 +178,7 @@ class Collected:
 
 
 def queue(lm: str, folder: Path, *, api_base: str | None = None) -> QueueModel:
-    """Open a model that writes requests into `folder`; raises LastingError for other models.
+    """Open a model that writes requests into `folder`; raises FatalModelError for other models.
 
     A folder whose batches are under way is refused; one whose batches are collected starts anew.
     """
@@ -222,7 +222,7 @@ def status(folder: Path, *, api_base: str | None = None) -> State:
 def collect(folder: Path, journal: Journal, *, api_base: str | None = None) -> Collected:
     """Put the answers of finished batches into the journal, and failures beside them.
 
-    Safe to repeat. Raises LastingError while a batch is under way, or was never submitted.
+    Safe to repeat. Raises FatalModelError while a batch is under way, or was never submitted.
     """
     state = status(folder, api_base=api_base)
     if not state.done:
@@ -382,7 +382,7 @@ def _with(state: State, part: Part) -> State:
 
 
 def _load(folder: Path, api_base: str | None = None) -> State:
-    """What was written down; LastingError where another endpoint is asked now than then."""
+    """What was written down; FatalModelError where another endpoint is asked now than then."""
     state = _read(folder)
     now, then = _endpoint(state.lm, api_base).endpoint, state.api_base or OPENAI
     if now != without_secrets(then.rstrip("/")):

@@ -193,7 +193,7 @@ class RetryingClient:
     async def answer(self, ask: ModelRequest) -> ModelResponse:
         """Bring `sampling.n` parsed replies, or say why not.
 
-        Raises LastingError and BudgetSpentError, which end the run.
+        Raises FatalModelError and BudgetSpentError, which end the run.
         """
         tally = SampleCollector(ask)
         for fresh in range(self._fresh_asks + 1):
@@ -342,7 +342,7 @@ class RetryingClient:
     def _wait_unreached(self, error: UnreachableError, faults: int, wait: float) -> float:
         """The wait for a host that never answered: seconds in all, since its name may be wrong.
 
-        Raises LastingError once they are over; the first time, says at once what goes on.
+        Raises FatalModelError once they are over; the first time, says at once what goes on.
         """
         now = asyncio.get_running_loop().time()
         if self._unreached_since is None:
@@ -409,7 +409,7 @@ class RetryingClient:
             self.ledger.forfeit(ticket, billed=billed)
 
     def _rest(self, error: TransientError) -> float | None:
-        """How long the endpoint wants to be left alone; raises LastingError where that is for long.
+        """How long the endpoint wants to be left alone; FatalModelError where that is for long.
 
         An outage of unknown length is none of its business: there our own waits count.
         """

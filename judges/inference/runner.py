@@ -251,7 +251,7 @@ class FailureMonitor:
 class Runner:
     """Asks one model, with retries, a journal and a budget; use it from any thread.
 
-    An ask that cannot be answered is an Answer with `error`. LastingError (wrong key, no such
+    An ask that cannot be answered is an Answer with `error`. FatalModelError (wrong key, no such
     model) and BudgetSpentError end a run: what was answered before is in the journal. So does
     Ctrl-C. `rng` draws the jitter of waits between attempts. `monitor` ends a run that fails.
     """

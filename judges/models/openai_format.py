@@ -117,7 +117,7 @@ class Dialect:
 
         Only what leaves the request's meaning alone: a limit's other spelling, the seed, several
         replies at once (one comes, and the runner asks for the rest), fewer alternatives.
-        Raises PassingError where the request should be sent again, spelled otherwise.
+        Raises TransientError where the request should be sent again, spelled otherwise.
         """
         error = _error_of(answer)
         param = error.get("param")
@@ -146,7 +146,7 @@ async def read_body(
 ) -> bytes:
     """Read and unpack a body as it comes, and no more of it than `most` bytes, packed or not.
 
-    Raises PassingError where it is longer (unless it is to be `cut` there), or cannot be unpacked.
+    Raises TransientError where it is longer (unless it is to be `cut`), or cannot be unpacked.
     """
     unpack = _unpacker((encoding or "").strip().lower())
     whole = bytearray()
@@ -203,7 +203,7 @@ class ErrorBodyError(TransientError):
 def read_completion(answer: bytes, messages: Sequence[Message], sampling: Sampling) -> Completion:
     """Read replies and counts; a reply may be empty.
 
-    Raises PassingError where the body is malformed, and ErrorBodyError where it holds an error.
+    Raises TransientError where the body is malformed, and ErrorBodyError where it holds an error.
     Whatever an endpoint may send, no other error than a ModelError leaves this function.
     """
     body: Any = None

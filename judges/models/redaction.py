@@ -142,7 +142,7 @@ def environment(values: Mapping[str, str] | None = None) -> list[str]:
 
 
 def read_key(name: str, given: str | None = None) -> str:
-    """A key fit for a header; raises LastingError where it cannot be one."""
+    """A key fit for a header; raises FatalModelError where it cannot be one."""
     key = (given or os.environ.get(name) or "").strip()
     if not key.isascii() or not key.isprintable() or " " in key:
         raise FatalModelError(

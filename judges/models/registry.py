@@ -31,7 +31,7 @@ def open_model(lm: str, *, api_base: str | None = None, timeout: float = TIMEOUT
     """Open `embedded`, `openai/NAME`, `azure/NAME`, `replay:FILE`, or any model DSPy knows.
 
     `api_base` or OPENAI_BASE_URL points `openai/NAME` at any compatible server. Keys come from the
-    environment (OPENAI_API_KEY and its like). Raises LastingError where the set-up is wrong.
+    environment (OPENAI_API_KEY and its like). Raises FatalModelError where the set-up is wrong.
     """
     check_name(lm)
     provider, _, name = lm.partition("/")
@@ -62,7 +62,7 @@ def open_model(lm: str, *, api_base: str | None = None, timeout: float = TIMEOUT
 
 
 def check_name(lm: str) -> None:
-    """Raise LastingError for a key in a model's place, where it would be written down."""
+    """Raise FatalModelError for a key in a model's place, where it would be written down."""
     if Redactor().holds(lm):
         raise FatalModelError(f"the model's name {KEY_FOR_NAME}")
 
@@ -88,7 +88,7 @@ def endpoint_of(lm: str, api_base: str | None = None) -> str:
 
 
 def check_model(lm: str, flag: str = "--lm") -> None:
-    """Raise LastingError for a model that only a file names and that is no provider's own."""
+    """Raise FatalModelError for a model that only a file names and that is no provider's own."""
     if not is_plain(lm):
         raise FatalModelError(
             f"its file names the model {shown(lm)}, which is no plain PROVIDER/NAME of a known "
@@ -100,7 +100,7 @@ def check_model(lm: str, flag: str = "--lm") -> None:
 def check_endpoint(
     lm: str, recorded: str, api_base: str | None, flag: str = "--api-base", what: str = "it"
 ) -> None:
-    """Raise LastingError where a recorded endpoint is not the one that would be asked.
+    """Raise FatalModelError where a recorded endpoint is not the one that would be asked.
 
     An endpoint that the user names is asked, whatever is recorded.
     """
