@@ -26,7 +26,8 @@ from judges.models.journal import Journal
 from judges.judgement import NoScoreError
 from judges.inference.budget import BudgetSpentError, Ledger
 from judges.models import FatalModelError, Sampling, open_model
-from judges.inference.runner import Ask, Runner
+from judges.inference.client import ModelRequest
+from judges.inference.runner import Runner
 
 def accept(reply):
     if not reply.text.strip().isdigit():
@@ -37,7 +38,7 @@ def asks(rows):
     for i in range(rows):
         system = "You write:\\n- rating (1, 2, 3, 4 or 5): how good\\nYour task:\\nRate it."
         messages = [{"role": "system", "content": system}, {"role": "user", "content": f"Row {i}"}]
-        yield Ask(messages, Sampling(), accept)
+        yield ModelRequest(messages, Sampling(), accept)
 
 folder, rows, most = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 ledger = Ledger(max_calls=int(most) if most != "-" else None)
