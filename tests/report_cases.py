@@ -39,7 +39,7 @@ def outputs(
     split: str = "test",
     texts: Mapping[str, str] | None = None,
     scale: tuple[int, ...] = SCALE,
-    said: Sequence[Judgement] | None = None,
+    judgements: Sequence[Judgement] | None = None,
 ) -> JudgedSplit:
     """One judgement an output; `human` holds each output's ratings, one an annotator."""
     names = systems or [None] * len(scores)
@@ -67,7 +67,7 @@ def outputs(
         )
         for one in people
     )
-    told = said or [
+    judged = judgements or [
         Judgement.failed("no rating in the reply")
         if math.isnan(score)
         else Judgement(score=float(score), rationale="It says what matters.")
@@ -78,7 +78,7 @@ def outputs(
         split=split,
         level=level,
         items=Items(items),
-        judgements=tuple(told),
+        judgements=tuple(judged),
         scale=scale,
         labelled=people,
     )
@@ -119,14 +119,14 @@ def pairs(
         )
         for number, given in enumerate(votes)
     )
-    said = []
+    verdicts = []
     for ab, ba in orders:
         margins = [sides[side] for side in (ab, ba) if side]
         if not margins:
-            said.append(Verdict.failed("no choice in the reply"))
+            verdicts.append(Verdict.failed("no choice in the reply"))
             continue
         margin = sum(margins) / len(margins)
-        said.append(
+        verdicts.append(
             Verdict(
                 margin=margin,
                 preferred="A" if margin > 0 else "B" if margin < 0 else "tie",
@@ -150,7 +150,7 @@ def pairs(
         split="test",
         level="dataset",
         items=Items(items),
-        judgements=tuple(said),
+        judgements=tuple(verdicts),
         labelled=people,
     )
 
@@ -188,8 +188,8 @@ def folder(
 ) -> Path:
     """A finished run's folder, in which seed and tuned judge say the same."""
     path.mkdir(parents=True, exist_ok=True)
-    found = cell(correlation(evidence))
-    row = {"dev": found, "test": found, "test_unseen_systems": None}
+    measured = cell(correlation(evidence))
+    row = {"dev": measured, "test": measured, "test_unseen_systems": None}
     summary = {
         "dimension": evidence.dimension,
         "lm": "openai/some-model",

@@ -113,7 +113,7 @@ def test_evidence_survives_its_files_digit_for_digit(tmp_path: Path) -> None:
     ]
     for evidence in (
         plain(),
-        outputs([1, NAN], [[1], [2]], ["a", "a"], said=samples),
+        outputs([1, NAN], [[1], [2]], ["a", "a"], judgements=samples),
         DEGENERATE["pairs"],
     ):
         run = folder(tmp_path / evidence.dimension / str(len(evidence.items)), evidence)
@@ -135,8 +135,8 @@ def test_poor_data_give_a_report_that_says_so(name: str, tmp_path: Path) -> None
     assert "Not probed: not now." in text_of(page)
     assert not re.search(r"\b(nan|None|inf)\b", run_table(run))
     # A sentence taken for a list of sentences comes out letter by letter.
-    for told in (text_of(page), text_of(page_of(evidence)), run_table(run)):
-        assert not (spelled := re.search(r"(?:\S ){6,}", re.sub(r"[^\w ]", "", told))), spelled
+    for text in (text_of(page), text_of(page_of(evidence)), run_table(run)):
+        assert not (spelled := re.search(r"(?:\S ){6,}", re.sub(r"[^\w ]", "", text))), spelled
 
 
 def test_what_cannot_be_told_is_named() -> None:
@@ -183,14 +183,14 @@ def test_hostile_texts_names_and_reasons_stay_text(tmp_path: Path) -> None:
         annotators=(HOSTILE, HOSTILE + "3"),
         dimension=HOSTILE,
         texts={"document": HOSTILE, "summary": HOSTILE},
-        said=[
+        judgements=[
             *(Judgement(score=score, rationale=HOSTILE) for score in (1, 5, 2, 4)),
             Judgement.failed(HOSTILE),
         ],
     )
     hostile = replace(PROBES, documents=(HOSTILE,) * 3)
-    told = result(evidence, HOSTILE)
-    page = verification_report.render({**told, "judge": HOSTILE}, evidence, hostile, lm=HOSTILE)
+    verified = result(evidence, HOSTILE)
+    page = verification_report.render({**verified, "judge": HOSTILE}, evidence, hostile, lm=HOSTILE)
     clean = tags_of(page_of(plain()))
     run = render(read_run(folder(tmp_path / "run", evidence)))
     for drawn in (page, run):
@@ -240,8 +240,8 @@ def test_a_run_on_pairs_leads_with_both_judges_accuracy(tmp_path: Path) -> None:
 
 
 def test_who_judged_dev_for_the_tuned_judge_is_said_in_both_reports(tmp_path: Path) -> None:
-    said = "on dev, versions of the tuned judge stand in <for> it"
-    run = read_run(folder(tmp_path / "run", plain(), stand_ins=said))
+    stand_ins = "on dev, versions of the tuned judge stand in <for> it"
+    run = read_run(folder(tmp_path / "run", plain(), stand_ins=stand_ins))
     assert "On dev, versions of the tuned judge stand in <for> it." in text_of(render(run))
     assert "On dev, versions of the tuned judge stand in \\<for\\> it." in run_table(run)
 
@@ -264,11 +264,11 @@ def test_the_worst_disagreement_comes_first_and_its_side_is_right() -> None:
 
 def test_samples_give_self_consistency() -> None:
     # Replies 1 1 and 3 3: all the variance is due to the output.
-    said = [
+    samples = [
         Judgement(score=1, distribution={1: 1.0}, samples=2),
         Judgement(score=3, distribution={3: 1.0}, samples=2),
     ]
-    page = text_of(page_of(outputs([1, 3], [[1], [2]], ["d", "d"], said=said)))
+    page = text_of(page_of(outputs([1, 3], [[1], [2]], ["d", "d"], judgements=samples)))
     assert "Asked 2 times, the judge agrees with itself: one reply's reliability is 1.000" in page
 
 

@@ -26,26 +26,26 @@ from optimize.statistics.coefficients import Vector
 CELL = {"value": 0.5, "low": 0.3, "high": 0.7, "n_documents": 20, "n_outputs": 60}
 
 
-def said(
+def sentences(
     evidence: JudgedSplit, cell: dict[str, Any] | None = None, summary: dict[str, Any] | None = None
 ) -> list[str]:
     return advice(evidence, measure_split(evidence, Probes(why="-"), 0), cell or CELL, summary)
 
 
-def run_summary(**told: object) -> dict[str, Any]:
+def run_summary(**text: object) -> dict[str, Any]:
     row = {"test": CELL, "test_unseen_systems": None}
     gain = {"value": 0.02, "low": -0.08, "high": 0.12}
     return {
-        "shipped": "tuned", "seed_judge": row, "tuned_judge": row, "gain": {"test": gain}, **told,
+        "shipped": "tuned", "seed_judge": row, "tuned_judge": row, "gain": {"test": gain}, **text,
     }  # fmt: skip
 
 
 def test_there_are_two_to_four_sentences_unless_one_says_it_all() -> None:
     failed = outputs([float("nan")] * 2, [[1], [2]], ["a", "a"])
-    assert len(said(failed)) == 1
+    assert len(sentences(failed)) == 1
     for evidence in (plain(), plain(2, 2), pairs([("A", "B")] * 3, [("A",)] * 3)):
         for summary in (None, run_summary(), run_summary(shipped="seed")):
-            assert 2 <= len(said(evidence, summary=summary)) <= 4
+            assert 2 <= len(sentences(evidence, summary=summary)) <= 4
 
 
 def test_a_wide_interval_says_how_many_documents_narrow_it() -> None:
@@ -54,9 +54,9 @@ def test_a_wide_interval_says_how_many_documents_narrow_it() -> None:
     needed = documents_for_width(Interval(0.3, 0.7), 20, 0.05)
     f = stats.f.ppf(0.8, needed - 1, 19)
     assert needed == pytest.approx(320 * (1.967 / 2.093) ** 2 * f, rel=0.01)
-    assert f"about {needed} bring it to ±0.05 or less (in 80% of" in " ".join(said(plain()))
+    assert f"about {needed} bring it to ±0.05 or less (in 80% of" in " ".join(sentences(plain()))
     narrow = {**CELL, "low": 0.45, "high": 0.55}
-    assert "bring it to" not in " ".join(said(plain(), narrow))
+    assert "bring it to" not in " ".join(sentences(plain(), narrow))
 
 
 def test_a_seed_that_ships_says_what_it_takes_to_tell() -> None:
@@ -64,9 +64,9 @@ def test_a_seed_that_ships_says_what_it_takes_to_tell() -> None:
     # Half power took (.1 / .05) ** 2 * 20 = 80; power .8 takes ((1.96 + .84) / 1.96) ** 2 as many,
     # and some more since 20 documents tell their spread badly.
     assert 80 * (2.8 / 1.96) ** 2 < needed * (2.093 / 1.96) ** 2 < 1.15 * 80 * (2.8 / 1.96) ** 2
-    told = " ".join(said(plain(), summary=run_summary(shipped="seed")))
+    text = " ".join(sentences(plain(), summary=run_summary(shipped="seed")))
     expected = f"showing a true gain of 0.05 takes about {needed} test documents (power 0.8)"
-    assert expected in told
+    assert expected in text
 
 
 @pytest.mark.parametrize(("pilot", "spread"), [(12, 0.1), (25, 0.15), (60, 0.25)])
@@ -101,66 +101,68 @@ def test_the_width_advised_is_reached_four_times_in_five() -> None:
     reached, simulations = 0, 600
     for _ in range(simulations):
         needed = documents_for_width(between(rng.normal(0.4, 0.3, 30)), 30, 0.05)
-        found = between(rng.normal(0.4, 0.3, needed))
-        reached += (found.high - found.low) / 2 <= 0.05
+        measures = between(rng.normal(0.4, 0.3, needed))
+        reached += (measures.high - measures.low) / 2 <= 0.05
     assert reached / simulations == pytest.approx(0.8, abs=0.04)
 
 
 def test_a_search_that_found_nothing_or_little_says_so() -> None:
     none = {"test": {"value": 0.0, "low": 0.0, "high": 0.0}}
-    told = " ".join(said(plain(), summary=run_summary(shipped="seed", gain=none)))
-    assert "Nothing that the search found did better than the seed" in told
+    text = " ".join(sentences(plain(), summary=run_summary(shipped="seed", gain=none)))
+    assert "Nothing that the search found did better than the seed" in text
     little = {"test": {"value": 0.01, "low": -0.02, "high": 0.04}}
-    told = " ".join(said(plain(), summary=run_summary(shipped="seed", gain=little)))
-    assert "Tuning changes little here: by test the gain is below 0.05" in told
+    text = " ".join(sentences(plain(), summary=run_summary(shipped="seed", gain=little)))
+    assert "Tuning changes little here: by test the gain is below 0.05" in text
 
 
 def test_a_gain_on_test_is_not_denied_beside_it() -> None:
     gain = {"test": {"value": 0.12, "low": 0.09, "high": 0.15}}
-    told = " ".join(said(plain(), summary=run_summary(shipped="seed", gain=gain)))
-    assert "Tuning changes little" not in told
-    assert "The gate could not tell a gain on dev, yet on test there is one (+0.12" in told
+    text = " ".join(sentences(plain(), summary=run_summary(shipped="seed", gain=gain)))
+    assert "Tuning changes little" not in text
+    assert "The gate could not tell a gain on dev, yet on test there is one (+0.12" in text
 
 
 def test_what_the_ceiling_advises_goes_no_farther_than_its_interval() -> None:
-    def told(share: float, low: float, high: float, gain: dict[str, float] | None = None) -> str:
-        found = measure_split(plain(), Probes(why="-"), 0)
-        assert found.people.ceiling is not None
-        ceiling = replace(found.people.ceiling, share=share, share_interval=Interval(low, high))
-        people = replace(found.people, ceiling=ceiling)
+    def text_for(
+        share: float, low: float, high: float, gain: dict[str, float] | None = None
+    ) -> str:
+        measures = measure_split(plain(), Probes(why="-"), 0)
+        assert measures.people.ceiling is not None
+        ceiling = replace(measures.people.ceiling, share=share, share_interval=Interval(low, high))
+        people = replace(measures.people, ceiling=ceiling)
         summary = run_summary(gain={"test": gain}) if gain else None
         narrow = {**CELL, "low": 0.45, "high": 0.55}
-        return " ".join(advice(plain(), replace(found, people=people), narrow, summary))
+        return " ".join(advice(plain(), replace(measures, people=people), narrow, summary))
 
-    assert "so there is room" in told(0.5, 0.4, 0.6)
-    assert "so there is room" not in told(0.5, -0.5, 1.5)
-    assert "cannot show a better judge" in told(1.1, 0.9, 1.3)
-    assert "cannot show a better judge" not in told(2.5, 0.1, 41)
+    assert "so there is room" in text_for(0.5, 0.4, 0.6)
+    assert "so there is room" not in text_for(0.5, -0.5, 1.5)
+    assert "cannot show a better judge" in text_for(1.1, 0.9, 1.3)
+    assert "cannot show a better judge" not in text_for(2.5, 0.1, 41)
     # A gain on this very page is a better judge, shown by these labels.
     gained = {"value": 0.1, "low": 0.02, "high": 0.18}
-    assert "cannot show a better judge" not in told(1.1, 0.9, 1.3, gained)
+    assert "cannot show a better judge" not in text_for(1.1, 0.9, 1.3, gained)
 
 
 def test_an_interval_that_reaches_zero_is_no_judge_to_rely_on() -> None:
-    told = said(plain(), {**CELL, "low": -0.1})
-    assert "cannot be told from one that ranks at random" in " ".join(told)
+    text = sentences(plain(), {**CELL, "low": -0.1})
+    assert "cannot be told from one that ranks at random" in " ".join(text)
 
 
 def test_pairs_are_held_against_a_coin() -> None:
-    told = " ".join(said(pairs([("A", "A"), ("B", "B")] * 4, [("A",)] * 8)))
-    assert "cannot be told from a coin" in told
-    assert "ranks at random" not in told
-    undecided = said(pairs([("A", "A")] * 3, [("tie",)] * 3))
+    text = " ".join(sentences(pairs([("A", "A"), ("B", "B")] * 4, [("A",)] * 8)))
+    assert "cannot be told from a coin" in text
+    assert "ranks at random" not in text
+    undecided = sentences(pairs([("A", "A")] * 3, [("tie",)] * 3))
     assert undecided[0].startswith("People decided none of these pairs")
 
 
 def test_a_gain_that_test_does_not_confirm_is_said_with_what_it_takes() -> None:
-    told = " ".join(said(plain(), summary=run_summary()))
-    assert "test alone does not: +0.02 on the seed, known to ±0.10 with 20 documents" in told
+    text = " ".join(sentences(plain(), summary=run_summary()))
+    assert "test alone does not: +0.02 on the seed, known to ±0.10 with 20 documents" in text
     # For the planned gain, not for the .02 that was seen, which would take thousands.
-    assert "showing a true gain of 0.05 takes about" in told
+    assert "showing a true gain of 0.05 takes about" in text
     sure = {"test": {"value": 0.2, "low": 0.1, "high": 0.3}}
-    assert "test alone" not in " ".join(said(plain(), summary=run_summary(gain=sure)))
+    assert "test alone" not in " ".join(sentences(plain(), summary=run_summary(gain=sure)))
 
 
 def test_a_tuned_judge_below_the_seed_on_unseen_systems_is_named() -> None:
@@ -169,30 +171,30 @@ def test_a_tuned_judge_below_the_seed_on_unseen_systems_is_named() -> None:
         "seed_judge": {"test": CELL, "test_unseen_systems": {**unseen, "value": 0.4}},
         "tuned_judge": {"test": CELL, "test_unseen_systems": unseen},
     }
-    told = " ".join(said(plain(), summary=run_summary(**rows)))
-    assert "agrees less than the seed did (rho 0.20 against 0.40, n=8 documents)" in told
+    text = " ".join(sentences(plain(), summary=run_summary(**rows)))
+    assert "agrees less than the seed did (rho 0.20 against 0.40, n=8 documents)" in text
 
 
 def test_ties_are_named_with_the_flag_that_breaks_them() -> None:
     tied = outputs([3, 3, 3, 4] * 3, [[1], [2], [3], [4]] * 3, sorted("abc" * 4))
     # Three of six pairs in each document.
-    assert "gives 50% of the pairs within a document the same score" in " ".join(said(tied))
+    assert "gives 50% of the pairs within a document the same score" in " ".join(sentences(tied))
 
 
 def test_failures_come_first() -> None:
     evidence = outputs([float("nan"), 2, 1, 3], [[1], [2], [3], [4]], list("aabb"))
-    assert said(evidence)[0].startswith("1 of 4 outputs have no score (25%)")
+    assert sentences(evidence)[0].startswith("1 of 4 outputs have no score (25%)")
 
 
 def test_lower_figures_on_unseen_systems_are_the_ones_to_quote() -> None:
     row = {"test": CELL, "test_unseen_systems": {**CELL, "value": 0.2}}
-    told = " ".join(said(plain(), summary=run_summary(tuned_judge=row)))
-    assert "rho 0.20 against 0.50" in told
+    text = " ".join(sentences(plain(), summary=run_summary(tuned_judge=row)))
+    assert "rho 0.20 against 0.50" in text
 
 
 def test_preferences_that_follow_the_order_are_warned_of() -> None:
-    told = " ".join(said(pairs([("A", "B"), ("A", "A")] * 2, [("A",)] * 4)))
-    assert "50% of the preferences follow the order" in told
+    text = " ".join(sentences(pairs([("A", "B"), ("A", "A")] * 2, [("A",)] * 4)))
+    assert "50% of the preferences follow the order" in text
 
 
 def test_the_table_of_a_run_holds_both_judges(tmp_path: Any) -> None:
@@ -206,8 +208,8 @@ def test_the_table_of_a_run_holds_both_judges(tmp_path: Any) -> None:
 
 
 def test_the_table_of_a_verification_is_short_and_keeps_names_names() -> None:
-    told = {**result(plain(), "a|b_c"), "judge": "/home/somebody/runs/x-001/judge.json"}
-    table = verification_table(told)
+    text = {**result(plain(), "a|b_c"), "judge": "/home/somebody/runs/x-001/judge.json"}
+    table = verification_table(text)
     assert "`x-001/judge.json`" in table
     assert "somebody" not in table
     assert r"a\|b\_c: 12 documents" in table
@@ -217,8 +219,8 @@ def test_the_table_of_a_verification_is_short_and_keeps_names_names() -> None:
 
 def test_a_verification_leads_with_the_primary_convention_and_has_the_published_beside() -> None:
     constant = outputs([1, 2, 3, 3], [[1], [2], [1], [2]], list("aabb"))
-    told = result(constant)
-    assert main_cell(told)["value"] == pytest.approx(0.5)
-    table = verification_table(told)
+    text = result(constant)
+    assert main_cell(text)["value"] == pytest.approx(0.5)
+    table = verification_table(text)
     assert "summary-level spearman (documents the judge rates alike count 0) | 0.500" in table
     assert "either side rates alike left out) | 1.000" in table

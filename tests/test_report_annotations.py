@@ -9,8 +9,7 @@ from report_cases import folder, outputs, pairs, plain
 
 from data.types import LabelError
 from optimize.annotations import annotation_matrix, read_annotations
-from optimize.cli.tune import command
-from optimize.report.__main__ import main
+from optimize.cli import report, tune
 from optimize.report.run_report import read_run, render
 from optimize.run.judged_split import JudgedSplit
 
@@ -50,7 +49,7 @@ def test_annotations_beside_a_run_give_the_ceiling_that_its_labels_would(tmp_pat
 
 
 def test_the_command_takes_annotations_and_names_what_is_wrong_with_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = folder(tmp_path / "run", means_only(plain()))
     good = long_file(tmp_path / "ratings.jsonl", plain())
@@ -64,8 +63,7 @@ def test_the_command_takes_annotations_and_names_what_is_wrong_with_them(
         (tmp_path / "none.jsonl", 1, "does not exist"),
         (run / "judgements.jsonl", 1, "columns id, dimension, annotator, rating"),
     ):
-        monkeypatch.setattr("sys.argv", ["report", str(run), "--annotations", str(name)])
-        assert main() == code
+        assert report.command([str(run), "--annotations", str(name)]) == code
         out, err = capsys.readouterr()
         assert says in (err if code else out)
         assert err.count("\n") == code
@@ -117,7 +115,7 @@ def test_a_run_on_labels_with_annotations_reports_the_ceiling_or_why_there_is_no
     labels = tmp_path / "labels.jsonl"
     labels.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     told = ["--dimension", "relevance", "--data", str(labels), "--out", str(tmp_path / "run")]
-    assert command([*told, "--max-calls", "1500"]) == 0
+    assert tune.command([*told, "--max-calls", "1500"]) == 0
     html = (tmp_path / "run" / "report.html").read_text("utf-8")
     # Test has eight documents.
     assert "10 are needed for a ceiling" in html
