@@ -48,7 +48,7 @@ class Budget:
         return self.max_calls - self.spent
 
     def check(self, calls: int) -> None:
-        """Raise OutOfCallsError where so many calls are not left."""
+        """Raise SearchBudgetSpentError where so many calls are not left."""
         if calls > self.left:
             raise SearchBudgetSpentError(f"{calls} calls are needed and {self.left} left")
 
@@ -89,7 +89,7 @@ class Evaluator:
         return self._calls_per_item * len(items)
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
-        """Scores in the items' order; raises OutOfCallsError before asking what cannot be paid."""
+        """Scores in the items' order; raises SearchBudgetSpentError where they cannot be paid."""
         self.budget.spend(self.cost(candidate, items))
         known = self._scored.setdefault(candidate.id, {})
         fresh = [item for item in items.items if item.id not in known]

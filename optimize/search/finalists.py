@@ -74,7 +74,7 @@ class CrossFit:
         return frozenset() if part is None else self._systems[part]
 
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
-        """Scores in the items' order; raises OutOfCallsError before asking what cannot be paid."""
+        """Scores in the items' order; raises SearchBudgetSpentError where they cannot be paid."""
         evaluator.budget.check(self.cost(evaluator, candidate, items))
         scores = np.empty(len(items))
         for one, rows in self._asked(candidate, items):
