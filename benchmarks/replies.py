@@ -78,7 +78,7 @@ def plain_rating(rng: random.Random) -> Made:
     n, quality, why = rng.choice(SCALE), rng.choice(QUALITIES), reason(rng)
     sound = rng.choice(SOUND)
     noun = rng.choice(("Rating", "Score", "Final score", "Final rating", "Overall score", "rating",
-                       "SCORE", "My rating", "Overall rating", "ModelResponse", "Label"))  # fmt: skip
+                       "SCORE", "My rating", "Overall rating", "Answer", "Label"))  # fmt: skip
     it = rng.choice(("it", "this summary", "the summary", "this", "the response", "this response"))
     would = rng.choice(("I would", "I'd", "I will", "I", "Overall, I would", "Therefore, I"))
     forms = (
@@ -270,8 +270,8 @@ LIKES = (
 def plain_choice(rng: random.Random) -> Made:
     c = rng.choice("AB")
     d = "AB".strip(c)
-    noun = rng.choice(("Summary", "Response", "Output", "ModelResponse", "Option", "Assistant"))
-    label = rng.choice(("ModelResponse", "Preferred", "Final answer", "Verdict", "Final verdict", "Winner",
+    noun = rng.choice(("Summary", "Response", "Output", "Answer", "Option", "Assistant"))
+    label = rng.choice(("Answer", "Preferred", "Final answer", "Verdict", "Final verdict", "Winner",
                         "My choice", "Preference", "Choice", "Better " + noun.lower()))  # fmt: skip
     like = rng.choice(LIKES)
     low = c.lower()

@@ -6,9 +6,9 @@ r"""Read the one choice a reply makes among a few letters or words; refuse any o
    the answer ("Preferred: B", "I choose B", "B is better", "B outperforms A", "A > B", "[[B]]"), or
    where it begins a line and stands alone or before a reason ("B", "B: it is precise").
    In a JSON object the keys say what is the choice.
-3. Where a clause says "final" or "overall", choices by parts ("Style: A") do not count. Otherwise
-   all must agree: two letters chosen, one of them called worse or not better, or one chosen in a
-   way that the known words do not cover ("A is better in style", "Worse: A") make the reply fail.
+3. All letters chosen must agree. One that is also called worse, and another one in a place that the
+   known words do not cover ("Style: B", "B is better in style", "or B") make the reply fail, but
+   the latter not where a letter that is called the answer follows it ("Overall: A").
 4. A choice that is withdrawn, refused or called a tie makes the reply fail.
 """
 

@@ -137,6 +137,7 @@ _RECKONED = re.compile(
     r"\d ?[+=×÷*] ?\d|\d [–-] \d(?! ?[a-z])|\d (?:plus|minus|times|x) \d"
     r"|\b(?:[Mm]inus|deduct\w*|subtract\w*|tak\w+ off) \w*\d"
 )
+_FINAL = words("final overall total")
 _KEYS = words(
     "score rating grade final_score final_rating overall overall_score overall_rating mark label"
     " judgement judgment verdict answer result total_rating"
@@ -313,9 +314,6 @@ def _rating(
     if lone and not called and (_TAIL.match(after) or _REASON.match(after)):
         return _Mention(value=value)
     return None
-
-
-_FINAL = words("final overall total")
 
 
 def _part(clause: str, after: str, names: frozenset[str]) -> str:

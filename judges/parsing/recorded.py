@@ -21,7 +21,7 @@ class RecordingError(JudgesError, ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedReplies:
     """The raw replies of one judge for one output on one dimension.
 
     `prompt` tells apart several prompts in one file; None where the file names none.
@@ -46,18 +46,18 @@ class RecordedPair:
 
 def read_replies(
     path: str | Path, *, dimension: str | None = None, prompt: str | None = None
-) -> Iterator[Recorded]:
+) -> Iterator[RecordedReplies]:
     """Read `{"id", "dimension", "replies": [...]}` line by line; raises RecordingError.
 
-    Rows that name another dimension or prompt than the one wanted are passed over unread.
+    Rows that name another dimension or prompt than these are passed over unread.
     """
     for where, row in _rows(Path(path)):
-        if not _wanted(row, dimension, prompt):
+        if not _selected(row, dimension, prompt):
             continue
         replies = row.get("replies")
         if not isinstance(replies, list) or not all(isinstance(one, str) for one in replies):
             raise RecordingError(f"{where}: 'replies' must be a list of texts")
-        yield Recorded(
+        yield RecordedReplies(
             id=_id(where, row),
             dimension=_word(row, "dimension"),
             prompt=_word(row, "prompt"),
@@ -74,7 +74,7 @@ def read_pair_replies(
     name another dimension or prompt than the one wanted are passed over unread.
     """
     for where, row in _rows(Path(path)):
-        if not _wanted(row, dimension, prompt):
+        if not _selected(row, dimension, prompt):
             continue
         judge = row.get("judge")
         holder = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
@@ -177,8 +177,8 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise RecordingError(str(error)) from error
 
 
-def _wanted(row: Mapping[str, object], dimension: str | None, prompt: str | None) -> bool:
-    """Whether a row is of the prompt asked for and, where it names one, of the dimension."""
+def _selected(row: Mapping[str, object], dimension: str | None, prompt: str | None) -> bool:
+    """Whether a row is of the chosen prompt and, where it names one, dimension."""
     if prompt is not None and _word(row, "prompt") != prompt:
         return False
     return dimension is None or _word(row, "dimension") in (None, dimension)
