@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from judges.dimension import Comparison, Subject
 from judges.errors import JudgesError
-from judges.inference.client import ModelRequest, ModelResponse
 from judges.judgement import AnyJudgement, Choice, Judgement, NoScoreError, Verdict
 from judges.prompt import Prompt, fill, restated
 from judges.protocol import Message, Reply
@@ -29,6 +28,7 @@ from judges.scoring import (
 )
 
 if TYPE_CHECKING:
+    from judges.inference.client import ModelRequest, ModelResponse
     from judges.inference.runner import Runner
 
 Order = Literal["both", "random"]
@@ -97,7 +97,7 @@ def judge_rows(
     # Of each row pulled so far: why it cannot be sent, or which requests it takes.
     pending: deque[str | tuple[Sides, ...]] = deque()
 
-    def requests() -> Iterator[ModelRequest]:
+    def requests() -> "Iterator[ModelRequest]":
         for row in rows:
             why = unusable(subject, row)
             if why is not None:
@@ -165,7 +165,9 @@ def failed(subject: Subject, why: str) -> AnyJudgement:
 
 def _request_maker(
     prompt: Prompt, plan: SamplingPlan, seed: int, template: list[Message]
-) -> Callable[[Mapping[str, str]], ModelRequest]:
+) -> "Callable[[Mapping[str, str]], ModelRequest]":
+    from judges.inference.client import ModelRequest  # asyncio takes longer to load than a judge
+
     sampling = sampling_of(plan, seed=seed)
     gives_probabilities = False
 
@@ -204,16 +206,18 @@ def _swapped(subject: Subject, texts: Mapping[str, str]) -> dict[str, str]:
     return {**texts, first: texts[second], second: texts[first]}
 
 
-def _samples(answer: ModelResponse) -> list[Sample]:
+def _samples(answer: "ModelResponse") -> list[Sample]:
     return [cast("Sample", parsed) for parsed in answer.parsed]
 
 
-def _judgement(plan: SamplingPlan, answer: ModelResponse) -> Judgement:
+def _judgement(plan: SamplingPlan, answer: "ModelResponse") -> Judgement:
     failures = answer.failures or ((answer.error,) if answer.error else ())
     return score_of(plan, _samples(answer), failures)
 
 
-def _verdict(prompt: Prompt, plan: SamplingPlan, answers: Mapping[Sides, ModelResponse]) -> Verdict:
+def _verdict(
+    prompt: Prompt, plan: SamplingPlan, answers: "Mapping[Sides, ModelResponse]"
+) -> Verdict:
     """Join the orders asked; where one has no answer, the verdict has failed."""
     letters = cast("tuple[Choice, Choice]", scored_field(prompt.outputs).choices)[:2]
     margins: dict[Sides, float] = {}
