@@ -140,6 +140,8 @@ def unusable(subject: Subject, row: Mapping[str, object]) -> str | None:
 
 def joined_text(value: object) -> object:
     """A list of texts, such as reviews, as one text, as label files are read; else the value."""
+    if isinstance(value, str):
+        return value
     if not isinstance(value, list | tuple) and hasattr(value, "tolist"):
         # A data frame's cell.
         value = value.tolist()

@@ -62,6 +62,9 @@ _MARKERS = re.compile(
     r"|<(?=\|\w{2,30}>|[|\uff5c][^\s<>|\uff5c][^<>|\uff5c\n]{0,60}[|\uff5c]>)"
     rf"|\[(?=\|/?\w{{1,30}}\|\])|<(?=/?(?i:{_TAGS})>)|\[(?=/?(?:{_BRACKETS})\])"
 )
+# The first characters of all of them: to try every marker at every character of a text takes longer
+# than the rest of a judgement.
+_MARKER_START = re.compile("[\\[#<\u25c1]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +134,10 @@ def neutralise(text: str) -> str:
     Every header and thought mark that replies are read by is among it (`FIELD_HEADER`,
     `THOUGHT_START`, `THOUGHT_END`): what no text can hold, no text can make a model repeat.
     """
-    return _MARKERS.sub(lambda match: match.group() + " ", encodable(text))
+    text = encodable(text)
+    return _MARKER_START.sub(
+        lambda start: start.group() + " " * bool(_MARKERS.match(text, start.start())), text
+    )
 
 
 def cleandoc(text: str) -> str:
@@ -157,7 +163,7 @@ def _indent(line: str) -> int:
 
 def encodable(text: str) -> str:
     """Put a question mark for every lone surrogate, which no UTF-8 file can hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _encodable_value(value: Value) -> Value:

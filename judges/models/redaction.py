@@ -48,14 +48,17 @@ class Redactor:
     """The values nobody may see: those given, and the environment's keys, tokens and passwords."""
 
     def __init__(self, given: Iterable[str] = (), *, url: str = "") -> None:
-        held = {*given, *_in_url(url), *environment(), *_in_use}
+        secrets = {*given, *_in_url(url), *environment(), *_in_use}
         # Longest first, since one may be the beginning of another.
-        self._held = sorted(filter(_is_secret, held), key=len, reverse=True)
+        self._secrets = sorted(filter(_is_secret, secrets), key=len, reverse=True)
+        self._heads = [_head(secret) for secret in self._secrets]
 
     def remove_keys(self, text: str) -> str:
         """Take the very values out of a model's text, and leave the rest as it is."""
-        for one in self._held:
-            for start, end in reversed(list(_spans(one, text))):
+        if not self._in(text):
+            return text
+        for secret in self._secrets:
+            for start, end in reversed(list(_spans(secret, text))):
                 text = text[:start] + MASK + text[end:]
         return text
 
@@ -82,19 +85,21 @@ class Redactor:
 
     def clean(self, completion: Completion) -> Completion:
         """The same answer without them: a server may repeat a request's headers in its reply."""
-        if not any(self._in(reply) for reply in completion.replies):
-            return replace(completion, model=self.remove_keys(completion.model))
+        if not (self._in(completion.model) or any(map(self._in_reply, completion.replies))):
+            return completion
         return replace(
             completion,
             model=self.remove_keys(completion.model),
             replies=tuple(self._cleaned(reply) for reply in completion.replies),
         )
 
-    def _in(self, reply: Reply) -> bool:
-        whole = "".join(token.text for token in reply.tokens)
-        tops = (text for token in reply.tokens for text in token.top)
-        texts = (reply.text, reply.finish_reason, whole, *tops)
-        return any(_head(one) in text for one in self._held for text in texts)
+    def _in(self, text: str) -> bool:
+        return any(head in text for head in self._heads)
+
+    def _in_reply(self, reply: Reply) -> bool:
+        tops = "\0".join([text for token in reply.tokens for text in token.top])
+        whole = "".join([token.text for token in reply.tokens])
+        return any(map(self._in, (reply.text, reply.finish_reason, whole, tops)))
 
     def _cleaned(self, reply: Reply) -> Reply:
         return replace(
@@ -107,17 +112,17 @@ class Redactor:
     def _tokens(self, reply: Reply) -> Iterator[Token]:
         """Tokens that spell the struck text: those that a secret runs through become one."""
         whole = "".join(token.text for token in reply.tokens)
-        spans = [span for one in self._held for span in _spans(one, whole)]
+        spans = [span for secret in self._secrets for span in _spans(secret, whole)]
         end = 0
-        told: tuple[int, int] | None = None
+        masked: tuple[int, int] | None = None
         for token in reply.tokens:
             start, end = end, end + len(token.text)
             hit = next((span for span in spans if span[0] < end and start < span[1]), None)
             if hit is None:
                 top = {self.remove_keys(text): logprob for text, logprob in token.top.items()}
                 yield Token(token.text, top)
-            elif hit != told:
-                told = hit
+            elif hit != masked:
+                masked = hit
                 yield Token(MASK, {MASK: 0.0})
 
 
