@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from data.tables.formats import Row, Table
+from data.tables.formats import TableRow
 from data.tables.problems import NOTHING, Problems, listed, shown
+from data.tables.read import Table
 
 Scale = tuple[float, float]
 # A longer list of numbers is no set of ratings but, say, an embedding.
@@ -330,7 +331,7 @@ _ROLES = frozenset(
 _SEVERAL = frozenset({"votes", "preferred", "preference"})
 
 
-def cell(row: Row, column: str) -> object:
+def cell(row: TableRow, column: str) -> object:
     """Return a row's cell; a dotted column that the row lacks reaches into a nested one."""
     if column in row.cells or DOT not in column:
         return row.cells.get(column)

@@ -30,7 +30,7 @@ from data.ratings import (
     read_long,
 )
 from data.rows import RowReader, document_notes, how_grouped, source_name
-from data.tables.formats import Row
+from data.tables.formats import TableRow
 from data.tables.problems import Problems, count, listed, shown
 from data.types import LabelledOutput, Reading
 
@@ -97,7 +97,7 @@ def read_outputs(
         for row in columns.table.rows
         if (output := _output(row, reader, ratings, system)) is not None
     )
-    if not problems.found:
+    if not problems:
         _check_rated(outputs, problems, wanted, columns)
     notes += [] if joined is None else _join_notes(outputs, joined, problems)
     if ratings.n_differing:
@@ -145,7 +145,7 @@ def _demanded(
 
 
 def _output(
-    row: Row, reader: RowReader, ratings: RatingReader, system: str | None
+    row: TableRow, reader: RowReader, ratings: RatingReader, system: str | None
 ) -> LabelledOutput | None:
     name = reader.name(row, system)
     common = reader.read(row)
@@ -276,7 +276,7 @@ def _join_notes(
 ) -> list[str]:
     ids = {output.id for output in outputs}
     strangers = [item for item in joined if item not in ids]
-    if strangers and not problems.found:
+    if strangers and not problems:
         problems.add(
             "no-output",
             f"is rated, but no output has this id ({len(strangers)} such ids)",

@@ -19,7 +19,7 @@ from data.columns import (
 )
 from data.ratings import find_ratings, fold, has_annotator_rows, holds_ratings, identify
 from data.rows import RowReader, document_notes, how_grouped, source_name
-from data.tables.formats import Row
+from data.tables.formats import TableRow
 from data.tables.problems import Problems, count, listed
 from data.types import LabelledPair, LabelledPairs, Reading, Vote
 
@@ -114,7 +114,7 @@ def read_pair_rows(
         )
     notes += [f"{count(n_without, 'pair')} left out for want of a vote"] if n_without else []
     notes += reader.notes()
-    if not pairs and not problems.found:
+    if not pairs and not problems:
         problems.add("no-vote", "no pair has a vote", "give people's choices in votes or preferred")
     if reader.group is not None:
         notes += document_notes(pairs)
@@ -221,7 +221,9 @@ def _check(columns: Columns, problems: Problems, sides: bool, choice: bool) -> N
         problems.add("no-column", f"there are no votes in {known}", way_out)
 
 
-def _read_votes(row: Row, columns: tuple[str, ...], problems: Problems) -> tuple[Vote, ...] | None:
+def _read_votes(
+    row: TableRow, columns: tuple[str, ...], problems: Problems
+) -> tuple[Vote, ...] | None:
     """Return a row's votes, none where nobody voted; None where one is a fault."""
     votes: list[Vote] = []
     for column, value in ((one, value) for one in columns for value in _spread(cell(row, one))):

@@ -19,7 +19,7 @@ from data.columns import (
     read_json,
     read_number,
 )
-from data.tables.formats import Row
+from data.tables.formats import TableRow
 from data.tables.problems import Problems, listed, shown
 
 _LONG = ("id", "dimension", "annotator", "rating")
@@ -93,14 +93,14 @@ def identify(
             what = "cannot be told apart without texts: each output has a row for each annotator"
             problems.add("no-id", what, "name the output's id with --map id=COLUMN", field="id")
         return columns
-    first: dict[tuple[str, ...], Row] = {}
+    first: dict[tuple[str, ...], TableRow] = {}
     lines: list[int] = []
     for row in columns.table.rows:
         content = tuple(str(row.cells.get(column)) for column in key)
         lines.append(first.setdefault(content, row).line)
     if several and numbered:
         rows = tuple(
-            Row(row.line, {**row.cells, LINE: str(line)})
+            TableRow(row.line, {**row.cells, LINE: str(line)})
             for row, line in zip(columns.table.rows, lines, strict=True)
         )
         table = replace(columns.table, columns=(*columns.table.columns, LINE), rows=rows)
@@ -137,7 +137,7 @@ def identify(
 
 
 def read_annotator_rows(
-    columns: Columns, problems: Problems, read: Callable[[Row], Mapping[str, CellRatings]]
+    columns: Columns, problems: Problems, read: Callable[[TableRow], Mapping[str, CellRatings]]
 ) -> Ratings:
     """Join the rows of each id; `read` gives a row's ratings, all by the row's annotator."""
     key, whose = columns.find("id"), columns.find("annotator") or ""
@@ -219,7 +219,7 @@ def fold(
         columns.table,
         columns=tuple(kept),
         rows=tuple(
-            Row(line, {name: cells[name] for name in kept if name in cells})
+            TableRow(line, {name: cells[name] for name in kept if name in cells})
             for line, cells in rows.values()
         ),
     )
@@ -334,7 +334,7 @@ class RatingReader:
     joined: Ratings | None = None
     n_differing: int = field(default=0, init=False)
 
-    def read(self, row: Row, item: str) -> dict[str, CellRatings]:
+    def read(self, row: TableRow, item: str) -> dict[str, CellRatings]:
         """Return who gave what, by dimension; a joined file's word goes before the row's own."""
         rated: dict[str, CellRatings] = {}
         for column in self.found.nested:
@@ -352,7 +352,9 @@ class RatingReader:
             rated |= {name: marks for name, marks in own.items() if self._is_asked(name)}
         return rated
 
-    def _flat(self, row: Row, dimension: str, columns: tuple[str, ...]) -> dict[str, CellRatings]:
+    def _flat(
+        self, row: TableRow, dimension: str, columns: tuple[str, ...]
+    ) -> dict[str, CellRatings]:
         if len(columns) == 1:
             return self._cell(row, dimension, columns[0], cell(row, columns[0]))
         ratings: dict[str, float] = {}
@@ -366,7 +368,7 @@ class RatingReader:
                 ratings[column] = marks.ratings[0]
         return {dimension: CellRatings(tuple(ratings.values()), tuple(ratings))} if ratings else {}
 
-    def _nested(self, row: Row, column: str) -> dict[str, CellRatings]:
+    def _nested(self, row: TableRow, column: str) -> dict[str, CellRatings]:
         value = cell(row, column)
         if isinstance(value, str) and not is_blank(value):
             value = read_json(value)
@@ -386,7 +388,9 @@ class RatingReader:
                 rated |= self._cell(row, dimension, f"{column}{DOT}{dimension}", given)
         return rated
 
-    def _cell(self, row: Row, dimension: str, column: str, value: object) -> dict[str, CellRatings]:
+    def _cell(
+        self, row: TableRow, dimension: str, column: str, value: object
+    ) -> dict[str, CellRatings]:
         marks = read_cell_ratings(value, self.scales.get(dimension, self.scales.get("*")))
         if isinstance(marks, Fault):
             self._note(row, column, marks)
@@ -396,7 +400,7 @@ class RatingReader:
     def _is_asked(self, dimension: str) -> bool:
         return self.dimensions is None or dimension in self.dimensions
 
-    def _note(self, row: Row, column: str, fault: Fault) -> None:
+    def _note(self, row: TableRow, column: str, fault: Fault) -> None:
         self.problems.add(
             fault.kind, fault.what, fault.way_out, line=row.line, field=column, value=fault.value
         )

@@ -15,7 +15,7 @@ from data.outputs import Wanted, read_outputs
 from data.pairs import find_sides, holds_pairs, read_pair_rows
 from data.ratings import Ratings, holds_ratings, is_long, read_long
 from data.tables.problems import Problem, Problems
-from data.tables.read import open_table
+from data.tables.read import read_table
 from data.types import LabelError, LabelledPairs, LabelledSet
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
@@ -175,14 +175,14 @@ def check_labels(
     joined_sha256 = ""
     if annotations is not None:
         joined, joined_sha256 = _read_annotations(annotations, more, wanted)
-    table = open_table(path, problems)
+    table = read_table(path, problems)
     if table is None:
-        return None, (*problems.found, *more.found)
+        return None, (*problems, *more)
     columns = Columns.of(table, mapping)
     if joined is None and holds_pairs(columns):
         way_out = "read it with read_pairs, or tune on it with --pairwise"
         problems.add("pairs", "holds pairs of candidates and votes, not rated outputs", way_out)
-        return None, tuple(problems.found)
+        return None, tuple(problems)
     found = read_outputs(columns, problems, wanted, joined)
     notes = found.notes
     if (sides := find_sides(columns)) is not None:
@@ -202,7 +202,7 @@ def check_labels(
         notes=notes,
         reading=found.reading,
     )
-    return labelled, (*problems.found, *more.found)
+    return labelled, (*problems, *more)
 
 
 def check_pairs(
@@ -213,20 +213,20 @@ def check_pairs(
 ) -> tuple[LabelledPairs | None, tuple[Problem, ...]]:
     """Read as `read_pairs`, and return what could be read and all problems."""
     problems = Problems(str(path))
-    table = open_table(path, problems)
+    table = read_table(path, problems)
     if table is None:
-        return None, tuple(problems.found)
+        return None, tuple(problems)
     columns = Columns.of(table, mapping)
     if find_sides(columns) is None and holds_ratings(columns):
         way_out = "read it with read_labels, or tune on it with --dimension"
         problems.add("outputs", "holds rated outputs, not pairs", way_out)
-        return None, tuple(problems.found)
-    return read_pair_rows(columns, problems, texts), tuple(problems.found)
+        return None, tuple(problems)
+    return read_pair_rows(columns, problems, texts), tuple(problems)
 
 
 def file_holds_pairs(path: str | Path, *, mapping: Mapping[str, ColumnNames] | None = None) -> bool:
     """Whether a file looks like pairs rather than outputs; False where it cannot be read."""
-    table = open_table(path, Problems(str(path)))
+    table = read_table(path, Problems(str(path)))
     return table is not None and holds_pairs(Columns.of(table, mapping))
 
 
@@ -244,7 +244,7 @@ def refusal(problems: Sequence[Problem], check: Sequence[str] = ()) -> LabelErro
 def _read_annotations(
     path: str | Path, problems: Problems, wanted: Wanted
 ) -> tuple[Ratings | None, str]:
-    table = open_table(path, problems)
+    table = read_table(path, problems)
     if table is None:
         return None, ""
     columns = Columns.of(table)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from data.columns import LINE, SOURCES, Columns, cell, is_blank, join_texts
-from data.tables.formats import Row
+from data.tables.formats import TableRow
 from data.tables.problems import NOTHING, Problems, count, listed
 from data.types import LabelledOutput, LabelledPair
 
@@ -136,23 +136,23 @@ class RowReader:
         if not self._texts:
             self._problems.add("no-text", f"no column holds texts; there are {known}", way_out)
 
-    def read(self, row: Row) -> Common | None:
+    def read(self, row: TableRow) -> Common | None:
         """Return the row's common part, or None where its id, group or a text is at fault."""
-        before = len(self._problems.found)
+        before = len(self._problems)
         item = self._read_id(row)
         texts = self._read_texts(row)
         group = None
         if self.group is not None:
             group = self.name(row, self.group)
-            if group is None and len(self._problems.found) == before:
+            if group is None and len(self._problems) == before:
                 self._fault(
                     row, "no-group", "is empty", "name the document in every row", self.group
                 )
-        if item is None or len(self._problems.found) > before:
+        if item is None or len(self._problems) > before:
             return None
         return Common(item, group if group is not None else document_of(item, texts), texts)
 
-    def name(self, row: Row, column: str | None) -> str | None:
+    def name(self, row: TableRow, column: str | None) -> str | None:
         """Return the name in a cell, None where it is blank or a fault."""
         value = None if column is None else cell(row, column)
         if column is None or is_blank(value):
@@ -165,7 +165,7 @@ class RowReader:
         name = str(value)
         return name if self._is_sound(row, name, column, LONGEST_NAME) else None
 
-    def text(self, row: Row, name: str, column: str) -> str | None:
+    def text(self, row: TableRow, name: str, column: str) -> str | None:
         """Return the text in a cell, None where there is none; a fault where it is needed."""
         value = cell(row, column)
         if (joined := join_texts(value)) is not None:
@@ -200,15 +200,15 @@ class RowReader:
             )
         return notes
 
-    def _read_id(self, row: Row) -> str | None:
+    def _read_id(self, row: TableRow) -> str | None:
         if self._numbered:
             return str(row.line)
         if self._id is None:
             return None
-        before = len(self._problems.found)
+        before = len(self._problems)
         item = self.name(row, self._id)
         if item is None:
-            if len(self._problems.found) == before:
+            if len(self._problems) == before:
                 self._fault(row, "no-id", "is empty", "give every row an id", self._id)
             return None
         first = self._lines.setdefault(item, row.line)
@@ -220,7 +220,7 @@ class RowReader:
             self._fault(row, "twice", what, way_out, self._id, item)
         return item
 
-    def _read_texts(self, row: Row) -> dict[str, str]:
+    def _read_texts(self, row: TableRow) -> dict[str, str]:
         texts = {}
         for name, column in self._texts.items():
             text = self.text(row, name, column)
@@ -228,7 +228,7 @@ class RowReader:
                 texts[name] = text
         return texts
 
-    def _blame(self, row: Row, column: str, value: object) -> None:
+    def _blame(self, row: TableRow, column: str, value: object) -> None:
         """Note why a text that is needed is none."""
         if isinstance(value, str):
             way_out = "write the text, or leave out the row"
@@ -241,7 +241,7 @@ class RowReader:
         else:
             self._fault(row, "no-text", "is no text", "write it as one string", column, value)
 
-    def _is_sound(self, row: Row, text: str, column: str, longest: int) -> bool:
+    def _is_sound(self, row: TableRow, text: str, column: str, longest: int) -> bool:
         if len(text) > longest:
             what = f"has {len(text):,} characters, more than {longest:,}"
             self._fault(row, "too-long", what, "shorten it, or look for an unclosed quote", column)
@@ -253,6 +253,12 @@ class RowReader:
         return False
 
     def _fault(
-        self, row: Row, kind: str, what: str, way_out: str, column: str, value: object = NOTHING
+        self,
+        row: TableRow,
+        kind: str,
+        what: str,
+        way_out: str,
+        column: str,
+        value: object = NOTHING,
     ) -> None:
         self._problems.add(kind, what, way_out, line=row.line, field=column, value=value)

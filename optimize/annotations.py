@@ -3,15 +3,15 @@
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from data.columns import CellRatings, Columns
 from data.ratings import Ratings, is_long, read_long
 from data.readers import refusal
-from data.tables.formats import LineError, read_lines
-from data.tables.problems import Problems
-from data.tables.read import decode_json, open_table
+from data.tables.problems import Problems, RowsError
+from data.tables.read import read_json_lines, read_table
 from data.types import LabelError, LabelledSet
 from optimize.statistics.coefficients import Matrix
 
@@ -56,7 +56,7 @@ def read_annotations(path: Path, dimension: str) -> Mapping[str, CellRatings]:
     refuses, and where it holds no rating on the dimension.
     """
     problems = Problems(str(path))
-    table = open_table(path, problems)
+    table = read_table(path, problems)
     rated: Ratings = {}
     if table is not None:
         columns = Columns.of(table)
@@ -65,8 +65,8 @@ def read_annotations(path: Path, dimension: str) -> Mapping[str, CellRatings]:
         else:
             way_out = "give a file with the columns id, dimension, annotator, rating"
             problems.add("no-column", "is no long file of ratings", way_out)
-    if problems.found:
-        raise refusal(problems.found)
+    if problems:
+        raise refusal(problems)
     found = {item: marks[dimension] for item, marks in rated.items() if dimension in marks}
     if not found:
         raise LabelError(f"{path}: no rating on {dimension!r}")
@@ -80,31 +80,19 @@ def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
     Raises LabelError for any other line, a second score of an id, or none at all.
     """
     scores: dict[str, float] = {}
-    for number, line in _lines(path):
-        if not line.strip():
-            continue
+    for number, row in _rows(path):
         where = f"{path.name}, line {number}"
         try:
-            row = decode_json(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             if row.get("dimension", dimension) != dimension:
                 continue
-            told = row["judgements"].get(dimension) if "judgements" in row else row
-            if told is None:
+            judged = row["judgements"].get(dimension) if "judgements" in row else row
+            if judged is None:
                 continue
-            name, score = str(row["id"]), told["score"]
+            name, score = str(row["id"]), judged["score"]
             value = math.nan if score is None else float(score)
             if math.isinf(value):
                 raise ValueError("an infinite score")
-        except UnicodeDecodeError as error:
-            raise LabelError(f"{where}: not UTF-8 text; save the file as UTF-8") from error
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-            OverflowError,
-            RecursionError,
-        ) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise LabelError(
                 f'{where}: expected {{"id", "dimension", "score"}} with a number ({error!r:.200})'
             ) from error
@@ -116,8 +104,8 @@ def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
     return scores
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
-        yield from read_lines(path)
-    except LineError as error:
+        yield from read_json_lines(path)
+    except RowsError as error:
         raise LabelError(str(error)) from error

@@ -55,6 +55,13 @@ def test_flat_tables_get_two_columns_a_judge(scripted: Scripted, form: str) -> N
     assert scores == [wanted("relevance", i) for i in range(6)]
 
 
+def test_a_json_array_is_scored_like_its_rows(scripted: Scripted) -> None:
+    Path("in.json").write_text(json.dumps(lines_of("in.jsonl"), indent=1), encoding="utf-8")
+    for name in ("in.json", "in.jsonl"):
+        assert main(["score", "fluency", "--data", name, "--out", f"{name}.out.jsonl"]) == 0
+    assert lines_of("in.json.out.jsonl") == lines_of("in.jsonl.out.jsonl")
+
+
 def test_failures_are_empty_counted_and_told(
     scripted: Scripted, capsys: pytest.CaptureFixture[str]
 ) -> None:

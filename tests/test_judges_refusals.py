@@ -100,7 +100,7 @@ def test_a_bad_row_stops_before_anything_is_sent(
     with Path("in.jsonl").open("a") as file:
         file.write("{not json\n")
     assert main(["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]) == 1
-    assert "in.jsonl, line 7: not JSON" in capsys.readouterr().err
+    assert "in.jsonl, line 7: 'not json' is not JSON: " in capsys.readouterr().err
     assert not scripted.asked
 
 

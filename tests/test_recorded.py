@@ -279,8 +279,8 @@ def test_rows_of_another_prompt_or_dimension_are_passed_over_unread(tmp_path: Pa
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "line 2: no JSON"),
-        ("[]", "line 2: not an object"),
+        ("{", "line 2: .* is not JSON"),
+        ("[]", r"line 2: \[\] is no JSON object"),
         ('{"replies": ["1"]}', "line 2: 'id' is missing"),
         ('{"id": "a", "replies": "1"}', "line 2: 'replies' must be a list"),
     ],

@@ -1,15 +1,13 @@
 """Read Parquet files and Hugging Face data sets, both of which are Arrow tables."""
 
-import hashlib
-import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from data.tables.formats import Row, Table, gather, source_name
+from data.tables.formats import Digest, Row, TableRow
 from data.tables.problems import DataError, Problems, listed, shown
 
 if TYPE_CHECKING:
@@ -26,36 +24,34 @@ HUB = "hf:"
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
-def read_parquet(path: Path, problems: Problems) -> Table:
-    """Read a Parquet file; its hash is that of its bytes."""
+def parquet_rows(path: Path, problems: Problems, digest: Digest | None) -> Iterator[TableRow]:
+    """Yield a Parquet file's rows; what makes it unreadable goes to `problems`."""
     import pyarrow.parquet
 
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(2**20):
-            digest.update(block)
-    columns: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ()
+    if digest is not None:
+        with path.open("rb") as file:
+            while block := file.read(2**20):
+                digest.update(block)
     try:
         names = pyarrow.parquet.read_schema(path).names
         for name in sorted({one for one in names if names.count(one) > 1}):
             # A row as a dictionary would hold the last one alone.
             problems.add("twice", "names two columns", "give every column its own", field=name)
-        columns, rows = gather(_numbered(parquet_cells(path)))
-    except UnpacksError as error:
+        for number, cells in enumerate(_parquet_cells(path), start=1):
+            yield TableRow(number, cells)
+    except _UnpacksError as error:
         problems.add("too-long", str(error), "write it anew, or in parts")
     except (pyarrow.ArrowException, OSError) as error:
         what = f"cannot be read as Parquet ({_first_line(error)})"
         problems.add("bad-parquet", what, "write it anew, for instance with DataFrame.to_parquet")
-    return _table(source_name(path), problems, digest.hexdigest(), columns, rows)
 
 
-class UnpacksError(DataError, ValueError):
+class _UnpacksError(DataError, ValueError):
     """A Parquet file that unpacks to far more than a table of its size holds."""
 
 
-def parquet_cells(path: Path) -> Iterator[dict[str, object]]:
-    """Yield a Parquet file's rows, unpacking little of it at a time; raises UnpacksError."""
+def _parquet_cells(path: Path) -> Iterator[Row]:
+    """Yield a Parquet file's rows, unpacking little of it at a time; raises _UnpacksError."""
     from pyarrow.parquet import ParquetFile
 
     most = max(LEAST_ROOM, MOST_TIMES * path.stat().st_size)
@@ -68,7 +64,7 @@ def parquet_cells(path: Path) -> Iterator[dict[str, object]]:
             whole = sum(_unpacked(column) for column in batch.columns)
             size += whole
             if size > most:
-                raise UnpacksError(_unpacks(size, most))
+                raise _UnpacksError(_unpacks(size, most))
             step = max(1, batch.num_rows * MOST_AT_ONCE // max(whole, 1))
             for start in range(0, batch.num_rows, step):
                 yield from batch.slice(start, step).to_pylist(maps_as_pydicts="lossy")
@@ -81,7 +77,7 @@ def _check_metadata(metadata: "pyarrow.parquet.FileMetaData", most: int) -> list
     size = sum(group.total_byte_size for group in groups)
     size = max(size, CELL_BYTES * max(metadata.num_rows, sum(one.num_values for one in columns)))
     if size > most:
-        raise UnpacksError(_unpacks(size, most))
+        raise _UnpacksError(_unpacks(size, most))
     places = (metadata.schema.column(place) for place in range(metadata.num_columns))
     return [
         one.path
@@ -117,25 +113,20 @@ def _unpacked(column: "pyarrow.Array") -> int:
     return max(CELL_BYTES * len(column), int(column.nbytes))
 
 
-def _numbered(cells: Iterable[Mapping[str, object]]) -> Iterator[Row]:
-    return (Row(number, one) for number, one in enumerate(cells, start=1))
+def dataset_rows(path: str, problems: Problems) -> Iterator[TableRow]:
+    """Yield the rows of a folder made by `Dataset.save_to_disk`, or of `hf:owner/name`.
 
-
-def read_dataset(path: str, problems: Problems) -> Table:
-    """Read a folder made by `Dataset.save_to_disk`, or `hf:owner/name`; `:split` picks a split.
-
-    The hash is that of the rows, since the files depend on the library's version.
+    `:split` at the end picks a split.
     """
-    found = _load(path, problems)
-    columns: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ()
-    if found is not None:
-        # As Arrow, since nothing here needs the pictures or sounds that iterating would decode.
-        columns, rows = gather(_rows(found.with_format("arrow").iter(batch_size=_BATCH)))
-    digest = hashlib.sha256()
-    for row in rows:
-        digest.update(json.dumps(row.cells, sort_keys=True, default=str).encode() + b"\n")
-    return _table(source_name(path), problems, digest.hexdigest(), columns, rows)
+    dataset = _load(path, problems)
+    if dataset is None:
+        return
+    number = 0
+    # As Arrow, since nothing here needs the pictures or sounds that iterating would decode.
+    for batch in dataset.with_format("arrow").iter(batch_size=_BATCH):
+        for cells in batch.to_pylist(maps_as_pydicts="lossy"):
+            number += 1
+            yield TableRow(number, cells)
 
 
 def is_dataset(path: str) -> bool:
@@ -165,9 +156,9 @@ def _load(path: str, problems: Problems) -> "datasets.Dataset | None":
     try:
         if path.startswith(HUB):
             with _quiet():
-                found = datasets.load_dataset(name)
+                dataset = datasets.load_dataset(name)
         else:
-            found = datasets.load_from_disk(name)
+            dataset = datasets.load_from_disk(name)
     except (
         OSError,
         ValueError,
@@ -179,7 +170,7 @@ def _load(path: str, problems: Problems) -> "datasets.Dataset | None":
         way_out = "give a folder made by Dataset.save_to_disk, or hf:owner/name"
         problems.add("bad-dataset", what, way_out)
         return None
-    return _split(found, split, problems)
+    return _split(dataset, split, problems)
 
 
 @contextmanager
@@ -195,46 +186,24 @@ def _quiet() -> Iterator[None]:
 
 
 def _split(
-    found: "datasets.Dataset | datasets.DatasetDict", split: str | None, problems: Problems
+    dataset: "datasets.Dataset | datasets.DatasetDict", split: str | None, problems: Problems
 ) -> "datasets.Dataset | None":
-    if not isinstance(found, Mapping):
+    if not isinstance(dataset, Mapping):
         if split is None:
-            return found
+            return dataset
         problems.add("no-split", f"has no splits, so none is {split!r}", "leave the split out")
         return None
-    names = sorted(str(name) for name in found)
+    names = sorted(str(name) for name in dataset)
     if split is None and len(names) == 1:
         split = names[0]
-    if split in found:
-        return found[split]
-    asked = "none is named" if split is None else f"none is {split!r}"
+    if split in dataset:
+        return dataset[split]
+    missing = "none is named" if split is None else f"none is {split!r}"
     way_out = f"add one to its name, as in {problems.file.partition(':')[0]}:{names[0]}"
     if problems.file.startswith(HUB):
         way_out = "add one to its name, as in hf:owner/name:" + names[0]
-    problems.add("no-split", f"has the splits {listed(names)}, and {asked}", way_out)
+    problems.add("no-split", f"has the splits {listed(names)}, and {missing}", way_out)
     return None
-
-
-def _rows(batches: "Iterable[pyarrow.Table | pyarrow.RecordBatch]") -> Iterator[Row]:
-    number = 0
-    for batch in batches:
-        for cells in batch.to_pylist(maps_as_pydicts="lossy"):
-            number += 1
-            yield Row(number, cells)
-
-
-def _table(
-    name: str, problems: Problems, sha256: str, columns: tuple[str, ...], rows: tuple[Row, ...]
-) -> Table:
-    return Table(
-        name=name,
-        file=problems.file,
-        sha256=sha256,
-        typed=True,
-        unit="row",
-        columns=columns,
-        rows=rows,
-    )
 
 
 def _first_line(error: Exception) -> str:

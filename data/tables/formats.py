@@ -1,22 +1,50 @@
-"""Rows of JSONL, JSON, CSV and TSV files, read strictly, each with the line it starts on."""
+"""Rows of JSON Lines, JSON, CSV and TSV files, read strictly, each with the line it starts on."""
 
 import codecs
 import csv
 import errno
-import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from io import StringIO
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
-from data.tables.problems import DataError, Problems, Unit
+from data.tables.problems import Problems
 
-# No label file has such a line; a file without line ends must not fill the memory.
+# No table has such a line; a file without line ends must not fill the memory.
 LONGEST_LINE = 64 * 2**20
-LONGEST_FILE = 256 * 2**20  # of those read whole
+# Of a JSON array, which is read whole, and of any other JSON file.
+MOST_CHARACTERS = 512 * 2**20
+LONGEST_FILE = 256 * 2**20
 MOST_BRACKETS = 200_000
+
 _OTHER_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_ONE_LINE = "write one JSON object a line"
+_QUOTES = "quote fields that hold separators or line breaks, and double the quotes inside"
+
+
+Row = dict[str, object]
+
+
+class TableRow(NamedTuple):
+    """One row and the line it starts on (its number, in a file without lines); both from 1."""
+
+    line: int
+    cells: Row
+
+
+class Line(NamedTuple):
+    """A line with its end, and its number from 1."""
+
+    number: int
+    text: str
+
+
+class Digest(Protocol):
+    """A hash of the bytes read so far, as `hashlib` has them."""
+
+    def update(self, block: bytes, /) -> None: ...
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -26,16 +54,67 @@ def open_regular(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield each line with its number from 1; LineError where one is longer than any row is."""
+def read_lines(path: Path, problems: Problems, digest: Digest | None = None) -> Iterator[Line]:
+    """Yield each line of a UTF-8 file; what is no line of a table goes to `problems`."""
     with open_regular(path) as file:
         for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
+            if digest is not None:
+                digest.update(raw)
             if len(raw) > LONGEST_LINE:
-                what = f"longer than {LONGEST_LINE // 2**20} MiB; end every row with a line break"
-                raise LineError(f"{path}, line {number}: {what}")
-            if is_mostly_brackets(raw):
-                raise LineError(f"{path}, line {number}: more brackets than any row has")
-            yield number, raw
+                what = f"the line is longer than {LONGEST_LINE // 2**20} MiB"
+                way_out = "end every row with a line break, or use Parquet"
+                problems.add("too-long", what, way_out, line=number)
+                return
+            text = _decode_line(raw, number, problems)
+            if text is None:
+                return
+            yield Line(number, text)
+
+
+def _decode_line(raw: bytes, number: int, problems: Problems) -> str | None:
+    if number == 1:
+        raw = raw.removeprefix(codecs.BOM_UTF8)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        problems.add(
+            "not-utf8",
+            f"at byte {error.start + 1} of the line is not UTF-8",
+            "save the file as UTF-8",
+            line=number,
+            value=raw[error.start : error.start + 4],
+        )
+    # UTF-16 shows in the first line, and every other would only say the same.
+    if number == 1 and raw.startswith(_OTHER_BOMS):
+        return None
+    return raw.decode("utf-8", errors="replace")
+
+
+class _DuplicateKeyError(ValueError):
+    """A key stands twice in one object, and only one could be kept."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key[:60]!r} stands twice in one object; keep one")
+        self.key = key
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    cells = dict(pairs)
+    if len(cells) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _DuplicateKeyError(next(name for name in names if names.count(name) > 1))
+    return cells
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
+
+
+def decode_json(text: str | bytes) -> Any:
+    """What a JSON text holds; ValueError also where a key stands twice, or it nests too deeply."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def read_json_file(path: Path) -> Any:
@@ -50,177 +129,36 @@ def read_json_file(path: Path) -> Any:
         raise ValueError("nested too deeply") from error
 
 
-def is_mostly_brackets(raw: bytes | str) -> bool:
-    """Whether JSON would take dozens of times its own size in memory."""
-    if len(raw) <= MOST_BRACKETS:
-        return False
-    openings: list[Any] = ["[", "{"] if isinstance(raw, str) else [b"[", b"{"]
-    return sum(raw.count(opening) for opening in openings) > max(MOST_BRACKETS, len(raw) // 20)
+def json_lines(lines: Iterable[Line], problems: Problems) -> Iterator[TableRow]:
+    """Yield one object a line; blank lines are passed over."""
+    for number, text in lines:
+        stripped = text.strip()
+        if not stripped:
+            continue
+        if _is_mostly_brackets(stripped):
+            what = "has more brackets than any row has"
+            problems.add("too-deep", what, _ONE_LINE, line=number)
+            continue
+        value = _parse(stripped, number, problems)
+        if value is not None:
+            yield from _row(value[0], number, problems)
 
 
-class LineError(DataError, ValueError):
-    """A line that no row has; the message names file, line and the way out."""
+def json_rows(lines: Iterable[Line], problems: Problems) -> Iterator[TableRow]:
+    """Yield an array's objects, or those of JSON Lines under the name .json."""
+    lines = iter(lines)
+    head: list[Line] = []
+    for line in lines:
+        head.append(line)
+        if line.text.strip():
+            break
+    lines = chain(head, lines)
+    if not head or head[-1].text.lstrip()[:1] != "[":
+        return json_lines(lines, problems)
+    return _array_items("".join(_bounded(lines, problems)), problems)
 
 
-class Line(NamedTuple):
-    """A line with its end, and its number from 1."""
-
-    number: int
-    text: str
-
-
-class LineFile:
-    """A text file's lines; `sha256` is known once they are read."""
-
-    def __init__(self, path: Path, problems: Problems) -> None:
-        self._path, self._problems = path, problems
-        self._hash = hashlib.sha256()
-
-    @property
-    def sha256(self) -> str:
-        return self._hash.hexdigest()
-
-    def __iter__(self) -> Iterator[Line]:
-        with self._path.open("rb") as file:
-            for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
-                self._hash.update(raw)
-                if len(raw) > LONGEST_LINE:
-                    self._too_long(number)
-                    return
-                text = self._decode(raw, number)
-                if text is None:
-                    return
-                yield Line(number, text)
-
-    def _decode(self, raw: bytes, number: int) -> str | None:
-        if number == 1:
-            raw = raw.removeprefix(codecs.BOM_UTF8)
-        try:
-            return raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            self._problems.add(
-                "not-utf8",
-                f"at byte {error.start + 1} of the line is not UTF-8",
-                "save the file as UTF-8",
-                line=number,
-                value=raw[error.start : error.start + 4],
-            )
-        # UTF-16 shows in the first line, and every other would only say the same.
-        if number == 1 and raw.startswith(_OTHER_BOMS):
-            return None
-        return raw.decode("utf-8", errors="replace")
-
-    def _too_long(self, number: int) -> None:
-        self._problems.add(
-            "too-long",
-            f"the line is longer than {LONGEST_LINE // 2**20} MiB",
-            "end every row with a line break, or use Parquet",
-            line=number,
-        )
-
-
-# Columns that libraries write for themselves, or that have no name.
-_PRIVATE = ("__", "Unnamed:")
-
-
-class Row(NamedTuple):
-    """One row and the line it starts on (its number, in a file without lines); both from 1."""
-
-    line: int
-    cells: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """The rows of one file. In an untyped one (CSV, TSV) every cell is a string."""
-
-    name: str
-    file: str
-    sha256: str
-    typed: bool
-    unit: Unit
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-
-def gather(rows: Iterable[Row]) -> tuple[tuple[str, ...], tuple[Row, ...]]:
-    """Return all columns, in order of first appearance, and the rows, equal strings kept once."""
-    # Sixteen systems' rows repeat one document sixteen times.
-    once: dict[str, str] = {}
-    columns: dict[str, None] = {}
-    # Rows mostly have the same columns, so what becomes of them is settled once.
-    settled: dict[tuple[str, ...], tuple[str, ...]] = {}
-    kept = []
-    for row in rows:
-        names = tuple(row.cells)
-        if names not in settled:
-            settled[names] = tuple(name for name in names if _is_public(name))
-            columns.update(dict.fromkeys(settled[names]))
-        cells = {}
-        for name in settled[names]:
-            value = row.cells[name]
-            cells[name] = once.setdefault(value, value) if isinstance(value, str) else value
-        kept.append(Row(row.line, cells))
-    return tuple(columns), tuple(kept)
-
-
-def _is_public(name: str) -> bool:
-    return bool(name.strip()) and not name.startswith(_PRIVATE)
-
-
-def source_name(path: str | Path) -> str:
-    """A short name for a file or data set, for results and run folders."""
-    text = str(path)
-    return text.removeprefix("hf:") if text.startswith("hf:") else Path(text).stem or text
-
-
-def no_rows(problems: Problems) -> None:
-    """Note that a file holds no rows."""
-    problems.add("empty-file", "holds no rows", "give a file with one row for each output or pair")
-
-
-MOST_CHARACTERS = 512 * 2**20
-_ONE_LINE = "write one JSON object a line"
-
-
-class _TwiceError(ValueError):
-    """A key stands twice in one object, and only one could be kept."""
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    cells = dict(pairs)
-    if len(cells) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise _TwiceError(next(name for name in names if names.count(name) > 1))
-    return cells
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique)
-
-
-def read_jsonl(path: Path, problems: Problems) -> Table:
-    """Read one object a line; blank lines are passed over."""
-    lines = LineFile(path, problems)
-    columns, rows = gather(_rows(lines, problems))
-    return _table(path, problems, columns, rows, lines.sha256)
-
-
-def read_json(path: Path, problems: Problems) -> Table:
-    """Read an array of objects, or JSON Lines under the name .json."""
-    with path.open("rb") as file:
-        head = file.read(1024).removeprefix(codecs.BOM_UTF8).lstrip()
-    if head[:1] != b"[":
-        return read_jsonl(path, problems)
-    lines = LineFile(path, problems)
-    text = "".join(_bounded(lines, problems))
-    if is_mostly_brackets(text):
-        problems.add("too-deep", "has more brackets than rows have", _ONE_LINE)
-        text = "[]"
-    columns, rows = gather(_items(text, problems))
-    return _table(path, problems, columns, rows, lines.sha256)
-
-
-def _bounded(lines: LineFile, problems: Problems) -> Iterator[str]:
+def _bounded(lines: Iterable[Line], problems: Problems) -> Iterator[str]:
     """The lines of a file that is read whole, as long as it is no longer than that allows."""
     size = 0
     for line in lines:
@@ -232,36 +170,11 @@ def _bounded(lines: LineFile, problems: Problems) -> Iterator[str]:
         yield line.text
 
 
-def _table(
-    path: Path, problems: Problems, columns: tuple[str, ...], rows: tuple[Row, ...], sha256: str
-) -> Table:
-    return Table(
-        name=source_name(path),
-        file=problems.file,
-        sha256=sha256,
-        typed=True,
-        unit="line",
-        columns=columns,
-        rows=rows,
-    )
-
-
-def _rows(lines: LineFile, problems: Problems) -> Iterator[Row]:
-    for number, text in lines:
-        stripped = text.strip()
-        if not stripped:
-            continue
-        if is_mostly_brackets(stripped):
-            what = "has more brackets than any row has"
-            problems.add("too-deep", what, _ONE_LINE, line=number)
-            continue
-        value = _parse(stripped, number, problems)
-        if value is not None:
-            yield from _row(value[0], number, problems)
-
-
-def _items(text: str, problems: Problems) -> Iterator[Row]:
+def _array_items(text: str, problems: Problems) -> Iterator[TableRow]:
     """Walk an array's items, so that each is known by its line."""
+    if _is_mostly_brackets(text):
+        problems.add("too-deep", "has more brackets than rows have", _ONE_LINE)
+        return
     place, line = text.index("[") + 1, 1 + text.count("\n", 0, text.index("["))
     while True:
         start = _skip(text, place, " \t\r\n,")
@@ -281,6 +194,12 @@ def _skip(text: str, place: int, passed: str) -> int:
     return place
 
 
+def _is_mostly_brackets(text: str) -> bool:
+    """Whether JSON would take dozens of times its own size in memory."""
+    most = max(MOST_BRACKETS, len(text) // 20)
+    return len(text) > MOST_BRACKETS and text.count("[") + text.count("{") > most
+
+
 def _parse(
     text: str, line: int, problems: Problems, place: int | None = None
 ) -> tuple[object, int] | None:
@@ -289,105 +208,76 @@ def _parse(
         if place is None:
             return _DECODER.decode(text), len(text)
         return _DECODER.raw_decode(text, place)
-    except _TwiceError as error:
-        problems.add("twice", "stands twice in one object", "keep one", line=line, field=str(error))
+    except _DuplicateKeyError as error:
+        problems.add("twice", "stands twice in one object", "keep one", line=line, field=error.key)
     except RecursionError:
         problems.add("too-deep", "is nested too deeply", _ONE_LINE, line=line)
     except json.JSONDecodeError as error:
-        shown = error.doc[error.pos : error.pos + 40]
+        excerpt = error.doc[error.pos : error.pos + 40]
         what = f"is not JSON: {error.msg} at character {error.colno}"
-        problems.add("bad-json", what, _ONE_LINE, line=line, value=shown)
+        problems.add("bad-json", what, _ONE_LINE, line=line, value=excerpt)
     except ValueError:
         # Python refuses integers of thousands of digits.
         problems.add("bad-json", "holds a number too long to read", "shorten it", line=line)
     return None
 
 
-def _row(value: object, line: int, problems: Problems) -> Iterator[Row]:
+def _row(value: object, line: int, problems: Problems) -> Iterator[TableRow]:
     if isinstance(value, dict):
-        yield Row(line, value)
+        yield TableRow(line, value)
     else:
         problems.add("no-object", "is no JSON object", _ONE_LINE, line=line, value=value)
 
 
-_LINE_ENDS = "save the file with line feeds at the ends of lines, and quote fields that hold any"
-_QUOTES = "quote fields that hold separators or line breaks, and double the quotes inside"
+def delimited_rows(
+    lines: Iterable[Line], problems: Problems, delimiter: str | None = None
+) -> Iterator[TableRow]:
+    """Yield rows of cells, all of them texts, under the header's names.
 
-
-def read_csv(path: Path, problems: Problems) -> Table:
-    """Read comma-separated values; semicolons or tabs where the header is split by those."""
-    return _read(path, problems, None)
-
-
-def read_tsv(path: Path, problems: Problems) -> Table:
-    """Read tab-separated values."""
-    return _read(path, problems, "\t")
-
-
-def _read(path: Path, problems: Problems, delimiter: str | None) -> Table:
-    lines = LineFile(path, problems)
-    before = csv.field_size_limit(LONGEST_LINE)
-    try:
-        columns, rows = gather(_delimited_rows(lines, problems, delimiter))
-    finally:
-        csv.field_size_limit(before)
-    return Table(
-        name=source_name(path),
-        file=problems.file,
-        sha256=lines.sha256,
-        typed=False,
-        unit="line",
-        columns=columns,
-        rows=rows,
-    )
-
-
-def _delimited_rows(lines: LineFile, problems: Problems, delimiter: str | None) -> Iterator[Row]:
-    texts = (line.text for line in lines)
-    first = next(texts, None)
-    if first is None:
-        return
-    records = csv.reader(
-        _chain(first, texts), delimiter=delimiter or _delimiter(first), strict=True
-    )
+    Without a delimiter it is what the first line has most of: a comma, a semicolon or a tab.
+    """
+    # The limit is the process's own, and far below the length of a document.
+    csv.field_size_limit(LONGEST_LINE)
+    texts = _spreadsheet_lines(lines)
+    first = next(texts, "")
+    delimiter = delimiter or max(",;\t", key=first.count)
+    records = csv.reader(chain([first], texts), delimiter=delimiter, strict=True)
     line = 1
     header: list[str] = []
     try:
         for cells in records:
             start, line = line, records.line_num + 1
-            if not any(cells):
-                continue
+            blank = not any(cells)
             if not header:
-                header = [name.strip() for name in cells]
-                if not _distinct(header, start, problems):
+                header = [] if blank else _header(cells, start, problems)
+                if not (header or blank):
                     return
-            elif len(cells) == len(header):
-                yield Row(start, dict(zip(header, cells, strict=True)))
-            else:
-                _ragged(cells, header, start, problems)
+            elif cells and len(cells) == len(header):
+                yield TableRow(start, dict(zip(header, cells, strict=True)))
+            elif not blank:
+                what = f"has {len(cells)} cells, the header {len(header)}"
+                problems.add("ragged", what, _QUOTES, line=start)
     except csv.Error as error:
-        if "new-line character" in str(error):
-            problems.add("bad-csv", "has a line end of its own kind", _LINE_ENDS, line=line)
+        problems.add("bad-csv", f"cannot be read: {error}", _QUOTES, line=line)
+
+
+def _spreadsheet_lines(lines: Iterable[Line]) -> Iterator[str]:
+    """Lines as spreadsheets end them, which may be by a carriage return alone."""
+    for _, text in lines:
+        if "\r" in text[:-2]:
+            yield from StringIO(text, newline="")
         else:
-            problems.add("bad-csv", f"cannot be read: {error}", _QUOTES, line=line)
+            yield text
 
 
-def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
-
-
-def _delimiter(header: str) -> str:
-    return max(",;\t", key=header.count)
-
-
-def _distinct(header: list[str], line: int, problems: Problems) -> bool:
-    twice = sorted({name for name in header if name and header.count(name) > 1})
+def _header(cells: list[str], line: int, problems: Problems) -> list[str]:
+    """The columns' names; none where two columns have the same."""
+    names = [cell.strip() for cell in cells]
+    twice = sorted({name for name in names if name and names.count(name) > 1})
     for name in twice:
         what = "names two columns"
         problems.add("twice", what, "give every column its own name", line=line, field=name)
-    return not twice
-
-
-def _ragged(cells: list[str], header: list[str], line: int, problems: Problems) -> None:
-    problems.add("ragged", f"has {len(cells)} cells, the header {len(header)}", _QUOTES, line=line)
+    if names.count("") > 1:
+        # As pandas calls them.
+        names = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
+    return [] if twice else names

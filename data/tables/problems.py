@@ -10,6 +10,10 @@ class DataError(Exception):
     """What is wrong with a table or with labels: file, line, field and value, and the way out."""
 
 
+class RowsError(DataError, ValueError):
+    """A table that cannot be read or written; the message names file, line and the way out."""
+
+
 Unit = Literal["line", "row"]
 
 _SHOWN = reprlib.Repr()
@@ -51,12 +55,12 @@ class Problem:
         return f"{', '.join(where)}: {what}; {self.way_out}"
 
 
-class Problems:
-    """The problems of one file, in the order they were found."""
+class Problems(list[Problem]):
+    """The problems of one file, in the order they were met."""
 
     def __init__(self, file: str, unit: Unit = "line") -> None:
+        super().__init__()
         self.file, self.unit = file, unit
-        self.found: list[Problem] = []
 
     def add(
         self,
@@ -68,8 +72,8 @@ class Problems:
         field: str | None = None,
         value: object = NOTHING,
     ) -> None:
-        """Note one; `value` is shown shortened and escaped."""
-        self.found.append(
+        """Append one; `value` is shown shortened and escaped."""
+        self.append(
             Problem(
                 file=self.file,
                 kind=kind,

@@ -1,197 +1,190 @@
-"""Open a table by its path's ending: checked whole, or row by row so that size is no matter."""
+"""Open a table by its path's ending: row by row, so that size is no matter, or checked whole."""
 
-import csv
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from io import StringIO
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from data.tables.arrow import is_dataset, read_dataset, read_parquet
-from data.tables.formats import Table, no_rows, read_csv, read_json, read_jsonl, read_tsv
-from data.tables.problems import DataError, Problems
+from data.tables.arrow import HUB, dataset_rows, is_dataset, parquet_rows
+from data.tables.formats import (
+    Digest,
+    Line,
+    Row,
+    TableRow,
+    delimited_rows,
+    json_lines,
+    json_rows,
+    read_lines,
+)
+from data.tables.problems import Problems, RowsError, Unit
 
-READERS = {
-    ".jsonl": read_jsonl,
-    ".ndjson": read_jsonl,
-    ".json": read_json,
-    ".csv": read_csv,
-    ".tsv": read_tsv,
-    ".parquet": read_parquet,
-    ".pq": read_parquet,
+Reader = Callable[[Path, Problems, Digest | None], Iterable[TableRow]]
+
+
+class Format(NamedTuple):
+    """How to read a format. In an untyped one (CSV, TSV) every cell is a string."""
+
+    read: Reader
+    typed: bool = True
+    unit: Unit = "line"
+
+
+def _from_lines(rows: Callable[[Iterable[Line], Problems], Iterable[TableRow]]) -> Reader:
+    return lambda path, problems, digest: rows(read_lines(path, problems, digest), problems)
+
+
+_TABS: Reader = _from_lines(lambda lines, problems: delimited_rows(lines, problems, "\t"))
+FORMATS: Mapping[str, Format] = {
+    ".jsonl": Format(_from_lines(json_lines)),
+    ".ndjson": Format(_from_lines(json_lines)),
+    ".json": Format(_from_lines(json_rows)),
+    ".csv": Format(_from_lines(delimited_rows), typed=False),
+    ".tsv": Format(_TABS, typed=False),
+    ".parquet": Format(parquet_rows, unit="row"),
+    ".pq": Format(parquet_rows, unit="row"),
 }
 
 
-def open_table(path: str | Path, problems: Problems) -> Table | None:
-    """Read a file's rows; None where there is nothing to read, and `problems` says why."""
-    table = _read(str(path), problems)
-    if table is not None:
-        problems.unit = table.unit
-        if not table.rows and not problems.found:
-            no_rows(problems)
-    return table if table is not None and table.rows else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The rows of one file, and the columns that are no library's own."""
+
+    name: str
+    file: str
+    sha256: str
+    typed: bool
+    unit: Unit
+    columns: tuple[str, ...]
+    rows: tuple[TableRow, ...]
 
 
-def _read(path: str, problems: Problems) -> Table | None:
-    if is_dataset(path):
-        problems.unit = "row"
-        return read_dataset(path, problems)
-    file = Path(path)
-    reader = READERS.get(file.suffix.lower())
-    if not file.exists():
-        problems.add("no-file", "does not exist", "check the path")
-    elif not file.is_file():
-        problems.add("no-file", "is no regular file", "give a file")
-    elif reader is None:
-        formats = ", ".join(READERS)
-        problems.add("no-format", "is of no format known here", f"give one of {formats}")
-    else:
-        try:
-            return reader(file, problems)
-        except OSError as error:
-            problems.add("unreadable", f"cannot be read ({error.strerror})", "check its permission")
-    return None
+class _Refusal(Problems):
+    """Raises RowsError at the first problem."""
 
-
-Row = dict[str, object]
-
-FORMATS: Mapping[str, str] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-DELIMITERS = {"csv": ",", "tsv": "\t"}
-LONGEST_FIELD = 64 * 2**20
-UTF8 = "save the file as UTF-8"
-
-
-class RowsError(DataError, ValueError):
-    """A table that cannot be read or written; the message names file, line and the way out."""
-
-
-def decode_json(text: str | bytes) -> Any:
-    """What a JSON text holds; ValueError also where a key stands twice, or it nests too deeply."""
-    try:
-        return json.loads(text, object_pairs_hook=_once)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice[:60]!r} stands twice in one object; keep one")
-    return made
-
-
-def format_of(path: Path) -> str:
-    """jsonl, csv, tsv or parquet, by the name's ending."""
-    try:
-        return FORMATS[path.suffix.lower()]
-    except KeyError:
-        raise RowsError(
-            f"{path}: its ending says no known format; use one of {', '.join(FORMATS)}"
-        ) from None
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield a file's lines with their numbers; RowsError where one is longer than any row is."""
-    from data.tables.formats import LineError, read_lines  # not needed by a judge in production
-
-    try:
-        yield from read_lines(path)
-    except LineError as error:
-        raise RowsError(str(error)) from error
+    def add(self, *args: object, **details: object) -> None:
+        super().add(*args, **details)  # type: ignore[arg-type]
+        raise RowsError(str(self[-1]))
 
 
 def read_rows(path: Path) -> Iterator[Row]:
     """Yield the rows of a file; raises RowsError, or OSError where it cannot be opened."""
-    form = format_of(path)
-    if path.is_dir():
-        raise RowsError(f"{path}: a folder; give a file")
-    if path.exists() and not path.is_file():
-        raise RowsError(f"{path}: no regular file; pipes and devices are not read")
-    if form == "jsonl":
-        return _read_jsonl(path)
-    if form == "parquet":
-        return _read_parquet(path)
-    return _read_separated(path, None if form == "csv" else DELIMITERS[form])
+    problems = _Refusal(str(path))
+    form = _format_of(path, problems)
+    n_rows = 0
+    for row in form.read(path, problems, None) if form else ():
+        n_rows += 1
+        yield row.cells
+    if not n_rows:
+        _add_empty(problems)
 
 
-def _read_jsonl(path: Path) -> Iterator[Row]:
-    for number, raw in numbered_lines(path):
-        line = _decoded(path, number, raw).strip()
-        if not line:
-            continue
-        try:
-            row = decode_json(line)
-        except ValueError as error:
-            raise RowsError(f"{path}, line {number}: not JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise RowsError(f"{path}, line {number}: no mapping from column to value")
-        yield row
+def read_json_lines(path: Path) -> Iterator[TableRow]:
+    """Yield the objects of a file of JSON Lines, whatever its name; raises as `read_rows`."""
+    problems = _Refusal(str(path))
+    return json_lines(read_lines(path, problems), problems)
 
 
-def _decoded(path: Path, number: int, raw: bytes) -> str:
+def read_table(path: str | Path, problems: Problems) -> Table | None:
+    """Read a file's rows; None where there is nothing to read, and `problems` says why."""
+    if is_dataset(str(path)):
+        table: Table | None = _read_dataset(str(path), problems)
+    else:
+        table = _read_file(Path(path), problems)
+    if table is not None and not table.rows and not problems:
+        _add_empty(problems)
+    return table if table is not None and table.rows else None
+
+
+def _read_file(path: Path, problems: Problems) -> Table | None:
+    digest = hashlib.sha256()
+    if not path.exists():
+        problems.add("no-file", "does not exist", "check the path")
+        return None
+    form = _format_of(path, problems)
+    if form is None:
+        return None
+    problems.unit = form.unit
+    rows: Iterable[TableRow] = form.read(path, problems, digest)
+    if not form.typed:
+        # Spreadsheets end in them.
+        rows = (row for row in rows if any(row.cells.values()))
     try:
-        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise RowsError(
-            f"{path}, line {number}: not UTF-8 text (byte {error.start}); {UTF8}"
-        ) from error
-
-
-def _read_separated(path: Path, delimiter: str | None) -> Iterator[Row]:
-    """Without a delimiter, the one that the header has most of: a comma, semicolon or tab."""
-    # The limit is the process's own, and far below the length of a document.
-    csv.field_size_limit(LONGEST_FIELD)
-    lines = _text_lines(path)
-    first = next(lines, "")
-    reader = csv.reader(
-        chain([first], lines), delimiter=delimiter or max(",;\t", key=first.count), strict=True
+        columns, gathered = _gather(rows)
+    except OSError as error:
+        problems.add("unreadable", f"cannot be read ({error.strerror})", "check its permission")
+        return None
+    return Table(
+        name=path.stem or str(path),
+        file=problems.file,
+        sha256=digest.hexdigest(),
+        typed=form.typed,
+        unit=form.unit,
+        columns=columns,
+        rows=gathered,
     )
-    try:
-        names = next(reader, None)
-        if not names:
-            raise RowsError(f"{path}: empty; the first line names the columns")
-        if len(set(names)) != len(names):
-            raise RowsError(f"{path}: two columns have the same name")
-        for values in reader:
-            if not values:
-                continue
-            if len(values) != len(names):
-                raise RowsError(
-                    f"{path}, line {reader.line_num}: {len(values)} values for {len(names)} columns"
-                )
-            yield dict(zip(names, values, strict=True))
-    except csv.Error as error:
-        raise RowsError(f"{path}, line {reader.line_num}: {error}") from error
 
 
-def _text_lines(path: Path) -> Iterator[str]:
-    """The lines as spreadsheets end them, which may be by a carriage return alone."""
-    for number, raw in numbered_lines(path):
-        text = _decoded(path, number, raw)
-        if "\r" in text[:-2]:
-            yield from StringIO(text, newline="")
-        else:
-            yield text
+def _read_dataset(path: str, problems: Problems) -> Table:
+    """Read a Hugging Face data set; the hash is that of its rows.
+
+    Its files depend on the library's version.
+    """
+    problems.unit = "row"
+    columns, rows = _gather(dataset_rows(path, problems))
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps(row.cells, sort_keys=True, default=str).encode() + b"\n")
+    return Table(
+        name=path.removeprefix(HUB) if path.startswith(HUB) else Path(path).stem or path,
+        file=problems.file,
+        sha256=digest.hexdigest(),
+        typed=True,
+        unit="row",
+        columns=columns,
+        rows=rows,
+    )
 
 
-def _read_parquet(path: Path) -> Iterator[Row]:
-    import pyarrow as pa
+def _format_of(path: Path, problems: Problems) -> Format | None:
+    form = FORMATS.get(path.suffix.lower())
+    if path.exists() and not path.is_file():
+        problems.add("no-file", "is no regular file", "give a file")
+    elif form is None:
+        way_out = f"give one of {', '.join(FORMATS)}"
+        problems.add("no-format", "is of no format known here", way_out)
+    else:
+        return form
+    return None
 
-    from data.tables.arrow import UnpacksError, parquet_cells
 
-    try:
-        yield from parquet_cells(path)
-    except UnpacksError as error:
-        raise RowsError(f"{path}: {error}") from error
-    except pa.ArrowException as error:
-        raise RowsError(f"{path}: no Parquet file: {str(error).splitlines()[0]}") from error
+def _add_empty(problems: Problems) -> None:
+    problems.add("empty-file", "holds no rows", "give a file with one row for each output or pair")
+
+
+# Columns that libraries write for themselves, or that have no name.
+_PRIVATE = ("__", "Unnamed:")
+
+
+def _gather(rows: Iterable[TableRow]) -> tuple[tuple[str, ...], tuple[TableRow, ...]]:
+    """Return all columns, in order of first appearance, and the rows, equal strings kept once."""
+    # Sixteen systems' rows repeat one document sixteen times.
+    strings: dict[str, str] = {}
+    columns: dict[str, None] = {}
+    # Rows mostly have the same columns, so which of them are public is settled once.
+    public: dict[tuple[str, ...], tuple[str, ...]] = {}
+    gathered = []
+    for row in rows:
+        names = tuple(row.cells)
+        if names not in public:
+            public[names] = tuple(
+                name for name in names if name.strip() and not name.startswith(_PRIVATE)
+            )
+            columns.update(dict.fromkeys(public[names]))
+        cells: Row = {}
+        for name in public[names]:
+            value = row.cells[name]
+            cells[name] = strings.setdefault(value, value) if isinstance(value, str) else value
+        gathered.append(TableRow(row.line, cells))
+    return tuple(columns), tuple(gathered)

@@ -12,8 +12,18 @@ from types import TracebackType
 from typing import IO, Any, Protocol
 
 from data.tables.atomic_write import land
-from data.tables.read import DELIMITERS, Row, RowsError, format_of
+from data.tables.formats import Row
+from data.tables.problems import RowsError
 
+FORMATS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 BATCH = 1000
 # What a spreadsheet takes for a formula when it opens a file of plain cells.
 FORMULAS = ("=", "+", "-", "@")
@@ -85,6 +95,16 @@ class RowWriter:
 
 def partial_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
+
+
+def format_of(path: Path) -> str:
+    """jsonl, csv, tsv or parquet, by the name's ending."""
+    try:
+        return FORMATS[path.suffix.lower()]
+    except KeyError:
+        raise RowsError(
+            f"{path}: its ending says no known format; use one of {', '.join(FORMATS)}"
+        ) from None
 
 
 def flat(path: Path) -> bool:

@@ -86,7 +86,7 @@ JUDGE = (
 
 
 def add_table_flags(parser: argparse.ArgumentParser, *, what: str) -> None:
-    files = parser.add_argument_group("files (.jsonl, .csv, .tsv or .parquet)")
+    files = parser.add_argument_group("files (.jsonl, .csv, .tsv or .parquet; --data also .json)")
     files.add_argument("--data", required=True, type=Path, metavar="FILE", help=what)
     files.add_argument(
         "--out", type=Path, metavar="FILE", help="the file to write; it appears when it is whole"

@@ -5,7 +5,8 @@ import json
 import math
 from collections.abc import Mapping
 
-from data.tables.read import Row, RowsError
+from data.tables.formats import Row
+from data.tables.problems import RowsError
 from data.tables.write import flat
 from judges.cli import batch_run
 from judges.cli.arguments import (

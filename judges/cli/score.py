@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from data.tables.read import Row, RowsError
+from data.tables.formats import Row
+from data.tables.problems import RowsError
 from data.tables.write import flat
 from judges.cli import batch_run
 from judges.cli.arguments import (

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from data.tables.atomic_write import in_use, write_atomically
-from data.tables.read import DELIMITERS, Row, RowsError, decode_json, format_of, read_rows
-from data.tables.write import RowWriter, flat, partial_of
+from data.tables.formats import Row, decode_json
+from data.tables.problems import RowsError
+from data.tables.read import read_rows
+from data.tables.write import DELIMITERS, RowWriter, flat, format_of, partial_of
 from judges.cli.arguments import mapping_of
 from judges.errors import JudgesError, UsageError
 from judges.inference.budget import BudgetSpentError, Ledger
@@ -65,8 +67,6 @@ def survey(path: Path, judges: Sequence[Judge], mapping: Mapping[str, str]) -> S
             if unusable(judge.subject, read) is None:
                 usable_rows[judge.name] += 1
                 characters[judge.name] += sum(len(str(text)) for text in read.values())
-    if n_rows == 0:
-        raise RowsError(f"{path}: no rows")
     return Survey(
         n_rows=n_rows,
         columns=tuple(columns),

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from data.tables.read import RowsError, decode_json, numbered_lines
+from data.tables.problems import RowsError
+from data.tables.read import read_json_lines
 from judges.errors import JudgesError
 from judges.judgement import Choice, Judgement, NoScoreError, Verdict
 from judges.parsing.lenient import first_digit, last_digit
@@ -155,24 +156,9 @@ def _side(choice: str) -> Choice | None:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
-    for number, line in _lines(path):
-        if not line.strip():
-            continue
-        where = f"{path.name}, line {number}"
-        try:
-            row = decode_json(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except UnicodeDecodeError as error:
-            raise RecordingError(f"{where}: not UTF-8 text; save the file as UTF-8") from error
-        except ValueError as error:
-            raise RecordingError(f"{where}: no JSON ({error})") from error
-        if not isinstance(row, dict):
-            raise RecordingError(f"{where}: not an object with named fields")
-        yield where, row
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
-        yield from numbered_lines(path)
+        for number, row in read_json_lines(path):
+            yield f"{path.name}, line {number}", row
     except RowsError as error:
         raise RecordingError(str(error)) from error
 

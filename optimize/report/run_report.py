@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from data.tables.formats import read_json_file, read_lines
-from data.tables.read import decode_json
+from data.tables.formats import read_json_file
+from data.tables.read import read_json_lines
 from data.types import LabelError, LabelledOutput
 from optimize.annotations import read_annotations
 from optimize.figures import interval_of
@@ -317,6 +317,6 @@ def _read_trials(path: Path) -> list[Mapping[str, Any]]:
     if not path.exists():
         return []
     try:
-        return [decode_json(line) for _, line in read_lines(path) if line.strip()]
+        return [row.cells for row in read_json_lines(path)]
     except ValueError as error:
         raise RunFolderError(f"{path}: is no JSON, a line each ({error})") from error

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from data.tables.formats import read_json_file, read_lines
-from data.tables.read import decode_json
+from data.tables.formats import read_json_file
+from data.tables.read import read_json_lines
 from data.types import LabelledOutput, LabelledPair
 from judges.dimension import Dimension
 from judges.inference.budget import BudgetSpentError
@@ -156,7 +156,7 @@ def read_evidence(folder: Path) -> RunEvidence:
     """Read them back; raises RunFolderError where they are missing or damaged."""
     try:
         rest = read_json_file(folder / EVIDENCE)
-        rows = [decode_json(line) for _, line in read_lines(folder / JUDGEMENTS)]
+        rows = [row.cells for row in read_json_lines(folder / JUDGEMENTS)]
         return RunEvidence(
             definition=rest["definition"],
             prompts={
