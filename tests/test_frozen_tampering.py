@@ -254,3 +254,13 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with pytest.raises(FrozenJudgeError, match="not a regular file"):
         Judge.load(pipe)
+
+
+def test_messages_of_one_endless_word_are_judged_at_once() -> None:
+    def lengthen(document: dict[str, Any]) -> None:
+        document["messages"][0]["content"] += f"\n{'a' * 300_000}"
+
+    judge = Judge.loads(within(lengthen))
+    start = time.process_time()
+    assert judge(document="A fire broke out.", summary="Fire.").failure is None
+    assert time.process_time() - start < 10

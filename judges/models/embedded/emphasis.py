@@ -149,6 +149,7 @@ _WHOLE = word_set(
     " helps leads jump fact facts content cover follow loose section task language tense"
 )
 SHORTEST = 4
+LONGEST_BEGINNING = max(map(len, _BEGINNINGS))
 _THINGS = "(?:details?|issues?|topics?|points?|ideas?|content|information|facts?|messages?|events?)"
 _TAKE = "(?:read|follow|grasp|understand)"
 _LISTED = [
@@ -303,7 +304,8 @@ def _shares_of(word: str) -> Shares:
     """What a word names, by its longest beginning that is listed."""
     if word in _BEGINNINGS:
         return _BEGINNINGS[word]
-    for end in range(len(word) - 1, SHORTEST - 1, -1):
+    # Nothing longer is listed: a hostile text may be one word of a million letters.
+    for end in range(min(len(word) - 1, LONGEST_BEGINNING), SHORTEST - 1, -1):
         start = word[:end]
         if start in _BEGINNINGS and start not in _WHOLE:
             return _BEGINNINGS[start]
