@@ -79,7 +79,12 @@ def simulate(draw: World, level: Level, documents: int, simulations: int) -> tup
         nothing = contrast_terms(np.zeros(len(items.documents)), items.documents)
         compared = [
             ComparedCandidate(
-                gain=gap, own=gap, unseen=None, fewer_failed=nothing, failed=0.0, seed_failed=0.0
+                gain=gap,
+                dev_gain=gap,
+                unseen=None,
+                failure_reduction=nothing,
+                failure_rate=0.0,
+                seed_failure_rate=0.0,
             )
             for gap in gaps
         ]
@@ -97,7 +102,12 @@ def few_gains(number: int, documents: int) -> bool:
     gap = contrast_terms(differences, [str(place) for place in range(documents)])
     nothing = contrast_terms(np.zeros(documents), gap.documents)
     one = ComparedCandidate(
-        gain=gap, own=gap, unseen=None, fewer_failed=nothing, failed=0.0, seed_failed=0.0
+        gain=gap,
+        dev_gain=gap,
+        unseen=None,
+        failure_reduction=nothing,
+        failure_rate=0.0,
+        seed_failure_rate=0.0,
     )
     return choose([one], 1, np.random.default_rng(0)).ship
 

@@ -127,7 +127,7 @@ def run(job: Job) -> dict[str, Any]:
         "why": found.choice.why,
         "calls": found.calls,
         "n_tried": found.n_tried,
-        "n_demos": len(found.tuned.shown.demos),
+        "n_demos": len(found.tuned.demo_set.demos),
         "instructed": found.tuned.instruction.text != judge.prompt.instruction,
         "seconds": round(seconds, 3),
         "test": measured(evaluator, found.tuned, labels.test, level, job.seed),

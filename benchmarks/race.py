@@ -22,9 +22,9 @@ from judges.parsing.recorded import judgement, read_replies
 from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate, Instruction
-from optimize.search.evaluator import Budget, Evaluator, Scored
+from optimize.search.evaluator import Budget, Evaluator, ItemScore
 from optimize.search.objective import Level, objective
-from optimize.search.race import Track, race
+from optimize.search.race import RaceSetup, race
 from optimize.statistics.bootstrap import stream
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -97,8 +97,8 @@ def recorded() -> tuple[Items, Scores]:
 def bench_of(scores: Scores, incumbent: Candidate, calls: int = sys.maxsize) -> Evaluator:
     """A bench whose judge is the recording: a candidate's instruction names the prompt."""
 
-    def judge(prompt: Prompt, items: Sequence[Item]) -> Iterable[Scored]:
-        return [Scored(score=scores[prompt.instruction][item.id]) for item in items]
+    def judge(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
+        return [ItemScore(score=scores[prompt.instruction][item.id]) for item in items]
 
     seed = replace(Judge.of(find("coherence")).prompt, instruction=incumbent.instruction.text)
     return Evaluator(seed=seed, judge=judge, calls_per_item=1, budget=Budget(calls))
@@ -124,7 +124,7 @@ def run(
     learn, test = everything.of_documents(order), everything.of_documents(held)
     candidates = [Candidate(instruction=Instruction(text=name)) for name in scores]
     incumbent = candidates.pop(seed % len(candidates))
-    track = Track(items=learn, order=order, level=level, seed=incumbent)
+    setup = RaceSetup(items=learn, order=order, level=level, seed=incumbent)
     everyone = (incumbent, *candidates)
     judged = bench_of(scores, incumbent)
     both = everything.of_documents({*order, *held})
@@ -136,7 +136,7 @@ def run(
     races = []
     for share in shares:
         evaluator = bench_of(scores, incumbent, int(share * len(everyone) * len(learn)))
-        race_results = race(evaluator, track, candidates, evaluator.budget.left, lambda *_: None)
+        race_results = race(evaluator, setup, candidates, evaluator.budget.left, lambda *_: None)
         first = race_results[0]
         picked = first.candidate if first.gain > 0 else incumbent
         spent = evaluator.budget.spent / (len(everyone) * len(learn))

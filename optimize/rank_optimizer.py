@@ -17,9 +17,9 @@ from optimize.items import Item, Items
 from optimize.run.models import judging, open_models, proposing
 from optimize.run.settings import Settings
 from optimize.search.evaluator import Budget, Evaluator
-from optimize.search.generator import Plan
+from optimize.search.generator import SearchPlan
 from optimize.search.objective import Level, choose_level
-from optimize.search.rank_search import Found, Record, rank_search
+from optimize.search.rank_search import Record, SearchResult, rank_search
 
 DEFAULT_CALLS = 8_000
 
@@ -107,7 +107,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         level: Level,
         trials: list[Record],
         folder: Path,
-    ) -> Found:
+    ) -> SearchResult:
         settings = Settings(
             dimension=judge.name,
             lm=judge.lm,
@@ -132,7 +132,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 train=train,
                 dev=dev,
                 level=level,
-                plan=Plan(seed=self.seed),
+                plan=SearchPlan(seed=self.seed),
                 record=trials.append,
             )
 

@@ -9,9 +9,9 @@ import numpy as np
 from judges.dimension import Dimension
 from judges.prompt import Prompt
 from optimize.items import Item, Items
-from optimize.search.evaluator import Budget, Evaluator, JudgeItems, Scored
-from optimize.search.generator import Plan
-from optimize.search.rank_search import Found, Record, rank_search
+from optimize.search.evaluator import Budget, Evaluator, ItemScore, JudgeItems
+from optimize.search.generator import SearchPlan
+from optimize.search.rank_search import Record, SearchResult, rank_search
 from optimize.statistics.bootstrap import stream
 
 SUBJECT = Dimension(
@@ -62,7 +62,7 @@ def shuffled(items: Items, seed: int) -> Items:
     )
 
 
-def judge(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
+def judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
     """Weighs the qualities its instruction names, all if none; demonstrations calm its noise."""
     named = [number for number, word in enumerate(WORDS) if word in prompt.instruction]
     named = named or list(range(len(WORDS)))
@@ -72,7 +72,7 @@ def judge(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
         values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
         noise = float(stream(0, prompt.instruction, item.id).normal(0, 0.4 / (1 + levels)))
         weighed = sum(values[number] for number in named) / len(named)
-        scored.append(Scored(score=3 + 2 * (weighed - 0.5) + noise))
+        scored.append(ItemScore(score=3 + 2 * (weighed - 0.5) + noise))
     return scored
 
 
@@ -92,9 +92,9 @@ def search(
     *,
     seed: int = 0,
     calls: int = 20_000,
-    plan: Plan | None = None,
+    plan: SearchPlan | None = None,
     by: JudgeItems = judge,
-) -> tuple[Found, list[Record], Evaluator]:
+) -> tuple[SearchResult, list[Record], Evaluator]:
     records: list[Record] = []
     evaluator = Evaluator(seed=SEED, judge=by, calls_per_item=1, budget=Budget(calls))
     found = rank_search(
@@ -103,7 +103,7 @@ def search(
         train=train,
         dev=dev,
         level="summary",
-        plan=plan or Plan(seed=seed, rounds=8, patience=4),
+        plan=plan or SearchPlan(seed=seed, rounds=8, patience=4),
         record=records.append,
     )
     return found, records, evaluator

@@ -58,7 +58,7 @@ def test_a_call_that_shows_demonstrations_counts_as_many_as_it_costs(labels: Lab
     text = "w " * 10_000
     shown = DemoSet(demos=({"document": text, "summary": "s", "rating": 3},))
     assert given.weight(bare) == 1
-    assert given.weight(Candidate(instruction=bare.instruction, shown=shown)) > 3
+    assert given.weight(Candidate(instruction=bare.instruction, demo_set=shown)) > 3
     assert given.proposal > 1
 
 

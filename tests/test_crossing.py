@@ -11,15 +11,15 @@ from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search import finalists
 from optimize.search.candidates import Candidate, Instruction
-from optimize.search.evaluator import Budget, Evaluator, Scored
-from optimize.search.finalists import CrossFit, score_both
+from optimize.search.evaluator import Budget, Evaluator, ItemScore
+from optimize.search.finalists import CrossFit, score_with_seed
 from optimize.search.gate import Choice
-from optimize.search.generator import Plan
+from optimize.search.generator import SearchPlan
 from optimize.search.objective import Level, objective
 
 # Sets as large as all labels: what shows everything is a finalist, and no race can judge it.
 ALL_SHOWN = (1000,)
-PLAN = Plan(demo_sizes=ALL_SHOWN)
+PLAN = SearchPlan(demo_sizes=ALL_SHOWN)
 
 
 def outputs(documents: int, systems: int) -> Items:
@@ -41,49 +41,53 @@ def outputs(documents: int, systems: int) -> Items:
 
 
 def whole_of(cross_fit: CrossFit) -> Candidate:
-    return Candidate(instruction=Instruction(text=SEED.instruction), shown=cross_fit.whole)
+    return Candidate(instruction=Instruction(text=SEED.instruction), demo_set=cross_fit.all_demos)
 
 
 def test_the_gain_is_on_outputs_of_shown_systems_and_new_systems_are_placed_by_themselves() -> None:
     everything = outputs(16, 8)
     human = {item.texts["text"]: item.human for item in everything.items}
 
-    def judge(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
+    def judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
         """People's own ratings of shown systems; of all others, and without examples, a 3."""
         shown = {str(demo["text"]).split()[1] for demo in prompt.demos}
         return [
-            Scored(score=human[one.texts["text"]] if one.system in shown else 3.0 + len(one.id) / 9)
+            ItemScore(
+                score=human[one.texts["text"]] if one.system in shown else 3.0 + len(one.id) / 9
+            )
             for one in items
         ]
 
     evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(10_000))
     cross_fit = CrossFit(everything, SEED, PLAN)
     heard: list[tuple[float, float, int]] = []
-    (scored,) = score_both(
+    (scored,) = score_with_seed(
         evaluator=evaluator,
         cross_fit=cross_fit,
         seed=Candidate(instruction=Instruction(text=SEED.instruction)),
         candidates=[whole_of(cross_fit)],
         items=everything,
         level="summary",
-        unshown=frozenset(),
-        seen=lambda _, value, gain, number: heard.append((value, gain, number)),
+        systems_without_demos=frozenset(),
+        on_result=lambda _, value, gain, number: heard.append((value, gain, number)),
     )
     # On each document, rho is 1 over the six systems shown; the seed's, which ties them, is 0.
     gap = scored.contrast("summary")
     assert gap.value == pytest.approx(1.0)
     assert (gap.error, len(gap.documents)) == (pytest.approx(0.0, abs=1e-6), 16)
     assert heard == [(pytest.approx(1.0), pytest.approx(1.0), 16)]
-    assert np.isfinite(scored.placed).all()
-    assert float(scored.placed.mean()) < 0.9
+    assert np.isfinite(scored.placement_gains).all()
+    assert float(scored.placement_gains.mean()) < 0.9
 
 
 def test_with_few_systems_all_are_shown_and_every_output_counts() -> None:
     cross_fit = CrossFit(outputs(16, 4), SEED, PLAN)
     whole = whole_of(cross_fit)
     assert cross_fit.possible
-    assert all(cross_fit.unshown(whole, f"d{number}") == frozenset() for number in range(16))
-    said = cross_fit.stand_ins(whole)
+    assert all(
+        cross_fit.systems_without_demos(whole, f"d{number}") == frozenset() for number in range(16)
+    )
+    said = cross_fit.note(whole)
     assert (
         said == "on dev, versions of the tuned judge that do not show the document stand in for it"
     )
@@ -92,8 +96,8 @@ def test_with_few_systems_all_are_shown_and_every_output_counts() -> None:
 def test_with_few_documents_or_little_room_there_are_no_versions() -> None:
     few = CrossFit(outputs(7, 8), SEED, PLAN)
     assert not few.possible
-    assert few.stand_ins(whole_of(few)) is None
-    tight = CrossFit(outputs(16, 8), SEED, Plan(demo_sizes=(16,)))
+    assert few.note(whole_of(few)) is None
+    tight = CrossFit(outputs(16, 8), SEED, SearchPlan(demo_sizes=(16,)))
     assert not tight.possible
     assert not CrossFit(Items(()), SEED, PLAN).possible
 
@@ -101,7 +105,7 @@ def test_with_few_documents_or_little_room_there_are_no_versions() -> None:
 def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document() -> None:
     asked: list[tuple[Prompt, str]] = []
 
-    def watching(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
+    def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
         asked.extend((prompt, item.document_id) for item in items)
         return judge(prompt, items)
 
@@ -109,7 +113,7 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     whole = Items((*train.items, *dev.items))
     document = {item.texts["text"]: item.document_id for item in whole.items}
     system = {item.texts["text"]: item.system for item in whole.items}
-    plan = Plan(rounds=1, demo_sizes=ALL_SHOWN, proposals=0)
+    plan = SearchPlan(rounds=1, demo_sizes=ALL_SHOWN, proposals=0)
     found, records, evaluator = search(train, dev, plan=plan, by=watching)
     assert found.choice.gain is not None
     # Nothing of it was chosen by train, which judges it too.
@@ -117,7 +121,7 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     assert "dev and train documents" in found.choice.why
     assert [record["how"] for record in records if record["stage"] == "train"] == ["all"]
     assert found.tuned.documents == set(whole.documents)
-    assert len(found.tuned.shown.demos) == len(whole)
+    assert len(found.tuned.demo_set.demos) == len(whole)
     # Four versions, each of three quarters of the documents by three quarters of the systems.
     large = [(prompt, name) for prompt, name in asked if len(prompt.demos) > 16 * 6]
     assert {len(prompt.demos) for prompt, _ in large} == {21 * 6}
@@ -140,7 +144,7 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
 
 def test_calls_for_one_finalist_alone_go_to_dev_and_not_to_a_race() -> None:
     # Dev has 96 outputs: seed and one finalist take 192 of 250 calls, and no race is begun.
-    plan = Plan(demo_sizes=ALL_SHOWN)
+    plan = SearchPlan(demo_sizes=ALL_SHOWN)
     found, records, _ = search(world(16), world(12, first=100), calls=250, plan=plan)
     assert "race" not in {record["stage"] for record in records}
     assert found.choice.gain is not None
@@ -152,7 +156,7 @@ def test_shuffled_labels_shown_in_full_almost_never_ship_either() -> None:
     for seed in range(24):
         train = shuffled(world(8, 6, seed=seed), seed)
         dev = shuffled(world(8, 6, first=100, seed=seed), seed)
-        plan = Plan(seed=seed, rounds=2, demo_sizes=ALL_SHOWN)
+        plan = SearchPlan(seed=seed, rounds=2, demo_sizes=ALL_SHOWN)
         shipped += search(train, dev, seed=seed, plan=plan)[0].choice.ship
     assert shipped <= 2
 
@@ -161,12 +165,12 @@ def test_shuffled_labels_shown_in_full_almost_never_ship_either() -> None:
 def test_seven_systems_or_more_are_held_out_in_turn(systems: int, held_out: int) -> None:
     cross_fit = CrossFit(outputs(16, systems), SEED, PLAN)
     whole = whole_of(cross_fit)
-    parts = {cross_fit.unshown(whole, f"d{number}") for number in range(16)}
+    parts = {cross_fit.systems_without_demos(whole, f"d{number}") for number in range(16)}
     assert len(frozenset[str]().union(*parts)) == held_out
     assert sum(map(len, parts)) == held_out
 
 
-def on_dev(placed: float, failing: int = 0) -> finalists.Scored:
+def on_dev(placed: float, failing: int = 0) -> finalists.FinalistScores:
     """Ten documents of four in people's own order; new systems are placed so much better."""
     those = outputs(10, 4)
     human = np.tile([1.0, 2, 3, 4], 10)
@@ -174,18 +178,18 @@ def on_dev(placed: float, failing: int = 0) -> finalists.Scored:
     scores = human.copy()
     scores[:failing] = np.nan
     rng = np.random.default_rng(0)
-    return finalists.Scored(
+    return finalists.FinalistScores(
         items=those,
         candidate=scores,
         seed=rng.permuted(human.reshape(10, 4), axis=1).ravel(),
         left_out=dict.fromkeys(those.documents, frozenset()),
-        placed=placed + np.tile([-0.01, 0.01], 5),
+        placement_gains=placed + np.tile([-0.01, 0.01], 5),
     )
 
 
 def decided(placed: float, failing: int = 0) -> Choice:
     dev = on_dev(placed, failing)
-    return finalists.decide([dev], {}, "summary", 3, np.random.default_rng(0))
+    return finalists.choose_finalist([dev], {}, "summary", 3, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("level", ["dataset", "summary", "system"])

@@ -34,7 +34,7 @@ from optimize.run.run_folder import as_json
 from optimize.run.search_budget import plan
 from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate, Instruction
-from optimize.search.generator import whole_set
+from optimize.search.generator import largest_demo_set
 
 FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
 SUBJECT = find("relevance")
@@ -95,8 +95,8 @@ def frozen_with(texts: list[dict[str, str]]) -> tuple[Judge, int]:
             for number, one in enumerate(texts)
         )
     )
-    shown = whole_set(items, SEED.prompt, FREE)
-    candidate = Candidate(instruction=Instruction(text=SEED.prompt.instruction), shown=shown)
+    shown = largest_demo_set(items, SEED.prompt, FREE)
+    candidate = Candidate(instruction=Instruction(text=SEED.prompt.instruction), demo_set=shown)
     judge = replace(SEED, prompt=candidate.prompt(SEED.prompt), plan=SamplingPlan(kind="weighted"))
     return judge, len(judge.dumps().encode())
 

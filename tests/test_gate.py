@@ -38,11 +38,11 @@ def choose(
         finalists.append(
             ComparedCandidate(
                 gain=contrasts(row[None])[0],
-                own=contrasts(row[None, :n_own])[0],
+                dev_gain=contrasts(row[None, :n_own])[0],
                 unseen=None if unseen is None else contrasts(unseen)[number],
-                fewer_failed=contrasts(np.full((1, len(row)), -share))[0],
-                failed=share,
-                seed_failed=0.0,
+                failure_reduction=contrasts(np.full((1, len(row)), -share))[0],
+                failure_rate=share,
+                seed_failure_rate=0.0,
             )
         )
     return gate.choose(finalists, n_tried, rng)
@@ -219,11 +219,11 @@ def reading(fewer: float, gain: float) -> Choice:
     spread = np.where(np.arange(30) % 2, fewer * 2, 0.0)
     one = ComparedCandidate(
         gain=contrast_terms(rows, names),
-        own=contrast_terms(rows, names),
+        dev_gain=contrast_terms(rows, names),
         unseen=None,
-        fewer_failed=contrast_terms(spread, names),
-        failed=0.02,
-        seed_failed=0.02 + fewer,
+        failure_reduction=contrast_terms(spread, names),
+        failure_rate=0.02,
+        seed_failure_rate=0.02 + fewer,
     )
     return gate.choose([one], 9, stream(1))
 

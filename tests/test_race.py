@@ -10,9 +10,9 @@ from judges.judge import Judge
 from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate, DemoSet, Instruction
-from optimize.search.evaluator import Budget, Evaluator, Scored
-from optimize.search.objective import tells
-from optimize.search.race import RaceResult, Track, race
+from optimize.search.evaluator import Budget, Evaluator, ItemScore
+from optimize.search.objective import informative_documents
+from optimize.search.race import RaceResult, RaceSetup, race
 
 SYSTEMS = 8
 
@@ -44,10 +44,10 @@ def raced(
     """A candidate's instruction is its skill: the share of people's rating in its score."""
     items = world(documents)
 
-    def judge(prompt: Prompt, asked: Sequence[Item]) -> list[Scored]:
+    def judge(prompt: Prompt, asked: Sequence[Item]) -> list[ItemScore]:
         skill = float(prompt.instruction)
         rng = np.random.default_rng([int(100 * skill), *asked[0].id.encode()])
-        return [Scored(score=skill * one.human + (1 - skill) * rng.normal()) for one in asked]
+        return [ItemScore(score=skill * one.human + (1 - skill) * rng.normal()) for one in asked]
 
     evaluator = Evaluator(
         seed=Judge.of(find("coherence")).prompt,
@@ -55,11 +55,11 @@ def raced(
         calls_per_item=1,
         budget=Budget(calls),
     )
-    track = Track(items=items, order=items.documents, level="summary", seed=candidate(seed))
+    setup = RaceSetup(items=items, order=items.documents, level="summary", seed=candidate(seed))
     met: list[tuple[int, RaceResult]] = []
     stood = race(
         evaluator,
-        track,
+        setup,
         [candidate(skill) for skill in skills],
         calls,
         lambda rung, one: met.append((rung, one)),
@@ -102,10 +102,10 @@ def test_what_all_cannot_afford_the_first_entrants_run() -> None:
 def test_documents_that_a_candidate_shows_are_passed_over() -> None:
     items = world(10)
     shown = DemoSet(documents=frozenset({"d0", "d3"}))
-    one = Candidate(instruction=Instruction(text="0.5"), shown=shown)
-    track = Track(items=items, order=items.documents, level="summary", seed=candidate(0.3))
-    assert track.documents(one, 3) == ("d1", "d2", "d4")
-    assert len(track.documents(one, 10)) == 8
+    one = Candidate(instruction=Instruction(text="0.5"), demo_set=shown)
+    setup = RaceSetup(items=items, order=items.documents, level="summary", seed=candidate(0.3))
+    assert setup.documents(one, 3) == ("d1", "d2", "d4")
+    assert len(setup.documents(one, 10)) == 8
 
 
 def test_documents_that_people_rate_alike_tell_no_judges_apart() -> None:
@@ -120,5 +120,5 @@ def test_documents_that_people_rate_alike_tell_no_judges_apart() -> None:
         )
         for one in items.items
     )
-    assert tells(Items(alike), "summary") == ("d0", "d2")
-    assert tells(Items(alike), "dataset") == ("d0", "d1", "d2")
+    assert informative_documents(Items(alike), "summary") == ("d0", "d2")
+    assert informative_documents(Items(alike), "dataset") == ("d0", "d1", "d2")

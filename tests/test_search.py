@@ -9,9 +9,9 @@ from search_world import SEED, WORDS, judge, propose, search, shuffled, world
 from judges.prompt import Prompt
 from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, Instruction, TextGuard, fault
-from optimize.search.evaluator import Budget, Evaluator, Scored, SearchBudgetSpentError
-from optimize.search.generator import Plan
-from optimize.search.rank_search import Record, rank_search, unshown_systems
+from optimize.search.evaluator import Budget, Evaluator, ItemScore, SearchBudgetSpentError
+from optimize.search.generator import SearchPlan
+from optimize.search.rank_search import Record, rank_search, systems_without_demos
 
 
 def test_the_planted_instruction_is_found_and_shipped() -> None:
@@ -39,7 +39,9 @@ def test_shuffled_labels_almost_never_ship_a_tuned_judge() -> None:
     for seed in range(24):
         train = shuffled(world(10, 6, seed=seed), seed)
         dev = shuffled(world(10, 6, first=100, seed=seed), seed)
-        shipped += search(train, dev, seed=seed, plan=Plan(seed=seed, rounds=2))[0].choice.ship
+        shipped += search(train, dev, seed=seed, plan=SearchPlan(seed=seed, rounds=2))[
+            0
+        ].choice.ship
     assert shipped <= 2
 
 
@@ -55,7 +57,7 @@ def test_a_search_never_spends_more_than_its_budget(calls: int) -> None:
 def test_a_candidate_is_never_raced_on_documents_it_learned_from() -> None:
     asked: list[tuple[Prompt, str]] = []
 
-    def watching(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
+    def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
         asked.extend((prompt, item.document_id) for item in items)
         return judge(prompt, items)
 
@@ -68,7 +70,7 @@ def test_a_candidate_is_never_raced_on_documents_it_learned_from() -> None:
         train=train,
         dev=world(12, first=100),
         level="summary",
-        plan=Plan(rounds=3),
+        plan=SearchPlan(rounds=3),
         record=lambda record: None,
     )
     for prompt, judged in asked:
@@ -78,7 +80,7 @@ def test_a_candidate_is_never_raced_on_documents_it_learned_from() -> None:
 def test_nothing_is_asked_twice() -> None:
     asked: list[tuple[str, str]] = []
 
-    def watching(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
+    def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
         asked.extend((str(prompt.template()), item.id) for item in items)
         return judge(prompt, items)
 
@@ -89,7 +91,7 @@ def test_nothing_is_asked_twice() -> None:
         train=world(16),
         dev=world(12, first=100),
         level="summary",
-        plan=Plan(rounds=4),
+        plan=SearchPlan(rounds=4),
         record=lambda record: None,
     )
     assert len(asked) == len(set(asked))
@@ -106,10 +108,10 @@ def test_demonstrations_come_from_shown_systems_only() -> None:
         train=train,
         dev=world(12, first=100),
         level="summary",
-        plan=Plan(rounds=2),
+        plan=SearchPlan(rounds=2),
         record=records.append,
     )
-    unshown = unshown_systems(train, 0)
+    unshown = systems_without_demos(train, 0)
     assert len(unshown) == 2
     shown = [record["demos"] for record in records if record["stage"] == "race"]
     assert any(shown)
@@ -119,7 +121,7 @@ def test_demonstrations_come_from_shown_systems_only() -> None:
 
 
 def test_the_budget_refuses_before_anything_is_asked() -> None:
-    def never(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
+    def never(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
         raise AssertionError("asked")
 
     evaluator = Evaluator(seed=SEED, judge=never, calls_per_item=2, budget=Budget(15))
@@ -146,5 +148,5 @@ def test_an_instruction_may_be_neither_empty_nor_long_nor_known() -> None:
 
 
 def test_a_race_leaves_the_finalists_their_calls_on_dev() -> None:
-    found, _, _ = search(world(16), world(12, first=100), calls=2500, plan=Plan())
+    found, _, _ = search(world(16), world(12, first=100), calls=2500, plan=SearchPlan())
     assert found.choice.gain is None or found.choice.gain.n_documents >= 12

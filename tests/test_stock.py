@@ -15,12 +15,19 @@ from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.rank_optimizer import RankOptimizer, read_examples
 from optimize.run.settings import Optimizer
-from optimize.search.dspy_programs import BLOCK, GroupJudge, Shared, candidate_of, examples, metric
-from optimize.search.evaluator import Budget, Evaluator, Scored
-from optimize.search.generator import Plan
+from optimize.search.dspy_programs import (
+    BLOCK,
+    GroupJudge,
+    ProgramContext,
+    candidate_of,
+    examples,
+    metric,
+)
+from optimize.search.evaluator import Budget, Evaluator, ItemScore
+from optimize.search.generator import SearchPlan
 from optimize.search.objective import objective
 from optimize.search.optimizers import search as search_with
-from optimize.search.rank_search import Found, Record
+from optimize.search.rank_search import Record, SearchResult
 
 STOCK: tuple[Optimizer, ...] = ("gepa", "miprov2", "bootstrap")
 
@@ -28,8 +35,8 @@ STOCK: tuple[Optimizer, ...] = ("gepa", "miprov2", "bootstrap")
 def tuned(
     optimizer: Optimizer,
     calls: int,
-    judging: Callable[[Prompt, Sequence[Item]], list[Scored]] = judge,
-) -> tuple[Found, list[Record], Evaluator]:
+    judging: Callable[[Prompt, Sequence[Item]], list[ItemScore]] = judge,
+) -> tuple[SearchResult, list[Record], Evaluator]:
     records: list[Record] = []
     evaluator = Evaluator(seed=SEED, judge=judging, calls_per_item=1, budget=Budget(calls))
     found = search_with(
@@ -39,7 +46,7 @@ def tuned(
         train=world(16),
         dev=world(12, first=100),
         level="summary",
-        plan=Plan(seed=1, demo_sizes=(4, 8)),
+        plan=SearchPlan(seed=1, demo_sizes=(4, 8)),
         record=records.append,
     )
     return found, records, evaluator
@@ -51,7 +58,7 @@ def test_a_stock_optimizer_keeps_the_budget_and_makes_the_same_trials_again(
 ) -> None:
     asked: list[tuple[str, str]] = []
 
-    def watching(prompt: Prompt, items: Sequence[Item]) -> list[Scored]:
+    def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
         asked.extend((str(prompt.template()), item.id) for item in items)
         return judge(prompt, items)
 
@@ -150,9 +157,9 @@ def test_a_labelled_example_lends_as_many_items_as_fit() -> None:
     made = examples(world(3), "summary")
     length = len(made[0]["items"].items[0].texts["text"])
     for lent, longest, shown in ((1, 10**6, 3), (4, 10**6, 12), (4, 5 * length + 9, 5)):
-        shared = Shared(evaluator, lent=lent, longest=longest)
+        shared = ProgramContext(evaluator, demos_per_example=lent, longest=longest)
         program = GroupJudge(shared)
         program.judge.demos = made
         found = candidate_of(program.judge, shared)
-        assert len(set(found.shown.ids)) == len(found.shown.demos) == shown
-        assert found.documents == {name.split("s")[0] for name in found.shown.ids}
+        assert len(set(found.demo_set.ids)) == len(found.demo_set.demos) == shown
+        assert found.documents == {name.split("s")[0] for name in found.demo_set.ids}

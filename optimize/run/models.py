@@ -17,7 +17,7 @@ from optimize.items import Item
 from optimize.run.run_folder import BUDGET, PROPOSALS, REPLIES
 from optimize.run.settings import Settings, SettingsError
 from optimize.search import proposals
-from optimize.search.evaluator import JudgeItems, Scored
+from optimize.search.evaluator import ItemScore, JudgeItems
 from optimize.search.generator import History, Propose
 
 Step = Callable[[bool], None]
@@ -107,7 +107,7 @@ def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
 def judging(judge: Judge, asked: RunModels, seed: int, step: Step) -> JudgeItems:
     """How the bench has items judged: with a candidate's prompt in the judge's place."""
 
-    def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[Scored]:
+    def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
         candidate = Judge(subject=judge.subject, prompt=prompt, plan=asked.plan, lm=judge.lm)
         rows = (item.texts for item in items)
         for said in candidate.judge_rows(rows, asked.judge, seed=seed):
@@ -116,7 +116,9 @@ def judging(judge: Judge, asked: RunModels, seed: int, step: Step) -> JudgeItems
                 score, comment = said.margin, said.comparison
             else:
                 score, comment = said.score, said.rationale
-            yield Scored(score=score, comment=comment or "", failure=said.failure, said=said)
+            yield ItemScore(
+                score=score, comment=comment or "", failure=said.failure, judgement=said
+            )
 
     return judge_items
 

@@ -23,11 +23,11 @@ from optimize.run.search_budget import PlanCost, SearchBudget, allow, left_for_p
 from optimize.run.trial_log import TrialLog
 from optimize.search.candidates import Candidate, Instruction
 from optimize.search.evaluator import Budget, Evaluator
-from optimize.search.finalists import affordable
+from optimize.search.finalists import affordable_documents
 from optimize.search.gate import Choice, confirm
 from optimize.search.objective import Level
 from optimize.search.optimizers import search
-from optimize.search.rank_search import Found
+from optimize.search.rank_search import SearchResult
 from optimize.statistics.bootstrap import stream
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa", "optuna")
@@ -46,7 +46,7 @@ class Measured:
 
 def measure_finally(
     evaluator: Evaluator,
-    found: Found,
+    found: SearchResult,
     labels: Labels,
     level: Level,
     seed: int,
@@ -66,7 +66,7 @@ def measure_finally(
         dev = cross_fit.known(evaluator, found.tuned, evaluator.known(base, labels.dev))
     if not len(dev) and test:
         both = list({one.id: one for one in (base, found.tuned)}.values())
-        dev = affordable(evaluator, cross_fit, both, labels.dev, level)
+        dev = affordable_documents(evaluator, cross_fit, both, labels.dev, level)
     splits: dict[str, Items | None] = {
         "dev": dev or None,
         "test": labels.test if test else None,
@@ -99,7 +99,7 @@ def measure_finally(
     )
 
 
-def without_tuned(found: Found, seed: Candidate) -> Found:
+def without_tuned(found: SearchResult, seed: Candidate) -> SearchResult:
     """The seed in the place of a tuned judge that the budget did not reach to measure on test."""
     why = (
         "the budget ended before the tuned judge had been measured on test, so the seed is kept; a "
@@ -112,7 +112,7 @@ def summarize(
     prepared: PreparedRun,
     folder: Path,
     asked: RunModels,
-    found: Found,
+    found: SearchResult,
     measured: Measured,
     seconds: float,
 ) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def summarize(
         "gain": {"test": measured.gain},
         "shipped": "tuned" if found.choice.ship else "seed",
         "why": found.choice.why,
-        "stand_ins": found.cross_fit.stand_ins(found.tuned),
+        "stand_ins": found.cross_fit.note(found.tuned),
         "lm_calls": judged.calls,
         "proposer_calls": proposed.calls,
         "tokens": {
@@ -157,9 +157,9 @@ def _costs(*ledgers: Ledger) -> dict[str, float | None]:
     known = [one.cost for one in asked if one.cost is not None]
     if len(known) < len(asked):
         return {"cost_usd": None}
-    likely = sum(one.cost_likely or 0.0 for one in asked)
-    unconfirmed = likely - sum(known)
-    costs: dict[str, float | None] = {"cost_usd": round(likely, 6)}
+    expected_gain = sum(one.cost_likely or 0.0 for one in asked)
+    unconfirmed = expected_gain - sum(known)
+    costs: dict[str, float | None] = {"cost_usd": round(expected_gain, 6)}
     return costs | ({"cost_unconfirmed_usd": round(unconfirmed, 6)} if unconfirmed > 0 else {})
 
 
@@ -167,7 +167,7 @@ def freeze_shipped(
     prepared: PreparedRun,
     judge: Judge,
     asked: RunModels,
-    found: Found,
+    found: SearchResult,
     whole: Mapping[str, Any],
     folder: Path,
 ) -> Judge:
@@ -313,7 +313,7 @@ def _evaluator(
 def _choose_plan(
     prepared: PreparedRun,
     evaluator: Evaluator,
-    found: Found,
+    found: SearchResult,
     judge: Judge,
     asked: RunModels,
     search_budget: SearchBudget,
@@ -349,7 +349,7 @@ def _choose_plan(
 
 def _search(
     prepared: PreparedRun, evaluator: Evaluator, judge: Judge, asked: RunModels, trial_log: TrialLog
-) -> Found:
+) -> SearchResult:
     settings = prepared.settings
     return search(
         settings.optimizer,

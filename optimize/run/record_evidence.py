@@ -29,7 +29,7 @@ from optimize.run.prepare import PreparedRun
 from optimize.run.run_folder import RunFolderError, as_json, write_json, write_text
 from optimize.search.candidates import Candidate, Instruction
 from optimize.search.evaluator import Evaluator
-from optimize.search.rank_search import Found
+from optimize.search.rank_search import SearchResult
 from optimize.statistics.bootstrap import stream
 
 OPT_IN = "they cost calls to a paid model; add --probes to run them"
@@ -64,7 +64,7 @@ def record_evidence(
     prepared: PreparedRun,
     folder: Path,
     evaluator: Evaluator,
-    found: Found,
+    found: SearchResult,
     judge: Judge,
     asked: RunModels,
     most_calls: int | None,
@@ -84,7 +84,7 @@ def record_evidence(
                 split=split,
                 level=prepared.level,
                 items=items,
-                judgements=evaluator.said(candidate, items),
+                judgements=evaluator.judgements(candidate, items),
                 scale=subject.scale if isinstance(subject, Dimension) else (),
                 labelled=labelled_by_id(prepared.labels.labelled, items),
             )

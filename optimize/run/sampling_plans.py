@@ -24,7 +24,7 @@ from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Budget, Evaluator, SearchBudgetSpentError
 from optimize.search.finalists import CrossFit
-from optimize.search.objective import Level, contrast, objective, tells
+from optimize.search.objective import Level, contrast, informative_documents, objective
 from optimize.search.race import FEWEST_DOCUMENTS
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.difference import Contrast
@@ -205,7 +205,7 @@ def _affordable(
     """The dev documents that all plans can be tried on, and the other judge measured on."""
     left = benches[able[0].plan].budget.left
     kept: list[str] = []
-    for document in tells(dev, level):
+    for document in informative_documents(dev, level):
         part = dev.of_documents([document])
         left -= sum(cross_fit.cost(benches[plan_cost.plan], judge, part) for plan_cost in able)
         left -= max(cross_fit.cost(benches[plan_cost.plan], other, part) for plan_cost in able)

@@ -17,7 +17,7 @@ from optimize.run.settings import Settings, SettingsError
 from optimize.search import proposals
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Budget
-from optimize.search.generator import Plan
+from optimize.search.generator import SearchPlan
 
 # A search that costs nothing may go on for longer, and show as much as a frozen judge can hold.
 FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 64, MOST_DEMOS), 3_000_000
@@ -67,10 +67,10 @@ def is_free(settings: Settings) -> bool:
     return settings.lm.partition("-")[0] == "embedded"
 
 
-def plan(settings: Settings) -> Plan:
+def plan(settings: Settings) -> SearchPlan:
     if not is_free(settings):
-        return Plan(seed=settings.seed)
-    return Plan(seed=settings.seed, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH)
+        return SearchPlan(seed=settings.seed)
+    return SearchPlan(seed=settings.seed, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH)
 
 
 def allow(
@@ -130,7 +130,7 @@ def _in_dollars(
     per_call = sum(_call(judge.prompt, one, price) for one in texts) / len(texts)
 
     def weight(candidate: Candidate) -> float:
-        shown = sum(len(str(value)) for demo in candidate.shown.demos for value in demo.values())
+        shown = sum(len(str(value)) for demo in candidate.demo_set.demos for value in demo.values())
         return 1.0 + shown / 4 * price.per_token_in / per_call
 
     longest = plan(settings).longest_demos / 4 * price.per_token_in
@@ -147,12 +147,12 @@ def _in_dollars(
             f"${once * per_call / (1 - SPARE_DOLLARS):.2f}"
         )
     table = min(table, dollars / 2)
-    affordable = int(max(0.0, dollars - table) / per_call)
+    affordable_documents = int(max(0.0, dollars - table) / per_call)
     dearer = find_price(settings.proposer_lm or settings.lm) or price
     lengths = proposals.MISTAKES_SHOWN * proposals.TEXT_SHOWN / 4
     proposal = lengths * dearer.per_token_in + proposals.PROPOSAL_TOKENS * dearer.per_token_out
     proposal = max(1, round(proposal / per_call))
-    search_budget = _setting_aside(min(calls, affordable), plan_costs, weight, proposal)
+    search_budget = _setting_aside(min(calls, affordable_documents), plan_costs, weight, proposal)
     return replace(search_budget, table_dollars=table, per_call=per_call)
 
 

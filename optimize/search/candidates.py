@@ -18,11 +18,11 @@ Demo = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoSet:
-    """Demonstrations, how they were chosen, and the ids and documents of the items they show."""
+    """Demonstrations with the ids and documents of their items; `kind` is how they were chosen."""
 
     demos: tuple[Demo, ...] = ()
     ids: tuple[str, ...] = ()
-    how: str = "none"
+    kind: str = "none"
     documents: frozenset[str] = frozenset()
 
 
@@ -43,22 +43,22 @@ class Candidate:
     """
 
     instruction: Instruction
-    shown: DemoSet = DemoSet()
+    demo_set: DemoSet = DemoSet()
 
     @property
     def documents(self) -> frozenset[str]:
-        return self.shown.documents
+        return self.demo_set.documents
 
     # Kept, since a thousand demonstrations take a while to name, and are asked for at every turn.
     @cached_property
     def id(self) -> str:
         """Names the prompt, whatever way led to it."""
-        whole = [self.instruction.text, [dict(demo) for demo in self.shown.demos]]
-        text = json.dumps(whole, sort_keys=True, ensure_ascii=True)
+        parts = [self.instruction.text, [dict(demo) for demo in self.demo_set.demos]]
+        text = json.dumps(parts, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def prompt(self, seed: Prompt) -> Prompt:
-        return replace(seed, instruction=self.instruction.text, demos=self.shown.demos)
+        return replace(seed, instruction=self.instruction.text, demos=self.demo_set.demos)
 
 
 class TextGuard:
@@ -69,7 +69,7 @@ class TextGuard:
         for text in set(texts):
             self._runs.update(_runs(text))
 
-    def copied(self, instruction: str) -> bool:
+    def copies(self, instruction: str) -> bool:
         return any(run in self._runs for run in _runs(instruction))
 
 
@@ -81,9 +81,9 @@ def fault(text: str, guard: TextGuard, known: Iterable[str]) -> str | None:
         return f"{len(text)} characters long; {LONGEST_INSTRUCTION} are allowed"
     if text != encodable(text):
         return "holds a broken character"
-    if guard.copied(text):
+    if guard.copies(text):
         return f"copies {COPIED_WORDS} words or more of the labelled texts"
-    if _folded(text) in {_folded(other) for other in known}:
+    if _folded(text) in {_folded(instruction) for instruction in known}:
         return "known already"
     return None
 

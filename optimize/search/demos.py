@@ -19,7 +19,7 @@ LARGEST_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lessons:
+class DemoSource:
     """Train items with the scores the judge gave them, and how a demonstration answers."""
 
     items: Items
@@ -30,7 +30,7 @@ class Lessons:
 
 
 def demo_sets(
-    lessons: Lessons,
+    source: DemoSource,
     sizes: Sequence[int],
     longest: int,
     rng: np.random.Generator,
@@ -45,90 +45,90 @@ def demo_sets(
     judge can hold, or `share` of the documents. The kinds in `best` ("levels 16") are drawn first;
     `start` says where in the cycle to go on.
     """
-    ways: dict[str, Order] = {
-        "levels": lambda draw: _by_level(lessons, draw),
-        "contrasts": lambda draw: _by_contrast(lessons, draw),
-        "disagreements": lambda draw: _by_disagreement(lessons, draw),
+    orders: dict[str, Order] = {
+        "levels": lambda draw: _order_by_level(source, draw),
+        "contrasts": lambda draw: _order_by_contrast(source, draw),
+        "disagreements": lambda draw: _order_by_disagreement(source, draw),
     }
-    kinds = itertools.chain(best, itertools.islice(_cycle(list(ways), sizes), start, None))
+    kinds = itertools.chain(best, itertools.islice(_cycle(list(orders), sizes), start, None))
     for kind in kinds:
-        way, _, size = kind.rpartition(" ")
-        yield _take(lessons, kind, ways[way](rng), int(size), longest, share, rng)
+        name, _, size = kind.rpartition(" ")
+        yield _draw(source, kind, orders[name](rng), int(size), longest, share, rng)
 
 
-def _cycle(ways: Sequence[str], sizes: Sequence[int]) -> Iterator[str]:
+def _cycle(names: Sequence[str], sizes: Sequence[int]) -> Iterator[str]:
     """Every way at every size, neighbours differing in both; large sets before small ones."""
-    turns = [
-        f"{way} {sizes[-1 - (place + shift) % len(sizes)]}"
+    kinds = [
+        f"{name} {sizes[-1 - (place + shift) % len(sizes)]}"
         for shift in range(len(sizes))
-        for place, way in enumerate(ways)
+        for place, name in enumerate(names)
     ]
-    return itertools.cycle(turns)
+    return itertools.cycle(kinds)
 
 
-def _take(
-    lessons: Lessons,
-    how: str,
+def _draw(
+    source: DemoSource,
+    kind: str,
     order: Sequence[int],
     size: int,
     longest: int,
     share: float,
     rng: np.random.Generator,
 ) -> DemoSet:
-    items = lessons.items
+    items = source.items
     most_documents = max(1, int(len(items.documents) * share))
     chosen: list[int] = []
     documents: set[str] = set()
-    seen: set[tuple[str, ...]] = set()
+    texts_shown: set[tuple[str, ...]] = set()
     room, bytes_left = longest, MOST_DEMO_BYTES
     for index in order:
         item = items.items[index]
         texts = tuple(item.texts.values())
         length = sum(map(len, texts))
         full = item.document_id not in documents and len(documents) >= most_documents
-        if full or texts in seen or length > room:
+        if full or texts in texts_shown or length > room:
             continue
-        size_in_file = demo_bytes(lessons.prompt, demonstration(lessons, index))
+        size_in_file = demo_bytes(source.prompt, demonstration(source, index))
         if size_in_file is None or size_in_file > bytes_left:
             continue
         bytes_left -= size_in_file
         chosen.append(index)
         documents.add(item.document_id)
-        seen.add(texts)
+        texts_shown.add(texts)
         room -= length
         if len(chosen) == min(size, MOST_DEMOS):
             break
     rng.shuffle(chosen)
     return DemoSet(
-        demos=tuple(demonstration(lessons, index) for index in chosen),
+        demos=tuple(demonstration(source, index) for index in chosen),
         ids=tuple(items.items[index].id for index in chosen),
-        how=how,
+        kind=kind,
         documents=frozenset(documents),
     )
 
 
-def demonstration(lessons: Lessons, index: int) -> Demo:
+def demonstration(source: DemoSource, index: int) -> Demo:
     """One item with people's answer, and the judge's own comment where it agreed with them."""
-    item = lessons.items.items[index]
-    answer = lessons.prompt.outputs[-1]
+    item = source.items.items[index]
+    answer = source.prompt.outputs[-1]
     values: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
-    values[answer.name] = _answer(answer.choices or (), item.human)
-    for field in lessons.prompt.outputs[:-1]:
-        told = float(lessons.scores[index])
-        right = told * item.human > 0 or (answer.choices or ())[:1] != ("A",)
-        own = lessons.comments.get(item.id, "") if right else ""
-        values[field.name] = own or f"The better one is {values[answer.name]}."
+    values[answer.name] = _human_answer(answer.choices or (), item.human)
+    for field in source.prompt.outputs[:-1]:
+        score = float(source.scores[index])
+        agrees = score * item.human > 0 or (answer.choices or ())[:1] != ("A",)
+        comment = source.comments.get(item.id, "") if agrees else ""
+        values[field.name] = comment or f"The better one is {values[answer.name]}."
     return values
 
 
-def _answer(choices: tuple[Value, ...], human: float) -> Value:
+def _human_answer(choices: tuple[Value, ...], human: float) -> Value:
     """The rating nearest to people's mean, or the letter most of them chose."""
     if choices == ("A", "B"):
         return "A" if human > 0 else "B"
-    return min((rating for rating in choices if isinstance(rating, int)), key=_far(human))
+    return min((rating for rating in choices if isinstance(rating, int)), key=_distance_to(human))
 
 
-def _far(human: float) -> Callable[[int], tuple[float, int]]:
+def _distance_to(human: float) -> Callable[[int], tuple[float, int]]:
     return lambda rating: (abs(rating - human), rating)
 
 
@@ -139,51 +139,51 @@ def usable(items: Items, prompt: Prompt) -> Items:
     return items
 
 
-def _by_level(lessons: Lessons, rng: np.random.Generator) -> list[int]:
+def _order_by_level(source: DemoSource, rng: np.random.Generator) -> list[int]:
     """Every level in turn, people's clearest cases first, documents spread."""
-    human = lessons.items.human
-    choices = lessons.prompt.outputs[-1].choices or ()
+    human = source.items.human
+    choices = source.prompt.outputs[-1].choices or ()
     levels: dict[Value, list[int]] = {}
     for index in rng.permutation(len(human)):
-        levels.setdefault(_answer(choices, float(human[index])), []).append(int(index))
+        levels.setdefault(_human_answer(choices, float(human[index])), []).append(int(index))
     for level, members in levels.items():
         exact = level if isinstance(level, int) else math.copysign(1, 1 if level == "A" else -1)
         # To the half, so that chance still decides among cases about as clear.
         members.sort(key=lambda index: round(2 * abs(float(human[index]) - exact)))
     queues = [levels[level] for level in sorted(levels, key=str)]
-    return _in_turn(queues)
+    return _interleave(queues)
 
 
-def _by_contrast(lessons: Lessons, rng: np.random.Generator) -> list[int]:
+def _order_by_contrast(source: DemoSource, rng: np.random.Generator) -> list[int]:
     """The documents on which people differ most, and of each the best and the worst output."""
-    human = lessons.items.human
-    return _extremes(lessons, lambda rows: float(np.ptp(human[rows])), rng)
+    human = source.items.human
+    return _extremes(source, lambda rows: float(np.ptp(human[rows])), rng)
 
 
-def _by_disagreement(lessons: Lessons, rng: np.random.Generator) -> list[int]:
+def _order_by_disagreement(source: DemoSource, rng: np.random.Generator) -> list[int]:
     """The documents whose best and worst outputs the judge confuses most, and those two of each.
 
     Not the outputs with the largest gaps themselves: those are picked for what chance did to
     their ratings, and teach that.
     """
-    human, scores = lessons.items.human, lessons.scores
+    human, scores = source.items.human, source.scores
     known = scores[~np.isnan(scores)]
-    told = float(known.std()) or 1.0 if known.size else 1.0
+    deviation = float(known.std()) or 1.0 if known.size else 1.0
 
     def confused(rows: Indices) -> float:
         best, worst = rows[human[rows].argmax()], rows[human[rows].argmin()]
-        gap = float(scores[worst] - scores[best]) / told
+        gap = float(scores[worst] - scores[best]) / deviation
         return 0.0 if np.isnan(gap) or best == worst else gap
 
-    return _extremes(lessons, confused, rng)
+    return _extremes(source, confused, rng)
 
 
 def _extremes(
-    lessons: Lessons, worth: Callable[[Indices], float], rng: np.random.Generator
+    source: DemoSource, worth: Callable[[Indices], float], rng: np.random.Generator
 ) -> list[int]:
     """Documents by their worth, each with its best and worst output, then what lies between."""
-    human = lessons.items.human
-    groups = list(lessons.items.places.values())
+    human = source.items.human
+    groups = list(source.items.places.values())
     if max(map(len, groups), default=0) < 3:
         # Single outputs have no extremes: the set's own stand for them.
         groups = [np.arange(len(human))]
@@ -195,7 +195,7 @@ def _extremes(
         rows = groups[index]
         shuffled = rows[rng.permutation(len(rows))]
         queues.append(_outside_in(shuffled[np.argsort(human[shuffled], kind="stable")]))
-    return _in_turn(queues, step=2)
+    return _interleave(queues, step=2)
 
 
 def _outside_in(ranked: Indices) -> list[int]:
@@ -221,9 +221,9 @@ def rank_gaps(scores: Vector, items: Items) -> Vector:
     if max(map(len, rows_of), default=0) < 3:
         rows_of = [np.arange(len(items))]
     for rows in rows_of:
-        told = rows[~np.isnan(scores[rows])]
-        if len(told) > 1:
-            gaps[told] = _standard(scores[told]) - _standard(items.human[told])
+        scored = rows[~np.isnan(scores[rows])]
+        if len(scored) > 1:
+            gaps[scored] = _standard(scores[scored]) - _standard(items.human[scored])
     return gaps
 
 
@@ -233,7 +233,7 @@ def _standard(values: Vector) -> Vector:
     return (ranks - ranks.mean()) / spread if spread > 0 else np.zeros(len(ranks))
 
 
-def _in_turn(queues: Sequence[Sequence[int]], step: int = 1) -> list[int]:
+def _interleave(queues: Sequence[Sequence[int]], step: int = 1) -> list[int]:
     """The first `step` of every queue, then the next of every queue, and so on."""
     longest = max(map(len, queues), default=0)
     return [

@@ -12,10 +12,10 @@ import dspy
 from judges.inference.budget import BudgetSpentError
 from optimize.items import Items
 from optimize.search.candidates import Candidate, DemoSet, Instruction, TextGuard, fault
-from optimize.search.demos import Lessons, demo_sets, usable
+from optimize.search.demos import DemoSource, demo_sets, usable
 from optimize.search.dspy_programs import (
     GroupJudge,
-    Shared,
+    ProgramContext,
     candidate_of,
     examples,
     in_order,
@@ -23,16 +23,16 @@ from optimize.search.dspy_programs import (
     score,
 )
 from optimize.search.evaluator import Budget, Evaluator, SearchBudgetSpentError
-from optimize.search.finalists import CrossFit, decide, score_both
+from optimize.search.finalists import CrossFit, choose_finalist, score_with_seed
 from optimize.search.gate import undecided
-from optimize.search.generator import Plan, Propose
+from optimize.search.generator import Propose, SearchPlan
 from optimize.search.objective import Level
 from optimize.search.proposals import MISTAKES_SHOWN, mistakes
-from optimize.search.rank_search import Found, Record, TrialRecorder
+from optimize.search.rank_search import Record, SearchResult, TrialRecorder
 from optimize.statistics.bootstrap import stream
 
 # Candidates with the objective each reached on the half that judges.
-Scored = list[tuple[float, Candidate]]
+ScoredCandidates = list[tuple[float, Candidate]]
 
 
 class OptimizerInputs:
@@ -46,23 +46,26 @@ class OptimizerInputs:
         train: Items,
         dev: Items,
         level: Level,
-        plan: Plan,
+        plan: SearchPlan,
     ) -> None:
         self.evaluator, self.plan, self._propose = evaluator, plan, propose
         self.seed = Candidate(instruction=Instruction(text=evaluator.seed.instruction))
         documents = list(train.documents)
         stream(plan.seed, "stock").shuffle(documents)
         half = max(1, len(documents) // 2)
-        self.lessons = train.of_documents(documents[:half])
-        self.race = train.of_documents(documents[half:])
-        self.learn, self.value = examples(self.lessons, level), examples(self.race, level)
+        self.teaching = train.of_documents(documents[:half])
+        self.judging = train.of_documents(documents[half:])
+        self.teaching_examples = examples(self.teaching, level)
+        self.judging_examples = examples(self.judging, level)
         texts = (text for item in (*train.items, *dev.items) for text in item.texts.values())
         self._guard = TextGuard(texts)
-        self._known = [evaluator.seed.instruction]
-        self.n_proposed = self.barren = 0
+        self._known_instructions = [evaluator.seed.instruction]
+        self.n_proposed = self.n_fruitless = 0
         most = max(plan.demo_sizes)
-        self.shared = Shared(
-            evaluator, lent=max(1, most // max(1, len(self.learn))), longest=plan.longest_demos
+        self.shared = ProgramContext(
+            evaluator,
+            demos_per_example=max(1, most // max(1, len(self.teaching_examples))),
+            longest=plan.longest_demos,
         )
 
     def program(self) -> GroupJudge:
@@ -70,7 +73,7 @@ class OptimizerInputs:
 
     def evaluations(self) -> int:
         """How many candidates the budget can score on all documents that judge."""
-        once = max(1, self.evaluator.cost(self.seed, self.race))
+        once = max(1, self.evaluator.cost(self.seed, self.judging))
         return max(1, self.evaluator.budget.left // once)
 
     def proposed(self, current: str, lines: Sequence[str], number: int) -> list[str]:
@@ -79,57 +82,57 @@ class OptimizerInputs:
             self.evaluator.budget.spend(self.evaluator.proposal * len(lines))
             texts = self._propose(current, lines, [], number)
         except (SearchBudgetSpentError, BudgetSpentError):
-            self.shared.spent = True
+            self.shared.budget_spent = True
             return []
         fresh: list[str] = []
         for text in texts:
             self.n_proposed += 1
-            if isinstance(text, str) and not fault(text, self._guard, self._known):
-                self._known.append(text)
+            if isinstance(text, str) and not fault(text, self._guard, self._known_instructions):
+                self._known_instructions.append(text)
                 fresh.append(text)
-        self.barren = 0 if fresh else self.barren + 1
+        self.n_fruitless = 0 if fresh else self.n_fruitless + 1
         return fresh
 
     def mistakes(self, number: int) -> list[str]:
         """What the seed misplaces, on so many draws of half the documents that teach."""
-        items = self.lessons
+        items = self.teaching
         scores = self.evaluator.scores(self.seed, items)
         documents = list(items.documents)
-        made = []
+        texts = []
         for draw in range(number):
             order = stream(self.plan.seed, "stock lesson", draw).permutation(len(documents))
             names = {documents[index] for index in order[: max(1, len(documents) // 2)]}
             rows = [row for row, item in enumerate(items.items) if item.document_id in names]
             part = Items(tuple(items.items[row] for row in rows))
-            made.append(mistakes(scores[rows], part, self.evaluator.seed))
-        return made
+            texts.append(mistakes(scores[rows], part, self.evaluator.seed))
+        return texts
 
     def demo_sets(self, number: int) -> list[DemoSet]:
         """So many sets of our own search's kinds; all documents that teach may be shown."""
-        items = usable(self.lessons, self.evaluator.seed)
-        lessons = Lessons(
+        items = usable(self.teaching, self.evaluator.seed)
+        source = DemoSource(
             items=items,
             scores=self.evaluator.scores(self.seed, items),
             prompt=self.evaluator.seed,
             comments=self.evaluator.comments(self.seed),
         )
         plan, rng = self.plan, stream(self.plan.seed, "demos", 1)
-        drawn = demo_sets(lessons, plan.demo_sizes, plan.longest_demos, rng, share=1.0)
+        drawn = demo_sets(source, plan.demo_sizes, plan.longest_demos, rng, share=1.0)
         return [next(drawn) for _ in range(number)]
 
-    def scored(self, programs: Iterable[tuple[float, Any]]) -> Scored:
+    def candidates_of(self, programs: Iterable[tuple[float, Any]]) -> ScoredCandidates:
         """The candidates that these programs hold."""
-        return [(value, candidate_of(one.judge, self.shared)) for value, one in programs]
+        return [(value, candidate_of(program.judge, self.shared)) for value, program in programs]
 
 
-def nobody() -> Any:
-    """DSPy wants a model to be named; judging and proposing go through the bench."""
+def unused_model() -> Any:
+    """DSPy wants a model to be named; judging and proposing go through the evaluator."""
 
-    class Nobody:
+    class UnusedEngine:
         def complete(self, request: Any) -> Any:
             raise RuntimeError("the stock optimizer asked a model behind the budget's back")
 
-    return dspy.LM("nobody/none", engine=Nobody(), cache=False, num_retries=0)
+    return dspy.LM("nobody/none", engine=UnusedEngine(), cache=False, num_retries=0)
 
 
 # A bootstrapped demonstration comes from an example that the judge ranks about this well.
@@ -137,33 +140,37 @@ RANKED_WELL = 0.3
 MOST_PROGRAMS = 200
 
 
-def search_bootstrap(given: OptimizerInputs) -> Scored:
+def search_bootstrap(inputs: OptimizerInputs) -> ScoredCandidates:
     """As many draws as the budget can score; an example bootstraps one output or lends several."""
-    number = len(given.learn)
+    number = len(inputs.teaching_examples)
     optimizer = dspy.BootstrapFewShotWithRandomSearch(
         metric=metric,
         metric_threshold=RANKED_WELL,
         max_bootstrapped_demos=max(1, number // 2),
         max_labeled_demos=number,
         # It scores three more: the seed, labels alone, and the examples in order.
-        num_candidate_programs=min(MOST_PROGRAMS, max(1, given.evaluations() - 3)),
+        num_candidate_programs=min(MOST_PROGRAMS, max(1, inputs.evaluations() - 3)),
         num_threads=1,
         max_errors=10**6,
     )
-    program = optimizer.compile(given.program(), trainset=given.learn, valset=given.value)
-    return given.scored((one["score"] / 100, one["program"]) for one in program.candidate_programs)
+    program = optimizer.compile(
+        inputs.program(), trainset=inputs.teaching_examples, valset=inputs.judging_examples
+    )
+    return inputs.candidates_of(
+        (result["score"] / 100, result["program"]) for result in program.candidate_programs
+    )
 
 
 MINIBATCH = 6
 # Proposals in a row that brought nothing new: GEPA would spend the whole budget on more.
-BARREN = 25
+MOST_FRUITLESS = 25
 
 
-def search_gepa(given: OptimizerInputs) -> Scored:
+def search_gepa(inputs: OptimizerInputs) -> ScoredCandidates:
     """Until the budget ends, or the proposer has nothing new to say."""
-    evaluator = given.evaluator
+    evaluator = inputs.evaluator
 
-    def judged(
+    def metric_with_feedback(
         gold: Any,
         pred: Any,
         trace: object = None,
@@ -178,71 +185,79 @@ def search_gepa(given: OptimizerInputs) -> Scored:
 
     rounds = 0
 
-    def proposer(
+    def propose_instructions(
         candidate: dict[str, str],
         reflective_dataset: dict[str, list[dict[str, Any]]],
         components_to_update: list[str],
     ) -> dict[str, str]:
         nonlocal rounds
         rounds += 1
-        new = dict(candidate)
+        instructions = dict(candidate)
         for name in components_to_update:
-            told = dict.fromkeys(
+            feedback_lines = dict.fromkeys(
                 line
                 for record in reflective_dataset[name]
                 for line in str(record["Feedback"]).splitlines()
             )
-            shown = "\n".join(list(told)[:MISTAKES_SHOWN])
-            proposed = given.proposed(candidate[name], [shown], rounds)
-            new[name] = proposed[0] if proposed else candidate[name]
-        return {name: new[name] for name in components_to_update}
+            feedback = "\n".join(list(feedback_lines)[:MISTAKES_SHOWN])
+            proposed = inputs.proposed(candidate[name], [feedback], rounds)
+            instructions[name] = proposed[0] if proposed else candidate[name]
+        return {name: instructions[name] for name in components_to_update}
 
     # What the next iteration needs: a proposal and a minibatch.
-    sizes = sorted((len(one["items"]) for one in given.learn), reverse=True)
-    least = evaluator.proposal + sum(sizes[:MINIBATCH])
+    sizes = sorted((len(example["items"]) for example in inputs.teaching_examples), reverse=True)
+    calls_needed = evaluator.proposal + sum(sizes[:MINIBATCH])
 
-    def spent(state: Any) -> bool:
-        return given.barren >= BARREN or given.shared.spent or evaluator.budget.left < least
+    def is_finished(state: Any) -> bool:
+        return (
+            inputs.n_fruitless >= MOST_FRUITLESS
+            or inputs.shared.budget_spent
+            or evaluator.budget.left < calls_needed
+        )
 
     optimizer = dspy.GEPA(
-        metric=judged,
+        metric=metric_with_feedback,
         max_metric_calls=evaluator.budget.left,
-        instruction_proposer=proposer,
-        reflection_lm=nobody(),
-        reflection_minibatch_size=min(MINIBATCH, len(given.learn)),
+        instruction_proposer=propose_instructions,
+        reflection_lm=unused_model(),
+        reflection_minibatch_size=min(MINIBATCH, len(inputs.teaching_examples)),
         skip_perfect_score=False,
         num_threads=1,
         track_stats=True,
-        seed=given.plan.seed,
-        gepa_kwargs={"stop_callbacks": spent},
+        seed=inputs.plan.seed,
+        gepa_kwargs={"stop_callbacks": is_finished},
     )
-    program = optimizer.compile(given.program(), trainset=given.learn, valset=given.value)
+    program = optimizer.compile(
+        inputs.program(), trainset=inputs.teaching_examples, valset=inputs.judging_examples
+    )
     results = program.detailed_results
-    return given.scored(zip(results.val_aggregate_scores, results.candidates, strict=True))
+    return inputs.candidates_of(zip(results.val_aggregate_scores, results.candidates, strict=True))
 
 
 MOST_TRIALS = 200
 # DSPy's own "heavy" setting searches eighteen of each, for which it needs the calls.
-HEAVY, ENOUGH_FOR_HEAVY = 18, 60
+HEAVY, EVALUATIONS_FOR_HEAVY = 18, 60
 
 
-def search_mipro(given: OptimizerInputs) -> Scored:
-    """Every trial is a full evaluation; what the bench has scored before is free."""
-    usual = given.plan.proposals + given.plan.demo_sets
-    number = max(usual, HEAVY) if given.evaluations() >= ENOUGH_FOR_HEAVY else usual
+def search_mipro(inputs: OptimizerInputs) -> ScoredCandidates:
+    """Every trial is a full evaluation; what the evaluator has scored before is free."""
+    usual = inputs.plan.proposals + inputs.plan.demo_sets
+    number = max(usual, HEAVY) if inputs.evaluations() >= EVALUATIONS_FOR_HEAVY else usual
 
     class Mipro(dspy.MIPROv2):  # type: ignore[misc]
         """MIPROv2 with our proposer and demonstration pool, so that only the search differs."""
 
         def _bootstrap_fewshot_examples(self, *_: Any, **__: Any) -> dict[int, list[Any]]:
-            sets = given.demo_sets(number)
-            return {0: [[], *([dspy.Example(**demo) for demo in one.demos] for one in sets)]}
+            sets = inputs.demo_sets(number)
+            return {
+                0: [[], *([dspy.Example(**demo) for demo in demo_set.demos] for demo_set in sets)]
+            }
 
         def _propose_instructions(self, *_: Any, **__: Any) -> dict[int, list[str]]:
-            seed = given.evaluator.seed.instruction
-            return {0: [seed, *given.proposed(seed, given.mistakes(number), 1)]}
+            seed = inputs.evaluator.seed.instruction
+            return {0: [seed, *inputs.proposed(seed, inputs.mistakes(number), 1)]}
 
-    lm = nobody()
+    lm = unused_model()
     optimizer = Mipro(
         metric=metric,
         prompt_model=lm,
@@ -252,20 +267,22 @@ def search_mipro(given: OptimizerInputs) -> Scored:
         num_threads=1,
         max_errors=10**6,
         # DSPy takes a seed of 0 for none.
-        seed=given.plan.seed + 1,
+        seed=inputs.plan.seed + 1,
     )
     program = optimizer.compile(
-        given.program(),
-        trainset=given.learn,
-        valset=given.value,
-        num_trials=min(MOST_TRIALS, 2 * given.evaluations()),
+        inputs.program(),
+        trainset=inputs.teaching_examples,
+        valset=inputs.judging_examples,
+        num_trials=min(MOST_TRIALS, 2 * inputs.evaluations()),
         # DSPy fails once every combination it met on minibatches has had its full evaluation.
         minibatch=False,
     )
-    return given.scored((one["score"] / 100, one["program"]) for one in program.candidate_programs)
+    return inputs.candidates_of(
+        (result["score"] / 100, result["program"]) for result in program.candidate_programs
+    )
 
 
-SEARCHES: Mapping[str, Callable[[OptimizerInputs], Scored]] = {
+SEARCHES: Mapping[str, Callable[[OptimizerInputs], ScoredCandidates]] = {
     "gepa": search_gepa,
     "miprov2": search_mipro,
     "bootstrap": search_bootstrap,
@@ -280,54 +297,64 @@ def stock_search(
     train: Items,
     dev: Items,
     level: Level,
-    plan: Plan,
+    plan: SearchPlan,
     record: Callable[[Record], None],
-) -> Found:
+) -> SearchResult:
     """Search within a budget of its own; what the optimizer leaves is dev's as well."""
     trials = TrialRecorder(evaluator, record)
     budget = evaluator.budget
     reserve = min((1 + plan.finalists) * evaluator.price(dev), budget.left // 2)
     evaluator.budget = Budget(budget.left - reserve)
     budget.hold(reserve)
-    given = OptimizerInputs(
+    inputs = OptimizerInputs(
         evaluator=evaluator, propose=propose, train=train, dev=dev, level=level, plan=plan
     )
-    found: Scored = []
+    scored_candidates: ScoredCandidates = []
     # Where the calls do not even reach for the seed's lessons, there is nothing to choose from.
     with _quietly(), contextlib.suppress(SearchBudgetSpentError, BudgetSpentError):
-        found = in_order(SEARCHES[optimizer](given)) if given.learn and given.value else []
-    given.shared.raise_stopped()
+        scored_candidates = (
+            in_order(SEARCHES[optimizer](inputs))
+            if inputs.teaching_examples and inputs.judging_examples
+            else []
+        )
+    inputs.shared.raise_stopped()
     budget.hold(0)
     budget.spent += evaluator.budget.spent
     evaluator.budget = budget
-    for rho, candidate in found:
-        trials.stock(candidate, rho)
-    base = next((rho for rho, one in found if one.id == given.seed.id), 0.0)
-    better = [one for rho, one in found if one.id != given.seed.id and rho > base]
+    for rho, candidate in scored_candidates:
+        trials.optimizer_result(candidate, rho)
+    base = next(
+        (rho for rho, candidate in scored_candidates if candidate.id == inputs.seed.id), 0.0
+    )
+    better = [
+        candidate
+        for rho, candidate in scored_candidates
+        if candidate.id != inputs.seed.id and rho > base
+    ]
     finalists = better[: plan.finalists]
     # None of theirs shows dev: each judges it itself.
     cross_fit = CrossFit(Items(()), evaluator.seed, plan)
-    n_tried = len(given.shared.tried)
-    best, choice = given.seed, undecided(n_tried)
+    n_tried = len(inputs.shared.tried)
+    best, choice = inputs.seed, undecided(n_tried)
     with contextlib.suppress(BudgetSpentError):
-        on_dev = score_both(
+        on_dev = score_with_seed(
             evaluator=evaluator,
             cross_fit=cross_fit,
-            seed=given.seed,
+            seed=inputs.seed,
             candidates=finalists,
             items=dev,
             level=level,
-            unshown=frozenset(),
-            seen=partial(trials.compared, "dev"),
+            systems_without_demos=frozenset(),
+            on_result=partial(trials.compared, "dev"),
         )
-        choice = decide(on_dev, {}, level, n_tried, stream(plan.seed, "gate"))
-        best = given.seed if choice.best is None else finalists[choice.best]
-    return Found(
+        choice = choose_finalist(on_dev, {}, level, n_tried, stream(plan.seed, "gate"))
+        best = inputs.seed if choice.best is None else finalists[choice.best]
+    return SearchResult(
         tuned=best,
         cross_fit=cross_fit,
         choice=choice,
         n_tried=n_tried,
-        n_proposed=given.n_proposed,
+        n_proposed=inputs.n_proposed,
         calls=budget.spent,
     )
 

@@ -18,7 +18,7 @@ from judges.prompt import MOST_DEMOS, Prompt, Value
 from judges.protocol import FatalModelError
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate, Demo, DemoSet, Instruction
-from optimize.search.demos import Lessons, demonstration, usable
+from optimize.search.demos import DemoSource, demonstration, usable
 from optimize.search.evaluator import Evaluator, SearchBudgetSpentError
 from optimize.search.objective import Level, objective
 from optimize.statistics.bootstrap import stream
@@ -29,7 +29,7 @@ UNPAID = -1.0
 
 
 @dataclass(slots=True)
-class Shared:
+class ProgramContext:
     """What every copy of the program asks through; copied by reference, as DSPy copies programs.
 
     A labelled example lends `lent` of its items as demonstrations, of `longest` characters at most
@@ -37,25 +37,25 @@ class Shared:
     """
 
     evaluator: Evaluator
-    lent: int = 1
+    demos_per_example: int = 1
     longest: int = 40_000
-    spent: bool = False
+    budget_spent: bool = False
     # What ended the run: DSPy's optimizers take it for a bad prompt, and would go on.
-    stopped: Exception | None = None
+    error: Exception | None = None
     tried: dict[str, Candidate] = field(default_factory=dict)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Shared":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ProgramContext":
         return self
 
     def raise_stopped(self) -> None:
-        if self.stopped is not None:
-            raise self.stopped
+        if self.error is not None:
+            raise self.error
 
 
 class GroupJudge(dspy.Module):  # type: ignore[misc]
     """Judges all items of an example; what is optimized is the predictor `judge` inside."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: ProgramContext) -> None:
         super().__init__()
         self.judge = dspy.Predict(signature_of(shared.evaluator.seed))
         self.shared = shared
@@ -67,10 +67,10 @@ class GroupJudge(dspy.Module):  # type: ignore[misc]
         try:
             scores = shared.evaluator.scores(candidate, items)
         except (SearchBudgetSpentError, BudgetSpentError):
-            shared.spent = True
+            shared.budget_spent = True
             return dspy.Prediction(scores=None)
         except FatalModelError as error:
-            shared.stopped = error
+            shared.error = error
             raise
         shared.tried[candidate.id] = candidate
         self._trace(items, scores)
@@ -82,11 +82,11 @@ class GroupJudge(dspy.Module):  # type: ignore[misc]
             return
         for item, score in zip(items.items, scores, strict=True):
             if not np.isnan(score):
-                answer = _answered(self.shared.evaluator.seed, float(score))
+                answer = _predicted_answer(self.shared.evaluator.seed, float(score))
                 dspy.settings.trace.append((self.judge, dict(item.texts), answer))
 
 
-def _answered(prompt: Prompt, score: float) -> dspy.Prediction:
+def _predicted_answer(prompt: Prompt, score: float) -> dspy.Prediction:
     answer = prompt.outputs[-1]
     choices = answer.choices or ()
     value: Value
@@ -97,19 +97,19 @@ def _answered(prompt: Prompt, score: float) -> dspy.Prediction:
             (rating for rating in choices if isinstance(rating, int)),
             key=lambda rating: (abs(rating - score), rating),
         )
-    free = {one.name: f"The better one is {value}." for one in prompt.outputs[:-1]}
-    return dspy.Prediction(**free, **{answer.name: value})
+    reasons = {output.name: f"The better one is {value}." for output in prompt.outputs[:-1]}
+    return dspy.Prediction(**reasons, **{answer.name: value})
 
 
-def candidate_of(predictor: Any, shared: Shared) -> Candidate:
+def candidate_of(predictor: Any, shared: ProgramContext) -> Candidate:
     """The candidate that a predictor's instructions and demos make."""
     seed = shared.evaluator.seed
     demos: list[Demo] = []
     ids, documents, room, bytes_left = [], set(), shared.longest, MOST_DEMO_BYTES
     for values, name, document in (
-        one for demo in predictor.demos for one in _demos(demo, seed, shared.lent)
+        shown for demo in predictor.demos for shown in _demos(demo, seed, shared.demos_per_example)
     ):
-        room -= sum(len(str(values[one.name])) for one in seed.inputs)
+        room -= sum(len(str(values[text.name])) for text in seed.inputs)
         size = demo_bytes(seed, values)
         bytes_left -= size or 0
         if room < 0 or bytes_left < 0 or len(demos) == MOST_DEMOS:
@@ -122,27 +122,27 @@ def candidate_of(predictor: Any, shared: Shared) -> Candidate:
     shown = DemoSet(
         demos=tuple(demos),
         ids=tuple(ids),
-        how=f"stock {len(demos)}",
+        kind=f"stock {len(demos)}",
         documents=frozenset(documents),
     )
     return Candidate(
         instruction=Instruction(text=predictor.signature.instructions),
-        shown=shown if demos else DemoSet(),
+        demo_set=shown if demos else DemoSet(),
     )
 
 
 def _demos(demo: Any, seed: Prompt, lent: int) -> Iterator[tuple[Demo, str, str]]:
     """A bootstrapped demo is one already; a labelled one is an example, which lends some items."""
     if "items" not in demo:
-        yield {one.name: demo[one.name] for one in seed.fields}, "bootstrapped", ""
+        yield {field.name: demo[field.name] for field in seed.fields}, "bootstrapped", ""
         return
     items = usable(demo["items"], seed)
-    lessons = Lessons(items=items, scores=np.zeros(len(items)), prompt=seed, comments={})
+    source = DemoSource(items=items, scores=np.zeros(len(items)), prompt=seed, comments={})
     # Always the same of the example's items, but not the first of each.
     rng = stream(0, demo["items"].items[0].id)
     for index in rng.permutation(len(items))[:lent]:
         item = items.items[index]
-        yield demonstration(lessons, int(index)), item.id, item.document_id
+        yield demonstration(source, int(index)), item.id, item.document_id
 
 
 def examples(items: Items, level: Level) -> list[Any]:
@@ -151,12 +151,12 @@ def examples(items: Items, level: Level) -> list[Any]:
     size = 1
     if level != "summary":
         size = max(1, round(BLOCK * len(documents) / max(1, len(items))))
-    made = []
+    groups = []
     for start in range(0, len(documents), size):
         part = items.of_documents(documents[start : start + size])
         if np.ptp(part.human) > 0:
-            made.append(dspy.Example(items=part).with_inputs("items"))
-    return made
+            groups.append(dspy.Example(items=part).with_inputs("items"))
+    return groups
 
 
 def score(example: Any, prediction: Any) -> float:

@@ -14,17 +14,17 @@ from optimize.search.candidates import Candidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class ItemScore:
     """A judge's score or margin for one item (NaN: failed), and what it wrote beside it."""
 
     score: float
     comment: str = ""
     failure: str | None = None
-    said: Judgement | Verdict | None = None
+    judgement: Judgement | Verdict | None = None
 
 
 # Judges the items with the prompt, in order.
-JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[Scored]]
+JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[ItemScore]]
 
 
 class SearchBudgetSpentError(JudgesError):
@@ -76,7 +76,7 @@ class Evaluator:
         self.budget = budget
         self._judge = judge
         self._calls_per_item = calls_per_item
-        self._scored: dict[str, dict[str, Scored]] = {}
+        self._scored: dict[str, dict[str, ItemScore]] = {}
 
     def cost(self, candidate: Candidate, items: Items) -> int:
         """Calls that scoring these items would take, dear ones counted as several."""
@@ -99,10 +99,10 @@ class Evaluator:
                 known[item.id] = scored
         return np.array([known[item.id].score for item in items.items], float)
 
-    def told(self, candidate: Candidate, items: Items) -> Vector:
+    def known_scores(self, candidate: Candidate, items: Items) -> Vector:
         """The scores given so far, NaN where none has been; asks nothing."""
         known = self._scored.get(candidate.id, {})
-        nothing = Scored(score=math.nan)
+        nothing = ItemScore(score=math.nan)
         return np.array([known.get(item.id, nothing).score for item in items.items], float)
 
     def comments(self, candidate: Candidate) -> dict[str, str]:
@@ -113,13 +113,13 @@ class Evaluator:
         known = self._scored.get(candidate.id, {})
         return {name: scored.failure for name, scored in known.items() if scored.failure}
 
-    def said(self, candidate: Candidate, items: Items) -> tuple[Judgement | Verdict, ...]:
+    def judgements(self, candidate: Candidate, items: Items) -> tuple[Judgement | Verdict, ...]:
         """The judgements behind the scores, in the items' order; all have been scored."""
         known = self._scored[candidate.id]
         return tuple(
-            one.said
-            or Judgement(score=one.score, rationale=one.comment or None, failure=one.failure)
-            for one in (known[item.id] for item in items.items)
+            score.judgement
+            or Judgement(score=score.score, rationale=score.comment or None, failure=score.failure)
+            for score in (known[item.id] for item in items.items)
         )
 
     def known(self, candidate: Candidate, items: Items) -> Items:

@@ -11,12 +11,18 @@ from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.evaluator import Evaluator
 from optimize.search.gate import Choice, ComparedCandidate, choose
-from optimize.search.generator import ALL, Plan, whole_set
-from optimize.search.objective import Level, contrast, objective, placement_terms, tells
+from optimize.search.generator import EVERYTHING, SearchPlan, largest_demo_set
+from optimize.search.objective import (
+    Level,
+    contrast,
+    informative_documents,
+    objective,
+    placement_terms,
+)
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.difference import Contrast, contrast_terms
 
-PARTS = 4
+FOLDS = 4
 # With fewer systems, those never shown would cost more than it is worth to know of them.
 SYSTEMS_FOR_HOLDING_OUT = 7
 
@@ -24,104 +30,111 @@ SYSTEMS_FOR_HOLDING_OUT = 7
 class CrossFit:
     """What shows everything, and the versions of it that stand in for it where it may not judge."""
 
-    def __init__(self, everything: Items, seed: Prompt, plan: Plan) -> None:
+    def __init__(self, everything: Items, seed: Prompt, plan: SearchPlan) -> None:
         self._everything, self._seed, self._plan = everything, seed, plan
-        self._part_of = dict(_dealt(everything.documents, plan.seed, "documents"))
+        self._fold_of = dict(_assign_folds(everything.documents, plan.seed, "documents"))
         systems = everything.systems
-        self._systems: list[frozenset[str]] = [frozenset()] * PARTS
+        self._systems: list[frozenset[str]] = [frozenset()] * FOLDS
         if len(systems) >= SYSTEMS_FOR_HOLDING_OUT:
-            dealt = _dealt(systems, plan.seed, "systems")
+            folds = _assign_folds(systems, plan.seed, "systems")
             self._systems = [
-                frozenset(name for name, part in dealt if part == number) for number in range(PARTS)
+                frozenset(name for name, fold in folds if fold == fold_number)
+                for fold_number in range(FOLDS)
             ]
 
     @cached_property
-    def whole(self) -> DemoSet:
+    def all_demos(self) -> DemoSet:
         """Everything that can be shown, or the largest set where that is too much."""
-        return whole_set(self._everything, self._seed, self._plan)
+        return largest_demo_set(self._everything, self._seed, self._plan)
 
     @cached_property
     def possible(self) -> bool:
         """Whether everything can be shown, and each version shows something."""
-        if self.whole.how != ALL or len(self._everything.documents) < 2 * PARTS:
+        if self.all_demos.kind != EVERYTHING or len(self._everything.documents) < 2 * FOLDS:
             return False
-        return all(one.demos for one in self._versions)
+        return all(demo_set.demos for demo_set in self._fold_demo_sets)
 
     @cached_property
-    def _versions(self) -> list[DemoSet]:
-        made = []
-        for part, unshown in enumerate(self._systems):
-            others = self._everything.of_documents(
-                [name for name, dealt in self._part_of.items() if dealt != part]
+    def _fold_demo_sets(self) -> list[DemoSet]:
+        demo_sets = []
+        for fold, systems in enumerate(self._systems):
+            teaching = self._everything.of_documents(
+                [name for name, name_fold in self._fold_of.items() if name_fold != fold]
             )
-            made.append(whole_set(others.without_systems(unshown), self._seed, self._plan))
-        return made
+            demo_sets.append(
+                largest_demo_set(teaching.without_systems(systems), self._seed, self._plan)
+            )
+        return demo_sets
 
-    def stand_ins(self, candidate: Candidate) -> str | None:
+    def note(self, candidate: Candidate) -> str | None:
         """Who judges train and dev for the candidate, in a sentence; None where it does itself."""
-        if candidate.shown.how != ALL or not self.possible:
+        if candidate.demo_set.kind != EVERYTHING or not self.possible:
             return None
-        without = (
+        hidden = (
             "show neither the document nor a quarter of the systems"
             if any(self._systems)
             else "do not show the document"
         )
-        return f"on dev, versions of the tuned judge that {without} stand in for it"
+        return f"on dev, versions of the tuned judge that {hidden} stand in for it"
 
-    def unshown(self, candidate: Candidate, document: str) -> frozenset[str]:
+    def systems_without_demos(self, candidate: Candidate, document: str) -> frozenset[str]:
         """The systems not shown by the version that judges the document; none by the whole."""
-        part = self._part(candidate, document)
-        return frozenset() if part is None else self._systems[part]
+        fold = self._fold(candidate, document)
+        return frozenset() if fold is None else self._systems[fold]
 
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
         """Scores in the items' order; raises SearchBudgetSpentError where they cannot be paid."""
         evaluator.budget.check(self.cost(evaluator, candidate, items))
         scores = np.empty(len(items))
-        for one, rows in self._asked(candidate, items):
-            scores[rows] = evaluator.scores(one, Items(tuple(items.items[row] for row in rows)))
+        for judge, rows in self._rows_by_judge(candidate, items):
+            scores[rows] = evaluator.scores(judge, Items(tuple(items.items[row] for row in rows)))
         return scores
 
     def cost(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> int:
         """Calls that scoring these items would take, dear ones counted as several."""
         return sum(
-            evaluator.cost(one, Items(tuple(items.items[row] for row in rows)))
-            for one, rows in self._asked(candidate, items)
+            evaluator.cost(judge, Items(tuple(items.items[row] for row in rows)))
+            for judge, rows in self._rows_by_judge(candidate, items)
         )
 
     def known(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Items:
         """Those of the items that the candidate has been scored on."""
-        known = [
+        ids = [
             item.id
-            for one, rows in self._asked(candidate, items)
-            for item in evaluator.known(one, Items(tuple(items.items[row] for row in rows))).items
+            for judge, rows in self._rows_by_judge(candidate, items)
+            for item in evaluator.known(judge, Items(tuple(items.items[row] for row in rows))).items
         ]
-        wanted = set(known)
-        return Items(tuple(item for item in items.items if item.id in wanted))
+        known_ids = set(ids)
+        return Items(tuple(item for item in items.items if item.id in known_ids))
 
-    def _part(self, candidate: Candidate, document: str) -> int | None:
+    def _fold(self, candidate: Candidate, document: str) -> int | None:
         """Which version judges the document; None where the candidate itself may."""
-        if candidate.shown.how != ALL or not self.possible:
+        if candidate.demo_set.kind != EVERYTHING or not self.possible:
             return None
-        return self._part_of.get(document)
+        return self._fold_of.get(document)
 
-    def _asked(self, candidate: Candidate, items: Items) -> list[tuple[Candidate, list[int]]]:
+    def _rows_by_judge(
+        self, candidate: Candidate, items: Items
+    ) -> list[tuple[Candidate, list[int]]]:
         """Who judges which rows."""
         rows: dict[int | None, list[int]] = {}
         for row, item in enumerate(items.items):
-            rows.setdefault(self._part(candidate, item.document_id), []).append(row)
-        return [(self._version(candidate, part), found) for part, found in rows.items()]
+            rows.setdefault(self._fold(candidate, item.document_id), []).append(row)
+        return [(self._for_fold(candidate, fold), fold_rows) for fold, fold_rows in rows.items()]
 
-    def _version(self, candidate: Candidate, part: int | None) -> Candidate:
-        return candidate if part is None else replace(candidate, shown=self._versions[part])
+    def _for_fold(self, candidate: Candidate, fold: int | None) -> Candidate:
+        return (
+            candidate if fold is None else replace(candidate, demo_set=self._fold_demo_sets[fold])
+        )
 
 
-def _dealt(names: Sequence[str], seed: int, what: str) -> list[tuple[str, int]]:
+def _assign_folds(names: Sequence[str], seed: int, kind: str) -> list[tuple[str, int]]:
     """Each name with the part it is dealt to."""
-    order = stream(seed, "parts", what).permutation(len(names))
-    return [(names[index], place % PARTS) for place, index in enumerate(order)]
+    order = stream(seed, "parts", kind).permutation(len(names))
+    return [(names[index], place % FOLDS) for place, index in enumerate(order)]
 
 
-def affordable(
+def affordable_documents(
     evaluator: Evaluator, cross_fit: CrossFit, judges: Sequence[Candidate], dev: Items, level: Level
 ) -> Items:
     """The dev documents that all these judges can be scored on within the budget.
@@ -129,19 +142,22 @@ def affordable(
     Those that can tell judges apart come first.
     """
     left = evaluator.budget.left
-    kept: list[str] = []
-    telling = tells(dev, level)
-    for document in (*telling, *(name for name in dev.documents if name not in set(telling))):
+    documents: list[str] = []
+    informative = informative_documents(dev, level)
+    for document in (
+        *informative,
+        *(name for name in dev.documents if name not in set(informative)),
+    ):
         part = dev.of_documents([document])
-        left -= sum(cross_fit.cost(evaluator, one, part) for one in judges)
+        left -= sum(cross_fit.cost(evaluator, judge, part) for judge in judges)
         if left < 0:
             break
-        kept.append(document)
-    return dev.of_documents(kept)
+        documents.append(document)
+    return dev.of_documents(documents)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class FinalistScores:
     """A candidate's and the seed's scores for the items that taught the candidate nothing.
 
     `left_out` are the systems of each document's outputs on which a version that stands in for the
@@ -153,7 +169,7 @@ class Scored:
     candidate: Vector
     seed: Vector
     left_out: Mapping[str, frozenset[str]]
-    placed: Vector
+    placement_gains: Vector
 
     def contrast(self, level: Level) -> Contrast:
         return contrast(self._compared(), self.seed, self.items, level)
@@ -164,21 +180,23 @@ class Scored:
 
     def _compared(self) -> Vector:
         """The candidate's scores on the outputs that it is compared on, else NaN."""
-        compared = [item.system not in self.left_out[item.document_id] for item in self.items.items]
-        return np.where(compared, self.candidate, np.nan)
+        is_compared = [
+            item.system not in self.left_out[item.document_id] for item in self.items.items
+        ]
+        return np.where(is_compared, self.candidate, np.nan)
 
-    def beside(self, more: "Scored") -> "Scored":
+    def beside(self, more: "FinalistScores") -> "FinalistScores":
         """Both together."""
-        return Scored(
+        return FinalistScores(
             items=Items((*self.items.items, *more.items.items)),
             candidate=np.concatenate([self.candidate, more.candidate]),
             seed=np.concatenate([self.seed, more.seed]),
             left_out={**self.left_out, **more.left_out},
-            placed=np.concatenate([self.placed, more.placed]),
+            placement_gains=np.concatenate([self.placement_gains, more.placement_gains]),
         )
 
 
-def score_both(
+def score_with_seed(
     *,
     evaluator: Evaluator,
     cross_fit: CrossFit,
@@ -186,9 +204,9 @@ def score_both(
     candidates: Sequence[Candidate],
     items: Items,
     level: Level,
-    unshown: frozenset[str],
-    seen: Callable[[Candidate, float, float, int], None],
-) -> list[Scored]:
+    systems_without_demos: frozenset[str],
+    on_result: Callable[[Candidate, float, float, int], None],
+) -> list[FinalistScores]:
     """Score candidates and seed on the items; `seen` hears of each (value, gain, documents).
 
     `unshown` are systems that no demonstration and no mistake came from: whether the gain reaches
@@ -196,29 +214,36 @@ def score_both(
     """
     if not candidates:
         return []
-    part = affordable(evaluator, cross_fit, [seed, *candidates], items, level)
+    part = affordable_documents(evaluator, cross_fit, [seed, *candidates], items, level)
     base = evaluator.scores(seed, part) if len(part) else np.empty(0)
     scored = []
     for candidate in candidates:
-        left_out = {name: cross_fit.unshown(candidate, name) for name in part.documents}
+        left_out = {
+            name: cross_fit.systems_without_demos(candidate, name) for name in part.documents
+        }
         scores = cross_fit.scores(evaluator, candidate, part) if len(part) else np.empty(0)
-        others = {name: systems or unshown for name, systems in left_out.items()}
-        placed = [placement_terms(side, part, others, level) for side in (scores, base)]
-        one = Scored(
+        new_systems = {name: systems or systems_without_demos for name, systems in left_out.items()}
+        placed = [placement_terms(side, part, new_systems, level) for side in (scores, base)]
+        comparison = FinalistScores(
             items=part,
             candidate=scores,
             seed=base,
             left_out=left_out,
-            placed=placed[0] - placed[1],
+            placement_gains=placed[0] - placed[1],
         )
-        scored.append(one)
-        seen(candidate, one.value(level), one.contrast(level).value, len(part.documents))
+        scored.append(comparison)
+        on_result(
+            candidate,
+            comparison.value(level),
+            comparison.contrast(level).value,
+            len(part.documents),
+        )
     return scored
 
 
-def decide(
-    on_dev: Sequence[Scored],
-    on_train: Mapping[int, Scored],
+def choose_finalist(
+    on_dev: Sequence[FinalistScores],
+    on_train: Mapping[int, FinalistScores],
     level: Level,
     n_tried: int,
     rng: np.random.Generator,
@@ -229,21 +254,23 @@ def decide(
     """
     finalists = []
     for index, dev in enumerate(on_dev):
-        whole = dev.beside(on_train[index]) if index in on_train else dev
-        known = bool(np.isfinite(whole.placed).any())
-        failed = [np.isnan(side) for side in (whole.seed, whole.candidate)]
-        fewer = [
-            float((failed[0][rows] * 1.0 - failed[1][rows]).mean())
-            for rows in whole.items.places.values()
+        pooled = dev.beside(on_train[index]) if index in on_train else dev
+        has_new_systems = bool(np.isfinite(pooled.placement_gains).any())
+        failures = [np.isnan(side) for side in (pooled.seed, pooled.candidate)]
+        reductions = [
+            float((failures[0][rows] * 1.0 - failures[1][rows]).mean())
+            for rows in pooled.items.places.values()
         ]
         finalists.append(
             ComparedCandidate(
-                gain=whole.contrast(level),
-                own=dev.contrast(level),
-                unseen=contrast_terms(whole.placed, whole.items.documents) if known else None,
-                fewer_failed=contrast_terms(np.array(fewer), whole.items.documents),
-                failed=float(failed[1].mean()) if len(failed[1]) else 0.0,
-                seed_failed=float(failed[0].mean()) if len(failed[0]) else 0.0,
+                gain=pooled.contrast(level),
+                dev_gain=dev.contrast(level),
+                unseen=contrast_terms(pooled.placement_gains, pooled.items.documents)
+                if has_new_systems
+                else None,
+                failure_reduction=contrast_terms(np.array(reductions), pooled.items.documents),
+                failure_rate=float(failures[1].mean()) if len(failures[1]) else 0.0,
+                seed_failure_rate=float(failures[0].mean()) if len(failures[0]) else 0.0,
             )
         )
     return choose(finalists, n_tried, rng)

@@ -52,15 +52,15 @@ class ComparedCandidate:
     """
 
     gain: Contrast
-    own: Contrast
+    dev_gain: Contrast
     unseen: Contrast | None
-    fewer_failed: Contrast
-    failed: float
-    seed_failed: float
+    failure_reduction: Contrast
+    failure_rate: float
+    seed_failure_rate: float
 
     @property
-    def readable(self) -> bool:
-        return self.failed <= max(MOST_FAILED, self.seed_failed)
+    def reliable(self) -> bool:
+        return self.failure_rate <= max(MOST_FAILED, self.seed_failure_rate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,28 +92,34 @@ def gains(
     above zero where fewer than `tail` of the swaps have a studentised difference as large, of any
     of the contrasts.
     """
-    documents = sorted({name for one in contrasts for name in one.documents})
-    place = {name: index for index, name in enumerate(documents)}
+    documents = sorted({name for contrast in contrasts for name in contrast.documents})
+    column_of = {name: index for index, name in enumerate(documents)}
     signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
     # The documents as they are, too, are one of the draws.
     signs = np.vstack([np.ones((1, len(documents))), signs])
-    able = [one for one in contrasts if len(one.documents) > 1]
-    beyond = np.inf
-    if able:
-        swapped = [one.swapped(signs[:, [place[name] for name in one.documents]]) for one in able]
+    testable = [contrast for contrast in contrasts if len(contrast.documents) > 1]
+    critical_value = np.inf
+    if testable:
+        swapped = [
+            contrast.swapped(signs[:, [column_of[name] for name in contrast.documents]])
+            for contrast in testable
+        ]
         largest = np.sort(np.max(swapped, axis=0))[::-1]
         # A little more, because what equals it by the order of a sum is not beyond it.
-        beyond = float(largest[int(tail * len(largest))]) * (1 + 1e-9)
-    reaches = [beyond * one.error if len(one.documents) > 1 else np.inf for one in contrasts]
+        critical_value = float(largest[int(tail * len(largest))]) * (1 + 1e-9)
+    half_widths = [
+        critical_value * contrast.error if len(contrast.documents) > 1 else np.inf
+        for contrast in contrasts
+    ]
     return [
         Gain(
-            value=one.value,
-            low=one.value - reach,
-            high=one.value + reach,
-            n_documents=len(one.documents),
-            error=one.error,
+            value=contrast.value,
+            low=contrast.value - half_width,
+            high=contrast.value + half_width,
+            n_documents=len(contrast.documents),
+            error=contrast.error,
         )
-        for one, reach in zip(contrasts, reaches, strict=True)
+        for contrast, half_width in zip(contrasts, half_widths, strict=True)
     ]
 
 
@@ -129,43 +135,45 @@ def choose(
     finalist that fails on too many outputs is passed over; one that fails on clearly fewer than
     the seed ships for that, if it is not worse.
     """
-    readable = [index for index, one in enumerate(finalists) if one.readable]
-    if not readable:
+    eligible = [index for index, compared in enumerate(finalists) if compared.reliable]
+    if not eligible:
         why = f"none of {n_tried} candidates did better than the seed on train, so the seed is kept"
         if finalists:
-            least = min(one.failed for one in finalists)
+            least = min(compared.failure_rate for compared in finalists)
             why = f"every finalist fails on {least:.0%} of the outputs or more, so the seed is kept"
         return Choice(best=None, ship=False, why=why)
-    intervals = gains([finalists[index].gain for index in readable], rng)
+    intervals = gains([finalists[index].gain for index in eligible], rng)
     lows = [-np.inf if np.isnan(gain.low) else gain.low for gain in intervals]
-    first = max(range(len(readable)), key=lambda place: (lows[place], -place))
-    best, gain, finalist = readable[first], intervals[first], finalists[readable[first]]
+    first = max(range(len(eligible)), key=lambda place: (lows[place], -place))
+    best, gain, finalist = eligible[first], intervals[first], finalists[eligible[first]]
     (unseen,) = gains([finalist.unseen], rng) if finalist.unseen is not None else [None]
-    where = "dev documents"
-    if len(finalist.gain.documents) > len(finalist.own.documents):
-        own = f"{finalist.own.value:+.3f} on dev"
-        where = f"dev and train documents, judged by versions never shown them ({own})"
+    documents = "dev documents"
+    if len(finalist.gain.documents) > len(finalist.dev_gain.documents):
+        dev_gain = f"{finalist.dev_gain.value:+.3f} on dev"
+        documents = f"dev and train documents, judged by versions never shown them ({dev_gain})"
     figures = (
-        f"{gain.value:+.3f} rho [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.n_documents} {where}"
-        f", widened for the {len(readable)} compared there, of {n_tried} tried"
+        f"{gain.value:+.3f} rho [{gain.low:+.3f}, {gain.high:+.3f}] over "
+        f"{gain.n_documents} {documents}, widened for the {len(eligible)} compared there, of "
+        f"{n_tried} tried"
     )
-    clear = gain.low > 0 and finalist.own.value > 0
-    reads_more = _reads_more(finalist, rng)
+    clear = gain.low > 0 and finalist.dev_gain.value > 0
+    fails_less = _fails_clearly_less(finalist, rng)
     ship = False
     if np.isnan(gain.value) or gain.n_documents < FEWEST_DOCUMENTS:
         why = f"{figures}: too few documents to tell, so the seed is kept"
-    elif not clear and not reads_more and gain.value <= 0:
+    elif not clear and not fails_less and gain.value <= 0:
         why = f"{figures}: it does no better than the seed there, so the seed is kept"
         return Choice(best=None, ship=False, why=why, gain=gain, unseen=unseen)
-    elif not clear and not reads_more:
+    elif not clear and not fails_less:
         why = f"{figures}: no clear gain, so the seed is kept"
     elif unseen is not None and unseen.value + unseen.error < 0:
-        why = f"{figures}, but {_new(unseen)}: the gain does not carry over, so the seed is kept"
+        new_systems = _new_systems_text(unseen)
+        why = f"{figures}, but {new_systems}: the gain does not carry over, so the seed is kept"
     else:
-        there = f", {_new(unseen)}" if unseen else ""
-        fails = f"; it fails on {finalist.failed:.0%} of the outputs, the seed on "
-        more = f"{fails}{finalist.seed_failed:.0%}" if reads_more else ""
-        ship, why = True, f"{figures}{there}{more}: the tuned judge is shipped"
+        new_systems = f", {_new_systems_text(unseen)}" if unseen else ""
+        fails = f"; it fails on {finalist.failure_rate:.0%} of the outputs, the seed on "
+        failures_text = f"{fails}{finalist.seed_failure_rate:.0%}" if fails_less else ""
+        ship, why = True, f"{figures}{new_systems}{failures_text}: the tuned judge is shipped"
     return Choice(best=best, ship=ship, why=why, gain=gain, unseen=unseen)
 
 
@@ -178,27 +186,27 @@ def confirm(choice: Choice, gap: Contrast, plan: str, rng: np.random.Generator) 
     if not choice.ship:
         why = f"{choice.why} (compared under another plan than {plan}, which ships)"
         return replace(choice, why=why)
-    (again,) = gains([gap], rng)
+    (gain,) = gains([gap], rng)
     figures = (
-        f"under the plan that ships, {plan}, {again.value:+.3f} [{again.low:+.3f}, "
-        f"{again.high:+.3f}] over {again.n_documents} dev documents"
+        f"under the plan that ships, {plan}, {gain.value:+.3f} [{gain.low:+.3f}, "
+        f"{gain.high:+.3f}] over {gain.n_documents} dev documents"
     )
-    if again.low > 0:
+    if gain.low > 0:
         return replace(choice, why=f"{choice.why}; {figures}")
-    start = choice.why.removesuffix(": the tuned judge is shipped")
+    reason = choice.why.removesuffix(": the tuned judge is shipped")
     return replace(
-        choice, ship=False, why=f"{start}, but {figures}: no clear gain, so the seed is kept"
+        choice, ship=False, why=f"{reason}, but {figures}: no clear gain, so the seed is kept"
     )
 
 
-def _reads_more(finalist: ComparedCandidate, rng: np.random.Generator) -> bool:
+def _fails_clearly_less(finalist: ComparedCandidate, rng: np.random.Generator) -> bool:
     """Whether it fails on clearly fewer outputs than the seed, and is not worse on the others."""
     not_worse = finalist.gain.value + finalist.gain.error >= 0
-    if not not_worse or not finalist.fewer_failed.value >= FEWER_FAILED:
+    if not not_worse or not finalist.failure_reduction.value >= FEWER_FAILED:
         return False
-    (fewer,) = gains([finalist.fewer_failed], rng)
+    (fewer,) = gains([finalist.failure_reduction], rng)
     return fewer.low > 0
 
 
-def _new(gain: Gain) -> str:
+def _new_systems_text(gain: Gain) -> str:
     return f"{gain.value:+.3f} (standard error {gain.error:.3f}) on systems no demonstration showed"

@@ -9,7 +9,7 @@ from judges.judgement import NoScoreError
 from judges.prompt import Prompt
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate, DemoSet, Instruction, TextGuard, fault
-from optimize.search.demos import Lessons, demo_sets, usable
+from optimize.search.demos import DemoSource, demo_sets, usable
 from optimize.search.evaluator import Evaluator
 from optimize.search.proposals import mistakes
 from optimize.search.race import RaceResult
@@ -25,19 +25,19 @@ NO_REPLY = "no reply that could be read"
 LESSON_DOCUMENTS = 10
 LEADERS_CROSSED = 4
 # Leaders have met so much of train, or of what their demonstrations left of it.
-FAR = 0.4
+FINISHED_SHARE = 0.4
 # A kind of demonstrations met on so many documents is believed by half.
-DOCUMENTS_TO_BELIEVE = 30
+PRIOR_DOCUMENTS = 30
 PROPOSED = "proposed, "
 # How a set was chosen that shows everything.
-ALL = "all"
+EVERYTHING = "all"
 # How far the gains of two candidates of one kind lie apart: demonstrations alike in choice and
 # size do about the same, proposed instructions differ widely.
-SPREADS = {False: 0.03, True: 0.08}
+KIND_SPREADS = {False: 0.03, True: 0.08}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SearchPlan:
     """How wide and how long to search."""
 
     seed: int = 0
@@ -53,49 +53,53 @@ class Plan:
 
 
 @dataclass(slots=True, kw_only=True)
-class Pool:
+class SearchState:
     """What the rounds have made and learned so far."""
 
     instructions: list[Instruction]
-    shown: list[DemoSet] = field(default_factory=list)
+    demo_sets: list[DemoSet] = field(default_factory=list)
     tried: dict[str, Candidate] = field(default_factory=dict)
     race_results: dict[str, RaceResult] = field(default_factory=dict)
     n_proposed: int = 0
-    n_cycled: int = 0
+    n_drawn_kinds: int = 0
 
     def leaders(self) -> list[RaceResult]:
         """Those that went far in their race, the greatest likely gain first."""
-        longest = max((one.n_documents for one in self.race_results.values()), default=0)
-        ran = [
-            one
-            for one in self.race_results.values()
-            if one.readable and one.n_documents >= FAR * longest
+        longest = max((result.n_documents for result in self.race_results.values()), default=0)
+        finished = [
+            result
+            for result in self.race_results.values()
+            if result.reliable and result.n_documents >= FINISHED_SHARE * longest
         ]
-        kinds = self.kinds()
-        return sorted(ran, key=lambda one: (-likely(one, kinds), one.candidate.id))
+        kind_gains = self.kinds()
+        return sorted(
+            finished, key=lambda result: (-expected_gain(result, kind_gains), result.candidate.id)
+        )
 
     def kinds(self) -> dict[str, float]:
         """What each kind of candidate gains on average, towards nothing when seldom met."""
-        met: dict[str, list[RaceResult]] = {}
-        for one in self.race_results.values():
-            met.setdefault(kind_of(one.candidate), []).append(one)
+        results_of_kind: dict[str, list[RaceResult]] = {}
+        for result in self.race_results.values():
+            results_of_kind.setdefault(kind_of(result.candidate), []).append(result)
         return {
-            kind: sum(one.n_documents * one.gain for one in those)
-            / (sum(one.n_documents for one in those) + DOCUMENTS_TO_BELIEVE)
-            for kind, those in met.items()
+            kind: sum(result.n_documents * result.gain for result in results)
+            / (sum(result.n_documents for result in results) + PRIOR_DOCUMENTS)
+            for kind, results in results_of_kind.items()
         }
 
     def best_kinds(self, number: int) -> list[str]:
         """The kinds of demonstrations that gain most so far."""
-        shown: dict[str, float] = {}
+        demo_gains: dict[str, float] = {}
         for kind, gain in self.kinds().items():
-            how = kind.removeprefix(PROPOSED)
-            if how != "none" and gain > 0:
-                shown[how] = max(shown.get(how, 0.0), gain)
-        return sorted(shown, key=lambda how: (-shown[how], how))[:number]
+            demo_kind = kind.removeprefix(PROPOSED)
+            if demo_kind != "none" and gain > 0:
+                demo_gains[demo_kind] = max(demo_gains.get(demo_kind, 0.0), gain)
+        return sorted(demo_gains, key=lambda demo_kind: (-demo_gains[demo_kind], demo_kind))[
+            :number
+        ]
 
     def gaining(self) -> list[Candidate]:
-        return [one.candidate for one in self.leaders() if one.gain > 0]
+        return [result.candidate for result in self.leaders() if result.gain > 0]
 
     def history(self) -> list[tuple[str, float]]:
         """The best instructions with the rho each reached."""
@@ -106,17 +110,17 @@ class Pool:
         return sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
 
 
-def likely(one: RaceResult, kinds: Mapping[str, float]) -> float:
+def expected_gain(result: RaceResult, kind_gains: Mapping[str, float]) -> float:
     """A gain measured with error, drawn towards what its kind gains: luck alone seldom repeats."""
-    name = kind_of(one.candidate)
-    kind, spread = kinds[name], SPREADS[name.startswith(PROPOSED)]
-    trust = spread**2 / (spread**2 + one.error**2)
-    return kind + trust * (one.gain - kind)
+    name = kind_of(result.candidate)
+    kind_gain, spread = kind_gains[name], KIND_SPREADS[name.startswith(PROPOSED)]
+    weight = spread**2 / (spread**2 + result.error**2)
+    return kind_gain + weight * (result.gain - kind_gain)
 
 
-def kind_of(one: Candidate) -> str:
+def kind_of(candidate: Candidate) -> str:
     """How its demonstrations were chosen, and whether its instruction was proposed."""
-    return (PROPOSED if one.instruction.round else "") + one.shown.how
+    return (PROPOSED if candidate.instruction.round else "") + candidate.demo_set.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,114 +129,127 @@ class CandidateGenerator:
 
     evaluator: Evaluator
     propose: Propose
-    lessons: Items
+    teaching: Items
     guard: TextGuard
-    plan: Plan
+    plan: SearchPlan
 
     def instructions(
-        self, number: int, parent: Candidate, pool: Pool, rejected: Rejected
+        self, number: int, parent: Candidate, state: SearchState, rejected: Rejected
     ) -> list[Instruction]:
         """New instructions, each from the mistakes on its own draw of documents."""
-        items = self.evaluator.known(parent, self.lessons)
+        items = self.evaluator.known(parent, self.teaching)
         scores = self.evaluator.scores(parent, items)
-        asked = self._mistakes(number, items, scores)
-        self.evaluator.budget.spend(self.evaluator.proposal * len(asked))
-        texts = self.propose(parent.instruction.text, asked, pool.history(), number)
+        mistake_lists = self._mistakes(number, items, scores)
+        self.evaluator.budget.spend(self.evaluator.proposal * len(mistake_lists))
+        texts = self.propose(parent.instruction.text, mistake_lists, state.history(), number)
         fresh: list[Instruction] = []
         for text in texts:
-            pool.n_proposed += 1
-            known = [one.text for one in (*pool.instructions, *fresh)]
+            state.n_proposed += 1
+            known_texts = [instruction.text for instruction in (*state.instructions, *fresh)]
             if not isinstance(text, str):
                 rejected(None, f"{NO_REPLY}: {text}" if text else NO_REPLY)
-            elif wrong := fault(text, self.guard, known):
-                rejected(text, wrong)
+            elif reason := fault(text, self.guard, known_texts):
+                rejected(text, reason)
             else:
                 fresh.append(Instruction(text=text, round=number))
-        pool.instructions += fresh
+        state.instructions += fresh
         return fresh
 
     def _mistakes(self, number: int, items: Items, scores: Vector) -> list[str]:
         documents = items.documents
         batch = max(1, min(LESSON_DOCUMENTS, len(documents) // 2))
-        asked = []
+        mistake_lists = []
         for draw in range(self.plan.proposals):
             order = stream(self.plan.seed, "lesson", number, draw).permutation(len(documents))
             names = {documents[index] for index in order[:batch]}
             rows = [row for row, item in enumerate(items.items) if item.document_id in names]
             part = Items(tuple(items.items[row] for row in rows))
-            asked.append(mistakes(scores[rows], part, self.evaluator.seed))
-        return asked
+            mistake_lists.append(mistakes(scores[rows], part, self.evaluator.seed))
+        return mistake_lists
 
-    def demo_sets(self, number: int, parent: Candidate, pool: Pool) -> list[DemoSet]:
+    def demo_sets(self, number: int, parent: Candidate, state: SearchState) -> list[DemoSet]:
         """New demonstration sets; where the parent is known to disagree, people may say so."""
-        lessons = self._lessons(parent)
+        lessons = self._demo_source(parent)
         if not len(lessons.items):
             return []
         plan = self.plan
-        best = pool.best_kinds(plan.demo_sets // 2)
+        best = state.best_kinds(plan.demo_sets // 2)
         sets = demo_sets(
             lessons,
             plan.demo_sizes,
             plan.longest_demos,
             stream(plan.seed, "demos", number),
             best=best,
-            start=pool.n_cycled,
+            start=state.n_drawn_kinds,
         )
-        pool.n_cycled += plan.demo_sets - len(best)
+        state.n_drawn_kinds += plan.demo_sets - len(best)
         drawn = [next(sets) for _ in range(plan.demo_sets)]
-        known = {frozenset(one.ids) for one in pool.shown}
+        known = {frozenset(demo_set.ids) for demo_set in state.demo_sets}
         fresh: list[DemoSet] = []
-        for one in drawn:
-            if one.demos and frozenset(one.ids) not in known:
-                known.add(frozenset(one.ids))
-                fresh.append(one)
-        pool.shown += fresh
+        for demo_set in drawn:
+            if demo_set.demos and frozenset(demo_set.ids) not in known:
+                known.add(frozenset(demo_set.ids))
+                fresh.append(demo_set)
+        state.demo_sets += fresh
         return fresh
 
     def largest(self) -> DemoSet:
         """As much of train as can be shown: no race judges what leaves nothing to judge it on."""
-        return whole_set(self.lessons, self.evaluator.seed, self.plan)
+        return largest_demo_set(self.teaching, self.evaluator.seed, self.plan)
 
-    def _lessons(self, judge: Candidate) -> Lessons:
+    def _demo_source(self, judge: Candidate) -> DemoSource:
         """All that may be shown; the judge's scores where it has given any."""
-        items = usable(self.lessons, self.evaluator.seed)
-        return Lessons(
+        items = usable(self.teaching, self.evaluator.seed)
+        return DemoSource(
             items=items,
-            scores=self.evaluator.told(judge, items),
+            scores=self.evaluator.known_scores(judge, items),
             prompt=self.evaluator.seed,
             comments=self.evaluator.comments(judge),
         )
 
 
-def whole_set(items: Items, seed: Prompt, plan: Plan) -> DemoSet:
+def largest_demo_set(items: Items, seed: Prompt, plan: SearchPlan) -> DemoSet:
     """All of the items that can be shown, or as many of all levels as a prompt takes."""
-    fit = usable(items, seed)
-    if not len(fit):
+    usable_items = usable(items, seed)
+    if not len(usable_items):
         return DemoSet()
-    lessons = Lessons(items=fit, scores=np.full(len(fit), np.nan), prompt=seed, comments={})
-    rng, kind = stream(plan.seed, ALL), f"levels {max(plan.demo_sizes)}"
-    shown = next(demo_sets(lessons, (), plan.longest_demos, rng, best=[kind], share=1.0))
+    source = DemoSource(
+        items=usable_items, scores=np.full(len(usable_items), np.nan), prompt=seed, comments={}
+    )
+    rng, kind = stream(plan.seed, EVERYTHING), f"levels {max(plan.demo_sizes)}"
+    demo_set = next(demo_sets(source, (), plan.longest_demos, rng, best=[kind], share=1.0))
     # Of outputs with the same texts one is shown.
-    different = {tuple(item.texts.values()) for item in fit.items}
-    return replace(shown, how=ALL) if len(shown.demos) == len(different) else shown
+    different = {tuple(item.texts.values()) for item in usable_items.items}
+    return replace(demo_set, kind=EVERYTHING) if len(demo_set.demos) == len(different) else demo_set
 
 
 def next_candidates(
-    parent: Candidate, instructions: Sequence[Instruction], shown: Sequence[DemoSet], pool: Pool
+    parent: Candidate,
+    instructions: Sequence[Instruction],
+    demo_sets: Sequence[DemoSet],
+    state: SearchState,
 ) -> list[Candidate]:
     """Crosses of the leaders, then new parts beside the parent's others: the surest first."""
-    gaining = pool.gaining()[:LEADERS_CROSSED]
-    crossed = [
-        Candidate(instruction=one.instruction, shown=other.shown)
-        for one in gaining
-        for other in gaining
-        if one.instruction != other.instruction and one.shown != other.shown
+    leaders = state.gaining()[:LEADERS_CROSSED]
+    crosses = [
+        Candidate(instruction=first.instruction, demo_set=second.demo_set)
+        for first in leaders
+        for second in leaders
+        if first.instruction != second.instruction and first.demo_set != second.demo_set
     ]
-    told = [Candidate(instruction=one, shown=parent.shown) for one in instructions]
-    taught = [Candidate(instruction=parent.instruction, shown=one) for one in shown]
-    both = zip(told, taught, strict=False)
-    shorter = min(len(told), len(taught))
+    with_instructions = [
+        Candidate(instruction=instruction, demo_set=parent.demo_set) for instruction in instructions
+    ]
+    with_demos = [
+        Candidate(instruction=parent.instruction, demo_set=demo_set) for demo_set in demo_sets
+    ]
+    pairs = zip(with_instructions, with_demos, strict=False)
+    shorter = min(len(with_instructions), len(with_demos))
     # In turn, so that a small budget tries some of each.
-    new = [one for pair in both for one in pair] + told[shorter:] + taught[shorter:]
-    found = {one.id: one for one in [*crossed[:LEADERS_CROSSED], *new]}
-    return [one for name, one in found.items() if name not in pool.tried]
+    new = (
+        [candidate for pair in pairs for candidate in pair]
+        + with_instructions[shorter:]
+        + with_demos[shorter:]
+    )
+    candidates = {candidate.id: candidate for candidate in [*crosses[:LEADERS_CROSSED], *new]}
+    return [candidate for name, candidate in candidates.items() if name not in state.tried]

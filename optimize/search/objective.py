@@ -33,7 +33,7 @@ def choose_level(items: Items) -> Level:
     return "summary" if several and varied > SHARE_FOR_SUMMARY_LEVEL * documents else "dataset"
 
 
-def tells(items: Items, level: Level) -> tuple[str, ...]:
+def informative_documents(items: Items, level: Level) -> tuple[str, ...]:
     """The documents that can tell judges apart: at summary level, those people do not rate alike.
 
     All of them where there is none, so that a search ends for another reason.
@@ -83,20 +83,20 @@ def placement_terms(
     ranked = groups if level != "dataset" else [np.arange(len(items))]
     terms = np.full(len(items), np.nan)
     for rows in ranked:
-        told = rows[~np.isnan(scores[rows])]
-        if len(told) < 2 or np.ptp(items.human[told]) == 0:
+        scored = rows[~np.isnan(scores[rows])]
+        if len(scored) < 2 or np.ptp(items.human[scored]) == 0:
             continue
-        if np.ptp(scores[told]) == 0:
-            terms[told] = 0.0
+        if np.ptp(scores[scored]) == 0:
+            terms[scored] = 0.0
             continue
-        gap = _standard(scores[told]) - _standard(items.human[told])
-        terms[told] = 1 - gap**2 / 2
+        gap = _standard(scores[scored]) - _standard(items.human[scored])
+        terms[scored] = 1 - gap**2 / 2
     means = []
     for name, rows in items.places.items():
         systems = chosen[name]
-        named = np.array([items.items[row].system in systems for row in rows], bool)
-        there = terms[rows][named & ~np.isnan(terms[rows])]
-        means.append(float(there.mean()) if len(there) else float("nan"))
+        is_chosen = np.array([items.items[row].system in systems for row in rows], bool)
+        placed = terms[rows][is_chosen & ~np.isnan(terms[rows])]
+        means.append(float(placed.mean()) if len(placed) else float("nan"))
     return np.array(means)
 
 

@@ -5,9 +5,9 @@ from typing import Literal, get_args
 
 from optimize.items import Items
 from optimize.search.evaluator import Evaluator
-from optimize.search.generator import Plan, Propose
+from optimize.search.generator import Propose, SearchPlan
 from optimize.search.objective import Level
-from optimize.search.rank_search import Found, Record, rank_search
+from optimize.search.rank_search import Record, SearchResult, rank_search
 
 Optimizer = Literal["rank", "gepa", "miprov2", "bootstrap"]
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
@@ -21,9 +21,9 @@ def search(
     train: Items,
     dev: Items,
     level: Level,
-    plan: Plan,
+    plan: SearchPlan,
     record: Callable[[Record], None],
-) -> Found:
+) -> SearchResult:
     """All learn from train and are chosen on dev, within the evaluator's budget."""
     if optimizer == "rank":
         return rank_search(

@@ -92,16 +92,16 @@ def _rating_mistakes(scores: Vector, items: Items) -> list[str]:
     groups = list(items.places.values())
     if max(map(len, groups), default=0) < 3:
         groups = [np.arange(len(items))]
-    place: dict[int, tuple[float, float, int]] = {}
+    ranks: dict[int, tuple[float, float, int]] = {}
     for rows in groups:
-        told = rows[~np.isnan(scores[rows])]
-        ours, theirs = rankdata(-scores[told]), rankdata(-items.human[told])
-        for index, mine, yours in zip(told, ours, theirs, strict=True):
-            place[int(index)] = (float(mine), float(yours), len(told))
+        scored = rows[~np.isnan(scores[rows])]
+        judge_ranks, human_ranks = rankdata(-scores[scored]), rankdata(-items.human[scored])
+        for index, judge_rank, human_rank in zip(scored, judge_ranks, human_ranks, strict=True):
+            ranks[int(index)] = (float(judge_rank), float(human_rank), len(scored))
     lines = []
-    for index in _telling(gaps):
-        judge, people, of = place[index]
-        texts = _shown(items.items[index].texts)
+    for index in _largest_gaps(gaps):
+        judge, people, of = ranks[index]
+        texts = _shortened_texts(items.items[index].texts)
         line = {"texts": texts, "judge_place": judge, "people_place": people, "of": of}
         lines.append(json.dumps(line, ensure_ascii=False))
     return lines
@@ -111,9 +111,9 @@ def _pair_mistakes(scores: Vector, items: Items) -> list[str]:
     gaps = np.nan_to_num(scores) - items.human
     gaps[np.isnan(scores)] = 0
     lines = []
-    for index in _telling(gaps):
+    for index in _largest_gaps(gaps):
         line = {
-            "texts": _shown(items.items[index].texts),
+            "texts": _shortened_texts(items.items[index].texts),
             "judge_margin": round(float(scores[index]), 3),
             "people_margin": round(float(items.human[index]), 3),
         }
@@ -121,21 +121,21 @@ def _pair_mistakes(scores: Vector, items: Items) -> list[str]:
     return lines
 
 
-def _telling(gaps: Vector) -> list[int]:
+def _largest_gaps(gaps: Vector) -> list[int]:
     """The largest gaps, those too high and those too low in turn."""
     order = [int(index) for index in np.argsort(-np.abs(gaps), kind="stable") if gaps[index] != 0]
     high = [index for index in order if gaps[index] > 0]
     low = [index for index in order if gaps[index] < 0]
-    turns = [
+    interleaved = [
         queue[place]
         for place in range(max(len(high), len(low)))
         for queue in (high, low)
         if place < len(queue)
     ]
-    return turns[:MISTAKES_SHOWN]
+    return interleaved[:MISTAKES_SHOWN]
 
 
-def _shown(texts: Mapping[str, str]) -> dict[str, str]:
+def _shortened_texts(texts: Mapping[str, str]) -> dict[str, str]:
     """Long texts lose their middle: a proposer need not read a whole report eight times."""
     return {name: _shortened(text) for name, text in texts.items()}
 

@@ -14,15 +14,35 @@ from judges.inference.budget import BudgetSpentError
 from optimize.items import Items
 from optimize.search.candidates import Candidate, Instruction, TextGuard
 from optimize.search.evaluator import Evaluator
-from optimize.search.finalists import SYSTEMS_FOR_HOLDING_OUT, CrossFit, Scored, decide, score_both
+from optimize.search.finalists import (
+    SYSTEMS_FOR_HOLDING_OUT,
+    CrossFit,
+    FinalistScores,
+    choose_finalist,
+    score_with_seed,
+)
 from optimize.search.gate import Choice, undecided
-from optimize.search.generator import CandidateGenerator, Plan, Pool, Propose, next_candidates
-from optimize.search.objective import Level, tells
-from optimize.search.race import FEWEST_DOCUMENTS, OUT, Prices, RaceResult, Track, race, stand
+from optimize.search.generator import (
+    CandidateGenerator,
+    Propose,
+    SearchPlan,
+    SearchState,
+    next_candidates,
+)
+from optimize.search.objective import Level, informative_documents
+from optimize.search.race import (
+    ELIMINATION_ERRORS,
+    FEWEST_DOCUMENTS,
+    RaceCosts,
+    RaceResult,
+    RaceSetup,
+    compare_with_seed,
+    race,
+)
 from optimize.statistics.bootstrap import stream
 
-Told = str | int | float | None | list[str]
-Record = Mapping[str, Told]
+RecordValue = str | int | float | None | list[str]
+Record = Mapping[str, RecordValue]
 
 
 class TrialRecorder:
@@ -31,39 +51,43 @@ class TrialRecorder:
     def __init__(self, evaluator: Evaluator, record: Callable[[Record], None]) -> None:
         self._evaluator, self._record, self._number = evaluator, record, 0
 
-    def write(self, stage: str, round_number: int | None, **told: Told) -> None:
+    def write(self, stage: str, round_number: int | None, **fields: RecordValue) -> None:
         self._number += 1
-        head: dict[str, Told] = {"trial": self._number, "stage": stage, "round": round_number}
-        self._record({**head, **told, "calls": self._evaluator.budget.spent})
+        head: dict[str, RecordValue] = {
+            "trial": self._number,
+            "stage": stage,
+            "round": round_number,
+        }
+        self._record({**head, **fields, "calls": self._evaluator.budget.spent})
 
-    def raced(self, round_number: int, rung: int, one: RaceResult) -> None:
+    def raced(self, round_number: int, rung: int, result: RaceResult) -> None:
         self.write(
             "race",
             round_number,
             rung=rung,
-            **_identity(one.candidate),
-            value=_rounded(one.value),
-            gain=_rounded(one.gain),
-            error=_rounded(one.error),
-            n_documents=one.n_documents,
+            **_identity(result.candidate),
+            value=_rounded(result.value),
+            gain=_rounded(result.gain),
+            error=_rounded(result.error),
+            n_documents=result.n_documents,
         )
 
-    def stock(self, one: Candidate, value: float) -> None:
-        self.write("stock", None, **_identity(one), value=_rounded(value))
+    def optimizer_result(self, candidate: Candidate, value: float) -> None:
+        self.write("stock", None, **_identity(candidate), value=_rounded(value))
 
     def compared(
-        self, split: str, one: Candidate, value: float, gain: float, n_documents: int
+        self, split: str, candidate: Candidate, value: float, gain: float, n_documents: int
     ) -> None:
-        told = {"value": _rounded(value), "gain": _rounded(gain), "n_documents": n_documents}
-        self.write(split, None, **_identity(one), **told)
+        fields = {"value": _rounded(value), "gain": _rounded(gain), "n_documents": n_documents}
+        self.write(split, None, **_identity(candidate), **fields)
 
 
-def _identity(one: Candidate) -> dict[str, Told]:
+def _identity(candidate: Candidate) -> dict[str, RecordValue]:
     return {
-        "candidate": one.id,
-        "instruction": one.instruction.text,
-        "demos": list(one.shown.ids),
-        "how": one.shown.how,
+        "candidate": candidate.id,
+        "instruction": candidate.instruction.text,
+        "demos": list(candidate.demo_set.ids),
+        "how": candidate.demo_set.kind,
     }
 
 
@@ -82,7 +106,7 @@ SEEDS_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SearchResult:
     """What a search ends with: the tuned judge, whether to ship it, and why.
 
     `cross_fit` tells who judges train and dev for a judge that shows them.
@@ -107,41 +131,43 @@ class RankSearch:
         train: Items,
         dev: Items,
         level: Level,
-        plan: Plan,
+        plan: SearchPlan,
         trials: TrialRecorder,
     ) -> None:
         self.evaluator, self.plan, self.train, self.dev = evaluator, plan, train, dev
         self.seed = Candidate(instruction=Instruction(text=evaluator.seed.instruction))
-        self.pool = Pool(instructions=[self.seed.instruction])
+        self.state = SearchState(instructions=[self.seed.instruction])
         self.trials = trials
-        self.track = _track(train, level, self.seed, plan.seed)
-        self.unshown = unshown_systems(train, plan.seed)
+        self.setup = _race_setup(train, level, self.seed, plan.seed)
+        self.systems_without_demos = systems_without_demos(train, plan.seed)
         texts = (text for item in (*train.items, *dev.items) for text in item.texts.values())
         self.generator = CandidateGenerator(
             evaluator=evaluator,
             propose=propose,
-            lessons=train.without_systems(self.unshown),
+            teaching=train.without_systems(self.systems_without_demos),
             guard=TextGuard(texts),
             plan=plan,
         )
         self.cross_fit = CrossFit(Items((*train.items, *dev.items)), evaluator.seed, plan)
-        most = self.cross_fit.whole if self.cross_fit.possible else self.generator.largest()
-        self._whole = Candidate(instruction=self.seed.instruction, shown=most)
+        largest = self.cross_fit.all_demos if self.cross_fit.possible else self.generator.largest()
+        self._all_demos = Candidate(instruction=self.seed.instruction, demo_set=largest)
         # The final gets its share first: a race without one tells nothing. Where the calls reach
         # for one finalist alone there is no race: everything goes to dev. Of a large dev they meet
         # as many documents as the calls reach for.
-        enough = dev.of_documents(dev.documents[:DOCUMENTS_TO_CHOOSE_ON])
-        once, half = max(1, evaluator.price(enough)), evaluator.budget.left // 2
-        self.n_finalists = max(1, min(plan.finalists, half // once - 1))
-        on_train = 2 * evaluator.price(train) if self.cross_fit.possible else 0
-        final = (1 + self.n_finalists) * evaluator.price(dev) + on_train
-        self._for_dev = min(final, half) if self.n_finalists > 1 else evaluator.budget.left
+        dev_part = dev.of_documents(dev.documents[:DOCUMENTS_TO_CHOOSE_ON])
+        dev_cost, half_budget = max(1, evaluator.price(dev_part)), evaluator.budget.left // 2
+        self.n_finalists = max(1, min(plan.finalists, half_budget // dev_cost - 1))
+        train_cost = 2 * evaluator.price(train) if self.cross_fit.possible else 0
+        final_cost = (1 + self.n_finalists) * evaluator.price(dev) + train_cost
+        self._dev_calls = (
+            min(final_cost, half_budget) if self.n_finalists > 1 else evaluator.budget.left
+        )
 
     def explore(self) -> None:
         """Propose and race, round after round, until nothing better comes or the budget ends."""
-        if self.n_finalists == 1 and self._whole.shown.demos:
+        if self.n_finalists == 1 and self._all_demos.demo_set.demos:
             return
-        self.evaluator.budget.hold(self._for_dev)
+        self.evaluator.budget.hold(self._dev_calls)
         # Retries and fresh asks come on top of what was planned; what is held for dev is left.
         with suppress(BudgetSpentError):
             self._rounds()
@@ -158,43 +184,43 @@ class RankSearch:
                 break
 
     def _left(self) -> int:
-        return self.evaluator.budget.left - self._for_dev
+        return self.evaluator.budget.left - self._dev_calls
 
     def _parent(self) -> Candidate:
-        return next(iter(self.pool.gaining()), self.seed)
+        return next(iter(self.state.gaining()), self.seed)
 
     def _share(self, number: int) -> int:
         """Calls for this round: the rounds to come keep theirs, if they can do much with them."""
-        decent = DECENT_FIELD * self.evaluator.price(self.track.items) // 2
+        decent = DECENT_FIELD * self.evaluator.price(self.setup.items) // 2
         rounds = min(ROUNDS_SAVED_FOR, self.plan.rounds - number + 1, self._left() // decent)
         return self._left() // max(1, rounds)
 
     def _round(self, number: int) -> bool:
         """Propose, show, race; False where the budget does not allow it."""
-        evaluator, pool, track = self.evaluator, self.pool, self.track
-        again = pool.gaining()[:2]
+        evaluator, state, track = self.evaluator, self.state, self.setup
+        leaders = state.gaining()[:2]
         parent = self._parent()
-        end = evaluator.budget.spent + self._share(number)
-        if not self._run_seed(int(SEEDS_SHARE * self._share(number))):
+        spent_at_end = evaluator.budget.spent + self._share(number)
+        if not self._score_seed(int(SEEDS_SHARE * self._share(number))):
             return False
-        shown = self.generator.demo_sets(number, parent, pool)
+        demo_sets = self.generator.demo_sets(number, parent, state)
         # Demonstrations first: an instruction that answers mistakes had better answer those that
         # are left when people's own ratings have been shown.
-        instructions = self._instructions(number, parent) if number > 1 or not shown else []
-        fresh = next_candidates(parent, instructions, shown, pool)
-        if not fresh:
+        instructions = self._instructions(number, parent) if number > 1 or not demo_sets else []
+        candidates = next_candidates(parent, instructions, demo_sets, state)
+        if not candidates:
             return False
-        stood = race(
+        results = race(
             evaluator,
             track,
-            [*again, *fresh],
-            end - evaluator.budget.spent,
-            lambda rung, one: self.trials.raced(number, rung, one),
+            [*leaders, *candidates],
+            spent_at_end - evaluator.budget.spent,
+            lambda rung, result: self.trials.raced(number, rung, result),
         )
-        for race_result in stood:
-            pool.race_results[race_result.candidate.id] = race_result
-            pool.tried[race_result.candidate.id] = race_result.candidate
-        return bool(stood)
+        for race_result in results:
+            state.race_results[race_result.candidate.id] = race_result
+            state.tried[race_result.candidate.id] = race_result.candidate
+        return bool(results)
 
     def _instructions(self, number: int, parent: Candidate) -> list[Instruction]:
         if self._left() < self.evaluator.proposal * self.plan.proposals:
@@ -202,18 +228,20 @@ class RankSearch:
         return self.generator.instructions(
             number,
             parent,
-            self.pool,
-            lambda text, why: self.trials.write("rejected", number, instruction=text, why=why),
+            self.state,
+            lambda text, reason: self.trials.write(
+                "rejected", number, instruction=text, why=reason
+            ),
         )
 
-    def _run_seed(self, calls: int) -> bool:
+    def _score_seed(self, calls: int) -> bool:
         """Run the seed as far as these calls reach; False where that is not far enough to race."""
-        longest = len(self.track.order)
-        prices = Prices(self.evaluator, self.track, [])
-        size = max((n for n in range(longest + 1) if prices.seed(n) <= calls), default=0)
+        longest = len(self.setup.order)
+        costs = RaceCosts(self.evaluator, self.setup, [])
+        size = max((n for n in range(longest + 1) if costs.seed(n) <= calls), default=0)
         if size < min(FEWEST_DOCUMENTS, longest):
             return False
-        stand(self.evaluator, self.track, self.seed, size)
+        compare_with_seed(self.evaluator, self.setup, self.seed, size)
         return True
 
     def finalists(self) -> list[Candidate]:
@@ -222,66 +250,77 @@ class RankSearch:
         Where everything can be shown, a part of it is no finalist: what a race takes for the better
         part is mostly luck, and more documents teach more.
         """
-        leaders = self.pool.gaining()[: self.n_finalists]
-        found = [self._whole] if self._whole.shown.demos and self._may_show_all() else []
-        if found and self.cross_fit.possible:
-            found += [replace(self._whole, instruction=one.instruction) for one in leaders]
-            leaders = [one for one in leaders if not one.shown.demos]
-        found += leaders
-        return list({one.id: one for one in found}.values())[: self.n_finalists]
+        leaders = self.state.gaining()[: self.n_finalists]
+        finalists = (
+            [self._all_demos] if self._all_demos.demo_set.demos and self._may_show_all() else []
+        )
+        if finalists and self.cross_fit.possible:
+            finalists += [
+                replace(self._all_demos, instruction=candidate.instruction) for candidate in leaders
+            ]
+            leaders = [candidate for candidate in leaders if not candidate.demo_set.demos]
+        finalists += leaders
+        return list({candidate.id: candidate for candidate in finalists}.values())[
+            : self.n_finalists
+        ]
 
     def _may_show_all(self) -> bool:
         """Unless every large set that raced was clearly worse than the seed."""
-        large = str(max(self.plan.demo_sizes))
-        met = [
-            one
-            for one in self.pool.race_results.values()
-            if one.candidate.shown.how.endswith(large) and not one.candidate.instruction.round
+        largest_size = str(max(self.plan.demo_sizes))
+        results = [
+            result
+            for result in self.state.race_results.values()
+            if result.candidate.demo_set.kind.endswith(largest_size)
+            and not result.candidate.instruction.round
         ]
-        return not met or any(one.gain + OUT * one.error >= 0 for one in met)
+        return not results or any(
+            result.gain + ELIMINATION_ERRORS * result.error >= 0 for result in results
+        )
 
-    def decided(self) -> Found:
+    def choose_on_dev(self) -> SearchResult:
         """Compare the finalists on dev, and let the gate choose."""
         finalists = self.finalists()
-        on_dev = self._scored(finalists, "dev", self.dev)
+        on_dev = self._score_with_seed(finalists, "dev", self.dev)
         on_train = {}
-        if self.cross_fit.possible and self._whole in finalists:
+        if self.cross_fit.possible and self._all_demos in finalists:
             # Neither its words nor its demonstrations were chosen by train, which may judge it too.
-            (there,) = self._scored([self._whole], "train", self.train)
-            on_train = {finalists.index(self._whole): there}
+            (on_train_scores,) = self._score_with_seed([self._all_demos], "train", self.train)
+            on_train = {finalists.index(self._all_demos): on_train_scores}
         rng = stream(self.plan.seed, "gate")
-        n_tried = len({*self.pool.tried, *(one.id for one in finalists)})
-        choice = decide(on_dev, on_train, self.track.level, n_tried, rng)
-        return Found(
+        n_tried = len({*self.state.tried, *(candidate.id for candidate in finalists)})
+        choice = choose_finalist(on_dev, on_train, self.setup.level, n_tried, rng)
+        return SearchResult(
             tuned=self.seed if choice.best is None else finalists[choice.best],
             cross_fit=self.cross_fit,
             choice=choice,
             n_tried=n_tried,
-            n_proposed=self.pool.n_proposed,
+            n_proposed=self.state.n_proposed,
             calls=self.evaluator.budget.spent,
         )
 
-    def undecided(self) -> Found:
+    def without_choice(self) -> SearchResult:
         """What the search ends with where the budget ends before the choice."""
-        return Found(
+        return SearchResult(
             tuned=self.seed,
             cross_fit=self.cross_fit,
-            choice=undecided(len(self.pool.tried)),
-            n_tried=len(self.pool.tried),
-            n_proposed=self.pool.n_proposed,
+            choice=undecided(len(self.state.tried)),
+            n_tried=len(self.state.tried),
+            n_proposed=self.state.n_proposed,
             calls=self.evaluator.budget.spent,
         )
 
-    def _scored(self, candidates: Sequence[Candidate], split: str, items: Items) -> list[Scored]:
-        return score_both(
+    def _score_with_seed(
+        self, candidates: Sequence[Candidate], split: str, items: Items
+    ) -> list[FinalistScores]:
+        return score_with_seed(
             evaluator=self.evaluator,
             cross_fit=self.cross_fit,
             seed=self.seed,
             candidates=candidates,
             items=items,
-            level=self.track.level,
-            unshown=self.unshown,
-            seen=partial(self.trials.compared, split),
+            level=self.setup.level,
+            systems_without_demos=self.systems_without_demos,
+            on_result=partial(self.trials.compared, split),
         )
 
 
@@ -292,9 +331,9 @@ def rank_search(
     train: Items,
     dev: Items,
     level: Level,
-    plan: Plan,
+    plan: SearchPlan,
     record: Callable[[Record], None],
-) -> Found:
+) -> SearchResult:
     """Search on train, choose on dev."""
     search = RankSearch(
         evaluator=evaluator,
@@ -307,12 +346,12 @@ def rank_search(
     )
     search.explore()
     try:
-        return search.decided()
+        return search.choose_on_dev()
     except BudgetSpentError:
-        return search.undecided()
+        return search.without_choice()
 
 
-def unshown_systems(train: Items, seed: int) -> frozenset[str]:
+def systems_without_demos(train: Items, seed: int) -> frozenset[str]:
     """A quarter of the systems is never shown, so that dev can tell whether a gain carries over."""
     systems = train.systems
     if len(systems) < SYSTEMS_FOR_HOLDING_OUT:
@@ -321,7 +360,9 @@ def unshown_systems(train: Items, seed: int) -> frozenset[str]:
     return frozenset(systems[index] for index in drawn)
 
 
-def _track(train: Items, level: Level, seed: Candidate, chance: int) -> Track:
-    told = tells(train, level)
-    order = stream(chance, "order").permutation(len(told))
-    return Track(items=train, order=tuple(told[index] for index in order), level=level, seed=seed)
+def _race_setup(train: Items, level: Level, seed: Candidate, random_seed: int) -> RaceSetup:
+    documents = informative_documents(train, level)
+    order = stream(random_seed, "order").permutation(len(documents))
+    return RaceSetup(
+        items=train, order=tuple(documents[index] for index in order), level=level, seed=seed
+    )
