@@ -70,7 +70,7 @@ def tokens(text: str, body: Body) -> list[Body]:
 
 
 def usage(body: Body, texts: Sequence[str]) -> Body:
-    tokens_in = sum(len(message["content"]) for message in body["messages"]) // 4
+    tokens_in = max(1, sum(len(message["content"]) for message in body["messages"]) // 4)
     tokens_out = sum(len(text.split()) for text in texts)
     return {
         "prompt_tokens": tokens_in,

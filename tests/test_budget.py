@@ -14,7 +14,13 @@ import pytest
 from openai_replies import Body, follow
 from openai_server import WITHHELD, OpenAIServer, some_faults
 
-from judges.inference.budget import BudgetFileError, BudgetSpentError, Ledger, SharedBudget
+from judges.inference.budget import (
+    ENOUGH_FOR_OVERHEAD,
+    BudgetFileError,
+    BudgetSpentError,
+    Ledger,
+    SharedBudget,
+)
 from judges.inference.runner import FailureMonitor, ModelRequest, Runner
 from judges.models import Sampling, open_model
 from judges.models.prices import Price, find_price
@@ -200,7 +206,7 @@ def test_what_is_held_for_later_grows_with_what_retries_take(tmp_path: Path) -> 
     one = Ledger(budget=budget)
     budget.hold(calls=100)
     asked = [{"role": "user", "content": "x"}]
-    for _ in range(budget.ENOUGH_FOR_OVERHEAD):
+    for _ in range(ENOUGH_FOR_OVERHEAD):
         one.plan()
         for _ in range(3):
             reserved = one.reserve(asked, Sampling())  # type: ignore[arg-type]

@@ -9,7 +9,8 @@ import json
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ class Account:
     costs at worst.
     """
 
+    name: str
     calls: int = 0
     answered: int = 0
     characters: int = 0
@@ -129,6 +131,7 @@ class SharedBudget:
         # Requests closed by account: with a limit on dollars, no more than twice so many are in
         # flight, since only answers tell what requests really cost here.
         self._closed: dict[int, int] = {}
+        self._records: dict[str, str] = {}  # each account as the file has it
         self._file = -1
         if path is not None:
             self._open(path)
@@ -138,29 +141,29 @@ class SharedBudget:
         """Whether a budget's file tells of an answer."""
         budget = cls(path=path)
         budget.close()
-        return any(one.answered for one in budget.accounts.values())
+        return any(account.answered for account in budget.accounts.values())
 
     def account(self, name: str) -> Account:
         """What goes by this name; opened where there is none."""
         with self.lock:
-            return self.accounts.setdefault(name, Account())
+            return self.accounts.setdefault(name, Account(name))
 
     @property
     def calls(self) -> int:
-        return sum(one.calls for one in self.accounts.values())
+        return sum(account.calls for account in self.accounts.values())
 
     @property
     def cost(self) -> float:
         """Dollars that are gone, or may be."""
-        return sum(one.cost + one.lost_cost for one in self.accounts.values())
+        return sum(account.cost + account.lost_cost for account in self.accounts.values())
 
     @property
     def reserved(self) -> float:
-        return sum(one.open_cost for one in self.accounts.values())
+        return sum(account.open_cost for account in self.accounts.values())
 
     @property
     def in_flight(self) -> int:
-        return sum(one.open_calls for one in self.accounts.values())
+        return sum(account.open_calls for account in self.accounts.values())
 
     @property
     def overhead(self) -> float:
@@ -182,16 +185,21 @@ class SharedBudget:
                 closed = self._closed.get(id(account), 0)
                 if account.open_calls >= max(1, 2 * closed):
                     return None
-            worst = Reservation(worst.cost * self._excess, worst.characters, self._excess)
+            if self._excess > 1.0:
+                worst = Reservation(worst.cost * self._excess, worst.characters, self._excess)
             if not self._fits(worst.cost):
                 return None
             self.sent += 1
             account.send(worst)
-            self._write()
+            self._write(account)
         return worst
 
     def settle(
-        self, account: Account, reservation: Reservation, usage: Usage, price: Price | None
+        self,
+        account: Account,
+        reservation: Reservation,
+        usage: Completion | Usage,
+        price: Price | None,
     ) -> None:
         """Replace a reservation by what the request took."""
         cost = price.cost(usage.tokens_in, usage.tokens_out) if price else 0.0
@@ -205,7 +213,7 @@ class SharedBudget:
             if cost > reservation.cost > 0:
                 # Of its own reservation: those in flight with it exceed the same worst.
                 self._excess = max(self._excess, reservation.excess * cost / reservation.cost)
-            self._write()
+            self._write(account)
 
     def forfeit(self, account: Account, reservation: Reservation, *, billed: bool) -> None:
         """Close a reservation whose usage nobody told, at its worst where it may be billed."""
@@ -213,7 +221,7 @@ class SharedBudget:
             self._close(account, reservation)
             if billed:
                 account.lose(reservation)
-            self._write()
+            self._write(account)
 
     def _close(self, account: Account, reservation: Reservation) -> None:
         account.close(reservation)
@@ -273,7 +281,7 @@ class SharedBudget:
         if not text:
             return
         try:
-            self.accounts = {name: _account(told) for name, told in json.loads(text).items()}
+            self.accounts = {name: _account(name, r) for name, r in json.loads(text).items()}
         except (ValueError, TypeError, AttributeError) as error:
             os.close(self._file)
             self._file = -1
@@ -281,13 +289,15 @@ class SharedBudget:
                 f"{path}: what the run has spent so far cannot be read; remove the file to count "
                 "from nothing"
             ) from error
-        for one in self.accounts.values():
-            one.lose_open()
+        for account in self.accounts.values():
+            account.lose_open()
+            self._records[account.name] = _record(account)
 
-    def _write(self) -> None:
+    def _write(self, account: Account) -> None:
         if self._file < 0:
             return
-        text = json.dumps({name: asdict(one) for name, one in self.accounts.items()})
+        self._records[account.name] = _record(account)
+        text = "{" + ", ".join(self._records.values()) + "}"
         # One write of a length that never shrinks: a kill leaves the old count or the new one.
         size = -(-(len(text) + 1) // BLOCK) * BLOCK
         data = (text.ljust(size - 1) + "\n").encode()
@@ -298,13 +308,23 @@ class SharedBudget:
             os.write(self._file, data)
 
 
-def _account(told: dict[str, Any]) -> Account:
+COUNTS = tuple(field.name for field in fields(Account) if field.name != "name")
+_counts_of = attrgetter(*COUNTS)
+_RECORD = ": {" + ", ".join(f'"{name}": %r' for name in COUNTS) + "}"
+
+
+def _record(account: Account) -> str:
+    """An account's entry in the file."""
+    return json.dumps(account.name) + _RECORD % _counts_of(account)
+
+
+def _account(name: str, record: dict[str, Any]) -> Account:
     """An account as written; raises ValueError where it holds no counts."""
-    for one in fields(Account):
-        value = told.get(one.name)
+    for count in COUNTS:
+        value = record.get(count)
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-            raise ValueError(f"{one.name} is {value!r}")
-    return Account(**told)
+            raise ValueError(f"{count} is {value!r}")
+    return Account(name, **record)
 
 
 class Ledger:
@@ -384,9 +404,8 @@ class Ledger:
         """
         return self.budget.reserve(self._account, self._worst(messages, sampling))
 
-    def settle(self, reservation: Reservation, took: Completion | Usage) -> None:
+    def settle(self, reservation: Reservation, usage: Completion | Usage) -> None:
         """Replace a reservation by what the request took."""
-        usage = Usage(took.tokens_in, took.tokens_out)
         self.budget.settle(self._account, reservation, usage, self.price)
 
     def forfeit(self, reservation: Reservation, *, billed: bool) -> None:

@@ -69,9 +69,9 @@ class ModelResponse:
 
 def withheld(completion: Completion, sampling: Sampling) -> str | None:
     """Why nothing at all was written, where asking again would bring the same; None otherwise."""
-    reasons = {reply.finish_reason for reply in completion.replies}
     if any(reply.text.strip() for reply in completion.replies):
         return None
+    reasons = {reply.finish_reason for reply in completion.replies}
     if reasons == {"content_filter"}:
         return "the endpoint's content filter withheld the reply"
     if reasons == {"length"}:

@@ -157,6 +157,9 @@ def _text(value: object) -> str:
     return value
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
 def line_of(key: str, completion: Completion, endpoint: str, model: str) -> bytes:
     record = {
         "key": key,
@@ -168,7 +171,7 @@ def line_of(key: str, completion: Completion, endpoint: str, model: str) -> byte
         "tokens_out": completion.tokens_out,
         "replies": [_reply(reply) for reply in completion.replies],
     }
-    whole = json.dumps(record, separators=(",", ":")).encode()[:-1]
+    whole = _ENCODER.encode(record).encode()[:-1]
     return whole + b',"sum":"' + checksum(whole) + b'"}\n'
 
 
@@ -346,6 +349,7 @@ class Journal:
         self._file = os.open(self.path, flags, 0o644)
         self._lock = threading.Lock()
         self._offsets: dict[bytes, int] = {}
+        self._end = -1  # of the last line that this journal wrote
         self.n_damaged = 0
         with self._locked():
             # Asked before anything is mended: in another kind of file nothing is ours to mend.
@@ -396,7 +400,7 @@ class Journal:
         line = line_of(key, completion, endpoint, model)
         with self._locked():
             size = os.fstat(self._file).st_size
-            if size and read_at(self._file, 1, size - 1) != b"\n":
+            if size and size != self._end and read_at(self._file, 1, size - 1) != b"\n":
                 # Another process died in the middle of a line: do not write on to it.
                 line = b"\n" + line
             start = size + line.startswith(b"\n")
@@ -405,6 +409,7 @@ class Journal:
             except OSError as error:
                 raise OSError(error.errno, error.strerror, str(self.path)) from error
             self._offsets[bytes.fromhex(key)] = start
+            self._end = size + len(line)
 
     def flush(self) -> None:
         """Make what was written survive a power cut."""

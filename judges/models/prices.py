@@ -59,7 +59,10 @@ def estimate_tokens(messages: Sequence["Message"]) -> int:
 
 def most_tokens(messages: Sequence["Message"]) -> int:
     """Bound what a prompt can take: a byte-level tokenizer makes no token of less than a byte."""
-    size = sum(len(message["content"].encode("utf-8", "replace")) for message in messages)
+    size = 0
+    for message in messages:
+        text = message["content"]
+        size += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     return size + FRAMING_BYTES * len(messages)
 
 
