@@ -39,7 +39,7 @@ from data.splits import FEWEST_DOCUMENTS, is_constant
 from data.tables.problems import DataError, Problem
 from data.types import LabelError, LabelledPairs, LabelledSet
 
-Found = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
+Checked = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -137,7 +137,7 @@ def _beyond_rows(
     return tuple(problems), notes
 
 
-def _read(options: argparse.Namespace) -> Found:
+def _read(options: argparse.Namespace) -> Checked:
     """Read a file, or a set that ships, as what it looks like."""
     shipped_at = SHIPPED_NAMES.get(options.file)
     if shipped_at is None:
@@ -146,7 +146,7 @@ def _read(options: argparse.Namespace) -> Found:
     return None if labelled is None else replace(labelled, name=options.file), problems
 
 
-def _read_file(path: str, options: argparse.Namespace) -> Found:
+def _read_file(path: str, options: argparse.Namespace) -> Checked:
     mapping = read_mapping(options.map)
     if options.pairs or (
         not (options.dimension or options.annotations) and file_holds_pairs(path, mapping=mapping)
@@ -216,7 +216,7 @@ examples:
   python -m data show starter
   python -m data check labels.csv --map relevance=my_column --scale 1-5
   python -m data check labels.jsonl --annotations marks.csv --json"""
-TELLS = {
+COMMANDS = {
     "list": (
         "the data sets that ship with the project",
         "List the data sets that ship with the project, one a line.",
@@ -238,7 +238,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m data", description=ABOUT, epilog=EXAMPLES)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for run, name in ((_list, "list"), (_show, "show"), (_check, "check")):
-        what, about = TELLS[name]
+        what, about = COMMANDS[name]
         command = commands.add_parser(name, help=what, description=about)
         command.set_defaults(run=run)
         command.add_argument("--json", action="store_true", help="print as JSON, for machines")

@@ -37,7 +37,7 @@ class CellRatings(NamedTuple):
     annotators: tuple[str, ...] = ()
 
 
-NO_MARKS = CellRatings()
+NO_RATINGS = CellRatings()
 
 
 def is_blank(value: object) -> bool:
@@ -69,15 +69,15 @@ def read_cell_ratings(value: object, scale: Scale | None) -> CellRatings | Fault
     A null among them is an annotator who gave none. A string holds a number, or JSON.
     """
     if is_blank(value):
-        return NO_MARKS
+        return NO_RATINGS
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         value = read_json(value)
         if isinstance(value, Fault):
             return value
     if isinstance(value, Mapping):
-        return _several([(str(name), value[name]) for name in sorted(value, key=str)], scale)
+        return _by_annotator([(str(name), value[name]) for name in sorted(value, key=str)], scale)
     if isinstance(value, list | tuple):
-        return _several([(str(place), one) for place, one in enumerate(value, 1)], scale)
+        return _by_annotator([(str(place), one) for place, one in enumerate(value, 1)], scale)
     number = read_number(value, scale)
     return number if isinstance(number, Fault) else CellRatings((number,))
 
@@ -95,7 +95,7 @@ def read_number(value: object, scale: Scale | None) -> float | Fault:
     """Read one rating; a Fault where it is no finite number, or off the scale."""
     if isinstance(value, str):
         if not _NUMBER.fullmatch(value.strip()):
-            return Fault("not-a-number", "is not a number", _way_out(value.strip()), value)
+            return Fault("not-a-number", "is not a number", _number_hint(value.strip()), value)
         value = float(value)
     if isinstance(value, bool):
         return Fault("not-a-number", "is not a number", "write 1 for true and 0 for false", value)
@@ -120,7 +120,7 @@ def read_number(value: object, scale: Scale | None) -> float | Fault:
     return number
 
 
-def _way_out(text: str) -> str:
+def _number_hint(text: str) -> str:
     """How to write as a number what people write for one."""
     word = text.casefold()
     if word in ("true", "yes", "false", "no"):
@@ -139,9 +139,9 @@ def _way_out(text: str) -> str:
     return "write a plain number, or leave it empty"
 
 
-def _several(marks: list[tuple[str, object]], scale: Scale | None) -> CellRatings | Fault:
+def _by_annotator(cells: list[tuple[str, object]], scale: Scale | None) -> CellRatings | Fault:
     ratings, annotators = [], []
-    for annotator, value in marks:
+    for annotator, value in cells:
         if is_blank(value):
             continue
         number = read_number(value, scale)
@@ -225,23 +225,23 @@ class Columns:
 
     def taken(self, names: Iterable[str]) -> set[str]:
         """Return the columns that hold these names, and all that a mapping gave another name."""
-        found = (self.find(name) for name in names)
+        own = (self.find(name) for name in names)
         mapped = {column for columns in self.mapping.values() for column in columns}
-        return {one for one in found if one is not None} | mapped
+        return {column for column in own if column is not None} | mapped
 
     def texts(self, taken: set[str], *, ratings: Iterable[str] = ()) -> dict[str, str]:
         """Return every text's name and column: all string columns that serve nothing else."""
         spent = taken | set(ratings)
-        found = {}
+        texts = {}
         for column in self.table.columns:
             name = self._text_name(column)
             if column not in spent and name not in self.mapping and self._is_text(column):
-                found[name] = column
+                texts[name] = column
         for name, columns in self.mapping.items():
             column = columns[0]
             if name not in _ROLES and column not in set(ratings) and self._is_text(column):
-                found[name] = column
-        return found
+                texts[name] = column
+        return texts
 
     def is_prose(self, column: str) -> bool:
         """Whether a column's cells read as texts, and not as labels such as `good` or `4/5`."""

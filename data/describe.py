@@ -57,7 +57,7 @@ def describe(labelled: LabelledSet | LabelledPairs) -> Summary:
     """Count what a set holds, leaving ratings and votes aside."""
     if isinstance(labelled, LabelledPairs):
         items: Sequence[tuple[str, Mapping[str, str]]] = [
-            (pair.document_id, {**pair.texts, **_candidates(labelled, pair.response_a)})
+            (pair.document_id, {**pair.texts, labelled.candidate: pair.response_a})
             for pair in labelled.pairs
         ]
     else:
@@ -111,10 +111,6 @@ def describe_votes(labelled: LabelledPairs) -> PairsSummary:
     )
 
 
-def _candidates(labelled: LabelledPairs, text: str) -> dict[str, str]:
-    return {labelled.candidate: text}
-
-
 def _annotators(output: LabelledOutput, dimension: str) -> int:
     return len(output.annotators.get(dimension, ()))
 
@@ -134,7 +130,7 @@ def table_of_sets(sets: Sequence[LabelledSet | LabelledPairs]) -> str:
     lines = [f"{'name':<16}{'holds':>14}{'documents':>11}{'systems':>9}  texts"]
     for labelled in sets:
         one = describe(labelled)
-        holds = f"{one.n_items} {kind_of_set(labelled)}"
+        holds = count(one.n_items, kind_of_set(labelled)[:-1])
         lines.append(
             f"{one.name:<16}{holds:>14}{one.n_documents:>11}{len(one.systems):>9}"
             f"  {', '.join(one.texts)}"
@@ -171,16 +167,16 @@ def outputs_page(summary: Summary, dimensions: Mapping[str, DimensionSummary]) -
 def pairs_page(summary: Summary, votes: PairsSummary) -> str:
     """What a set of pairs holds."""
     lines = _head(summary, "pair")
-    told = ", ".join(f"{choice} {number:,}" for choice, number in votes.votes.items())
-    lines += _entry("votes", f"{told}; {_range(votes.per_pair)} for each pair")
+    votes_text = ", ".join(f"{choice} {number:,}" for choice, number in votes.votes.items())
+    lines += _entry("votes", f"{votes_text}; {_range(votes.per_pair)} for each pair")
     lines += _entry("level", f"{count(votes.n_level, 'pair')} with as many votes for A as for B")
     return "\n".join(lines + _notes(summary.notes))
 
 
-def problem_list(found: Sequence[Problem], *, every: bool) -> str:
+def problem_list(problems: Sequence[Problem], *, every: bool) -> str:
     """All problems in the order of the file, those past a kind's share as a number."""
     lines, seen = [], dict[tuple[str, str | None], int]()
-    for problem in found:
+    for problem in problems:
         kind = (problem.kind, problem.field)
         seen[kind] = seen.get(kind, 0) + 1
         if every or seen[kind] <= _OF_A_KIND:
@@ -189,7 +185,7 @@ def problem_list(found: Sequence[Problem], *, every: bool) -> str:
         if number > _OF_A_KIND and not every:
             where = f" in field {field!r}" if field else ""
             lines.append(f"... and {number - _OF_A_KIND:,} more of the same kind{where} (--all)")
-    lines.append(count(len(found), "problem"))
+    lines.append(count(len(problems), "problem"))
     return "\n".join(lines)
 
 
@@ -197,13 +193,14 @@ def reading(labelled: LabelledSet | LabelledPairs) -> list[str]:
     """How the columns were understood, and the first row as it was read."""
     read = labelled.reading
     lines = []
-    told = {
+    columns_by_name = {
         **read.rows,
         **{f"text {name}": (column,) for name, column in read.texts.items()},
         **{f"ratings {name}" if name != "votes" else name: c for name, c in read.ratings.items()},
     }
-    if told:
-        lines += _entry("read", "; ".join(_from(name, columns) for name, columns in told.items()))
+    if columns_by_name:
+        parts = (_from(name, columns) for name, columns in columns_by_name.items())
+        lines += _entry("read", "; ".join(parts))
     if read.unread:
         lines += _entry("not read", ", ".join(map(_plain, read.unread)))
     if isinstance(labelled, LabelledPairs):
@@ -229,9 +226,9 @@ def _sample(item: LabelledOutput | LabelledPair) -> str:
         given = [f"votes {', '.join(item.votes)}"]
     else:
         given = [
-            f"{name} {', '.join(f'{mark:g}' for mark in marks)}"
+            f"{name} {', '.join(f'{rating:g}' for rating in ratings)}"
             + (f" by {', '.join(item.annotators[name])}" if name in item.annotators else "")
-            for name, marks in item.ratings.items()
+            for name, ratings in item.ratings.items()
         ]
     parts = [f"id {item.id}, document {item.document_id}"]
     if isinstance(item, LabelledOutput) and item.system is not None:

@@ -6,15 +6,11 @@ from dataclasses import dataclass, field
 from data.columns import (
     DOT,
     LINE,
-    OUTPUTS,
-    SOURCES,
     Columns,
     Scale,
     check_mapping,
     is_blank,
     is_known_text,
-    missing_column,
-    only_text,
     way_to_name,
 )
 from data.ratings import (
@@ -29,68 +25,62 @@ from data.ratings import (
     read_annotator_rows,
     read_long,
 )
-from data.rows import RowReader, document_notes, how_grouped, source_name
+from data.rows import RowReader, document_notes, how_grouped, required_texts
 from data.tables.formats import TableRow
 from data.tables.problems import Problems, count, listed, shown
-from data.types import LabelledOutput, Reading
+from data.types import LabelledOutput, LabelledSet, Reading
 
-_ROWS_OWN = ("id", "group", "system", "ratings", "annotations", "annotator")
+_ROLES = ("id", "group", "system", "ratings", "annotations", "annotator")
 WIDE = "give what systems were given and wrote, as in document and summary"
 JOIN = "give it beside the file of outputs: --annotations FILE, or read_labels(annotations=FILE)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ReadOptions:
     """What the caller asks of a file; a scale under the name "*" is every other dimension's."""
 
     dimensions: Collection[str] | None = None
     scales: Mapping[str, Scale] = field(default_factory=dict)
-    # None: every text that goes by a usual name is demanded; else these alone.
+    # None: every text that goes by a usual name is required; else these alone.
     texts: Collection[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The outputs of a file, what makes their documents, and what to know about them."""
-
-    outputs: tuple[LabelledOutput, ...]
-    grouped_by: str
-    notes: tuple[str, ...]
-    reading: Reading
-
-
 def read_outputs(
-    columns: Columns, problems: Problems, wanted: Wanted, joined: Ratings | None = None
-) -> Found:
+    columns: Columns, problems: Problems, options: ReadOptions, joined: Ratings | None = None
+) -> LabelledSet:
     """Read a wide or long table; `joined` are ratings from another file, by id."""
     check_mapping(columns, problems)
-    whole = columns
+    unfolded = columns
     notes: list[str] = []
     long = is_long(columns)
-    found = find_ratings(columns, wanted.dimensions)
-    known = _known_texts(columns, found, wanted)
+    rating_columns = find_ratings(columns, options.dimensions)
+    known = _own_texts(columns, rating_columns, options)
     columns = identify(columns, problems, known)
     own: Ratings | None = None
     if long:
-        own = read_long(columns, problems, wanted.scales)
+        own = read_long(columns, problems, options.scales)
         columns = fold(columns, problems, texts=known.values(), notes=notes)
     elif has_annotator_rows(columns) and columns.find("id") is not None:
-        reading = RatingReader(columns, found, problems, wanted.dimensions, wanted.scales)
+        reading = RatingReader(
+            columns, rating_columns, problems, options.dimensions, options.scales
+        )
         own = read_annotator_rows(columns, problems, lambda row: reading.read(row, ""))
-        spent = {column.partition(DOT)[0] for column in found.taken}
+        spent = {column.partition(DOT)[0] for column in rating_columns.taken}
         columns = fold(columns, problems, spent=spent, texts=known.values(), notes=notes)
-    found_at = found
+    rated_in = rating_columns
     if own is not None:
-        found = find_ratings(columns, wanted.dimensions)
+        rating_columns = find_ratings(columns, options.dimensions)
         joined = {item: own.get(item, {}) | (joined or {}).get(item, {}) for item in own} | {
             item: rated for item, rated in (joined or {}).items() if item not in own
         }
-    texts = columns.texts(columns.taken(_ROWS_OWN), ratings=found.taken)
-    demanded = _demanded(columns, problems, texts, wanted)
-    reader = RowReader(columns, problems, texts, demanded)
-    if texts or wanted.texts is None or wanted.texts:
+    texts = columns.texts(columns.taken(_ROLES), ratings=rating_columns.taken)
+    required = required_texts(columns, problems, texts, options.texts)
+    reader = RowReader(columns, problems, texts, required)
+    if texts or options.texts is None or options.texts:
         reader.check(JOIN if long else WIDE)
-    ratings = RatingReader(columns, found, problems, wanted.dimensions, wanted.scales, joined)
+    ratings = RatingReader(
+        columns, rating_columns, problems, options.dimensions, options.scales, joined
+    )
     system = columns.find("system")
     outputs = tuple(
         output
@@ -98,7 +88,7 @@ def read_outputs(
         if (output := _output(row, reader, ratings, system)) is not None
     )
     if not problems:
-        _check_rated(outputs, problems, wanted, columns)
+        _check_rated(outputs, problems, options, columns)
     notes += [] if joined is None else _join_notes(outputs, joined, problems)
     if ratings.n_differing:
         notes.append(
@@ -106,42 +96,30 @@ def read_outputs(
             "--map NAME=ratings.NAME reads the ratings instead"
         )
     notes += reader.notes()
-    notes += _notes(outputs, wanted, grouped=reader.group is not None)
-    notes += _unread(whole, found_at, texts, outputs, wanted)
-    return Found(
-        outputs,
-        how_grouped(reader.group, texts),
-        tuple(notes),
-        _reading(whole, found_at, texts),
+    notes += _notes(outputs, options, grouped=reader.group is not None)
+    notes += _unread(unfolded, rated_in, texts, outputs, options)
+    return LabelledSet(
+        name=columns.table.name,
+        sha256=columns.table.sha256,
+        outputs=outputs,
+        grouped_by=how_grouped(reader.group, texts),
+        notes=tuple(notes),
+        reading=_reading(unfolded, rated_in, texts),
     )
 
 
-def _known_texts(columns: Columns, found: RatingColumns, wanted: Wanted) -> dict[str, str]:
+def _own_texts(
+    columns: Columns, rating_columns: RatingColumns, options: ReadOptions
+) -> dict[str, str]:
     """The texts that are surely an output's own, and no annotator's: name -> column."""
-    texts = columns.texts(columns.taken(_ROWS_OWN), ratings=found.taken)
+    texts = columns.texts(columns.taken(_ROLES), ratings=rating_columns.taken)
     return {
         name: column
         for name, column in texts.items()
         if is_known_text(name)
-        or name in ("input", *(wanted.texts or ()))
+        or name in ("input", *(options.texts or ()))
         or name in columns.mapping
     }
-
-
-def _demanded(
-    columns: Columns, problems: Problems, texts: Mapping[str, str], wanted: Wanted
-) -> Collection[str]:
-    """The texts that every row must have; a problem for each that no column holds."""
-    if wanted.texts is None:
-        return {*SOURCES, *OUTPUTS}
-    if (only := only_text(texts, wanted.texts)) is not None:
-        return (only,)
-    for name in wanted.texts:
-        if name not in texts:
-            missing_column(columns, problems, name, name, ", and the judge reads it")
-    source = source_name(texts)
-    grouping = source is not None and columns.find("group") is None
-    return (*wanted.texts, source) if grouping and source is not None else tuple(wanted.texts)
 
 
 def _output(
@@ -157,18 +135,18 @@ def _output(
         document_id=common.document_id,
         system=name,
         texts=common.texts,
-        ratings={dimension: marks.ratings for dimension, marks in rated.items()},
+        ratings={dimension: cell.ratings for dimension, cell in rated.items()},
         annotators={
-            dimension: marks.annotators for dimension, marks in rated.items() if marks.annotators
+            dimension: cell.annotators for dimension, cell in rated.items() if cell.annotators
         },
     )
 
 
 def _check_rated(
-    outputs: tuple[LabelledOutput, ...], problems: Problems, wanted: Wanted, columns: Columns
+    outputs: tuple[LabelledOutput, ...], problems: Problems, options: ReadOptions, columns: Columns
 ) -> None:
     rated = sorted({dimension for output in outputs for dimension in output.ratings})
-    for dimension in wanted.dimensions or ():
+    for dimension in options.dimensions or ():
         if dimension not in rated:
             problems.add(
                 "no-rating",
@@ -176,12 +154,12 @@ def _check_rated(
                 way_to_name(columns, dimension, dimension),
                 field=dimension,
             )
-    if not rated and not wanted.dimensions:
+    if not rated and not options.dimensions:
         way_out = "add a column named as the dimension, or name yours with --map DIMENSION=COLUMN"
         labels = [
             f"{shown(column)} has {shown(value)}"
             for column in columns.table.columns
-            if column not in columns.taken(_ROWS_OWN)
+            if column not in columns.taken(_ROLES)
             and not is_known_text(column)
             and not columns.is_prose(column)
             for value in [next((one for one in columns.cells(column) if not is_blank(one)), None)]
@@ -194,14 +172,18 @@ def _check_rated(
 
 def _rated_on(columns: Columns) -> str:
     """The dimensions that a table seems to rate, for people."""
-    found = find_ratings(columns, None)
+    rating_columns = find_ratings(columns, None)
     inside = {name.partition(DOT)[2] for name in columns.nested_names()}
-    return listed(sorted({*found.flat, *inside})) if found.flat or inside else "nothing"
+    return (
+        listed(sorted({*rating_columns.flat, *inside}))
+        if rating_columns.flat or inside
+        else "nothing"
+    )
 
 
 def _reading(
     columns: Columns,
-    found: RatingColumns,
+    rating_columns: RatingColumns,
     texts: Mapping[str, str],
 ) -> Reading:
     """Which column was read as what."""
@@ -217,8 +199,8 @@ def _reading(
     if is_long(columns):
         rated[columns.find("dimension") or ""] = (columns.find("rating") or "",)
     else:
-        rated.update({name: (name,) for name in found.nested})
-        rated.update(found.flat)
+        rated.update({name: (name,) for name in rating_columns.nested})
+        rated.update(rating_columns.flat)
     used = {column for names in (*read.values(), *rated.values()) for column in names}
     used |= {*texts.values()} | {column.partition(DOT)[0] for column in used}
     if is_long(columns):
@@ -233,19 +215,19 @@ def _reading(
 
 def _unread(
     columns: Columns,
-    found: RatingColumns,
+    rating_columns: RatingColumns,
     texts: Mapping[str, str],
     outputs: tuple[LabelledOutput, ...],
-    wanted: Wanted,
+    options: ReadOptions,
 ) -> list[str]:
     """Say what a reader of the file might take for read, and is not."""
     rated = {dimension for output in outputs for dimension in output.ratings}
     notes = []
     for name, mapped in columns.mapping.items():
-        known = name in texts or name in rated or name in found.flat
-        if not known and name not in (*_ROWS_OWN, "dimension", "rating"):
+        known = name in texts or name in rated or name in rating_columns.flat
+        if not known and name not in (*_ROLES, "dimension", "rating"):
             notes.append(f"--map {name}={mapped[0]} is not used: {name} is nothing that is read")
-    if wanted.dimensions is None:
+    if options.dimensions is None:
         for name, column in texts.items():
             numbers = 0 if is_known_text(name) else columns.holds_numbers(column)
             if numbers:
@@ -256,10 +238,12 @@ def _unread(
     return notes
 
 
-def _notes(outputs: tuple[LabelledOutput, ...], wanted: Wanted, *, grouped: bool) -> list[str]:
+def _notes(
+    outputs: tuple[LabelledOutput, ...], options: ReadOptions, *, grouped: bool
+) -> list[str]:
     dimensions = {name: None for output in outputs for name in output.ratings}
     notes = []
-    for dimension in dimensions if wanted.dimensions is None else wanted.dimensions:
+    for dimension in dimensions if options.dimensions is None else options.dimensions:
         without = sum(dimension not in output.ratings for output in outputs)
         if without:
             notes.append(
@@ -275,14 +259,14 @@ def _join_notes(
     outputs: tuple[LabelledOutput, ...], joined: Ratings, problems: Problems
 ) -> list[str]:
     ids = {output.id for output in outputs}
-    strangers = [item for item in joined if item not in ids]
-    if strangers and not problems:
+    unknown_ids = [item for item in joined if item not in ids]
+    if unknown_ids and not problems:
         problems.add(
             "no-output",
-            f"is rated, but no output has this id ({len(strangers)} such ids)",
+            f"is rated, but no output has this id ({count(len(unknown_ids), 'such id')})",
             "give the file of outputs that was rated",
             field="id",
-            value=strangers[0],
+            value=unknown_ids[0],
         )
     without = sum(output.id not in joined for output in outputs)
     return (

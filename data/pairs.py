@@ -6,19 +6,16 @@ from collections.abc import Collection, Iterator, Mapping
 from data.columns import (
     LINE,
     OUTPUTS,
-    SOURCES,
     Columns,
     Fault,
     cell,
     check_mapping,
     is_blank,
     is_known_text,
-    missing_column,
-    only_text,
     read_json,
 )
 from data.ratings import find_ratings, fold, has_annotator_rows, holds_ratings, identify
-from data.rows import RowReader, document_notes, how_grouped, source_name
+from data.rows import RowReader, document_notes, how_grouped, required_texts
 from data.tables.formats import TableRow
 from data.tables.problems import Problems, count, listed
 from data.types import LabelledPair, LabelledPairs, Reading, Vote
@@ -85,8 +82,8 @@ def read_pair_rows(
     if sides and choices:
         columns, votes_of = _join_rows(columns, problems, texts, sides, choices, notes)
         texts = {name: column for name, column in texts.items() if columns.has(column)}
-    needed = _demanded(columns, problems, texts, needed)
-    reader = RowReader(columns, problems, texts, needed, candidates=(first, second))
+    required = required_texts(columns, problems, texts, needed)
+    reader = RowReader(columns, problems, texts, required, candidates=(first, second))
     if sides is not None:
         reader.check("give what both candidates answer, as in prompt, document, post or query")
     systems = columns.find("system_a"), columns.find("system_b")
@@ -127,25 +124,6 @@ def read_pair_rows(
         notes=tuple(notes),
         reading=reading,
     )
-
-
-def _demanded(
-    columns: Columns,
-    problems: Problems,
-    texts: Mapping[str, str],
-    wanted: Collection[str] | None,
-) -> Collection[str]:
-    """The shared texts that every pair must have; a problem for each that no column holds."""
-    if wanted is None:
-        return {*SOURCES, *OUTPUTS}
-    if (only := only_text(texts, wanted)) is not None:
-        return (only,)
-    for name in wanted:
-        if name not in texts:
-            missing_column(columns, problems, name, name, ", and the judge reads it")
-    source = source_name(texts)
-    grouping = source is not None and columns.find("group") is None
-    return (*wanted, source) if grouping and source is not None else tuple(wanted)
 
 
 def _join_rows(
@@ -226,9 +204,9 @@ def _read_votes(
 ) -> tuple[Vote, ...] | None:
     """Return a row's votes, none where nobody voted; None where one is a fault."""
     votes: list[Vote] = []
-    for column, value in ((one, value) for one in columns for value in _spread(cell(row, one))):
+    for column, value in ((one, value) for one in columns for value in _votes_in(cell(row, one))):
         if isinstance(value, Fault):
-            what, given = value.what, value.value
+            what, shown_value = value.what, value.value
         elif is_blank(value):
             continue
         else:
@@ -236,13 +214,13 @@ def _read_votes(
             if vote is not None:
                 votes.append(vote)
                 continue
-            what, given = "is no vote", value
-        problems.add("no-vote", what, _WAY_OUT, line=row.line, field=column, value=given)
+            what, shown_value = "is no vote", value
+        problems.add("no-vote", what, _WAY_OUT, line=row.line, field=column, value=shown_value)
         return None
     return tuple(votes)
 
 
-def _spread(value: object) -> Iterator[object]:
+def _votes_in(value: object) -> Iterator[object]:
     """Every vote of a cell: a list, a JSON list, words with separators, or one vote."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = read_json(value)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from data.columns import (
     DOT,
     LINE,
-    NO_MARKS,
+    NO_RATINGS,
     SOURCES,
     CellRatings,
     Columns,
@@ -60,7 +60,7 @@ def read_long(columns: Columns, problems: Problems, scales: Mapping[str, Scale])
             problems.add("twice", what, "keep one of the two", line=line, field=field, value=value)
         given[who] = number
     return {
-        item: {dimension: _marks(given) for dimension, given in rated.items() if given}
+        item: {dimension: _cell_ratings(given) for dimension, given in rated.items() if given}
         for item, rated in marks.items()
     }
 
@@ -165,7 +165,7 @@ def read_annotator_rows(
                 )
             given[who] = marks.ratings[0]
     return {
-        item: {dimension: _marks(given) for dimension, given in of.items()}
+        item: {dimension: _cell_ratings(given) for dimension, given in of.items()}
         for item, of in joined.items()
     }
 
@@ -241,9 +241,9 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool) and not is_blank(value)
 
 
-def _marks(given: Mapping[str, float]) -> CellRatings:
+def _cell_ratings(given: Mapping[str, float]) -> CellRatings:
     if not given:
-        return NO_MARKS
+        return NO_RATINGS
     # Sorted, so that the order of the rows does not matter.
     names = sorted(given)
     return CellRatings(tuple(given[name] for name in names), tuple(names))
@@ -275,8 +275,8 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     them, one for each annotator); the last only in a table without nested ratings. A column mapped
     to a name of the user's own is a text only where its cells read as one.
     """
-    found = (columns.find(name) for name in _NESTED)
-    nested = tuple(name for name in found if name is not None)
+    own = (columns.find(name) for name in _NESTED)
+    nested = tuple(name for name in own if name is not None)
     taken = columns.taken((*_OTHERS, "annotator"))
     flat = {
         name: mapped
@@ -327,7 +327,7 @@ class RatingReader:
     """Reads one row's ratings on the dimensions asked for, and counts what deserves a note."""
 
     columns: Columns
-    found: RatingColumns
+    rating_columns: RatingColumns
     problems: Problems
     dimensions: Collection[str] | None
     scales: Mapping[str, Scale]
@@ -337,19 +337,21 @@ class RatingReader:
     def read(self, row: TableRow, item: str) -> dict[str, CellRatings]:
         """Return who gave what, by dimension; a joined file's word goes before the row's own."""
         rated: dict[str, CellRatings] = {}
-        for column in self.found.nested:
+        for column in self.rating_columns.nested:
             nested = self._nested(row, column)
-            for dimension, marks in nested.items():
+            for dimension, cell_ratings in nested.items():
                 before = rated.get(dimension)
-                if before is not None and abs(_mean(before) - _mean(marks)) > 0.01:
+                if before is not None and abs(_mean(before) - _mean(cell_ratings)) > 0.01:
                     self.n_differing += 1
             rated |= nested
-        for dimension, columns in self.found.flat.items():
+        for dimension, columns in self.rating_columns.flat.items():
             if dimension in self.columns.mapping or dimension not in rated:
                 rated |= self._flat(row, dimension, columns)
         if self.joined is not None:
             own = self.joined.get(item, {})
-            rated |= {name: marks for name, marks in own.items() if self._is_asked(name)}
+            rated |= {
+                name: cell_ratings for name, cell_ratings in own.items() if self._is_read(name)
+            }
         return rated
 
     def _flat(
@@ -359,13 +361,13 @@ class RatingReader:
             return self._cell(row, dimension, columns[0], cell(row, columns[0]))
         ratings: dict[str, float] = {}
         for column in columns:
-            marks = self._cell(row, dimension, column, cell(row, column)).get(dimension)
-            if marks is not None and len(marks.ratings) > 1:
+            cell_ratings = self._cell(row, dimension, column, cell(row, column)).get(dimension)
+            if cell_ratings is not None and len(cell_ratings.ratings) > 1:
                 what = "holds several ratings, and is one annotator's column of several"
                 way_out = "give one column with lists, or a number in each column"
                 self._note(row, column, Fault("not-a-number", what, way_out))
-            elif marks is not None:
-                ratings[column] = marks.ratings[0]
+            elif cell_ratings is not None:
+                ratings[column] = cell_ratings.ratings[0]
         return {dimension: CellRatings(tuple(ratings.values()), tuple(ratings))} if ratings else {}
 
     def _nested(self, row: TableRow, column: str) -> dict[str, CellRatings]:
@@ -384,20 +386,20 @@ class RatingReader:
         rated: dict[str, CellRatings] = {}
         renamed = {column for columns in self.columns.mapping.values() for column in columns}
         for dimension, given in _items(value):
-            if self._is_asked(dimension) and f"{column}{DOT}{dimension}" not in renamed:
+            if self._is_read(dimension) and f"{column}{DOT}{dimension}" not in renamed:
                 rated |= self._cell(row, dimension, f"{column}{DOT}{dimension}", given)
         return rated
 
     def _cell(
         self, row: TableRow, dimension: str, column: str, value: object
     ) -> dict[str, CellRatings]:
-        marks = read_cell_ratings(value, self.scales.get(dimension, self.scales.get("*")))
-        if isinstance(marks, Fault):
-            self._note(row, column, marks)
+        cell_ratings = read_cell_ratings(value, self.scales.get(dimension, self.scales.get("*")))
+        if isinstance(cell_ratings, Fault):
+            self._note(row, column, cell_ratings)
             return {}
-        return {dimension: marks} if marks.ratings else {}
+        return {dimension: cell_ratings} if cell_ratings.ratings else {}
 
-    def _is_asked(self, dimension: str) -> bool:
+    def _is_read(self, dimension: str) -> bool:
         return self.dimensions is None or dimension in self.dimensions
 
     def _note(self, row: TableRow, column: str, fault: Fault) -> None:
@@ -410,5 +412,5 @@ def _items(value: Mapping[object, object]) -> Iterator[tuple[str, object]]:
     return ((str(dimension), given) for dimension, given in value.items())
 
 
-def _mean(marks: CellRatings) -> float:
-    return sum(marks.ratings) / len(marks.ratings)
+def _mean(cell_ratings: CellRatings) -> float:
+    return sum(cell_ratings.ratings) / len(cell_ratings.ratings)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from data.columns import ColumnNames, Columns, Scale
-from data.outputs import Wanted, read_outputs
+from data.outputs import ReadOptions, read_outputs
 from data.pairs import find_sides, holds_pairs, read_pair_rows
 from data.ratings import Ratings, holds_ratings, is_long, read_long
 from data.tables.problems import Problem, Problems
@@ -170,11 +170,11 @@ def check_labels(
 ) -> tuple[LabelledSet | None, tuple[Problem, ...]]:
     """Read as `read_labels`, and return what could be read and all problems."""
     problems, more = Problems(str(path)), Problems(str(annotations))
-    wanted = Wanted(dimensions=dimensions, scales=scales or {}, texts=texts)
+    options = ReadOptions(dimensions=dimensions, scales=scales or {}, texts=texts)
     joined: Ratings | None = None
     joined_sha256 = ""
     if annotations is not None:
-        joined, joined_sha256 = _read_annotations(annotations, more, wanted)
+        joined, joined_sha256 = _read_annotations(annotations, more, options)
     table = read_table(path, problems)
     if table is None:
         return None, (*problems, *more)
@@ -183,25 +183,17 @@ def check_labels(
         way_out = "read it with read_pairs, or tune on it with --pairwise"
         problems.add("pairs", "holds pairs of candidates and votes, not rated outputs", way_out)
         return None, tuple(problems)
-    found = read_outputs(columns, problems, wanted, joined)
-    notes = found.notes
+    labelled = read_outputs(columns, problems, options, joined)
     if (sides := find_sides(columns)) is not None:
-        notes += (
+        note = (
             f"holds two candidates a row, {sides[1]} and {sides[2]}, and was read as one output a "
             "row: for pairs name people's choice with --map votes=COLUMN, else write a row for "
-            "each output",
+            "each output"
         )
-    sha256 = table.sha256
+        labelled = replace(labelled, notes=(*labelled.notes, note))
     if joined_sha256:
-        sha256 = hashlib.sha256(f"{sha256}{joined_sha256}".encode()).hexdigest()
-    labelled = LabelledSet(
-        name=table.name,
-        sha256=sha256,
-        outputs=found.outputs,
-        grouped_by=found.grouped_by,
-        notes=notes,
-        reading=found.reading,
-    )
+        both = hashlib.sha256(f"{table.sha256}{joined_sha256}".encode()).hexdigest()
+        labelled = replace(labelled, sha256=both)
     return labelled, (*problems, *more)
 
 
@@ -242,7 +234,7 @@ def refusal(problems: Sequence[Problem], check: Sequence[str] = ()) -> LabelErro
 
 
 def _read_annotations(
-    path: str | Path, problems: Problems, wanted: Wanted
+    path: str | Path, problems: Problems, options: ReadOptions
 ) -> tuple[Ratings | None, str]:
     table = read_table(path, problems)
     if table is None:
@@ -252,7 +244,7 @@ def _read_annotations(
         way_out = "give a file with the columns id, dimension, annotator, rating"
         problems.add("no-column", "is no long file of ratings", way_out)
         return None, ""
-    return read_long(columns, problems, wanted.scales), table.sha256
+    return read_long(columns, problems, options.scales), table.sha256
 
 
 _STARTER = Path(__file__).with_name("starter")

@@ -5,7 +5,17 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from data.columns import LINE, SOURCES, Columns, cell, is_blank, join_texts
+from data.columns import (
+    LINE,
+    OUTPUTS,
+    SOURCES,
+    Columns,
+    cell,
+    is_blank,
+    join_texts,
+    missing_column,
+    only_text,
+)
 from data.tables.formats import TableRow
 from data.tables.problems import NOTHING, Problems, count, listed
 from data.types import LabelledOutput, LabelledPair
@@ -47,6 +57,28 @@ def how_grouped(group: str | None, texts: Iterable[str]) -> str:
     return f"identical text {name!r}, since there is no group"
 
 
+def required_texts(
+    columns: Columns,
+    problems: Problems,
+    texts: Mapping[str, str],
+    needed: Collection[str] | None,
+) -> Collection[str]:
+    """The texts that every row must have; a problem for each that no column holds.
+
+    Without `needed` they are those of the usual names; else also what tells documents apart.
+    """
+    if needed is None:
+        return {*SOURCES, *OUTPUTS}
+    if (only := only_text(texts, needed)) is not None:
+        return (only,)
+    for name in needed:
+        if name not in texts:
+            missing_column(columns, problems, name, name, ", and the judge reads it")
+    source = source_name(texts)
+    grouping = source is not None and columns.find("group") is None
+    return (*needed, source) if grouping and source is not None else tuple(needed)
+
+
 def same_words(items: Sequence[Item]) -> list[set[str]]:
     """Return the sets of two or more document ids that share a source text, however many steps."""
     leader: dict[str, str] = {}
@@ -62,10 +94,10 @@ def same_words(items: Sequence[Item]) -> list[set[str]]:
         key = source_key(item.texts)
         if key is not None:
             leader[find(item.document_id)] = find(first.setdefault(key, item.document_id))
-    found: dict[str, set[str]] = {}
+    groups: dict[str, set[str]] = {}
     for document in list(leader):
-        found.setdefault(find(document), set()).add(document)
-    return [together for together in found.values() if len(together) > 1]
+        groups.setdefault(find(document), set()).add(document)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def document_notes(items: Sequence[Item]) -> list[str]:
@@ -120,7 +152,7 @@ class RowReader:
         # People vote on systems that wrote nothing, so a candidate may be empty where a file tells
         # that from a cell that somebody forgot; so may a pair's prompt be white space.
         self._candidates = set(candidates)
-        self._mute = self._candidates if columns.table.typed else set()
+        self._may_be_blank = self._candidates if columns.table.typed else set()
         self.n_blank = self.n_bare = self.n_joined = 0
 
     def check(self, way_out: str) -> None:
@@ -176,12 +208,12 @@ class RowReader:
             self.n_bare += 1
             return str(value)
         if isinstance(value, str) and (
-            value.strip() or column in self._mute or (self._candidates and value)
+            value.strip() or column in self._may_be_blank or (self._candidates and value)
         ):
             self.n_blank += not value.strip()
             return value if self._is_sound(row, value, column, LONGEST_TEXT) else None
         if name in self._needed:
-            self._blame(row, column, value)
+            self._note_missing_text(row, column, value)
         return None
 
     def notes(self) -> list[str]:
@@ -228,7 +260,7 @@ class RowReader:
                 texts[name] = text
         return texts
 
-    def _blame(self, row: TableRow, column: str, value: object) -> None:
+    def _note_missing_text(self, row: TableRow, column: str, value: object) -> None:
         """Note why a text that is needed is none."""
         if isinstance(value, str):
             way_out = "write the text, or leave out the row"

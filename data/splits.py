@@ -10,7 +10,7 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 
 from data.rows import Item, same_words
-from data.tables.problems import listed
+from data.tables.problems import count, listed
 from data.types import LabelError, LabelledPairs, LabelledSet
 
 
@@ -228,22 +228,25 @@ def _check_systems(labelled: LabelledSet, by: By) -> None:
     number = len(labelled.systems)
     fewest = FEWEST_SYSTEMS if by == "both" else FEWEST_DOCUMENTS
     if anonymous:
+        outputs = count(len(labelled.outputs), "output")
         raise LabelError(
-            f"{labelled.name}: {anonymous} of {len(labelled.outputs)} outputs name no system, so "
+            f"{labelled.name}: {anonymous} of {outputs} name no system, so "
             "none can be held out; split by document, or name yours with --map system=COLUMN"
         )
     if number < fewest:
+        systems = "1 system is" if number == 1 else f"{number} systems are"
         raise LabelError(
-            f"{labelled.name}: {number} systems are too few to split by {by} ({fewest} are the "
+            f"{labelled.name}: {systems} too few to split by {by} ({fewest} are the "
             "least); split by document"
         )
 
 
 def _check_parts(name: str, parts: dict[str, LabelledSet]) -> None:
     for part, labelled in parts.items():
+        documents = count(len(labelled.documents), "document")
         if len(labelled.documents) < 2:
             raise LabelError(
-                f"{name}: {part} gets outputs for {len(labelled.documents)} documents, since "
+                f"{name}: {part} gets outputs for {documents}, since "
                 "systems wrote for different ones; split by document"
             )
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from data.tables.problems import DataError, Problem
+from data.tables.problems import DataError, Problem, count
 
 Vote = Literal["A", "B", "tie"]
 
@@ -12,7 +12,7 @@ Vote = Literal["A", "B", "tie"]
 class LabelError(DataError, ValueError):
     """A label file is unusable; the message names file, line, field, value and the way out.
 
-    `problems` holds every one that was found, the message tells the first and how many follow.
+    `problems` holds all there are, the message names the first and how many follow.
     """
 
     def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
@@ -45,8 +45,8 @@ class LabelledOutput:
 
     def rating(self, dimension: str) -> float:
         """Return the mean human rating; KeyError where this output has none on `dimension`."""
-        marks = self.ratings[dimension]
-        return sum(marks) / len(marks)
+        ratings = self.ratings[dimension]
+        return sum(ratings) / len(ratings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +109,8 @@ class LabelledSet:
     def __repr__(self) -> str:
         rated = ", ".join(self.dimensions) or "nothing"
         return (
-            f"LabelledSet({self.name!r}, {len(self.outputs):,} outputs, "
-            f"{len(self.documents):,} documents, rated on {rated})"
+            f"LabelledSet({self.name!r}, {count(len(self.outputs), 'output')}, "
+            f"{count(len(self.documents), 'document')}, rated on {rated})"
         )
 
     @property
@@ -121,7 +121,7 @@ class LabelledSet:
     @property
     def systems(self) -> tuple[str, ...]:
         """Return the names of the systems, sorted."""
-        return tuple(sorted({one.system for one in self.outputs if one.system is not None}))
+        return tuple(sorted({each.system for each in self.outputs if each.system is not None}))
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -143,8 +143,8 @@ class LabelledPairs:
 
     def __repr__(self) -> str:
         return (
-            f"LabelledPairs({self.name!r}, {len(self.pairs):,} pairs, "
-            f"{len(self.documents):,} documents, of each two {self.candidate}s)"
+            f"LabelledPairs({self.name!r}, {count(len(self.pairs), 'pair')}, "
+            f"{count(len(self.documents), 'document')}, of each two {self.candidate}s)"
         )
 
     @property
