@@ -19,19 +19,21 @@ from data.describe import (
     soundness_page,
     table_of_sets,
 )
-from data.readers import (
-    SHIPPED_NAMES,
+from data.flags import (
     Parser,
-    check_labels,
-    check_pairs,
-    file_holds_pairs,
-    joined,
+    join_scale,
     map_flags,
     map_option,
     read_mapping,
-    refusal,
     scale_flags,
     scale_option,
+)
+from data.readers import (
+    SHIPPED_NAMES,
+    check_labels,
+    check_pairs,
+    file_holds_pairs,
+    refusal,
     starter,
     starter_pairs,
 )
@@ -45,7 +47,7 @@ Checked = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 1 where a file has problems."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parser().parse_args(joined(words))
+    options = _parser().parse_args(join_scale(words))
     try:
         code = int(options.run(options))
         sys.stdout.flush()

@@ -1,102 +1,20 @@
 """Read a file of human labels, whole, or refuse it with every problem it has."""
 
-import argparse
 import hashlib
-import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
 
 from data.columns import ColumnNames, Columns, Scale
+from data.flags import map_flags, scale_flags
 from data.outputs import ReadOptions, read_outputs
 from data.pairs import find_sides, holds_pairs, read_pair_rows
 from data.ratings import Ratings, holds_ratings, is_long, read_long
 from data.tables.problems import Problem, Problems
 from data.tables.read import read_table
 from data.types import LabelError, LabelledPairs, LabelledSet
-
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
-_BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
-
-
-class Parser(argparse.ArgumentParser):
-    """Ends with 2 and one line; a flag's name is written out."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("allow_abbrev", False)
-        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(*args, **kwargs)
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {' '.join(message.split())} (--help lists the flags)\n")
-
-
-def map_option(text: str) -> tuple[str, str]:
-    """Read `NAME=COLUMN`; for argparse's `type`."""
-    name, equals, column = text.partition("=")
-    if not (name and equals and column):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=COLUMN, as in document=article")
-    return name, column
-
-
-def read_mapping(pairs: Iterable[tuple[str, str]]) -> dict[str, str | list[str]]:
-    """Our names and their columns; a name given several columns has them all, in that order."""
-    columns: dict[str, list[str]] = {}
-    for name, column in pairs:
-        given = columns.setdefault(name, [])
-        if column not in given:
-            given.append(column)
-    return {name: given[0] if len(given) == 1 else given for name, given in columns.items()}
-
-
-def map_flags(mapping: Mapping[str, ColumnNames] | None) -> list[str]:
-    """The words of the command line that say `mapping`."""
-    words = []
-    for name, columns in (mapping or {}).items():
-        for column in [columns] if isinstance(columns, str) else columns:
-            words += ["--map", f"{name}={column}"]
-    return words
-
-
-def scale_flags(scales: Mapping[str, Scale] | None) -> list[str]:
-    """The words that say `scales`."""
-    words = []
-    for name, (low, high) in (scales or {}).items():
-        ends = f"{low:g}:{high:g}" if low < 0 else f"{low:g}-{high:g}"
-        words += ["--scale", ends if name == "*" else f"{name}={ends}"]
-    return words
-
-
-def read_bounds(text: str) -> Scale | None:
-    """Read `LOW-HIGH` or `LOW:HIGH`, as in 1-5, 0:1 or -1:1; None where it is neither."""
-    match = _BOUNDS.fullmatch(text.strip())
-    if match is None:
-        return None
-    low, high = float(match[1]), float(match[2])
-    return (low, high) if low < high else None
-
-
-def scale_option(text: str) -> tuple[str, Scale]:
-    """Read `LOW-HIGH`, for every dimension, or `DIMENSION=LOW-HIGH`; for argparse's `type`."""
-    name, equals, bounds = text.rpartition("=")
-    scale = read_bounds(bounds)
-    if scale is None or (equals and not name):
-        raise argparse.ArgumentTypeError(f"{text!r} is not LOW-HIGH, as in 1-5 or relevance=1-5")
-    return name or "*", scale
-
-
-def joined(arguments: list[str], flag: str = "--scale") -> list[str]:
-    """Join the flag to a value such as -1:1, which argparse takes for a flag."""
-    made: list[str] = []
-    for word in arguments:
-        if made and made[-1] == flag and _BOUNDS.fullmatch(word.rpartition("=")[2]):
-            made[-1] = f"{flag}={word}"
-        else:
-            made.append(word)
-    return made
 
 
 def read_labels(
@@ -174,7 +92,8 @@ def check_labels(
     joined: Ratings | None = None
     joined_sha256 = ""
     if annotations is not None:
-        joined, joined_sha256 = _read_annotations(annotations, more, options)
+        ratings, joined_sha256 = read_annotations(annotations, more, options.scales)
+        joined = ratings or None
     table = read_table(path, problems)
     if table is None:
         return None, (*problems, *more)
@@ -233,18 +152,19 @@ def refusal(problems: Sequence[Problem], check: Sequence[str] = ()) -> LabelErro
     return LabelError(f"{problems[0]}{also}", problems)
 
 
-def _read_annotations(
-    path: str | Path, problems: Problems, options: ReadOptions
-) -> tuple[Ratings | None, str]:
+def read_annotations(
+    path: str | Path, problems: Problems, scales: Mapping[str, Scale]
+) -> tuple[Ratings, str]:
+    """Read a long file of ratings (id, dimension, annotator, rating), and its sha256."""
     table = read_table(path, problems)
     if table is None:
-        return None, ""
+        return {}, ""
     columns = Columns.of(table)
     if not is_long(columns) or columns.find("id") is None:
         way_out = "give a file with the columns id, dimension, annotator, rating"
         problems.add("no-column", "is no long file of ratings", way_out)
-        return None, ""
-    return read_long(columns, problems, options.scales), table.sha256
+        return {}, ""
+    return read_long(columns, problems, scales), table.sha256
 
 
 _STARTER = Path(__file__).with_name("starter")

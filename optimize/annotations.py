@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from data.columns import CellRatings, Columns
-from data.ratings import Ratings, is_long, read_long
+from data.columns import CellRatings
+from data.readers import read_annotations as read_long_file
 from data.readers import refusal
 from data.tables.problems import Problems, RowsError
-from data.tables.read import read_json_lines, read_table
+from data.tables.read import read_json_lines
 from data.types import LabelError, LabelledSet
 from optimize.statistics.coefficients import Matrix
 
@@ -56,15 +56,7 @@ def read_annotations(path: Path, dimension: str) -> Mapping[str, CellRatings]:
     refuses, and where it holds no rating on the dimension.
     """
     problems = Problems(str(path))
-    table = read_table(path, problems)
-    rated: Ratings = {}
-    if table is not None:
-        columns = Columns.of(table)
-        if is_long(columns) and columns.find("id") is not None:
-            rated = read_long(columns, problems, {})
-        else:
-            way_out = "give a file with the columns id, dimension, annotator, rating"
-            problems.add("no-column", "is no long file of ratings", way_out)
+    rated, _ = read_long_file(path, problems, {})
     if problems:
         raise refusal(problems)
     found = {item: marks[dimension] for item, marks in rated.items() if dimension in marks}

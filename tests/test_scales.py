@@ -9,7 +9,7 @@ import pytest
 import data
 import judges
 import optimize
-from data.readers import read_bounds
+from data.flags import read_bounds
 from judges.dimension import Dimension, DimensionError
 from optimize.cli.tune import command as tune
 from optimize.cli.verify import command as verify

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from data.readers import joined, read_bounds, read_mapping
+from data.flags import join_scale, read_bounds, read_mapping
 from judges.cli.arguments import Parser as OneLineParser
 from judges.define import is_python, read_subject
 from judges.dimension import MOST_RATINGS, Comparison, Dimension, Subject
@@ -199,7 +199,7 @@ class Parser(OneLineParser):
     """Says what is wrong in one line, and takes -1:1 for a scale."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        words = None if args is None else joined([str(word) for word in args])
+        words = None if args is None else join_scale([str(word) for word in args])
         return super().parse_known_args(words, namespace)
 
 
