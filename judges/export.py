@@ -14,6 +14,7 @@ from judges.dimension import Dimension
 from judges.errors import JudgesError
 from judges.judge import Judge
 from judges.prompt import SLOT
+from judges.protocol import is_embedded
 from judges.scoring import SamplingPlan, sampling_of
 
 REPLY_FORMAT = "{} its own reply format; measure again before relying on it"
@@ -86,7 +87,7 @@ def to_mlflow(judge: Judge) -> str:
     """A Python file with `mlflow.genai.judges.make_judge`."""
     subject = _rating_subject(judge, "make_judge")
     _one_reply(judge, "make_judge")
-    if judge.lm == "embedded":
+    if is_embedded(judge.lm):
         raise ExportError("MLflow cannot ask the embedded model; name another by --lm")
     _no_braces(judge, "MLflow fills")
     provider, _, name = judge.lm.partition("/")

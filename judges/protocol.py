@@ -22,6 +22,14 @@ CUT_SHORT = frozenset(
 )
 
 
+EMBEDDED = "embedded"
+
+
+def is_embedded(lm: str) -> bool:
+    """Whether a model's name or endpoint is that of the embedded model, of any version."""
+    return lm.partition("-")[0] == EMBEDDED
+
+
 class Message(TypedDict):
     """One chat message; `content` is always plain text."""
 

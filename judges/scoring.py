@@ -11,7 +11,7 @@ from judges.judgement import Judgement
 from judges.parsing.parse import parse_fields
 from judges.parsing.probabilities import chosen_token, over_choices
 from judges.prompt import Field, Prompt, Value
-from judges.protocol import FatalModelError, Model, Reply, Sampling
+from judges.protocol import FatalModelError, Model, Reply, Sampling, is_embedded
 
 PlanKind = Literal["one", "mean", "weighted"]
 # The most alternatives that OpenAI-compatible endpoints give for a token.
@@ -58,7 +58,7 @@ class Sample:
 
 def default_plan(model: Model) -> SamplingPlan:
     """Weighted for the embedded model, whose probabilities cost nothing; else one reply."""
-    return SamplingPlan(kind="weighted" if model.endpoint == "embedded" else "one")
+    return SamplingPlan(kind="weighted" if is_embedded(model.endpoint) else "one")
 
 
 def sampling_of(plan: SamplingPlan, *, seed: int = 0, max_tokens: int = 512) -> Sampling:

@@ -140,7 +140,7 @@ def test_requests_that_are_all_refused_end_the_run() -> None:
 def test_a_wait_worth_telling_is_told_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judges.inference.client.NOTABLE_REST", 0.05)
+    monkeypatch.setattr("judges.inference.client.NOTABLE_RETRY_AFTER", 0.05)
 
     def throttled(prompt: str, sampling: Sampling, before: int) -> str:
         if before == 0:

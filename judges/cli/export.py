@@ -10,6 +10,7 @@ from judges.cli.arguments import JUDGE, add_plan_flags, follow
 from judges.inference.progress import visible
 from judges.judge import Judge
 from judges.loading import load
+from judges.protocol import is_embedded
 from judges.scoring import SamplingPlan
 
 # Other tools ask language models; a judge without a model of its own is written for this one.
@@ -86,5 +87,4 @@ def _settled(judge: Judge, args: argparse.Namespace, *, names_a_model: bool) -> 
     followed = follow(judge, args)
     if followed.plan is not None:
         return followed
-    embedded = followed.lm.partition("-")[0] == "embedded"
-    return followed.with_plan(SamplingPlan(kind="weighted" if embedded else "one"))
+    return followed.with_plan(SamplingPlan(kind="weighted" if is_embedded(followed.lm) else "one"))

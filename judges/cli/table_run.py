@@ -29,6 +29,7 @@ from judges.judgement import AnyJudgement
 from judges.judging import find_columns, unusable
 from judges.models.prices import CHARACTERS_PER_TOKEN, estimate_tokens, find_price
 from judges.models.redaction import holds_secret
+from judges.protocol import is_embedded
 
 if TYPE_CHECKING:
     from judges.protocol import Model
@@ -413,7 +414,7 @@ def journal_of(run: Run) -> Path | None:
     """Where replies are kept: as asked, or beside the output where replies cost something."""
     if run.args.journal:
         return Path(run.args.journal)
-    if all(judge.lm in {"embedded", "embedded-1"} for judge in run.judges):
+    if all(is_embedded(judge.lm) for judge in run.judges):
         return None
     return Path(run.args.out).with_name(f"{Path(run.args.out).name}.replies.jsonl")
 

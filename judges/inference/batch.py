@@ -47,6 +47,14 @@ MOST_REQUESTS = 50_000
 MOST_BYTES = 190_000_000
 
 
+STATE = "batch.json"
+FAILURES = "failures.json"
+RUNNING = ("validating", "in_progress", "finalizing", "cancelling")
+MARK = "judges_part"
+KEY = re.compile(r"[0-9a-f]{64}")
+_PART = re.compile(r"part-\d{3,}\.jsonl")
+
+
 class QueueModel:
     """Stands in for an endpoint and writes each distinct request to a part file, once.
 
@@ -109,14 +117,6 @@ class CollectedModel:
         raise RefusedError(self._failures.get(key, "not answered by the batch; submit again"))
 
     async def close(self) -> None: ...
-
-
-STATE = "batch.json"
-FAILURES = "failures.json"
-RUNNING = ("validating", "in_progress", "finalizing", "cancelling")
-MARK = "judges_part"
-KEY = re.compile(r"[0-9a-f]{64}")
-_PART = re.compile(r"part-\d{3,}\.jsonl")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,12 +200,12 @@ def submit(folder: Path, *, api_base: str | None = None) -> State:
         parts = tuple(_part(path) for path in sorted(folder.glob("part-*.jsonl")))
         state = _save(folder, replace(state, parts=parts))
     with _client(state, api_base) as client:
-        known = _known(client) if any(not part.batch_id for part in state.parts) else {}
+        batches = _batches_by_mark(client) if any(not part.batch_id for part in state.parts) else {}
         for part in state.parts:
             if not part.batch_id:
                 # A run killed between starting a batch and noting it must not start it twice.
-                batch = known.get(_mark(state, part)) or _start(client, folder, state, part)
-                state = _save(folder, _with(state, _progress(part, batch)))
+                batch = batches.get(_mark(state, part)) or _start(client, folder, state, part)
+                state = _save(folder, _with_part(state, _progress(part, batch)))
     return state
 
 
@@ -215,7 +215,7 @@ def status(folder: Path, *, api_base: str | None = None) -> State:
     with _client(state, api_base) as client:
         for part in state.parts:
             if part.batch_id:
-                state = _with(state, _progress(part, client.batches.retrieve(part.batch_id)))
+                state = _with_part(state, _progress(part, client.batches.retrieve(part.batch_id)))
     return _save(folder, state)
 
 
@@ -239,11 +239,11 @@ def collect(folder: Path, journal: Journal, *, api_base: str | None = None) -> C
             batch = client.batches.retrieve(part.batch_id)
             for file in (batch.output_file_id, batch.error_file_id):
                 for line in _lines(client, file):
-                    why = _keep(line, journal, endpoint, secrets)
+                    why = _record_answer(line, journal, endpoint, secrets)
                     n_answered += why is None
                     if why is not None:
                         failures[str(line.get("custom_id"))] = secrets.redact(why)
-            state = _with(state, replace(_progress(part, batch), collected=True))
+            state = _with_part(state, replace(_progress(part, batch), collected=True))
     (folder / FAILURES).write_text(json.dumps(failures, indent=1), encoding="utf-8")
     _save(folder, state)
     n_missing = state.n_requests - n_answered - len(failures)
@@ -300,7 +300,7 @@ def _part(path: Path) -> Part:
         return Part(file=path.name, n_requests=sum(1 for _ in lines))
 
 
-def _known(client: "OpenAI") -> dict[str, Any]:
+def _batches_by_mark(client: "OpenAI") -> dict[str, Any]:
     """The provider's batches that came from such parts, by their mark."""
     return {
         batch.metadata[MARK]: batch
@@ -349,7 +349,7 @@ def _lines(client: "OpenAI", file: str | None) -> Iterator[dict[str, Any]]:
                 yield entry
 
 
-def _keep(
+def _record_answer(
     line: Mapping[str, Any], journal: Journal, endpoint: EndpointModel, secrets: Redactor
 ) -> str | None:
     """Put one answer into the journal; returns why it is none."""
@@ -357,9 +357,9 @@ def _keep(
     body = _mapping(response.get("body"))
     if line.get("error") or response.get("status_code") != 200:
         error = line.get("error") or body.get("error") or {}
-        said = error.get("message") if isinstance(error, dict) else error
-        said = said if isinstance(said, str) else response.get("status_code")
-        return f"the batch failed it: {' '.join(str(said).split())[:LONGEST_EXCERPT]}"
+        message = error.get("message") if isinstance(error, dict) else error
+        message = message if isinstance(message, str) else response.get("status_code")
+        return f"the batch failed it: {' '.join(str(message).split())[:LONGEST_EXCERPT]}"
     try:
         completion = secrets.clean(read_completion(json.dumps(body).encode(), (), Sampling()))
     except ModelError as error:
@@ -376,7 +376,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _with(state: State, part: Part) -> State:
+def _with_part(state: State, part: Part) -> State:
     parts = tuple(part if part.file == old.file else old for old in state.parts)
     return replace(state, parts=parts)
 

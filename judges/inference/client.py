@@ -27,6 +27,20 @@ from judges.protocol import (
     Usage,
 )
 
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 60.0
+# As long as an endpoint is waited for at its own word, and what of it is worth a line.
+LONGEST_RETRY_AFTER = 120.0
+NOTABLE_RETRY_AFTER = 20.0
+THROTTLES_PER_ATTEMPT = 4
+BUDGET_POLL = 0.02
+# A host that never answered any request is given up after these seconds.
+PATIENCE_UNREACHED = 3.0
+LONGEST_WAIT_UNREACHED = 1.0
+MOST_REFUSALS = 5  # requests refused one after the other, as single ones among others
+
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
@@ -111,12 +125,12 @@ class SampleCollector:
         """The last reason why a reply could not be read."""
         return next(reversed([why for _, why in self.unparsed.values()]), "too few replies came")
 
-    def count(self, completion: Completion, cached: bool) -> None:
+    def add_usage(self, completion: Completion, cached: bool) -> None:
         self.tokens_in += completion.tokens_in
         self.tokens_out += completion.tokens_out
         self.cached = self.cached and cached
 
-    def file(self, place: int, reply: Reply) -> None:
+    def add(self, place: int, reply: Reply) -> None:
         try:
             if not reply.text.strip():
                 ended = "" if reply.finish_reason == "stop" else f" ({reply.finish_reason})"
@@ -126,7 +140,7 @@ class SampleCollector:
         except NoScoreError as error:
             self.unparsed[place] = (reply, str(error))
 
-    def answer(self) -> ModelResponse:
+    def response(self) -> ModelResponse:
         good = [self.parsed[i] for i in sorted(self.parsed)]
         bad = [self.unparsed[i] for i in sorted(self.unparsed)]
         failures = (*(why for _, why in bad), *self.errors)
@@ -139,21 +153,6 @@ class SampleCollector:
             tokens_out=self.tokens_out,
             cached=self.cached and bool(good or bad),
         )
-
-
-FIRST_WAIT = 0.5
-LONGEST_WAIT = 60.0
-# As long as an endpoint is waited for at its own word, and what of it is worth a line.
-LONGEST_REST = 120.0
-NOTABLE_REST = 20.0
-THROTTLES_PER_ATTEMPT = 4
-LOOK_AGAIN = 0.02
-# A host that never answered any request is given up after these seconds.
-PATIENCE_UNREACHED = 3.0
-LONGEST_WAIT_UNREACHED = 1.0
-MOST_UNFIT = 5  # requests refused one after the other, as single ones among others
-
-_log = logging.getLogger(__name__)
 
 
 class RetryingClient:
@@ -180,50 +179,50 @@ class RetryingClient:
         self._limiter = limiter
         self._timeouts = AdaptiveTimeout(timeout)
         self._attempts = attempts
-        self._fresh_asks = fresh_samples
+        self._fresh_samples = fresh_samples
         self._rng = rng
         self._reached = False
         self._unreached_since: float | None = None
         # Refusals since the last answer to a request that asks for replies of this kind.
-        self._unfit: dict[tuple[int, int | None], int] = {}
+        self._refusals: dict[tuple[int, int | None], int] = {}
         self._hasher = RequestHasher()
-        self._resting = 0.0
-        self._flying: dict[str, asyncio.Future[Completion]] = {}
+        self._waiting_until = 0.0
+        self._pending: dict[str, asyncio.Future[Completion]] = {}
 
     async def answer(self, ask: ModelRequest) -> ModelResponse:
         """Bring `sampling.n` parsed replies, or say why not.
 
         Raises FatalModelError and BudgetSpentError, which end the run.
         """
-        tally = SampleCollector(ask)
-        for fresh in range(self._fresh_asks + 1):
-            await self._draw(tally, fresh)
-            if not tally.missing or tally.errors:
+        samples = SampleCollector(ask)
+        for fresh in range(self._fresh_samples + 1):
+            await self._sample_missing(samples, fresh)
+            if not samples.missing or samples.errors:
                 break
             _log.info(
                 "%d of %d replies cannot be read (%s); %s",
-                len(tally.missing),
+                len(samples.missing),
                 ask.sampling.n,
-                tally.why,
-                "asked afresh" if fresh < self._fresh_asks else "given up",
+                samples.why,
+                "asked afresh" if fresh < self._fresh_samples else "given up",
             )
-        return tally.answer()
+        return samples.response()
 
-    async def _draw(self, tally: SampleCollector, fresh: int) -> None:
+    async def _sample_missing(self, samples: SampleCollector, fresh: int) -> None:
         """Ask once for every reply still missing."""
-        sampling, missing = tally.ask.sampling, tally.missing
+        sampling, missing = samples.ask.sampling, samples.missing
         if fresh:
             sampling = replace(sampling, seed=sampling.seed + fresh)
         if self.model.native_n or sampling.n == 1:
-            whole = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
-            got = await self._take(tally, whole, missing, fresh)
-            missing = missing[got:]
-            if not missing or got == 0:
+            together = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
+            n_replies = await self._collect(samples, together, missing, fresh)
+            missing = missing[n_replies:]
+            if not missing or n_replies == 0:
                 return
             self.model.native_n = False  # fewer replies than asked for: it does not heed n
         singles = (
-            self._take(
-                tally, replace(sampling, n=1, seed=sampling.seed + SEEDS_APART * i), [i], fresh
+            self._collect(
+                samples, replace(sampling, n=1, seed=sampling.seed + SEEDS_APART * i), [i], fresh
             )
             for i in missing
         )
@@ -233,27 +232,27 @@ class RetryingClient:
         else:
             await _together(list(singles))
 
-    async def _take(
-        self, tally: SampleCollector, sampling: Sampling, places: Sequence[int], fresh: int
+    async def _collect(
+        self, samples: SampleCollector, sampling: Sampling, places: Sequence[int], fresh: int
     ) -> int:
         """Make one request, file its replies under `places`, and return how many came."""
         cached = False
         try:
-            completion, cached = await self._request(tally.ask.messages_of(fresh), sampling)
+            completion, cached = await self._request(samples.ask.messages_of(fresh), sampling)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
-            tally.errors.append(str(error))
+            samples.errors.append(str(error))
             return 0
         finally:
             if not fresh and not cached:
                 self.ledger.plan()
-        tally.count(completion, cached)
+        samples.add_usage(completion, cached)
         if why := withheld(completion, sampling):
             _log.info("%s", why)
-            tally.errors.append(why)
+            samples.errors.append(why)
             return 0
         for place, reply in zip(places, completion.replies, strict=False):
-            tally.file(place, reply)
+            samples.add(place, reply)
         return len(completion.replies)
 
     async def _request(
@@ -268,50 +267,52 @@ class RetryingClient:
             recorded = self.journal.get(key) if self.journal is not None else None
             if recorded is not None:
                 return recorded, True
-            flying = self._flying.get(key)
-            if flying is None:
-                return await self._fly(key, messages, sampling), False
-            await asyncio.wait([flying])
-            if not flying.cancelled():  # else its own asker was stopped: our turn
-                return flying.result(), True
+            pending = self._pending.get(key)
+            if pending is None:
+                return await self._send_once(key, messages, sampling), False
+            await asyncio.wait([pending])
+            if not pending.cancelled():  # else its own asker was stopped: our turn
+                return pending.result(), True
 
-    async def _fly(self, key: str, messages: Sequence[Message], sampling: Sampling) -> Completion:
+    async def _send_once(
+        self, key: str, messages: Sequence[Message], sampling: Sampling
+    ) -> Completion:
         if self._limiter is None:
             completion = await self._send_here(messages, sampling)
             self._record(key, completion)
             return completion
-        flying = asyncio.get_running_loop().create_future()
-        self._flying[key] = flying
+        pending = asyncio.get_running_loop().create_future()
+        self._pending[key] = pending
         try:
             completion = await self._send(self._limiter, messages, sampling)
             self._record(key, completion)
         except ModelError as error:
-            flying.set_exception(error)
-            flying.exception()  # seen, even if nobody else waits for it
+            pending.set_exception(error)
+            pending.exception()  # seen, even if nobody else waits for it
             raise
         except BaseException:
-            flying.cancel()
+            pending.cancel()
             raise
         else:
-            flying.set_result(completion)
+            pending.set_result(completion)
             return completion
         finally:
-            del self._flying[key]
+            del self._pending[key]
 
     def _record(self, key: str, completion: Completion) -> None:
         if self.journal is not None:
             self.journal.put(key, completion, endpoint=self.model.endpoint, model=self.model.name)
 
     async def _send_here(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        ticket = self.ledger.reserve(messages, sampling)
-        if ticket is None:
+        reservation = self.ledger.reserve(messages, sampling)
+        if reservation is None:
             raise BudgetSpentError("what is left of the budget is reserved by other requests")
         try:
             completion = await self.model.complete(messages, sampling)
         except BaseException as error:
-            self._close(ticket, getattr(error, "usage", None), billed=False)
+            self._close(reservation, getattr(error, "usage", None), billed=False)
             raise
-        self.ledger.settle(ticket, completion)
+        self.ledger.settle(reservation, completion)
         return completion
 
     async def _send(
@@ -333,7 +334,7 @@ class RetryingClient:
                 raise TransientError(
                     f"gave up after {faults + throttles} attempts: {error}"
                 ) from error
-            wait = self._wait(faults + throttles, self._rest(error))
+            wait = self._wait(faults + throttles, self._requested_wait(error))
             if isinstance(error, UnreachableError) and not self._reached:
                 wait = self._wait_unreached(error, faults, wait)
             _log.info("%s; attempt %d, the next in %.1f s", error, faults + throttles, wait)
@@ -358,21 +359,21 @@ class RetryingClient:
     ) -> Completion | TransientError:
         """Send once, within the limits on requests in flight and on money."""
         async with limiter as cuts:
-            ticket = self.ledger.reserve(messages, sampling)
-            while ticket is None:  # it may fit once others are settled
-                await asyncio.sleep(LOOK_AGAIN)
-                ticket = self.ledger.reserve(messages, sampling)
+            reservation = self.ledger.reserve(messages, sampling)
+            while reservation is None:  # it may fit once others are settled
+                await asyncio.sleep(BUDGET_POLL)
+                reservation = self.ledger.reserve(messages, sampling)
             billed, usage = True, None
             wait = self._timeouts.begin(tries)
             try:
                 async with wait:
                     completion = await self.model.complete(messages, sampling)
                 self._timeouts.answered(wait)
-                self.ledger.settle(ticket, completion)
-                ticket = None
+                self.ledger.settle(reservation, completion)
+                reservation = None
                 limiter.answered()
                 self._reached = True
-                self._unfit[sampling.n, sampling.top_logprobs] = 0
+                self._refusals[sampling.n, sampling.top_logprobs] = 0
                 return completion
             except TimeoutError:
                 seconds = self._timeouts.waited(wait)
@@ -390,43 +391,43 @@ class RetryingClient:
                 raise
             finally:
                 self._timeouts.end(wait)
-                if ticket is not None:
-                    self._close(ticket, usage, billed=billed)
+                if reservation is not None:
+                    self._close(reservation, usage, billed=billed)
 
     def _is_alone(self, sampling: Sampling) -> bool:
         """Whether a request is refused for its texts, where others of its kind were answered."""
         kind = sampling.n, sampling.top_logprobs
-        if kind not in self._unfit:
+        if kind not in self._refusals:
             return False
-        self._unfit[kind] += 1
-        return self._unfit[kind] <= MOST_UNFIT
+        self._refusals[kind] += 1
+        return self._refusals[kind] <= MOST_REFUSALS
 
-    def _close(self, ticket: Reservation, usage: Usage | None, *, billed: bool) -> None:
+    def _close(self, reservation: Reservation, usage: Usage | None, *, billed: bool) -> None:
         """Close the reservation of a request that brought no replies, by its usage where told."""
         if usage is not None:
-            self.ledger.settle(ticket, usage)
+            self.ledger.settle(reservation, usage)
         else:
-            self.ledger.forfeit(ticket, billed=billed)
+            self.ledger.forfeit(reservation, billed=billed)
 
-    def _rest(self, error: TransientError) -> float | None:
+    def _requested_wait(self, error: TransientError) -> float | None:
         """How long the endpoint wants to be left alone; FatalModelError where that is for long.
 
         An outage of unknown length is none of its business: there our own waits count.
         """
         rest = error.retry_after
-        if rest is None or rest <= NOTABLE_REST:
+        if rest is None or rest <= NOTABLE_RETRY_AFTER:
             return rest
-        if rest > LONGEST_REST:
+        if rest > LONGEST_RETRY_AFTER:
             if not isinstance(error, ThrottledError):
                 return None
             raise FatalModelError(
-                f"{error}; it wants to be asked again in {_spoken(rest)} (its Retry-After), and "
-                f"more than {_spoken(LONGEST_REST)} is not waited: resume the run then"
+                f"{error}; it wants to be asked again in {_duration(rest)} (its Retry-After), and "
+                f"more than {_duration(LONGEST_RETRY_AFTER)} is not waited: resume the run then"
             ) from error
         now = asyncio.get_running_loop().time()
-        if now >= self._resting:
-            self._resting = now + rest
-            _log.warning("%s; waiting %s, as it asks (its Retry-After)", error, _spoken(rest))
+        if now >= self._waiting_until:
+            self._waiting_until = now + rest
+            _log.warning("%s; waiting %s, as it asks (its Retry-After)", error, _duration(rest))
         return rest
 
     def _wait(self, tries: int, retry_after: float | None) -> float:
@@ -438,7 +439,7 @@ class RetryingClient:
         return retry_after + self._rng.uniform(0.0, min(0.1 * retry_after, 1.0))
 
 
-def _spoken(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -3,13 +3,19 @@
 import asyncio
 import logging
 from collections import deque
-from types import TracebackType
 
 CUT = 0.7
 GROWTH = 1.02
 TICK = 0.01
 
 _log = logging.getLogger(__name__)
+
+
+ENOUGH = 32
+TIMES = 10.0
+LEAST = 10.0
+FADING = 0.999
+REVIEW = 0.5
 
 
 class Limiter:
@@ -54,12 +60,7 @@ class Limiter:
             self._busy += 1
         return self._cuts
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._leave()
 
     def answered(self) -> None:
@@ -96,13 +97,6 @@ class Limiter:
             if not place.done():
                 self._busy += 1
                 place.set_result(None)
-
-
-ENOUGH = 32
-TIMES = 10.0
-LEAST = 10.0
-FADING = 0.999
-REVIEW = 0.5
 
 
 class AdaptiveTimeout:

@@ -7,7 +7,6 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TextIO
 
 from judges.models.redaction import Redactor
@@ -16,6 +15,9 @@ LONGEST = 400
 _UNSEEN = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+
+
+EVERY = 0.5
 
 
 class _Lines(logging.Handler):
@@ -28,10 +30,10 @@ class _Lines(logging.Handler):
         self._stream = sys.stderr
 
     def emit(self, record: logging.LogRecord) -> None:
-        said = visible(self._secrets.redact(" ".join(record.getMessage().split())))
-        said = said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}..."
+        line = visible(self._secrets.redact(" ".join(record.getMessage().split())))
+        line = line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
         start = "\r\x1b[2K" if self._stream.isatty() else ""
-        self._stream.write(f"{start}{time.strftime('%H:%M:%S')} {said}\n")
+        self._stream.write(f"{start}{time.strftime('%H:%M:%S')} {line}\n")
         self._stream.flush()
 
 
@@ -67,9 +69,6 @@ def trace_of(error: BaseException) -> str:
     return visible(Redactor().redact("".join(traceback.format_exception(error))))
 
 
-EVERY = 0.5
-
-
 class Progress:
     """Rewrites one line on a terminal; elsewhere, where lines pile up, says little.
 
@@ -98,12 +97,7 @@ class Progress:
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._write(time.monotonic())
         if self._terminal:
             self.stream.write("\n")
@@ -113,16 +107,16 @@ class Progress:
         """The line as it stands after so many seconds."""
         rate = self.done / seconds if seconds > 0 else 0.0
         of = f"/{self.total:,}" if self.total is not None else ""
-        said = f"{self.name}: {self.done:,}{of} {self.unit}, {rate:,.0f}/s"
+        line = f"{self.name}: {self.done:,}{of} {self.unit}, {rate:,.0f}/s"
         if self.failed:
-            said += f", {self.failed:,} failed"
+            line += f", {self.failed:,} failed"
         if self.total and rate and self.done < self.total:
-            said += f", {_span((self.total - self.done) / rate)} left"
-        return said
+            line += f", {_span((self.total - self.done) / rate)} left"
+        return line
 
     def _write(self, now: float) -> None:
-        said = self.line(now - self._started)
-        self.stream.write(f"\r\x1b[2K{said}" if self._terminal else f"{said}\n")
+        line = self.line(now - self._started)
+        self.stream.write(f"\r\x1b[2K{line}" if self._terminal else f"{line}\n")
         self.stream.flush()
 
 

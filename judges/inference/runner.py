@@ -13,7 +13,6 @@ import weakref
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any, TypeVar
 
 from judges.inference.budget import BudgetSpentError, Ledger
@@ -21,14 +20,22 @@ from judges.inference.client import ModelRequest, ModelResponse, RetryingClient
 from judges.inference.limits import Limiter
 from judges.models.journal import Journal
 from judges.parsing.text import shortened
-from judges.protocol import FatalModelError, Model
+from judges.protocol import FatalModelError, Model, is_embedded
 
 T = TypeVar("T")
-STOPPING = 5.0
+STOP_TIMEOUT = 5.0
 # Seconds to let more answers come before the other thread is woken: threads that take turns for
 # every single answer cost more than the answers.
-TOGETHER = 0.002
+WAKE_DELAY = 0.002
 WINDOW = 4096
+
+
+__all__ = ["FailingRunError", "FailureMonitor", "ModelRequest", "ModelResponse", "Runner"]
+
+Value = TypeVar("Value")
+ENOUGH_TO_TELL, ALMOST_ALL = 48, 0.9
+QUOTED = re.compile(r"(?:,? in|:)? ['\"].*", re.DOTALL)
+AHEAD = 3  # asks under way for each request in flight: some of them wait to be asked again
 
 
 class Background:
@@ -66,7 +73,7 @@ def _shut(
         return  # a forked child has no such thread
     asyncio.run_coroutine_threadsafe(stop(), loop)
     if thread is not threading.current_thread():
-        thread.join(STOPPING)
+        thread.join(STOP_TIMEOUT)
         if not thread.is_alive():
             loop.close()
 
@@ -174,7 +181,7 @@ class Flow:
         slot.ask = None
         self._outcomes += 1
         if slot is self._awaited or self._fatal is not None or self._outcomes == self._wake_at:
-            self._loop.call_later(TOGETHER, lambda: self._wake())
+            self._loop.call_later(WAKE_DELAY, lambda: self._wake())
 
     def stop(self, idle: Callable[[], bool], patience: float) -> Future[None]:
         """Wait up to `patience` seconds until `idle`, then cancel whatever is left."""
@@ -196,14 +203,6 @@ class Flow:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-__all__ = ["FailingRunError", "FailureMonitor", "ModelRequest", "ModelResponse", "Runner"]
-
-Value = TypeVar("Value")
-ENOUGH_TO_TELL, ALMOST_ALL = 48, 0.9
-QUOTED = re.compile(r"(?:,? in|:)? ['\"].*", re.DOTALL)
-AHEAD = 3  # asks under way for each request in flight: some of them wait to be asked again
 
 
 class FailingRunError(FatalModelError):
@@ -236,9 +235,9 @@ class FailureMonitor:
         if answer.replies and answer.replies[-1].text.strip():
             self._replies.setdefault(reason, answer.replies[-1].text)
         if self.answered >= ENOUGH_TO_TELL and self.failed >= ALMOST_ALL * self.answered:
-            raise FailingRunError(self._told())
+            raise FailingRunError(self._message())
 
-    def _told(self) -> str:
+    def _message(self) -> str:
         reason, count = self._reasons.most_common(1)[0]
         reply = self._replies.get(reason)
         quoted = f"; one reply: {shortened(reply)}" if reply else ""
@@ -275,9 +274,9 @@ class Runner:
         self.ledger = ledger or Ledger()
         self.concurrency = concurrency
         self._timeout = timeout
-        here = getattr(model, "in_process", model.endpoint == "embedded")
+        here = getattr(model, "in_process", is_embedded(model.endpoint))
         self._limiter = None if here else Limiter(concurrency)
-        self._asker = RetryingClient(
+        self._client = RetryingClient(
             model,
             journal=journal,
             ledger=self.ledger,
@@ -293,8 +292,8 @@ class Runner:
     def ask(self, ask: ModelRequest) -> ModelResponse:
         """Answer a single ask, from any thread."""
         if self._limiter is None:
-            return _at_once(self._asker.answer(ask))
-        answer = self._loop().call(self._asker.answer(ask))
+            return _run_now(self._client.answer(ask))
+        answer = self._loop().call(self._client.answer(ask))
         try:
             return answer.result()
         except BaseException:
@@ -304,8 +303,8 @@ class Runner:
     async def ask_async(self, ask: ModelRequest) -> ModelResponse:
         """Answer a single ask, from any event loop."""
         if self._limiter is None:
-            return await self._asker.answer(ask)
-        return await asyncio.wrap_future(self._loop().call(self._asker.answer(ask)))
+            return await self._client.answer(ask)
+        return await asyncio.wrap_future(self._loop().call(self._client.answer(ask)))
 
     def run(self, asks: Iterable[ModelRequest]) -> Iterator[ModelResponse]:
         """Yield an answer for each ask, in order; at most a window of asks is read ahead.
@@ -314,15 +313,15 @@ class Runner:
         """
         if self._limiter is None:
             for ask in asks:
-                yield self._seen(_at_once(self._asker.answer(ask)))
+                yield self._monitored(_run_now(self._client.answer(ask)))
             return
         flow, patience = self._flow(), 0.0
         awake = threading.Event()
-        coming = iter(asks)
+        remaining = iter(asks)
         try:
-            while (more := self._fill(flow, coming)) or flow:
+            while (more := self._fill(flow, remaining)) or flow:
                 if flow.ready():
-                    yield self._seen(flow.take())
+                    yield self._monitored(flow.take())
                     continue
                 awake.clear()
                 flow.when_ready(awake.set, refill=more)
@@ -338,16 +337,16 @@ class Runner:
         """Do the same within an event loop, without blocking it."""
         if self._limiter is None:
             for ask in asks:
-                yield self._seen(await self._asker.answer(ask))
+                yield self._monitored(await self._client.answer(ask))
                 await asyncio.sleep(0)
             return
         flow, patience = self._flow(), 0.0
         loop, awake = asyncio.get_running_loop(), asyncio.Event()
-        coming = iter(asks)
+        remaining = iter(asks)
         try:
-            while (more := self._fill(flow, coming)) or flow:
+            while (more := self._fill(flow, remaining)) or flow:
                 if flow.ready():
-                    yield self._seen(flow.take())
+                    yield self._monitored(flow.take())
                     continue
                 awake.clear()
                 flow.when_ready(lambda: loop.call_soon_threadsafe(awake.set), refill=more)
@@ -369,20 +368,15 @@ class Runner:
     def __enter__(self) -> "Runner":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _fill(self, flow: Flow, coming: Iterator[ModelRequest]) -> bool:
+    def _fill(self, flow: Flow, remaining: Iterator[ModelRequest]) -> bool:
         """Read ahead until the window is full or an answer is ready; False when none is left."""
         while flow.room():
             if self._monitor is not None and not self._monitor.room(len(flow)):
                 break
-            ask = next(coming, None)
+            ask = next(remaining, None)
             if ask is None:
                 return False
             flow.offer(ask)
@@ -390,13 +384,13 @@ class Runner:
                 break
         return True
 
-    def _seen(self, answer: ModelResponse) -> ModelResponse:
+    def _monitored(self, answer: ModelResponse) -> ModelResponse:
         if self._monitor is not None:
             self._monitor.add(answer)
         return answer
 
     def _flow(self) -> Flow:
-        return Flow(self._loop(), self._asker.answer, AHEAD * self.concurrency)
+        return Flow(self._loop(), self._client.answer, AHEAD * self.concurrency)
 
     def _loop(self) -> Background:
         with self._starting:
@@ -412,7 +406,7 @@ class Runner:
             self.journal.flush()
 
 
-def _at_once(coroutine: Coroutine[Any, Any, Value]) -> Value:
+def _run_now(coroutine: Coroutine[Any, Any, Value]) -> Value:
     """Run a coroutine that never waits, without an event loop."""
     try:
         coroutine.send(None)

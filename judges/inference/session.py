@@ -5,10 +5,10 @@ from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from judges.errors import OptionError
+from judges.protocol import is_embedded
 
 if TYPE_CHECKING:
     from judges.inference.budget import Ledger
@@ -80,12 +80,7 @@ class Session:
     def __enter__(self) -> "Session":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             self._open.close()
         finally:
@@ -145,27 +140,25 @@ def check_options(options: Mapping[str, object]) -> None:
 def open_runner(lm: str, **opening: object) -> Iterator["Runner"]:
     """Open what asks one model, and close it whatever happens; options as for Session."""
     journal = opening.get("journal")
-    with ExitStack() as held:
+    with ExitStack() as stack:
         if journal:
             from data.tables.atomic_write import in_use
 
             path = Path(str(journal))
             path.parent.mkdir(parents=True, exist_ok=True)
-            held.enter_context(in_use(path))
-        yield held.enter_context(Session(**opening)).runner(lm)  # type: ignore[arg-type]
+            stack.enter_context(in_use(path))
+        yield stack.enter_context(Session(**opening)).runner(lm)  # type: ignore[arg-type]
 
 
 def open_named(lm: str, api_base: str | None = None) -> "Model":
     """Open a model by name; the embedded one is kept, since its weights take time to read."""
-    return _embedded() if lm in {"embedded", "embedded-1"} else _open_model(lm, api_base)
+    return _open_embedded(lm) if is_embedded(lm) else _open(lm, api_base)
 
 
-def _open_model(lm: str, api_base: str | None) -> "Model":
+def _open(lm: str, api_base: str | None = None) -> "Model":
     from judges.models import open_model
 
     return open_model(lm, api_base=api_base)
 
 
-@lru_cache(maxsize=1)
-def _embedded() -> "Model":
-    return _open_model("embedded", None)
+_open_embedded = lru_cache(maxsize=2)(_open)

@@ -80,14 +80,14 @@ class DspyModel:
 
 def _request(name: str, messages: Sequence[Message], sampling: Sampling, *, seed: bool) -> Any:
     from dspy.lm15 import Config, Request
-    from dspy.lm15 import Message as Said
+    from dspy.lm15 import Message as DspyMessage
 
-    say = {"user": Said.user, "assistant": Said.assistant}
+    make = {"user": DspyMessage.user, "assistant": DspyMessage.assistant}
     system = "\n\n".join(one["content"] for one in messages if one["role"] == "system")
     return Request(
         model=name,
         system=system or None,
-        messages=tuple(say[m["role"]](m["content"]) for m in messages if m["role"] != "system"),
+        messages=tuple(make[m["role"]](m["content"]) for m in messages if m["role"] != "system"),
         config=Config(
             max_tokens=sampling.max_tokens,
             temperature=sampling.temperature,
@@ -129,18 +129,18 @@ def _meaning(error: Any, name: str, secrets: Redactor) -> ModelError:
     import dspy
 
     # What follows is DSPy's advice to programmers.
-    told = str(error).partition("To fix:")[0]
-    said = f"{name}: {secrets.redact(' '.join(told.split()))[:300]}"
+    text = str(error).partition("To fix:")[0]
+    message = f"{name}: {secrets.redact(' '.join(text.split()))[:300]}"
     if isinstance(error, dspy.LMRateLimitError):
-        return ThrottledError(said, error.retry_after)
+        return ThrottledError(message, error.retry_after)
     if isinstance(error, dspy.LMTransportError):
-        return UnreachableError(said)
+        return UnreachableError(message)
     if isinstance(error, dspy.LMTimeoutError):
-        return TransientError(said, billed=True)
+        return TransientError(message, billed=True)
     if isinstance(error, dspy.LMServerError):
-        return TransientError(said, error.retry_after)
+        return TransientError(message, error.retry_after)
     if isinstance(error, dspy.ContextWindowExceededError):
-        return RefusedError(said)
-    if "is not JSON" in told:
-        return TransientError(said, billed=True)
-    return FatalModelError(said)
+        return RefusedError(message)
+    if "is not JSON" in text:
+        return TransientError(message, billed=True)
+    return FatalModelError(message)

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from operator import is_
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from judges.errors import JudgesError
@@ -24,6 +23,15 @@ from judges.protocol import Completion, Message, Reply, Sampling, Token
 
 if TYPE_CHECKING:
     from hashlib import _Hash as HashState
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows has no advisory locks; O_APPEND must do.
+    fcntl = None  # type: ignore[assignment]
+
+
+__all__ = ["Contents", "Journal", "JournalError", "RequestHasher", "describe", "request_key"]
+
 
 START = b'{"key":"'
 KEY_DIGITS = 64
@@ -271,14 +279,6 @@ def _date(seconds: float) -> str:
         return "a time that is none"
 
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows has no advisory locks; O_APPEND must do.
-    fcntl = None  # type: ignore[assignment]
-
-__all__ = ["Contents", "Journal", "JournalError", "RequestHasher", "describe", "request_key"]
-
-
 def request_key(endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling) -> str:
     """Hash everything that determines a reply; samples and fresh asks differ by their seed."""
     parts = [*_head(endpoint, model, sampling), *_parts(messages)]
@@ -425,12 +425,7 @@ class Journal:
     def __enter__(self) -> "Journal":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _locked(self) -> "_Locked":

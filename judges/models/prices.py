@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from judges.protocol import Message
+from judges.protocol import Message, is_embedded
 
 TABLE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4
@@ -37,7 +35,7 @@ FREE = Price(per_token_in=0.0, per_token_out=0.0)
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
     """Look up a model's price under its full name or without its provider; None if unknown."""
-    if model == "embedded" or model.startswith(("embedded-", "replay:")):
+    if is_embedded(model) or model.startswith("replay:"):
         return FREE
     table = _table()
     provider, _, bare = model.partition("/")
@@ -51,13 +49,13 @@ def find_price(model: str) -> Price | None:
     return None
 
 
-def estimate_tokens(messages: Sequence["Message"]) -> int:
+def estimate_tokens(messages: Sequence[Message]) -> int:
     """Guess what a prompt takes, for dry runs: a token is about four characters of English."""
     characters = sum(len(message["content"]) for message in messages)
     return -(-characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * len(messages)
 
 
-def most_tokens(messages: Sequence["Message"]) -> int:
+def most_tokens(messages: Sequence[Message]) -> int:
     """Bound what a prompt can take: a byte-level tokenizer makes no token of less than a byte."""
     size = 0
     for message in messages:

@@ -38,21 +38,21 @@ class ReplayModel:
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer as recorded; raises RefusedError for what was not asked then."""
-        whole = self._find(messages, sampling)
-        if whole is not None:
-            return whole
-        singles = [
+        recorded = self._find(messages, sampling)
+        if recorded is not None:
+            return recorded
+        each = [
             self._find(messages, replace(sampling, n=1, seed=sampling.seed + SEEDS_APART * i))
             for i in range(sampling.n)
         ]
-        found = [single for single in singles if single is not None]
-        if len(found) < sampling.n:
+        singles = [single for single in each if single is not None]
+        if len(singles) < sampling.n:
             raise RefusedError(f"{self._journal.path} holds no reply to this prompt and sampling")
         return Completion(
-            replies=tuple(single.replies[0] for single in found),
-            tokens_in=sum(single.tokens_in for single in found),
-            tokens_out=sum(single.tokens_out for single in found),
-            model=found[0].model,
+            replies=tuple(single.replies[0] for single in singles),
+            tokens_in=sum(single.tokens_in for single in singles),
+            tokens_out=sum(single.tokens_out for single in singles),
+            model=singles[0].model,
         )
 
     async def close(self) -> None:

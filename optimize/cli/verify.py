@@ -16,6 +16,7 @@ from judges.dimension import Comparison, Dimension, UnknownDimensionError
 from judges.inference.progress import verbose_logging, visible
 from judges.loading import load
 from judges.parsing.recorded import Reading
+from judges.protocol import is_embedded
 from optimize.figures import correlation_lines
 from optimize.items import Items, compared_items, rated_items
 from optimize.measuring.correlations import other_readings, reading_lines
@@ -282,16 +283,12 @@ def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItems, Scale
         seed=flags.seed,
         journal=Path(flags.resume) if flags.resume else None,
         keep_going=flags.keep_going,
-        probe=flags.probes or (bool(flags.report) and _free(flags.lm or judge.lm)),
+        probe=flags.probes or (bool(flags.report) and is_embedded(flags.lm or judge.lm)),
     )
     for note in labelled.notes:
         say(f"note: {note}")
     scale = subject.scale if isinstance(subject, Dimension) else ()
     return subject.name, labelled, asked(judge, items, asking), scale
-
-
-def _free(lm: str) -> bool:
-    return lm.partition("-")[0] == "embedded"
 
 
 def _recorded(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from data.readers import is_constructed
 from data.types import LabelledOutput
+from judges.protocol import is_embedded
 from optimize.audits.injection import Attack, ScoreShift
 from optimize.audits.scale_use import ScaleUse
 from optimize.figures import counted, interval_of, shown, with_interval
@@ -73,8 +74,7 @@ def judge_sections(
 def notes(lm: str, data: Mapping[str, Any]) -> list[str]:
     """What a reader has to know before any figure."""
     constructed = is_constructed(str(data["sha256"]))
-    embedded = lm.partition("-")[0] == "embedded"
-    return [CONSTRUCTED] * constructed + [EMBEDDED] * embedded
+    return [CONSTRUCTED] * constructed + [EMBEDDED] * is_embedded(lm)
 
 
 def data_facts(data: Mapping[str, Any], unit: str = "outputs") -> list[tuple[str, str]]:

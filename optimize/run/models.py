@@ -11,7 +11,7 @@ from judges.inference.runner import FailureMonitor, ModelRequest, ModelResponse,
 from judges.judge import Judge
 from judges.judgement import NoScoreError, Verdict
 from judges.prompt import Prompt
-from judges.protocol import Model
+from judges.protocol import Model, is_embedded
 from judges.scoring import SamplingPlan, default_plan
 from optimize.items import Item
 from optimize.run.run_folder import BUDGET, PROPOSALS, REPLIES
@@ -58,7 +58,7 @@ def open_models(settings: Settings, folder: Path) -> Iterator[RunModels]:
         stack.enter_context(verbose_logging(settings.verbose))
         model = open_model(settings.lm, api_base=settings.api_base)
         other = open_model(name, api_base=proposer_base)
-        local = all(one.endpoint == "embedded" for one in (model, other))
+        local = all(is_embedded(each.endpoint) for each in (model, other))
         # Without a server there is nothing to pay; the search keeps to its plan by itself.
         budget = (
             SharedBudget()

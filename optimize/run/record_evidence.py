@@ -14,7 +14,7 @@ from judges.inference.budget import BudgetSpentError
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.prompt import Prompt
-from judges.protocol import ModelError
+from judges.protocol import ModelError, is_embedded
 from optimize.audits.injection import Probes, probe
 from optimize.items import Item, Items
 from optimize.run.judged_split import (
@@ -116,7 +116,7 @@ def _probe(
     prepared: PreparedRun, judge: Judge, asked: RunModels, test: JudgedSplit, most_calls: int | None
 ) -> Probes:
     settings = prepared.settings
-    if asked.judge.model.endpoint != "embedded" and not settings.probes:
+    if not is_embedded(asked.judge.model.endpoint) and not settings.probes:
         return Probes(why=OPT_IN)
     try:
         return probe(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from judges.judge import Judge
 from judges.models.prices import Price, estimate_tokens, find_price
 from judges.prompt import MOST_DEMOS, Prompt
+from judges.protocol import is_embedded
 from judges.scoring import SamplingPlan
 from optimize.run.labels import Labels
 from optimize.run.settings import Settings, SettingsError
@@ -64,7 +65,7 @@ class SearchBudget:
 
 
 def is_free(settings: Settings) -> bool:
-    return settings.lm.partition("-")[0] == "embedded"
+    return is_embedded(settings.lm)
 
 
 def plan(settings: Settings) -> SearchPlan:
