@@ -23,29 +23,30 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     single rating by nobody named may be a mean: NaN. Raises LabelError where only such are known,
     or who gave a rating is not.
     """
-    known = [one.annotators.get(dimension, ()) for one in labelled.outputs]
-    marks = [one.ratings.get(dimension, ()) for one in labelled.outputs]
-    marks = [
-        given if some or len(given) > 1 else () for some, given in zip(known, marks, strict=True)
+    names_of = [output.annotators.get(dimension, ()) for output in labelled.outputs]
+    ratings = [output.ratings.get(dimension, ()) for output in labelled.outputs]
+    ratings = [
+        values if annotators or len(values) > 1 else ()
+        for annotators, values in zip(names_of, ratings, strict=True)
     ]
-    sizes = {len(given) for given in marks if given}
+    sizes = {len(values) for values in ratings if values}
     if max(sizes, default=0) < 2:
         raise LabelError(
             f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
             "give every annotator's, in `annotations` or a long file (--annotations)"
         )
-    if not any(known) and len(sizes) == 1:
-        known = [tuple(str(place + 1) for place in range(len(given))) for given in marks]
-    names = tuple(sorted({name for some in known for name in some}))
-    matrix = np.full((len(marks), len(names)), np.nan)
-    for row, (some, given) in enumerate(zip(known, marks, strict=True)):
-        if given and len(some) != len(given):
+    if not any(names_of) and len(sizes) == 1:
+        names_of = [tuple(str(place + 1) for place in range(len(values))) for values in ratings]
+    names = tuple(sorted({name for annotators in names_of for name in annotators}))
+    matrix = np.full((len(ratings), len(names)), np.nan)
+    for row, (annotators, values) in enumerate(zip(names_of, ratings, strict=True)):
+        if values and len(annotators) != len(values):
             raise LabelError(
-                f"{labelled.name}: output {labelled.outputs[row].id!r} has {len(given)} ratings on "
-                f"{dimension!r} and {len(some)} annotators' names: say who gave which"
+                f"{labelled.name}: output {labelled.outputs[row].id!r} has {len(values)} ratings "
+                f"on {dimension!r} and {len(annotators)} annotators' names: say who gave which"
             )
-        for name, mark in zip(some, given, strict=True):
-            matrix[row, names.index(name)] = mark
+        for name, value in zip(annotators, values, strict=True):
+            matrix[row, names.index(name)] = value
     return matrix, names
 
 
@@ -59,10 +60,14 @@ def read_annotations(path: Path, dimension: str) -> Mapping[str, CellRatings]:
     rated, _ = read_long_file(path, problems, {})
     if problems:
         raise refusal(problems)
-    found = {item: marks[dimension] for item, marks in rated.items() if dimension in marks}
-    if not found:
+    by_output = {
+        item: by_dimension[dimension]
+        for item, by_dimension in rated.items()
+        if dimension in by_dimension
+    }
+    if not by_output:
         raise LabelError(f"{path}: no rating on {dimension!r}")
-    return found
+    return by_output
 
 
 def read_scores(path: Path, dimension: str) -> Mapping[str, float]:

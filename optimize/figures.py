@@ -44,6 +44,28 @@ def with_interval(value: float, interval: Interval | None, *, signed: bool = Fal
     return f"{value:{sign}.3f}{around}"
 
 
+def figure_text(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """Three decimals and, where it is known, the interval, as papers print them."""
+    return with_interval(
+        math.nan if value is None else value,
+        None if low is None or high is None else Interval(low=low, high=high),
+    )
+
+
+def json_number(value: float, digits: int | None = None) -> float | None:
+    """For JSON, which has no NaN: what does not exist is null."""
+    if math.isnan(value):
+        return None
+    return float(value) if digits is None else round(float(value), digits)
+
+
+def interval_cell(interval: Interval | None, digits: int | None = None) -> dict[str, float | None]:
+    """`low` and `high` for JSON, null where unknown."""
+    if interval is None:
+        return {"low": None, "high": None}
+    return {name: json_number(getattr(interval, name), digits) for name in ("low", "high")}
+
+
 def counted(number: int, unit: str) -> str:
     """A number and what it counts."""
     return f"{number:,} {unit}{'s' * (number != 1)}"
@@ -114,7 +136,7 @@ def scorecard(summary: Mapping[str, Any], folder: str) -> str:
     ]
     if summary["level"] == "summary":
         lines.append(f"({CONVENTIONS[PRIMARY]})")
-    lines += [line for name, said in SPLITS if (line := _row(summary, name, said))]
+    lines += [line for name, label in SPLITS if (line := _row(summary, name, label))]
     lines += textwrap.wrap(f"({CHOSEN_ON_DEV})", WIDTH)
     if summary.get("stand_ins"):
         lines += textwrap.wrap(f"({summary['stand_ins']})", WIDTH)
@@ -145,23 +167,23 @@ def _failed(summary: Mapping[str, Any], unit: str) -> list[str]:
             if not cell:
                 continue
             number = cell["n_outputs"] + cell["n_failed"]
-            if said := many_failed(cell["n_failed"], number, unit):
-                lines += textwrap.wrap(f"{judge} judge on {name}: {said}", WIDTH)
+            if sentence := many_failed(cell["n_failed"], number, unit):
+                lines += textwrap.wrap(f"{judge} judge on {name}: {sentence}", WIDTH)
     return [*lines, ""] if lines else []
 
 
-def _row(summary: Mapping[str, Any], split: str, said: str) -> str | None:
+def _row(summary: Mapping[str, Any], split: str, label: str) -> str | None:
     seed, tuned = summary["seed_judge"][split], summary["tuned_judge"][split]
     if seed is None or tuned is None:
         return None
     counts = f"n={seed['n_documents']}"
-    without = [
+    missing = [
         f"{max(seed[name], tuned[name])} {word}"
         for name, word in (("n_undefined", "undefined"), ("n_failed", "failed"))
         if max(seed[name], tuned[name])
     ]
-    line = f"{said:<15}{_figure(seed):<24} {_figure(tuned):<24} {counts}"
-    return line + (f" ({', '.join(without)})" if without else "")
+    line = f"{label:<15}{_figure(seed):<24} {_figure(tuned):<24} {counts}"
+    return line + (f" ({', '.join(missing)})" if missing else "")
 
 
 def _figure(cell: Mapping[str, Any]) -> str:
@@ -180,12 +202,12 @@ def _gain(summary: Mapping[str, Any]) -> list[str]:
     gain = summary["gain"]["test"]
     if gain["value"] is None:
         return ["gain on test undefined"]
-    told = [f"gain on test {gain['value']:+.3f} {_between(gain)}"]
+    parts = [f"gain on test {gain['value']:+.3f} {_between(gain)}"]
     for judge, name in (("seed_judge", "seed"), ("tuned_judge", "tuned")):
         share = summary.get("accuracy", {}).get(judge)
         if share is not None:
-            told.append(f"{name} accuracy on test {share:.3f}")
-    return textwrap.wrap("; ".join([*told, f"shipped: {summary['shipped']}"]), WIDTH)
+            parts.append(f"{name} accuracy on test {share:.3f}")
+    return textwrap.wrap("; ".join([*parts, f"shipped: {summary['shipped']}"]), WIDTH)
 
 
 def _plans(tried: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -193,16 +215,18 @@ def _plans(tried: Sequence[Mapping[str, Any]]) -> list[str]:
     if not tried:
         return []
     lines = ["", f"{'plan (on dev)':<14}{'rho':<23}{'cost':>5}{'gain/cost':>11}  less than best"]
-    for one in tried:
-        name = one["plan"] + (" *" if one["chosen"] else "")
-        if one["rho"] is None:
-            lines += textwrap.wrap(f"{name:<14}left out: {one['left_out']}", WIDTH)
+    for plan in tried:
+        name = plan["plan"] + (" *" if plan["chosen"] else "")
+        if plan["rho"] is None:
+            lines += textwrap.wrap(f"{name:<14}left out: {plan['left_out']}", WIDTH)
             continue
-        less, per_cost = one["less_than_best"], one["gain_per_cost"]
-        far = "" if not less["value"] else f"{less['value']:+.3f} {_between(less)}"
-        gained = "" if per_cost is None else f"{per_cost:+.4f}"
-        row = f"{name:<14}{_figure(one['rho']):<23}{one['cost']:>5.1f}{gained:>11}  {far}"
-        lines.append(row.rstrip())
+        difference, per_cost = plan["less_than_best"], plan["gain_per_cost"]
+        difference_text = (
+            "" if not difference["value"] else f"{difference['value']:+.3f} {_between(difference)}"
+        )
+        gain_text = "" if per_cost is None else f"{per_cost:+.4f}"
+        row = f"{name:<14}{_figure(plan['rho']):<23}{plan['cost']:>5.1f}{gain_text:>11}"
+        lines.append(f"{row}  {difference_text}".rstrip())
     return lines
 
 
@@ -212,8 +236,8 @@ def correlation_lines(result: Mapping[str, Any]) -> list[str]:
     A share of failures that is not negligible comes first.
     """
     data, cells = result["data"], result["correlations"]
-    paired = "accuracy" in result
-    unit = "pairs" if paired else "outputs"
+    is_paired = "accuracy" in result
+    unit = "pairs" if is_paired else "outputs"
     failed = many_failed(cells[0]["n_failed"], data["n_outputs"], unit)
     lines = [
         *([failed] if failed else []),
@@ -221,12 +245,14 @@ def correlation_lines(result: Mapping[str, Any]) -> list[str]:
         f"{data['n_documents']} documents",
         "",
     ]
-    if paired:
+    if is_paired:
         lines += accuracy_lines(result)
-    for found in cells:
+    for correlation in cells:
         # Where no document counts 0, both conventions are one figure.
-        if found["undefined"] == PRIMARY or (found["undefined"] == "left_out" and _differ(found)):
-            lines.append(one_line(result["dimension"], found, unit=unit))
+        if correlation["undefined"] == PRIMARY or (
+            correlation["undefined"] == "left_out" and _differ(correlation)
+        ):
+            lines.append(one_line(result["dimension"], correlation, unit=unit))
     return lines
 
 
@@ -245,7 +271,7 @@ def accuracy_lines(result: Mapping[str, Any]) -> list[str]:
         f"{result['n_documents']} documents ({result['n_ties']} ties by the judge, half right; "
         f"{result['n_failed']} failed)"
     ]
-    for key, said in ORDERS.items():
+    for key, label in ORDERS.items():
         if result.get(key) is not None:
-            lines.append(f"{name} {said} {result[key]:.3f}")
+            lines.append(f"{name} {label} {result[key]:.3f}")
     return lines

@@ -48,8 +48,8 @@ class Items:
         return tuple(self.places)
 
     def of_documents(self, documents: Collection[str]) -> "Items":
-        wanted = set(documents)
-        return Items(tuple(item for item in self.items if item.document_id in wanted))
+        selected = set(documents)
+        return Items(tuple(item for item in self.items if item.document_id in selected))
 
     def without_systems(self, systems: Collection[str]) -> "Items":
         """The items of other systems, and those that name none."""
@@ -100,13 +100,13 @@ def compared_items(labelled: LabelledPairs, comparison: Comparison) -> Items:
 
 
 def _texts(
-    name: str, item: str, texts: Mapping[str, str], wanted: tuple[str, ...]
+    name: str, item: str, texts: Mapping[str, str], names: tuple[str, ...]
 ) -> dict[str, str]:
-    missing = [word for word in wanted if word not in texts]
+    missing = [word for word in names if word not in texts]
     if not missing:
-        return {word: texts[word] for word in wanted}
-    if (only := only_text(texts, wanted)) is not None:
-        return {wanted[0]: texts[only]}
+        return {word: texts[word] for word in names}
+    if (only_name := only_text(texts, names)) is not None:
+        return {names[0]: texts[only_name]}
     raise LabelError(
         f"{name}: {item!r} has no text {missing[0]!r}, which the judge reads; it has "
         f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {missing[0]}=COLUMN"

@@ -14,7 +14,7 @@ from judges.adapter import demos_of
 from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
 from optimize.items import Item, Items
-from optimize.run.models import judging, open_models, proposing
+from optimize.run.models import instruction_proposer, item_judge, open_models
 from optimize.run.settings import Settings
 from optimize.search.evaluator import Budget, Evaluator
 from optimize.search.generator import SearchPlan
@@ -82,14 +82,14 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
             with in_use(folder):
-                found = self._search(judge, train, dev, level, trials, folder)
+                result = self._search(judge, train, dev, level, trials, folder)
         compiled = student.deepcopy()
-        if found.choice.ship:
-            tuned = found.tuned.prompt(judge.prompt)
+        if result.choice.ship:
+            tuned = result.tuned.prompt(judge.prompt)
             predictor = compiled.predictors()[0]
             predictor.signature = predictor.signature.with_instructions(tuned.instruction)
             predictor.demos = demos_of(tuned)
-        compiled.found, compiled.trials = found, trials
+        compiled.found, compiled.trials = result, trials
         return compiled
 
     def _model(self) -> tuple[str, str | None]:
@@ -118,17 +118,17 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             max_cost=self.max_cost,
             seed=self.seed,
         )
-        with open_models(settings, folder) as asked:
-            budget = Budget(self.max_calls, lambda calls: asked.budget.hold(calls))
+        with open_models(settings, folder) as models:
+            budget = Budget(self.max_calls, lambda calls: models.budget.hold(calls))
             evaluator = Evaluator(
                 seed=judge.prompt,
-                judge=judging(judge, asked, self.seed, lambda failed: None),
-                calls_per_item=asked.calls_per_item(judge),
+                judge=item_judge(judge, models, self.seed, lambda failed: None),
+                calls_per_item=models.calls_per_item(judge),
                 budget=budget,
             )
             return rank_search(
                 evaluator=evaluator,
-                propose=proposing(judge, asked, self.seed),
+                propose=instruction_proposer(judge, models, self.seed),
                 train=train,
                 dev=dev,
                 level=level,

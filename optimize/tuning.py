@@ -67,7 +67,7 @@ def tune(
     Progress goes to stderr unless `quiet`.
     Raises what the command tells in one line: SettingsError, LabelError, DimensionError ...
     """
-    told = {"resume": resume, **_checked(settings)}
+    flags = {"resume": resume, **_checked(settings)}
     if not isinstance(dimension, str | Dimension | Comparison):
         raise TypeError(
             f"tune() takes a catalogue name, FILE.yaml, FILE.py:NAME, a Dimension or a Comparison, "
@@ -75,22 +75,22 @@ def tune(
         )
     for name, path in (("data", data), ("out", out)):
         if path is not None:
-            told[name] = os.fspath(path)
+            flags[name] = os.fspath(path)
     subject = None if isinstance(dimension, str) else dimension
     if isinstance(dimension, str):
         pairwise = isinstance(read_subject(dimension), Comparison)
-        told["pairwise" if pairwise else "dimension"] = dimension
-    work = RunLifecycle(_silent if quiet else say)
+        flags["pairwise" if pairwise else "dimension"] = dimension
+    lifecycle = RunLifecycle(_silent if quiet else say)
     try:
-        summary = work.do(told, subject)
+        summary = lifecycle.execute(flags, subject)
         # Drawing takes matplotlib, which a run that fails early need not load.
         from optimize.report.run_report import write_report_at_end
 
-        write_report_at_end(work.path)
+        write_report_at_end(lifecycle.path)
     except Exception:
-        work.clear()
+        lifecycle.remove_unanswered()
         raise
-    return Run(folder=work.path, summary=summary)
+    return Run(folder=lifecycle.path, summary=summary)
 
 
 def _silent(text: str) -> None:
@@ -98,7 +98,7 @@ def _silent(text: str) -> None:
 
 
 def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    allowed = [one.name for one in fields(Settings) if one.name not in _OWN]
+    allowed = [setting.name for setting in fields(Settings) if setting.name not in _OWN]
     for name in settings:
         if name not in allowed:
             raise TypeError(f"tune() knows no setting {name!r}; there are {', '.join(allowed)}")
@@ -108,11 +108,11 @@ def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _table(summary: Mapping[str, Any]) -> str:
     """Both judges' rho on every split: as many rows as there are splits, with intervals and n."""
     rows = []
-    for name, said in SPLITS:
+    for name, label in SPLITS:
         seed, tuned = summary["seed_judge"][name], summary["tuned_judge"][name]
         if seed and tuned:
             n = f"{seed['n_documents']} documents, {seed['n_outputs']} outputs"
-            rows.append((said, _figure(seed), _figure(tuned), n))
+            rows.append((label, _figure(seed), _figure(tuned), n))
     gain = summary["gain"]["test"]
     if gain.get("value") is not None:
         rows.append(("gain on test", "", _figure(gain, sign="+"), f"shipped: {summary['shipped']}"))
@@ -126,7 +126,7 @@ def _table(summary: Mapping[str, Any]) -> str:
 
 
 def _cells(tag: str, row: tuple[str, ...]) -> str:
-    return "".join(f"<{tag}>{escape(one)}</{tag}>" for one in row)
+    return "".join(f"<{tag}>{escape(text)}</{tag}>" for text in row)
 
 
 def _figure(cell: Mapping[str, Any], sign: str = "") -> str:

@@ -167,7 +167,9 @@ def result(evidence: JudgedSplit, name: str = "my-labels") -> dict[str, Any]:
     from optimize.measuring.correlations import correlations
     from optimize.measuring.sources import ScoredItems
 
-    verified = ScoredItems(items=evidence.items, scores=evidence.scores, said=evidence.judgements)
+    verified = ScoredItems(
+        items=evidence.items, scores=evidence.scores, judgements=evidence.judgements
+    )
     return {
         "judge": "some-judge",
         "dimension": evidence.dimension,

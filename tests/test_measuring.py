@@ -103,8 +103,11 @@ def test_a_judge_is_measured_as_the_command_measures_it(
     assert command(["fluency", "--seed", "3"]) == 0
     assert capsys.readouterr().out == f"{found}\n"
     frozen = judges.load("fluency").save("fluency.json")
-    assert optimize.measure(frozen, seed=3).found == found.found
-    assert optimize.measure(judges.load("fluency"), seed=3).found == found.found
+    assert optimize.measure(frozen, seed=3).every_correlation == found.every_correlation
+    assert (
+        optimize.measure(judges.load("fluency"), seed=3).every_correlation
+        == found.every_correlation
+    )
 
 
 def test_a_pairwise_judge_is_measured_on_pairs() -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import data
 from data.types import LabelError
 from optimize.annotations import annotation_matrix, read_scores
-from optimize.cli.tool import Result, ends, number, run, shown
-from optimize.figures import CONVENTIONS
+from optimize.cli.tool import Result, run
+from optimize.figures import CONVENTIONS, figure_text, interval_cell, json_number
 from optimize.run.settings import Parser, SettingsError, mapping
 from optimize.statistics.agreement import PRIMARY
 from optimize.statistics.alternative import EPSILON, alternative_test
@@ -21,13 +21,13 @@ NAME = "python -m optimize.alternative"
 
 
 def parser() -> argparse.ArgumentParser:
-    made = Parser(
+    command_parser = Parser(
         prog=NAME,
         description="The alternative-annotator test (arXiv:2501.10970) and the share of the human "
         "ceiling, for any judges' recorded scores.",
         allow_abbrev=False,
     )
-    add = made.add_argument
+    add = command_parser.add_argument
     add("--data", metavar="FILE", required=True, help="human labels, by two annotators or more")
     add("--annotations", metavar="FILE", help="a long file: id, dimension, annotator, rating")
     add("--map", metavar="NAME=COLUMN", action="append", default=[], help="a column's own name")
@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     add("--independent", action="store_true", help="take outputs for one document as unrelated")
     add("--seed", type=int, default=0, metavar="N")
     add("--json", action="store_true", help="print everything as JSON")
-    return made
+    return command_parser
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -78,21 +78,21 @@ def work(flags: argparse.Namespace) -> Result:
 def _test(
     flags: argparse.Namespace, labelled: data.LabelledSet, scores: Path, dimension: str
 ) -> Mapping[str, Any]:
-    marks, names = annotation_matrix(labelled, dimension)
-    said = read_scores(scores, dimension)
-    judge = np.array([said.get(one.id, np.nan) for one in labelled.outputs])
+    ratings, names = annotation_matrix(labelled, dimension)
+    scores_by_id = read_scores(scores, dimension)
+    judge = np.array([scores_by_id.get(output.id, np.nan) for output in labelled.outputs])
     if np.isnan(judge).all():
         raise LabelError(f"{scores.name}: no score's id is that of an output in {labelled.name}")
-    document = np.array([one.document_id for one in labelled.outputs])
+    document = np.array([output.document_id for output in labelled.outputs])
     test = alternative_test(
-        judge, marks, None if flags.independent else document, epsilon=flags.epsilon
+        judge, ratings, None if flags.independent else document, epsilon=flags.epsilon
     )
-    ceiling = human_ceiling(judge, marks, document, rng=np.random.default_rng(flags.seed))
+    ceiling = human_ceiling(judge, ratings, document, rng=np.random.default_rng(flags.seed))
     return {
         "judge": scores.stem,
         "dimension": dimension,
-        "winning_rate": number(test.winning_rate),
-        "advantage_probability": number(test.advantage_probability),
+        "winning_rate": json_number(test.winning_rate),
+        "advantage_probability": json_number(test.advantage_probability),
         "passed": test.passed,
         "annotators": [
             {
@@ -107,9 +107,15 @@ def _test(
         ],
         "n_annotators_left_out": test.n_annotators_left_out,
         "n_failed": test.n_failed,
-        "ceiling": {"value": number(ceiling.human), **ends(ceiling.human_interval)},
-        "judge_under_ceiling": {"value": number(ceiling.judge), **ends(ceiling.judge_interval)},
-        "share_of_ceiling": {"value": number(ceiling.share), **ends(ceiling.share_interval)},
+        "ceiling": {"value": json_number(ceiling.human), **interval_cell(ceiling.human_interval)},
+        "judge_under_ceiling": {
+            "value": json_number(ceiling.judge),
+            **interval_cell(ceiling.judge_interval),
+        },
+        "share_of_ceiling": {
+            "value": json_number(ceiling.share),
+            **interval_cell(ceiling.share_interval),
+        },
         "n_documents": ceiling.n_documents,
         "n_documents_with_rho": ceiling.n_defined,
         "why_no_share": ceiling.why or None,
@@ -120,21 +126,21 @@ def lines(result: Result) -> list[str]:
     """One line a judge and dimension."""
     tests: Any = result["tests"]
     width = max(len(test["judge"]) for test in tests) + 2
-    out = [f"alternative-annotator test, epsilon {result['epsilon']}; summary-level rho"]
-    out[0] += f", {CONVENTIONS[PRIMARY]}"
+    text_lines = [f"alternative-annotator test, epsilon {result['epsilon']}; summary-level rho"]
+    text_lines[0] += f", {CONVENTIONS[PRIMARY]}"
     for test in tests:
         verdict = "may replace an annotator" if test["passed"] else "may not"
         share = test["share_of_ceiling"]
-        out.append(
+        text_lines.append(
             f"{test['judge']:<{width}}{test['dimension']:<14}"
-            f"winning rate {shown(test['winning_rate'])}  "
-            f"advantage {shown(test['advantage_probability'])}  {verdict:<26}"
-            f"rho {shown(test['judge_under_ceiling']['value'])} of "
-            f"{shown(test['ceiling']['value'])} n={test['n_documents']} documents, "
+            f"winning rate {figure_text(test['winning_rate'])}  "
+            f"advantage {figure_text(test['advantage_probability'])}  {verdict:<26}"
+            f"rho {figure_text(test['judge_under_ceiling']['value'])} of "
+            f"{figure_text(test['ceiling']['value'])} n={test['n_documents']} documents, "
             + (
                 f"no share: {why}"
                 if (why := test["why_no_share"])
-                else f"share {shown(*share.values())}"
+                else f"share {figure_text(*share.values())}"
             )
         )
-    return out
+    return text_lines

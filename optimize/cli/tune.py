@@ -40,7 +40,7 @@ failed, 2 for wrong usage, 130 where it was interrupted and can be resumed."""
 
 def parser() -> Parser:
     """Every flag is left out of what is parsed unless it is given."""
-    made = Parser(
+    command_parser = Parser(
         prog="python -m optimize",
         usage="python -m optimize (--dimension NAME | --pairwise NAME) [options]",
         description=ABOUT,
@@ -49,11 +49,11 @@ def parser() -> Parser:
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
     )
-    _judged(made.add_argument_group("what is judged"))
-    _judging(made.add_argument_group("who judges"))
-    _tuning(made.add_argument_group("how it is tuned"))
-    _running(made.add_argument_group("the run"))
-    return made
+    _judged(command_parser.add_argument_group("what is judged"))
+    _judging(command_parser.add_argument_group("who judges"))
+    _tuning(command_parser.add_argument_group("how it is tuned"))
+    _running(command_parser.add_argument_group("the run"))
+    return command_parser
 
 
 Group = argparse._ArgumentGroup
@@ -172,38 +172,42 @@ def command(arguments: Sequence[str]) -> int:
         # Only now, since flags are refused without loading all this.
         from optimize.run.start import RunLifecycle
 
-    work = RunLifecycle(say)
+    lifecycle = RunLifecycle(say)
 
     def tune() -> int:
         try:
-            summary = work.do(flags)
+            summary = lifecycle.execute(flags)
             # Drawing takes matplotlib, which a run that fails early need not load.
             from optimize.report.run_report import write_report_at_end
 
-            write_report_at_end(work.path)
+            write_report_at_end(lifecycle.path)
         except (JudgesError, DataError, OSError):
-            work.clear()
+            lifecycle.remove_unanswered()
             raise
         if flags.get("json"):
             show(as_json(summary, indent=1))
         else:
             from optimize.figures import scorecard
 
-            show(scorecard(summary, str(work.folder)))
+            show(scorecard(summary, str(lifecycle.folder)))
         return DONE
 
-    def way_out(error: Exception) -> str:
-        if isinstance(error, OSError) and not isinstance(error, InUseError) and work.begun:
-            return f"; python -m optimize --resume --out {work.folder} goes on from here"
-        if isinstance(error, BudgetSpentError) and work.folder and work.folder.exists():
-            return f" (--resume --out {work.folder}, with the larger limit)"
+    def advice(error: Exception) -> str:
+        if (
+            isinstance(error, OSError)
+            and not isinstance(error, InUseError)
+            and lifecycle.can_resume
+        ):
+            return f"; python -m optimize --resume --out {lifecycle.folder} goes on from here"
+        if isinstance(error, BudgetSpentError) and lifecycle.folder and lifecycle.folder.exists():
+            return f" (--resume --out {lifecycle.folder}, with the larger limit)"
         return ""
 
     def interrupted() -> str:
-        where = f" --out {work.folder}" if work.folder else ""
+        where = f" --out {lifecycle.folder}" if lifecycle.folder else ""
         return f"interrupted: python -m optimize --resume{where} goes on from here"
 
     verbose = bool(flags.get("verbose"))
     return run_command(
-        "python -m optimize", tune, verbose=verbose, way_out=way_out, interrupted=interrupted
+        "python -m optimize", tune, verbose=verbose, way_out=advice, interrupted=interrupted
     )

@@ -20,11 +20,11 @@ from judges.protocol import is_embedded
 from optimize.figures import correlation_lines
 from optimize.items import Items, compared_items, rated_items
 from optimize.measuring.correlations import other_readings, reading_lines
-from optimize.measuring.measure import measured, on_labels_scale
+from optimize.measuring.measure import measure_scores, on_labels_scale
 from optimize.measuring.sources import (
-    Asking,
+    ModelOptions,
     ScoredItems,
-    asked,
+    ask_judge,
     bare_items,
     from_pair_replies,
     from_replies,
@@ -71,7 +71,7 @@ MAX_FAILED = 0.1
 
 
 def parser() -> argparse.ArgumentParser:
-    made = Parser(
+    command_parser = Parser(
         prog="python -m optimize.verify",
         usage="python -m optimize.verify JUDGE [options], or --replies or --scores FILE",
         description=ABOUT,
@@ -79,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add = made.add_argument
+    add = command_parser.add_argument
     add(
         "judge",
         nargs="?",
@@ -155,7 +155,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="say each retry, failed request and rate limit on stderr",
     )
-    return made
+    return command_parser
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -191,29 +191,31 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
             raise SettingsError(f"{file}: the folder {Path(file).parent} does not exist")
     readings: list[dict[str, Any]] = []
     if flags.judge:
-        name, labelled, verified, scale = _judge(flags)
+        name, labelled, scored, scale = _measure_judge(flags)
     else:
-        name, labelled, verified, scale, readings = _recorded(flags)
-    if verified.n_unjudged or verified.n_unknown:
+        name, labelled, scored, scale, readings = _measure_recorded(flags)
+    if scored.n_unjudged or scored.n_unknown:
         say(
-            f"{verified.n_unjudged} labelled outputs have no record, and {verified.n_unknown} "
+            f"{scored.n_unjudged} labelled outputs have no record, and {scored.n_unknown} "
             "records no labelled output: both are left out"
         )
-    found = measured(sources[0], name, labelled, verified, level=flags.level, seed=flags.seed)
-    result = {**found.summary(), **({"readings": readings} if readings else {})}
-    short = _short(result["correlations"][0], len(verified.items), flags)
-    result["passed"] = not short
-    if short:
-        result["short"] = short
+    measured = measure_scores(
+        sources[0], name, labelled, scored, level=flags.level, seed=flags.seed
+    )
+    result = {**measured.summary(), **({"readings": readings} if readings else {})}
+    shortfalls = _shortfalls(result["correlations"][0], len(scored.items), flags)
+    result["passed"] = not shortfalls
+    if shortfalls:
+        result["short"] = shortfalls
     if flags.report or flags.markdown:
-        _draw(flags, result, verified, labelled, scale)
+        _write_reports(flags, result, scored, labelled, scale)
     return result
 
 
-def _draw(
+def _write_reports(
     flags: argparse.Namespace,
     result: dict[str, Any],
-    verified: ScoredItems,
+    scored: ScoredItems,
     labelled: Labelled,
     scale: Scale,
 ) -> None:
@@ -227,14 +229,14 @@ def _draw(
         dimension=result["dimension"],
         split="these labels",
         level=result["level"],
-        items=verified.items,
-        judgements=verified.said,
+        items=scored.items,
+        judgements=scored.judgements,
         scale=scale,
-        labelled=labelled_by_id(labelled, verified.items),
+        labelled=labelled_by_id(labelled, scored.items),
     )
-    probes = verified.probes or (PAID if verified.lm else NOT_ASKED)
+    probes = scored.probes or (PAID if scored.lm else NOT_ASKED)
     if flags.report:
-        page = render(result, judged, probes, seed=flags.seed, lm=verified.lm)
+        page = render(result, judged, probes, seed=flags.seed, lm=scored.lm)
         write_text(Path(flags.report), page)
     if flags.markdown:
         table = verification_table(result, measure_split(judged, probes, flags.seed))
@@ -244,7 +246,7 @@ def _draw(
             write_text(Path(flags.markdown), table)
 
 
-def _short(cell: Cell, number: int, flags: argparse.Namespace) -> list[str]:
+def _shortfalls(cell: Cell, number: int, flags: argparse.Namespace) -> list[str]:
     """What the judge falls short of, a reason each; `cell` is the headline's."""
     reasons, failed, least = [], cell["n_failed"], flags.min_spearman
     if failed > flags.max_failed * number:
@@ -261,7 +263,7 @@ def _short(cell: Cell, number: int, flags: argparse.Namespace) -> list[str]:
     return reasons
 
 
-def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItems, Scale]:
+def _measure_judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItems, Scale]:
     loaded = load(flags.judge)
     if note := constructed_note(loaded):
         say(f"note: {note}")
@@ -274,7 +276,7 @@ def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItems, Scale
         else rated_items(labelled, subject)  # type: ignore[arg-type]
     )
     _check_rated(len(items), labelled.name, subject.name)
-    asking = Asking(
+    options = ModelOptions(
         lm=flags.lm,
         api_base=flags.api_base,
         max_calls=flags.max_calls,
@@ -288,10 +290,10 @@ def _judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItems, Scale
     for note in labelled.notes:
         say(f"note: {note}")
     scale = subject.scale if isinstance(subject, Dimension) else ()
-    return subject.name, labelled, asked(judge, items, asking), scale
+    return subject.name, labelled, ask_judge(judge, items, options), scale
 
 
-def _recorded(
+def _measure_recorded(
     flags: argparse.Namespace,
 ) -> tuple[str, Labelled, ScoredItems, Scale, list[dict[str, Any]]]:
     if (flags.dimension is None) == (flags.pairwise is None):
@@ -315,10 +317,10 @@ def _recorded(
             path, items, name, scale, prompt=flags.prompt, letters=letters, reading=reading
         )
 
-    verified = read(flags.reading)
+    scored = read(flags.reading)
     strict = flags.reading == "strict" and letters is None
-    readings = other_readings(verified, scale, read) if strict else []
-    return name, labelled, verified, scale, readings
+    readings = other_readings(scored, scale, read) if strict else []
+    return name, labelled, scored, scale, readings
 
 
 def _pairs(flags: argparse.Namespace, path: Path, items: Items, name: str) -> ScoredItems:
@@ -336,21 +338,21 @@ def _subject(name: str) -> Dimension | Comparison | None:
 def _labels(
     flags: argparse.Namespace, name: str, subject: Dimension | Comparison | None
 ) -> Labelled:
-    named = mapping(flags.map) or None
+    columns = mapping(flags.map) or None
     if flags.pairwise or isinstance(subject, Comparison):
         if not flags.data:
             return data.starter_pairs()
         # Recorded judgements were made of texts that nobody reads again.
         texts = tuple(subject.inputs) if flags.judge and subject is not None else ()
-        return data.read_pairs(flags.data, mapping=named, texts=texts)
+        return data.read_pairs(flags.data, mapping=columns, texts=texts)
     if not flags.data:
         return data.starter()
     if isinstance(subject, Dimension) and flags.judge:
         return read_rated(
-            flags.data, subject, flags.scale, mapping=named, annotations=flags.annotations
+            flags.data, subject, flags.scale, mapping=columns, annotations=flags.annotations
         )
     return data.read_labels(
-        flags.data, mapping=named, dimensions=[name], texts=(), annotations=flags.annotations
+        flags.data, mapping=columns, dimensions=[name], texts=(), annotations=flags.annotations
     )
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from judges.judgement import Verdict
 from judges.parsing.recorded import Reading
+from optimize.figures import interval_cell, json_number, shown
 from optimize.items import Items
 from optimize.measuring.sources import ScoredItems
-from optimize.run.final_table import Cell, cell_by_convention
+from optimize.run.final_table import DIGITS, Cell, Scores, cell_by_convention, correlation
 from optimize.search.objective import Level
 from optimize.statistics.agreement import (
     Correlation,
@@ -19,7 +20,6 @@ from optimize.statistics.agreement import (
     dataset_level,
     pair_accuracy,
     summary_level,
-    system_level,
 )
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Coefficient
@@ -29,39 +29,48 @@ CONVENTIONS: tuple[Undefined, ...] = get_args(Undefined)
 
 
 def all_correlations(
-    verified: ScoredItems, seed: int, *, level: Level | None = None, pairs: bool = False
+    scored: ScoredItems, seed: int, *, level: Level | None = None, pairs: bool = False
 ) -> list[Correlation]:
     """Every level that the data has, every coefficient, by every convention; the primary one first.
 
     `level` is put first. Pairs have the dataset level only: within a document there are few
     margins, and no systems.
     """
-    levels: tuple[Level, ...] = ("dataset",) if pairs else levels_of(verified.items)
+    levels: tuple[Level, ...] = ("dataset",) if pairs else levels_of(scored.items)
     return [
-        one
+        correlation
         for name in sorted(levels, key=lambda name: name != level)
         for coefficient in COEFFICIENTS
-        for one in _by_convention(verified, name, coefficient, seed)
+        for correlation in _by_convention(scored, name, coefficient, seed)
     ]
 
 
 def _by_convention(
-    verified: ScoredItems, level: Level, coefficient: Coefficient, seed: int
+    scored: ScoredItems, level: Level, coefficient: Coefficient, seed: int
 ) -> list[Correlation]:
-    first, *others = CONVENTIONS
-    primary = _correlate(verified, level, coefficient, first, seed)
+    first, *other_conventions = CONVENTIONS
+    primary = _correlate(scored, level, coefficient, first, seed)
     if level != "summary" and abs(primary.value) > 0:
         # Only documents can be undefined one by one: one figure, whatever the convention.
-        return [primary, *(replace(primary, undefined=other) for other in others)]
-    return [primary, *(_correlate(verified, level, coefficient, one, seed) for one in others)]
-
-
-def correlations(verified: ScoredItems, seed: int, level: Level | None = None) -> list[Cell]:
-    """All of them, for JSON."""
-    pairs = bool(verified.verdicts)
+        return [
+            primary,
+            *(replace(primary, undefined=convention) for convention in other_conventions),
+        ]
     return [
-        cell_by_convention(one)
-        for one in all_correlations(verified, seed, level=level, pairs=pairs)
+        primary,
+        *(
+            _correlate(scored, level, coefficient, convention, seed)
+            for convention in other_conventions
+        ),
+    ]
+
+
+def correlations(scored: ScoredItems, seed: int, level: Level | None = None) -> list[Cell]:
+    """All of them, for JSON."""
+    pairs = bool(scored.verdicts)
+    return [
+        cell_by_convention(figure)
+        for figure in all_correlations(scored, seed, level=level, pairs=pairs)
     ]
 
 
@@ -75,32 +84,13 @@ def levels_of(items: Items) -> tuple[Level, ...]:
 
 
 def _correlate(
-    verified: ScoredItems, level: Level, coefficient: Coefficient, undefined: Undefined, seed: int
+    scored: ScoredItems, level: Level, coefficient: Coefficient, undefined: Undefined, seed: int
 ) -> Correlation:
-    items, scores = verified.items, verified.scores
-    documents = [item.document_id for item in items.items]
-    rng = stream(seed, "verify", level)
-    if level == "summary":
-        return summary_level(
-            scores, items.human, documents, coefficient=coefficient, undefined=undefined, rng=rng
-        )
-    if level == "system":
-        systems = [item.system or "" for item in items.items]
-        return system_level(
-            scores,
-            items.human,
-            systems,
-            documents,
-            coefficient=coefficient,
-            undefined=undefined,
-            rng=rng,
-        )
-    return dataset_level(
-        scores, items.human, documents, coefficient=coefficient, undefined=undefined, rng=rng
-    )
+    scores = Scores(items=scored.items, scores=scored.scores)
+    return correlation(scores, level, stream(seed, "verify", level), coefficient, undefined)
 
 
-def pair_figures(verified: ScoredItems) -> dict[str, Any]:
+def pair_figures(scored: ScoredItems) -> dict[str, Any]:
     """Accuracy over the pairs on which people prefer a side; a tie is half right.
 
     `accuracy` is of both orders together (the side of the joint margin), as runs and reports have
@@ -108,54 +98,56 @@ def pair_figures(verified: ScoredItems) -> dict[str, Any]:
     some tables call accuracy; `order_agreement` is the share of pairs with the same answer in both,
     failed pairs left out.
     """
-    items = verified.items
-    together = pair_accuracy(
-        verified.scores, items.human, [item.document_id for item in items.items]
-    )
+    items = scored.items
+    accuracy = pair_accuracy(scored.scores, items.human, [item.document_id for item in items.items])
     decided = [
-        (one, "A" if margin > 0 else "B")
-        for one, margin in zip(verified.verdicts, items.human, strict=True)
-        if margin != 0 and one.failure is None
+        (verdict, "A" if margin > 0 else "B")
+        for verdict, margin in zip(scored.verdicts, items.human, strict=True)
+        if margin != 0 and verdict.failure is None
     ]
     orders = {
-        name: [_right(_in_order(one, name), wanted) for one, wanted in decided]
+        name: [_right(_in_order(verdict, name), preferred) for verdict, preferred in decided]
         for name in ("order_ab", "order_ba")
     }
     # Both orders were asked of every pair: where neither has a preference, both called it a tie.
-    both = [one for one in verified.verdicts if one.failure is None]
-    interval = together.interval
+    judged = [verdict for verdict in scored.verdicts if verdict.failure is None]
+    interval = interval_cell(accuracy.interval, DIGITS)
     return {
-        "accuracy": None if math.isnan(together.value) else round(together.value, 6),
-        "accuracy_low": round(interval.low, 6) if interval else None,
-        "accuracy_high": round(interval.high, 6) if interval else None,
-        "accuracy_mean_of_orders": _mean([right for order in orders.values() for right in order]),
-        **{f"accuracy_{name}": _mean(right) for name, right in orders.items()},
-        "order_agreement": _mean([float(one.order_ab == one.order_ba) for one in both]),
-        "n_pairs": len(verified.verdicts),
-        "n_decided": together.n_decided,
-        "n_ties": together.n_ties,
-        "n_documents": together.n_documents,
-        "n_failed": together.n_failed,
+        "accuracy": json_number(accuracy.value, DIGITS),
+        "accuracy_low": interval["low"],
+        "accuracy_high": interval["high"],
+        "accuracy_mean_of_orders": _mean(
+            [is_right for order in orders.values() for is_right in order]
+        ),
+        **{f"accuracy_{name}": _mean(is_right) for name, is_right in orders.items()},
+        "order_agreement": _mean(
+            [float(verdict.order_ab == verdict.order_ba) for verdict in judged]
+        ),
+        "n_pairs": len(scored.verdicts),
+        "n_decided": accuracy.n_decided,
+        "n_ties": accuracy.n_ties,
+        "n_documents": accuracy.n_documents,
+        "n_failed": accuracy.n_failed,
     }
 
 
-def _in_order(one: Verdict, name: str) -> str | None:
-    return one.order_ab if name == "order_ab" else one.order_ba
+def _in_order(verdict: Verdict, name: str) -> str | None:
+    return verdict.order_ab if name == "order_ab" else verdict.order_ba
 
 
-def _right(said: str | None, wanted: str) -> float:
-    return 0.5 if said is None else float(said == wanted)
+def _right(choice: str | None, preferred: str) -> float:
+    return 0.5 if choice is None else float(choice == preferred)
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return round(math.fsum(values) / len(values), 6) if values else None
+    return round(math.fsum(values) / len(values), DIGITS) if values else None
 
 
-OTHERS: tuple[Reading, ...] = tuple(one for one in get_args(Reading) if one != "strict")
+LENIENT_READINGS: tuple[Reading, ...] = tuple(one for one in get_args(Reading) if one != "strict")
 
 
 def other_readings(
-    verified: ScoredItems, scale: Sequence[int], read: Callable[[Reading], ScoredItems]
+    scored: ScoredItems, scale: Sequence[int], read: Callable[[Reading], ScoredItems]
 ) -> list[dict[str, Any]]:
     """For each lenient reading: how many scores differ from the strict ones, and rho with it.
 
@@ -166,44 +158,36 @@ def other_readings(
     """
     if min(scale) < 0 or max(scale) > 9:
         return []
-    told = []
-    for reading in OTHERS:
-        other = read(reading)
-        same = np.isclose(other.scores, verified.scores, equal_nan=True)
-        documents = [item.document_id for item in other.items.items]
-        human = other.items.human
-        over = summary_level(other.scores, human, documents)
-        published = summary_level(other.scores, human, documents, undefined="left_out")
-        told.append(
+    rows = []
+    for reading in LENIENT_READINGS:
+        lenient = read(reading)
+        is_same = np.isclose(lenient.scores, scored.scores, equal_nan=True)
+        documents = [item.document_id for item in lenient.items.items]
+        human = lenient.items.human
+        over = summary_level(lenient.scores, human, documents)
+        published = summary_level(lenient.scores, human, documents, undefined="left_out")
+        rows.append(
             {
                 "reading": reading,
-                "n_different": int((~same).sum()),
-                "dataset_level_spearman": _known(dataset_level(other.scores, human).value),
-                "summary_level_spearman": _known(over.value),
+                "n_different": int((~is_same).sum()),
+                "dataset_level_spearman": json_number(dataset_level(lenient.scores, human).value),
+                "summary_level_spearman": json_number(over.value),
                 "n_documents": over.n_documents,
-                "summary_level_spearman_left_out": _known(published.value),
+                "summary_level_spearman_left_out": json_number(published.value),
                 "n_documents_left_out": published.n_documents,
             }
         )
-    return told
+    return rows
 
 
 def reading_lines(readings: Sequence[dict[str, Any]]) -> list[str]:
     """One line a reading that makes a difference."""
     return [
-        f"read as {one['reading']}, as in older tables, {one['n_different']} scores differ: "
-        f"dataset-level rho {_shown(one['dataset_level_spearman'])}, summary-level rho "
-        f"{_shown(one['summary_level_spearman'])} (n={one['n_documents']} documents), as most "
-        f"published tables {_shown(one['summary_level_spearman_left_out'])} "
-        f"(n={one['n_documents_left_out']})"
-        for one in readings
-        if one["n_different"]
+        f"read as {row['reading']}, as in older tables, {row['n_different']} scores differ: "
+        f"dataset-level rho {shown(row['dataset_level_spearman'])}, summary-level rho "
+        f"{shown(row['summary_level_spearman'])} (n={row['n_documents']} documents), as most "
+        f"published tables {shown(row['summary_level_spearman_left_out'])} "
+        f"(n={row['n_documents_left_out']})"
+        for row in readings
+        if row["n_different"]
     ]
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else value
-
-
-def _shown(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.3f}"

@@ -16,7 +16,13 @@ from judges.loading import load
 from optimize.figures import correlation_lines
 from optimize.items import Items, compared_items, rated_items
 from optimize.measuring.correlations import all_correlations, levels_of, pair_figures
-from optimize.measuring.sources import Asking, ScoredItems, asked, bare_items, from_numbers
+from optimize.measuring.sources import (
+    ModelOptions,
+    ScoredItems,
+    ask_judge,
+    bare_items,
+    from_numbers,
+)
 from optimize.run.final_table import cell_by_convention
 from optimize.run.labels import Labelled, read_rated
 from optimize.run.settings import SettingsError, bounds_of, on_scale, refuse_secret
@@ -40,8 +46,8 @@ class Measured:
     dimension: str
     data: Mapping[str, Any]
     level: Level
-    verified: ScoredItems
-    found: tuple[Correlation, ...]
+    scored_items: ScoredItems
+    every_correlation: tuple[Correlation, ...]
 
     @property
     def rho(self) -> Correlation:
@@ -51,7 +57,11 @@ class Measured:
     @property
     def correlations(self) -> tuple[Correlation, ...]:
         """Every level and coefficient by the primary convention."""
-        return tuple(one for one in self.found if one.undefined == PRIMARY)
+        return tuple(
+            correlation
+            for correlation in self.every_correlation
+            if correlation.undefined == PRIMARY
+        )
 
     def at(
         self,
@@ -61,10 +71,16 @@ class Measured:
         undefined: Undefined = PRIMARY,
     ) -> Correlation:
         """One of them, "left_out" as published tables are; LookupError says which there are."""
-        for one in self.found:
-            if (one.level, one.coefficient, one.undefined) == (level, coefficient, undefined):
-                return one
-        known = ", ".join(dict.fromkeys(one.level for one in self.found))
+        for correlation in self.every_correlation:
+            if (correlation.level, correlation.coefficient, correlation.undefined) == (
+                level,
+                coefficient,
+                undefined,
+            ):
+                return correlation
+        known = ", ".join(
+            dict.fromkeys(correlation.level for correlation in self.every_correlation)
+        )
         raise LookupError(
             f"no {level}-level {coefficient}: these labels have the levels {known}; the "
             "coefficients are spearman, kendall and pearson"
@@ -73,14 +89,21 @@ class Measured:
     @property
     def scores(self) -> dict[str, float]:
         """Output id -> score, or for a pair its margin in [-1, 1]; NaN where the judge failed."""
-        items = self.verified.items.items
-        return {item.id: float(one) for item, one in zip(items, self.verified.scores, strict=True)}
+        items = self.scored_items.items.items
+        return {
+            item.id: float(score)
+            for item, score in zip(items, self.scored_items.scores, strict=True)
+        }
 
     @property
     def failures(self) -> dict[str, str]:
         """Output id -> why the judge gave it no score."""
-        pairs = zip(self.verified.items.items, self.verified.said, strict=True)
-        return {item.id: one.failure for item, one in pairs if one.failure is not None}
+        judged = zip(self.scored_items.items.items, self.scored_items.judgements, strict=True)
+        return {
+            item.id: judgement.failure
+            for item, judgement in judged
+            if judgement.failure is not None
+        }
 
     def summary(self) -> dict[str, Any]:
         """What `python -m optimize.verify --json` prints of it."""
@@ -89,8 +112,10 @@ class Measured:
             "dimension": self.dimension,
             "data": dict(self.data),
             "level": self.level,
-            "correlations": [cell_by_convention(one) for one in self.found],
-            **(pair_figures(self.verified) if self.verified.verdicts else {}),
+            "correlations": [
+                cell_by_convention(correlation) for correlation in self.every_correlation
+            ],
+            **(pair_figures(self.scored_items) if self.scored_items.verdicts else {}),
         }
 
     def __repr__(self) -> str:
@@ -131,7 +156,7 @@ def measure(
     refuse_secret(api_base)
     if level not in ("auto", *LEVELS):
         raise SettingsError(f"level {level!r}: choose from auto, {', '.join(LEVELS)}")
-    told = _Told(data=data, map=map, scale=_scale(scale), annotations=annotations)
+    label_source = LabelSource(data=data, map=map, scale=_scale(scale), annotations=annotations)
     if not isinstance(judge, Judge | str | os.PathLike):
         if not hasattr(judge, "items"):
             raise TypeError(
@@ -139,17 +164,17 @@ def measure(
             )
         if dimension is None:
             raise TypeError("measure() needs dimension=NAME, to know what the scores are about")
-        labelled, items = told.labels(_comparison(dimension), dimension)
-        verified = from_numbers(_checked(judge), items)
-        return measured("scores", dimension, labelled, verified, level=level, seed=seed)
-    one = on_labels_scale(judge if isinstance(judge, Judge) else load(judge), told.scale)
-    if dimension not in (None, one.name):
+        labelled, items = label_source.labels(_comparison(dimension), dimension)
+        scored = from_numbers(_scores_by_id(judge), items)
+        return measure_scores("scores", dimension, labelled, scored, level=level, seed=seed)
+    loaded = on_labels_scale(judge if isinstance(judge, Judge) else load(judge), label_source.scale)
+    if dimension not in (None, loaded.name):
         raise TypeError(
-            f"this judge is about {one.name!r}, not {dimension!r}; if the labels call it "
-            f"otherwise, say map={{{one.name!r}: COLUMN}}"
+            f"this judge is about {loaded.name!r}, not {dimension!r}; if the labels call it "
+            f"otherwise, say map={{{loaded.name!r}: COLUMN}}"
         )
-    labelled, items = told.labels(one.subject, one.name)
-    asking = Asking(
+    labelled, items = label_source.labels(loaded.subject, loaded.name)
+    options = ModelOptions(
         lm=lm,
         api_base=api_base,
         max_calls=max_calls,
@@ -158,22 +183,22 @@ def measure(
         seed=seed,
         journal=None if journal is None else Path(journal),
     )
-    name = one.name if isinstance(judge, Judge) else os.fspath(judge)
-    said = asked(one, items, asking)
-    return measured(name, one.name, labelled, said, level=level, seed=seed)
+    name = loaded.name if isinstance(judge, Judge) else os.fspath(judge)
+    scored = ask_judge(loaded, items, options)
+    return measure_scores(name, loaded.name, labelled, scored, level=level, seed=seed)
 
 
-def measured(
+def measure_scores(
     judge: str,
     dimension: str,
     labelled: Labelled,
-    verified: ScoredItems,
+    scored: ScoredItems,
     *,
     level: AnyLevel = "auto",
     seed: int = 0,
 ) -> Measured:
     """Every figure of scores that are there already."""
-    items = verified.items
+    items = scored.items
     pairs = isinstance(labelled, LabelledPairs)
     if pairs and level not in ("auto", "dataset"):
         raise SettingsError(f"level {level}: pairs have one margin each; only dataset fits them")
@@ -194,16 +219,16 @@ def measured(
             "n_outputs": len(items),
         },
         level=level,
-        verified=verified,
-        found=tuple(all_correlations(verified, seed, level=level, pairs=pairs)),
+        scored_items=scored,
+        every_correlation=tuple(all_correlations(scored, seed, level=level, pairs=pairs)),
     )
 
 
-def _checked(scores: Any) -> dict[str, float]:
-    said = {str(item): _number(item, score) for item, score in scores.items()}
-    if len(said) != len(list(scores.items())):
+def _scores_by_id(scores: Any) -> dict[str, float]:
+    numbers = {str(item): _number(item, score) for item, score in scores.items()}
+    if len(numbers) != len(list(scores.items())):
         raise LabelError("an id has two scores; give every output an id of its own")
-    return said
+    return numbers
 
 
 def _number(item: object, score: object) -> float:
@@ -223,7 +248,7 @@ def on_labels_scale(judge: Judge, scale: str | None) -> Judge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class LabelSource:
     """Labels, and how to read them."""
 
     data: AnyPath | LabelledSet | LabelledPairs | None

@@ -26,7 +26,7 @@ class ScoredItems:
 
     items: Items
     scores: Vector
-    said: tuple[AnyJudgement, ...] = ()
+    judgements: tuple[AnyJudgement, ...] = ()
     # Of the judge that was asked: its attacked scores, and the model that answered.
     probes: Probes | None = None
     lm: str = ""
@@ -36,11 +36,11 @@ class ScoredItems:
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        return tuple(one for one in self.said if isinstance(one, Verdict))
+        return tuple(judgement for judgement in self.judgements if isinstance(judgement, Verdict))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class ModelOptions:
     """How a model is asked."""
 
     lm: str | None = None
@@ -84,40 +84,42 @@ def bare_items(labelled: LabelledSet | LabelledPairs, dimension: str) -> Items:
     )
 
 
-def asked(judge: Judge, items: Items, asking: Asking) -> ScoredItems:
+def ask_judge(judge: Judge, items: Items, options: ModelOptions) -> ScoredItems:
     """Ask the judge's model, or the one named instead."""
-    with _runner(judge, asking) as runner:
+    with _runner(judge, options) as runner:
         rows = (item.texts for item in items.items)
-        said = list(judge.judge_rows(rows, runner, seed=asking.seed))
-        by_id = {item.id: one for item, one in zip(items.items, said, strict=True)}
-        verified = replace(_verified(items, by_id), lm=asking.lm or judge.lm)
-        if not asking.probe:
-            return verified
+        judgements = list(judge.judge_rows(rows, runner, seed=options.seed))
+        by_id = {
+            item.id: judgement for item, judgement in zip(items.items, judgements, strict=True)
+        }
+        scored = replace(_score_items(items, by_id), lm=options.lm or judge.lm)
+        if not options.probe:
+            return scored
         probes = probe(
             judge,
             runner,
             [item.texts for item in items.items],
-            verified.scores,
+            scored.scores,
             [item.document_id for item in items.items],
-            seed=asking.seed,
-            rng=stream(asking.seed, "probes"),
+            seed=options.seed,
+            rng=stream(options.seed, "probes"),
         )
-        return replace(verified, probes=probes)
+        return replace(scored, probes=probes)
 
 
 @contextmanager
-def _runner(judge: Judge, asking: Asking) -> Iterator[Runner]:
+def _runner(judge: Judge, options: ModelOptions) -> Iterator[Runner]:
     from judges.inference.session import open_runner
 
-    lm, api_base = judge.model_to_ask(asking.lm, asking.api_base)
+    lm, api_base = judge.model_to_ask(options.lm, options.api_base)
     with open_runner(
         lm,
         api_base=api_base,
-        max_calls=asking.max_calls,
-        max_cost=asking.max_cost,
-        concurrency=asking.concurrency,
-        journal=asking.journal,
-        keep_going=asking.keep_going,
+        max_calls=options.max_calls,
+        max_cost=options.max_cost,
+        concurrency=options.concurrency,
+        journal=options.journal,
+        keep_going=options.keep_going,
     ) as runner:
         yield runner
 
@@ -136,11 +138,13 @@ def from_replies(
     records = _of_prompt(
         path, dimension, prompt, read_replies(path, dimension=dimension, prompt=prompt)
     )
-    said = {
-        one.id: judgement(one.replies, scale, letters=letters, reading=reading, names=(dimension,))
-        for one in records
+    judgements = {
+        record.id: judgement(
+            record.replies, scale, letters=letters, reading=reading, names=(dimension,)
+        )
+        for record in records
     }
-    return _verified(items, said)
+    return _score_items(items, judgements)
 
 
 def from_pair_replies(
@@ -150,7 +154,7 @@ def from_pair_replies(
     records = _of_prompt(
         path, dimension, prompt, read_pair_replies(path, dimension=dimension, prompt=prompt)
     )
-    return _verified(items, {one.id: verdict(one, tie=tie) for one in records})
+    return _score_items(items, {record.id: verdict(record, tie=tie) for record in records})
 
 
 def from_scores(path: Path, items: Items, dimension: str) -> ScoredItems:
@@ -160,36 +164,41 @@ def from_scores(path: Path, items: Items, dimension: str) -> ScoredItems:
 
 def from_numbers(scores: Mapping[str, float], items: Items) -> ScoredItems:
     """Any judge's numbers by output id; NaN is a failed judgement."""
-    said = {
+    judgements = {
         name: Judgement(score=score) if score == score else Judgement.failed("no score")
         for name, score in scores.items()
     }
-    return _verified(items, said)
+    return _score_items(items, judgements)
 
 
 def _of_prompt(path: Path, dimension: str, prompt: str | None, records: Iterable[Any]) -> list[Any]:
     """Those on the dimension, of one prompt; a file that mixes several has to be told which."""
-    mine = [one for one in records if one.dimension in (None, dimension)]
-    prompts = sorted({one.prompt for one in mine if one.prompt is not None})
+    selected = [record for record in records if record.dimension in (None, dimension)]
+    prompts = sorted({record.prompt for record in selected if record.prompt is not None})
     if prompt is None and len(prompts) > 1:
         raise LabelError(f"{path.name}: replies to {', '.join(prompts)}: pick one with --prompt")
     if prompt is not None:
-        mine = [one for one in mine if one.prompt == prompt]
-    if not mine:
+        selected = [record for record in selected if record.prompt == prompt]
+    if not selected:
         of = f" to prompt {prompt!r}" if prompt else ""
         raise LabelError(f"{path.name}: no replies on {dimension!r}{of}")
-    return mine
+    return selected
 
 
-def _verified(items: Items, said: Mapping[str, Judgement | Verdict]) -> ScoredItems:
-    judged = Items(tuple(item for item in items.items if item.id in said))
-    if not len(judged):
+def _score_items(items: Items, judgements: Mapping[str, Judgement | Verdict]) -> ScoredItems:
+    items_judged = Items(tuple(item for item in items.items if item.id in judgements))
+    if not len(items_judged):
         raise LabelError("no record's id is the id of a labelled output")
-    mine = [said[item.id] for item in judged.items]
+    selected = [judgements[item.id] for item in items_judged.items]
     return ScoredItems(
-        items=judged,
-        scores=np.array([one.margin if isinstance(one, Verdict) else one.score for one in mine]),
-        said=tuple(mine),
-        n_unjudged=len(items) - len(judged),
-        n_unknown=len(said) - len(judged),
+        items=items_judged,
+        scores=np.array(
+            [
+                judgement.margin if isinstance(judgement, Verdict) else judgement.score
+                for judgement in selected
+            ]
+        ),
+        judgements=tuple(selected),
+        n_unjudged=len(items) - len(items_judged),
+        n_unknown=len(judgements) - len(items_judged),
     )

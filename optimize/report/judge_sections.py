@@ -56,7 +56,9 @@ def judge_sections(
     `cells` are all its correlations, where they are known already.
     """
     if cells is None:
-        verified = ScoredItems(items=judged.items, scores=judged.scores, said=judged.judgements)
+        verified = ScoredItems(
+            items=judged.items, scores=judged.scores, judgements=judged.judgements
+        )
         cells = correlations(verified, seed, judged.level)
     return [
         pairs_section(measures.pairs, judged, of)

@@ -54,8 +54,8 @@ def read(settings: Settings, subject: Dimension | Comparison) -> Labels:
         )
     by: Any = settings.split or data.default_by(labelled)
     # Any, since mypy solves split's type variable for one kind of labels at a time.
-    whole: Any = labelled
-    splits = data.split(whole, by=by, seed=settings.seed)
+    any_labelled: Any = labelled
+    splits = data.split(any_labelled, by=by, seed=settings.seed)
     unseen = splits.test_unseen_systems
     return Labels(
         name=labelled.name,
@@ -85,10 +85,10 @@ def load(settings: Settings, subject: Dimension | Comparison) -> Labelled:
             return data.starter_pairs()
         return data.read_pairs(settings.data, mapping=mapping, texts=tuple(subject.inputs))
     if settings.data is None:
-        whole = data.starter()
+        labelled = data.starter()
     else:
-        whole = read_rated(settings.data, subject, settings.scale, mapping=mapping)
-    return data.with_ratings(whole, subject.name).labelled
+        labelled = read_rated(settings.data, subject, settings.scale, mapping=mapping)
+    return data.with_ratings(labelled, subject.name).labelled
 
 
 def read_rated(
@@ -116,23 +116,29 @@ def read_rated(
     try:
         return labels(bounds)
     except LabelError as error:
-        if not error.problems or any(one.kind != "off-scale" for one in error.problems):
+        if not error.problems or any(problem.kind != "off-scale" for problem in error.problems):
             raise
-        rated = [mark for one in labels(None).outputs for mark in one.ratings.get(name, ())]
-        raise LabelError(f"{error}; {_way_out(rated)}", error.problems) from error
+        ratings = [
+            rating for output in labels(None).outputs for rating in output.ratings.get(name, ())
+        ]
+        raise LabelError(f"{error}; {_scale_advice(ratings)}", error.problems) from error
 
 
-def _way_out(ratings: list[float]) -> str:
+def _scale_advice(ratings: list[float]) -> str:
     """Which scale to state, by what the file holds."""
     low, high = min(ratings), max(ratings)
-    told = f"ratings run from {low:g} to {high:g}; if that is right, "
-    whole = all(rating.is_integer() for rating in ratings)
-    first, last = next((one for one in USUAL_SCALES if one[0] <= low and high <= one[1]), (0, 0))
+    range_text = f"ratings run from {low:g} to {high:g}; if that is right, "
+    whole_numbers = all(rating.is_integer() for rating in ratings)
+    first, last = next(
+        (scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1]), (0, 0)
+    )
     # A judge that says 0 or 1 would tie what fractions tell apart.
-    if last - first > 2 or (whole and first < last):
+    if last - first > 2 or (whole_numbers and first < last):
         ends = f"{first}{':' if first < 0 else '-'}{last}"
-        return f"{told}add --scale {ends} (or --scale any, and the judge keeps its own)"
-    return f"{told}add --scale any: the judge keeps its own, and only the labels' order counts"
+        return f"{range_text}add --scale {ends} (or --scale any, and the judge keeps its own)"
+    return (
+        f"{range_text}add --scale any: the judge keeps its own, and only the labels' order counts"
+    )
 
 
 def _items(labelled: Labelled, subject: Dimension | Comparison) -> Items:

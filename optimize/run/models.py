@@ -57,8 +57,8 @@ def open_models(settings: Settings, folder: Path) -> Iterator[RunModels]:
     with ExitStack() as stack:
         stack.enter_context(verbose_logging(settings.verbose))
         model = open_model(settings.lm, api_base=settings.api_base)
-        other = open_model(name, api_base=proposer_base)
-        local = all(is_embedded(each.endpoint) for each in (model, other))
+        proposer_model = open_model(name, api_base=proposer_base)
+        local = all(is_embedded(opened.endpoint) for opened in (model, proposer_model))
         # Without a server there is nothing to pay; the search keeps to its plan by itself.
         budget = (
             SharedBudget()
@@ -87,44 +87,47 @@ def open_models(settings: Settings, folder: Path) -> Iterator[RunModels]:
 
         monitor = None if settings.keep_going else FailureMonitor()
         judge = runner(model, settings.lm, "judge", REPLIES, monitor)
-        proposer = runner(other, name, "proposer", PROPOSALS)
+        proposer = runner(proposer_model, name, "proposer", PROPOSALS)
         yield RunModels(judge=judge, proposer=proposer, plan=_plan(settings, judge))
 
 
 def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
     """The plan of the search; where it is to be chosen, the model's default until then."""
-    told = settings.plan or ("weighted" if settings.weighted else None)
-    if told == "weighted":
+    plan = settings.plan or ("weighted" if settings.weighted else None)
+    if plan == "weighted":
         return SamplingPlan(kind="weighted", temperature=settings.temperature or 0.0)
-    if settings.samples is not None and told != "auto":
-        warm = 1.0 if settings.temperature is None else settings.temperature
-        return SamplingPlan(kind="mean", samples=settings.samples, temperature=warm)
-    if told == "one" or (settings.temperature is not None and told != "auto"):
+    if settings.samples is not None and plan != "auto":
+        temperature = 1.0 if settings.temperature is None else settings.temperature
+        return SamplingPlan(kind="mean", samples=settings.samples, temperature=temperature)
+    if plan == "one" or (settings.temperature is not None and plan != "auto"):
         return SamplingPlan(kind="one", temperature=settings.temperature or 0.0)
     return default_plan(judge.model)
 
 
-def judging(judge: Judge, asked: RunModels, seed: int, step: Step) -> JudgeItems:
+def item_judge(judge: Judge, models: RunModels, seed: int, step: Step) -> JudgeItems:
     """How the bench has items judged: with a candidate's prompt in the judge's place."""
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
-        candidate = Judge(subject=judge.subject, prompt=prompt, plan=asked.plan, lm=judge.lm)
+        candidate = Judge(subject=judge.subject, prompt=prompt, plan=models.plan, lm=judge.lm)
         rows = (item.texts for item in items)
-        for said in candidate.judge_rows(rows, asked.judge, seed=seed):
-            step(said.failure is not None)
-            if isinstance(said, Verdict):
-                score, comment = said.margin, said.comparison
+        for judgement in candidate.judge_rows(rows, models.judge, seed=seed):
+            step(judgement.failure is not None)
+            if isinstance(judgement, Verdict):
+                score, comment = judgement.margin, judgement.comparison
             else:
-                score, comment = said.score, said.rationale
+                score, comment = judgement.score, judgement.rationale
             yield ItemScore(
-                score=score, comment=comment or "", failure=said.failure, judgement=said
+                score=score, comment=comment or "", failure=judgement.failure, judgement=judgement
             )
 
     return judge_items
 
 
-def proposing(
-    judge: Judge, asked: RunModels, seed: int, say: Callable[[str], None] = lambda text: None
+def instruction_proposer(
+    judge: Judge,
+    models: RunModels,
+    seed: int,
+    print_line: Callable[[str], None] = lambda text: None,
 ) -> Propose:
     """How the search has instructions proposed; a round without any that can be read is said."""
     task = proposals.describe(judge.prompt)
@@ -132,18 +135,20 @@ def proposing(
     def propose(
         current: str, mistakes: Sequence[str], history: History, number: int
     ) -> Sequence[str | NoScoreError]:
-        asks = []
+        requests = []
         for draw, lines in enumerate(mistakes):
             texts = proposals.proposal_texts(task, current, lines, history)
             sampling = proposals.sampling(seed * 10_000 + number * 100 + draw)
-            asks.append(
+            requests.append(
                 ModelRequest(proposals.PROPOSER.messages(texts), sampling, proposals.accept)
             )
-        proposed = [_proposal(answer) for answer in asked.proposer.run(asks)]
-        reasons = Counter(str(one) for one in proposed if isinstance(one, NoScoreError))
+        proposed = [_proposal(answer) for answer in models.proposer.run(requests)]
+        reasons = Counter(
+            str(proposal) for proposal in proposed if isinstance(proposal, NoScoreError)
+        )
         if reasons and reasons.total() == len(proposed):
             reason, count = reasons.most_common(1)[0]
-            say(
+            print_line(
                 f"round {number}: none of {len(proposed)} proposals could be read, {count} of them "
                 f"since: {reason}"
             )

@@ -14,9 +14,9 @@ from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.items import Items
 from optimize.run import run_folder, sampling_plans
-from optimize.run.final_table import Cell, Scores, accuracy, gain, row
+from optimize.run.final_table import Cell, Scores, accuracy, cells_by_split, gain
 from optimize.run.labels import Labels
-from optimize.run.models import RunModels, judging, open_models, proposing
+from optimize.run.models import RunModels, instruction_proposer, item_judge, open_models
 from optimize.run.prepare import PreparedRun
 from optimize.run.record_evidence import record_evidence
 from optimize.run.search_budget import PlanCost, SearchBudget, allow, left_for_probes, plan
@@ -34,7 +34,7 @@ PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa", "optuna")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class FinalScores:
     """Both judges on every split."""
 
     seed: Mapping[str, Scores | None]
@@ -46,14 +46,14 @@ class Measured:
 
 def measure_finally(
     evaluator: Evaluator,
-    found: SearchResult,
+    result: SearchResult,
     labels: Labels,
     level: Level,
     seed: int,
     dev: Items | None = None,
     *,
     test: bool = True,
-) -> Measured:
+) -> FinalScores:
     """Score both judges on test, once, after the choice; on dev, where the choice was made.
 
     There a judge that shows dev's labels is stood in for by versions that do not show them.
@@ -61,12 +61,12 @@ def measure_finally(
     only what is known already is told, and no model is asked.
     """
     base = Candidate(instruction=Instruction(text=evaluator.seed.instruction))
-    cross_fit = found.cross_fit
+    cross_fit = result.cross_fit
     if dev is None:
-        dev = cross_fit.known(evaluator, found.tuned, evaluator.known(base, labels.dev))
+        dev = cross_fit.known(evaluator, result.tuned, evaluator.known(base, labels.dev))
     if not len(dev) and test:
-        both = list({one.id: one for one in (base, found.tuned)}.values())
-        dev = affordable_documents(evaluator, cross_fit, both, labels.dev, level)
+        candidates = list({candidate.id: candidate for candidate in (base, result.tuned)}.values())
+        dev = affordable_documents(evaluator, cross_fit, candidates, labels.dev, level)
     splits: dict[str, Items | None] = {
         "dev": dev or None,
         "test": labels.test if test else None,
@@ -74,46 +74,46 @@ def measure_finally(
     }
     evaluator.budget = Budget(
         sum(
-            cross_fit.cost(evaluator, one, part)
-            for one in (base, found.tuned)
+            cross_fit.cost(evaluator, candidate, part)
+            for candidate in (base, result.tuned)
             for part in splits.values()
             if part
         )
     )
-    sides = [
+    scores_of_both = [
         {
-            name: Scores(items=part, scores=cross_fit.scores(evaluator, one, part))
+            name: Scores(items=part, scores=cross_fit.scores(evaluator, candidate, part))
             if part
             else None
             for name, part in splits.items()
         }
-        for one in (base, found.tuned)
+        for candidate in (base, result.tuned)
     ]
-    ours, theirs = sides[0]["test"], sides[1]["test"]
-    return Measured(
-        seed=sides[0],
-        tuned=sides[1],
-        seed_row=row(sides[0], level, seed),
-        tuned_row=row(sides[1], level, seed),
-        gain=gain(theirs, ours, level, seed) if ours and theirs else {},
+    seed_scores, tuned_scores = scores_of_both[0]["test"], scores_of_both[1]["test"]
+    return FinalScores(
+        seed=scores_of_both[0],
+        tuned=scores_of_both[1],
+        seed_row=cells_by_split(scores_of_both[0], level, seed),
+        tuned_row=cells_by_split(scores_of_both[1], level, seed),
+        gain=gain(tuned_scores, seed_scores, level, seed) if seed_scores and tuned_scores else {},
     )
 
 
-def without_tuned(found: SearchResult, seed: Candidate) -> SearchResult:
+def with_seed_shipped(result: SearchResult, seed: Candidate) -> SearchResult:
     """The seed in the place of a tuned judge that the budget did not reach to measure on test."""
     why = (
         "the budget ended before the tuned judge had been measured on test, so the seed is kept; a "
-        f"larger one and --resume go on from there (before that: {found.choice.why})"
+        f"larger one and --resume go on from there (before that: {result.choice.why})"
     )
-    return replace(found, tuned=seed, choice=Choice(best=None, ship=False, why=why))
+    return replace(result, tuned=seed, choice=Choice(best=None, ship=False, why=why))
 
 
 def summarize(
     prepared: PreparedRun,
     folder: Path,
-    asked: RunModels,
-    found: SearchResult,
-    measured: Measured,
+    models: RunModels,
+    result: SearchResult,
+    measured: FinalScores,
     seconds: float,
 ) -> dict[str, Any]:
     """What summary.json holds. Calls, tokens and dollars are of the whole run, over all resumes.
@@ -122,8 +122,8 @@ def summarize(
     `cost_unconfirmed_usd` says how much of it.
     """
     settings = prepared.settings
-    judged, proposed = asked.judge.ledger, asked.proposer.ledger
-    whole: dict[str, Any] = {
+    judge_usage, proposer_usage = models.judge.ledger, models.proposer.ledger
+    summary: dict[str, Any] = {
         "dimension": prepared.subject.name,
         "lm": settings.lm,
         "optimizer": settings.optimizer,
@@ -133,46 +133,48 @@ def summarize(
         "seed_judge": dict(measured.seed_row),
         "tuned_judge": dict(measured.tuned_row),
         "gain": {"test": measured.gain},
-        "shipped": "tuned" if found.choice.ship else "seed",
-        "why": found.choice.why,
-        "stand_ins": found.cross_fit.note(found.tuned),
-        "lm_calls": judged.calls,
-        "proposer_calls": proposed.calls,
+        "shipped": "tuned" if result.choice.ship else "seed",
+        "why": result.choice.why,
+        "stand_ins": result.cross_fit.note(result.tuned),
+        "lm_calls": judge_usage.calls,
+        "proposer_calls": proposer_usage.calls,
         "tokens": {
-            "in": judged.tokens_in + proposed.tokens_in,
-            "out": judged.tokens_out + proposed.tokens_out,
+            "in": judge_usage.tokens_in + proposer_usage.tokens_in,
+            "out": judge_usage.tokens_out + proposer_usage.tokens_out,
         },
-        **_costs(judged, proposed),
+        **_costs(judge_usage, proposer_usage),
         "seconds": round(seconds, 1),
     }
-    sides = {"seed_judge": measured.seed["test"], "tuned_judge": measured.tuned["test"]}
+    test_scores = {"seed_judge": measured.seed["test"], "tuned_judge": measured.tuned["test"]}
     if prepared.settings.pairwise:
-        whole["accuracy"] = {name: accuracy(one) for name, one in sides.items() if one}
-    return whole
+        summary["accuracy"] = {
+            name: accuracy(scores) for name, scores in test_scores.items() if scores
+        }
+    return summary
 
 
 def _costs(*ledgers: Ledger) -> dict[str, float | None]:
     """Dollars at list price; None where the price of a model that was asked is unknown."""
-    asked = [one for one in ledgers if one.calls]
-    known = [one.cost for one in asked if one.cost is not None]
-    if len(known) < len(asked):
+    used = [ledger for ledger in ledgers if ledger.calls]
+    costs_known = [ledger.cost for ledger in used if ledger.cost is not None]
+    if len(costs_known) < len(used):
         return {"cost_usd": None}
-    expected_gain = sum(one.cost_likely or 0.0 for one in asked)
-    unconfirmed = expected_gain - sum(known)
-    costs: dict[str, float | None] = {"cost_usd": round(expected_gain, 6)}
+    likely_cost = sum(ledger.cost_likely or 0.0 for ledger in used)
+    unconfirmed = likely_cost - sum(costs_known)
+    costs: dict[str, float | None] = {"cost_usd": round(likely_cost, 6)}
     return costs | ({"cost_unconfirmed_usd": round(unconfirmed, 6)} if unconfirmed > 0 else {})
 
 
 def freeze_shipped(
     prepared: PreparedRun,
     judge: Judge,
-    asked: RunModels,
-    found: SearchResult,
-    whole: Mapping[str, Any],
+    models: RunModels,
+    result: SearchResult,
+    summary: Mapping[str, Any],
     folder: Path,
 ) -> Judge:
     """The judge to freeze: the tuned one where the gate allowed it, else the seed."""
-    chosen = found.tuned.prompt(judge.prompt) if found.choice.ship else judge.prompt
+    chosen = result.tuned.prompt(judge.prompt) if result.choice.ship else judge.prompt
     settings, labels = prepared.settings, prepared.labels
     provenance = {
         "data": {
@@ -181,81 +183,85 @@ def freeze_shipped(
             "constructed": is_constructed(labels.sha256),
         },
         "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
-        "model": asked.judge.model.name,
-        "endpoint": asked.judge.model.endpoint,
-        "proposer": asked.proposer.model.name,
+        "model": models.judge.model.name,
+        "endpoint": models.judge.model.endpoint,
+        "proposer": models.proposer.model.name,
         "optimizer": settings.optimizer,
         "seed": settings.seed,
         "level": prepared.level,
-        "shipped": whole["shipped"],
-        "why": whole["why"],
-        "candidates_tried": found.n_tried,
+        "shipped": summary["shipped"],
+        "why": summary["why"],
+        "candidates_tried": result.n_tried,
         "budget": {
-            "lm_calls": whole["lm_calls"],
-            "proposer_calls": whole["proposer_calls"],
-            "cost_usd": whole["cost_usd"],
+            "lm_calls": summary["lm_calls"],
+            "proposer_calls": summary["proposer_calls"],
+            "cost_usd": summary["cost_usd"],
         },
-        "seed_judge": whole["seed_judge"],
-        "tuned_judge": whole["tuned_judge"],
-        "gain": whole["gain"],
+        "seed_judge": summary["seed_judge"],
+        "tuned_judge": summary["tuned_judge"],
+        "gain": summary["gain"],
         "versions": {"python": platform.python_version(), **_versions()},
         "started": run_folder.started(folder),
     }
-    return replace(judge, prompt=chosen, plan=asked.plan, provenance=provenance)
+    return replace(judge, prompt=chosen, plan=models.plan, provenance=provenance)
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
-def run(prepared: PreparedRun, folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
+def run(prepared: PreparedRun, folder: Path, print_line: Callable[[str], None]) -> dict[str, Any]:
     """From the first question to the evidence for a report; returns what summary.json holds."""
     began = time.monotonic()
     settings, labels = prepared.settings, prepared.labels
     judge = Judge.of(prepared.subject, lm=settings.lm)
-    with open_models(settings, folder) as asked, TrialLog(folder, say) as trial_log:
-        plan_costs = _plan_costs(prepared, judge, asked)
-        search_budget = allow(settings, labels, judge, asked.calls_per_item(judge), plan_costs)
-        evaluator = _evaluator(prepared, judge, asked, search_budget, trial_log)
-        search_budget.budget.hold = lambda calls: asked.budget.hold(*search_budget.held(calls))
+    with open_models(settings, folder) as models, TrialLog(folder, print_line) as trial_log:
+        plan_costs = _plan_costs(prepared, judge, models)
+        search_budget = allow(settings, labels, judge, models.calls_per_item(judge), plan_costs)
+        evaluator = _evaluator(prepared, judge, models, search_budget, trial_log)
+        search_budget.budget.hold = lambda calls: models.budget.hold(*search_budget.held(calls))
         search_budget.budget.hold(0)
-        found = _search(prepared, evaluator, judge, asked, trial_log)
-        say(found.choice.why)
+        result = _search(prepared, evaluator, judge, models, trial_log)
+        print_line(result.choice.why)
         choice = None
         if plan_costs:
             try:
                 choice = _choose_plan(
-                    prepared, evaluator, found, judge, asked, search_budget, plan_costs, trial_log
+                    prepared, evaluator, result, judge, models, search_budget, plan_costs, trial_log
                 )
             except BudgetSpentError:
-                say("plan: the budget ended before the plans had been tried; the search's is kept")
+                print_line(
+                    "plan: the budget ended before the plans had been tried; the search's is kept"
+                )
         if choice:
-            say(sampling_plans.line(choice.told))
+            print_line(sampling_plans.line(choice.summary_rows))
             if choice.gap is not None:
                 rng = stream(settings.seed, "gate", "plan")
-                confirmed = confirm(found.choice, choice.gap, sampling_plans.name(choice.plan), rng)
-                found = replace(found, choice=confirmed)
-                say(confirmed.why)
-            asked, evaluator = replace(asked, plan=choice.plan), choice.evaluator
+                confirmed = confirm(
+                    result.choice, choice.gap, sampling_plans.name(choice.plan), rng
+                )
+                result = replace(result, choice=confirmed)
+                print_line(confirmed.why)
+            models, evaluator = replace(models, plan=choice.plan), choice.evaluator
         dev = choice.dev if choice else None
 
-        def measure(*, test: bool) -> Measured:
+        def measure(*, test: bool) -> FinalScores:
             level, seed = prepared.level, settings.seed
-            return measure_finally(evaluator, found, labels, level, seed, dev, test=test)
+            return measure_finally(evaluator, result, labels, level, seed, dev, test=test)
 
-        def settle(measured: Measured) -> dict[str, Any]:
+        def settle(measured: FinalScores) -> dict[str, Any]:
             """Freeze the judge and write the summary, with whatever has been measured."""
             seconds = time.monotonic() - began
-            summary = summarize(prepared, folder, asked, found, measured, seconds)
+            summary = summarize(prepared, folder, models, result, measured, seconds)
             if choice:
-                summary["plans"] = choice.told
-            shipped = freeze_shipped(prepared, judge, asked, found, summary, folder)
+                summary["plans"] = choice.summary_rows
+            shipped = freeze_shipped(prepared, judge, models, result, summary, folder)
             # A run that has found its judge writes it, whatever its texts hold.
             shipped, notes = shipped.without_secrets()
             if notes:
@@ -266,44 +272,44 @@ def run(prepared: PreparedRun, folder: Path, say: Callable[[str], None]) -> dict
 
         # A judge that has been paid for is kept whatever becomes of its measurement.
         settle(measure(test=False))
-        asked.budget.hold()
+        models.budget.hold()
         try:
             measured = measure(test=True)
         except BudgetSpentError:
             seed = Candidate(instruction=Instruction(text=judge.prompt.instruction))
-            if found.tuned.id == seed.id:
+            if result.tuned.id == seed.id:
                 raise
-            found = without_tuned(found, seed)
-            say(found.choice.why)
+            result = with_seed_shipped(result, seed)
+            print_line(result.choice.why)
             measured = measure(test=True)
         settle(measured)
-        spent = found.calls + evaluator.budget.spent + (choice.calls if choice else 0)
+        spent = result.calls + evaluator.budget.spent + (choice.calls if choice else 0)
         left = left_for_probes(settings, spent)
-        record_evidence(prepared, folder, evaluator, found, judge, asked, left)
+        record_evidence(prepared, folder, evaluator, result, judge, models, left)
         # Once more, with the calls that the probes took.
         return settle(measured)
 
 
-def _plan_costs(prepared: PreparedRun, judge: Judge, asked: RunModels) -> list[PlanCost]:
+def _plan_costs(prepared: PreparedRun, judge: Judge, models: RunModels) -> list[PlanCost]:
     """What the sampling plans to try take; none where the plan is told."""
     if prepared.settings.plan != sampling_plans.AUTO:
         return []
     return sampling_plans.plan_costs(
-        prepared.settings, judge, asked, prepared.labels.train.items[0].texts
+        prepared.settings, judge, models, prepared.labels.train.items[0].texts
     )
 
 
 def _evaluator(
     prepared: PreparedRun,
     judge: Judge,
-    asked: RunModels,
+    models: RunModels,
     search_budget: SearchBudget,
     trial_log: TrialLog,
 ) -> Evaluator:
     return Evaluator(
         seed=judge.prompt,
-        judge=judging(judge, asked, prepared.settings.seed, trial_log.step),
-        calls_per_item=asked.calls_per_item(judge),
+        judge=item_judge(judge, models, prepared.settings.seed, trial_log.step),
+        calls_per_item=models.calls_per_item(judge),
         budget=search_budget.budget,
         weight=search_budget.weight,
         proposal=search_budget.proposal,
@@ -313,48 +319,52 @@ def _evaluator(
 def _choose_plan(
     prepared: PreparedRun,
     evaluator: Evaluator,
-    found: SearchResult,
+    result: SearchResult,
     judge: Judge,
-    asked: RunModels,
+    models: RunModels,
     search_budget: SearchBudget,
     plan_costs: list[PlanCost],
     trial_log: TrialLog,
 ) -> sampling_plans.PlanChoice:
     """Try the plans on the judge that ships, and write every one down as a trial."""
     seed = Candidate(instruction=Instruction(text=judge.prompt.instruction))
-    ships = found.tuned if found.choice.ship else seed
+    shipping = result.tuned if result.choice.ship else seed
 
-    def bench_of(plan: SamplingPlan) -> Evaluator:
-        if plan == asked.plan:
+    def evaluator_for(plan: SamplingPlan) -> Evaluator:
+        if plan == models.plan:
             return evaluator
-        return _evaluator(prepared, judge, replace(asked, plan=plan), search_budget, trial_log)
+        return _evaluator(prepared, judge, replace(models, plan=plan), search_budget, trial_log)
 
     choice = sampling_plans.choose(
         plan_costs,
         search_budget.plan_costs,
-        judge=ships,
-        other=seed if found.choice.ship else found.tuned,
-        cross_fit=found.cross_fit,
+        shipping=shipping,
+        alternative=seed if result.choice.ship else result.tuned,
+        cross_fit=result.cross_fit,
         dev=prepared.labels.dev,
         level=prepared.level,
         seed=prepared.settings.seed,
-        own=asked.plan,
+        search_plan=models.plan,
         budget=Budget(search_budget.plans + evaluator.budget.left),
-        bench_of=bench_of,
+        evaluator_for=evaluator_for,
     )
-    for one in choice.told:
-        trial_log.tried_plan(ships.id, one)
+    for plan_row in choice.summary_rows:
+        trial_log.tried_plan(shipping.id, plan_row)
     return choice
 
 
 def _search(
-    prepared: PreparedRun, evaluator: Evaluator, judge: Judge, asked: RunModels, trial_log: TrialLog
+    prepared: PreparedRun,
+    evaluator: Evaluator,
+    judge: Judge,
+    models: RunModels,
+    trial_log: TrialLog,
 ) -> SearchResult:
     settings = prepared.settings
     return search(
         settings.optimizer,
         evaluator=evaluator,
-        propose=proposing(judge, asked, settings.seed, trial_log.say),
+        propose=instruction_proposer(judge, models, settings.seed, trial_log.print_line),
         train=prepared.labels.train,
         dev=prepared.labels.dev,
         level=prepared.level,

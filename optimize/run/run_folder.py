@@ -34,10 +34,10 @@ class RunFolderError(JudgesError):
 def open_fresh(out: str | None, name: str) -> Path:
     """Make the folder: `out`, or the next free runs/NAME-001; refused where it holds a run."""
     if out is None:
-        return _next(name)
+        return _next_free(name)
     folder = Path(out)
     check_fresh(folder)
-    _make(folder)
+    _make_folder(folder)
     return folder
 
 
@@ -75,7 +75,7 @@ def read_endpoints(folder: Path) -> dict[str, str] | None:
     endpoints = read_json_file(folder / CONFIG).get("endpoints")
     if not isinstance(endpoints, dict):
         return None
-    return {str(who): str(where) for who, where in endpoints.items()}
+    return {str(role): str(address) for role, address in endpoints.items()}
 
 
 def begin(
@@ -153,14 +153,14 @@ def write_text(path: Path, text: str) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _next(name: str) -> Path:
+def _next_free(name: str) -> Path:
     number = 1
-    taken = [folder.name.removeprefix(f"{name}-") for folder in RUNS.glob(f"{name}-*")]
-    number += max((int(tail) for tail in taken if tail.isdecimal()), default=0)
+    numbers_used = [folder.name.removeprefix(f"{name}-") for folder in RUNS.glob(f"{name}-*")]
+    number += max((int(tail) for tail in numbers_used if tail.isdecimal()), default=0)
     while True:
         folder = RUNS / f"{name}-{number:03d}"
         try:
-            _make(folder, fresh=True)
+            _make_folder(folder, fresh=True)
         except FileExistsError:
             # Another run started at the same moment.
             number += 1
@@ -168,7 +168,7 @@ def _next(name: str) -> Path:
         return folder
 
 
-def _make(folder: Path, *, fresh: bool = False) -> None:
+def _make_folder(folder: Path, *, fresh: bool = False) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=not fresh)
         probe = folder / ".writable"
@@ -185,18 +185,18 @@ def _make(folder: Path, *, fresh: bool = False) -> None:
         ) from error
 
 
-FILE = "definition.yaml"
+DEFINITION = "definition.yaml"
 
 
-def write(subject: Subject, folder: Path) -> dict[str, str]:
+def write_definition(subject: Subject, folder: Path) -> dict[str, str]:
     """Write it, and return the setting that names the file.
 
     Raises DimensionError where YAML cannot hold it, as with a scale of 1 and 5 and nothing between.
     """
     import yaml
 
-    path = folder / FILE
-    text = yaml.safe_dump(_form(subject), sort_keys=False, allow_unicode=True)
+    path = folder / DEFINITION
+    text = yaml.safe_dump(_yaml_form(subject), sort_keys=False, allow_unicode=True)
     path.write_text(text, encoding="utf-8")
     if read_subject(str(path)) != subject:
         path.unlink()
@@ -204,33 +204,33 @@ def write(subject: Subject, folder: Path) -> dict[str, str]:
             f"{subject.name}: a YAML definition cannot say all of it; define it in a Python file "
             f"and name that, as in 'my_judges.py:{subject.name}'"
         )
-    return _setting(subject, path)
+    return _definition_setting(subject, path)
 
 
-def kept(subject: Subject, folder: Path) -> dict[str, str]:
+def check_definition(subject: Subject, folder: Path) -> dict[str, str]:
     """The setting that names what `write` left there; DimensionError if it defines another."""
-    path = folder / FILE
+    path = folder / DEFINITION
     if read_subject(str(path)) != subject:
         raise DimensionError(
             f"{path}: the run to resume judged another {subject.name!r}; start another run"
         )
-    return _setting(subject, path)
+    return _definition_setting(subject, path)
 
 
-def _setting(subject: Subject, path: Path) -> dict[str, str]:
+def _definition_setting(subject: Subject, path: Path) -> dict[str, str]:
     return {"pairwise" if isinstance(subject, Comparison) else "dimension": str(path)}
 
 
-def _form(subject: Subject) -> dict[str, Any]:
-    form = {
+def _yaml_form(subject: Subject) -> dict[str, Any]:
+    fields = {
         "name": subject.name,
         "definition": subject.definition,
         "inputs": dict(subject.inputs),
         "instruction": subject.instruction,
     }
     if subject.source:
-        form["source"] = subject.source
+        fields["source"] = subject.source
     if isinstance(subject, Comparison):
-        return {"kind": "pairwise", **form, "candidate": subject.candidate}
-    anchors = {rating: said for rating, said in subject.anchors.items() if said}
-    return {**form, "scale": list(subject.scale), **({"anchors": anchors} if anchors else {})}
+        return {"kind": "pairwise", **fields, "candidate": subject.candidate}
+    anchors = {rating: text for rating, text in subject.anchors.items() if text}
+    return {**fields, "scale": list(subject.scale), **({"anchors": anchors} if anchors else {})}

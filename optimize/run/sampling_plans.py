@@ -39,7 +39,7 @@ ONE_A_REQUEST = (
     "the endpoint gives one reply a request, so a judgement takes {calls} calls and not the "
     "{planned} planned; --plan mean --samples N plans for them"
 )
-BenchOf = Callable[[SamplingPlan], Evaluator]
+EvaluatorFor = Callable[[SamplingPlan], Evaluator]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,34 +52,34 @@ class PlanChoice:
 
     plan: SamplingPlan
     evaluator: Evaluator
-    told: list[dict[str, Any]]
+    summary_rows: list[dict[str, Any]]
     dev: Items | None
     gap: Contrast | None
     calls: int
 
 
 def plan_costs(
-    settings: Settings, judge: Judge, asked: RunModels, texts: Mapping[str, str]
+    settings: Settings, judge: Judge, models: RunModels, texts: Mapping[str, str]
 ) -> list[PlanCost]:
     """The plans to try, cheapest first.
 
     `texts` stand for what is judged, to tell how long a prompt is beside a reply.
     """
-    warm = 1.0 if settings.temperature is None else settings.temperature
+    temperature = 1.0 if settings.temperature is None else settings.temperature
     samples = SAMPLES if settings.samples is None else (settings.samples,)
     plans = [SamplingPlan(kind="one"), SamplingPlan(kind="weighted")]
-    plans += [SamplingPlan(kind="mean", samples=n, temperature=warm) for n in samples]
+    plans += [SamplingPlan(kind="mean", samples=n, temperature=temperature) for n in samples]
     price = find_price(settings.lm)
     read = float(estimate_tokens(judge.messages(texts)))
     written = REPLY_TOKENS * _written(price)
-    found = []
+    costs = []
     for plan in plans:
-        calls = replace(asked, plan=plan).calls_per_item(judge)
+        calls = replace(models, plan=plan).calls_per_item(judge)
         replies = plan.samples * (2 if judge.kind == "pairwise" else 1)
         single = (read + written) * (2 if judge.kind == "pairwise" else 1)
         cost = (read * calls + written * replies) / single
-        found.append(PlanCost(plan=plan, calls=calls, replies=replies, cost=round(cost, 3)))
-    return sorted(found, key=lambda plan_cost: (plan_cost.cost, plan_cost.plan.kind))
+        costs.append(PlanCost(plan=plan, calls=calls, replies=replies, cost=round(cost, 3)))
+    return sorted(costs, key=lambda plan_cost: (plan_cost.cost, plan_cost.plan.kind))
 
 
 def _written(price: Price | None) -> float:
@@ -92,83 +92,94 @@ def choose(
     plan_costs: Sequence[PlanCost],
     allowed: Sequence[PlanCost],
     *,
-    judge: Candidate,
-    other: Candidate,
+    shipping: Candidate,
+    alternative: Candidate,
     cross_fit: CrossFit,
     dev: Items,
     level: Level,
     seed: int,
-    own: SamplingPlan,
+    search_plan: SamplingPlan,
     budget: Budget,
-    bench_of: BenchOf,
+    evaluator_for: EvaluatorFor,
 ) -> PlanChoice:
     """Score `judge`, the one that ships, under each plan, within the budget.
 
     `own` is the plan that the search followed; `other` has to be measured under the chosen one too.
     The final table could not be paid under plans that are not `allowed`.
     """
-    benches = {plan_cost.plan: bench_of(plan_cost.plan) for plan_cost in plan_costs}
-    for evaluator in benches.values():
+    evaluators = {plan_cost.plan: evaluator_for(plan_cost.plan) for plan_cost in plan_costs}
+    for evaluator in evaluators.values():
         evaluator.budget = budget
     before = budget.spent
-    out = {plan_cost.plan: TOO_DEAR_TO_SHIP for plan_cost in plan_costs if plan_cost not in allowed}
+    reasons_left_out = {
+        plan_cost.plan: TOO_DEAR_TO_SHIP for plan_cost in plan_costs if plan_cost not in allowed
+    }
     for plan_cost in allowed:
-        if plan_cost.plan == own:
+        if plan_cost.plan == search_plan:
             continue
-        if why := _refusal(benches[plan_cost.plan], cross_fit, judge, dev):
-            out[plan_cost.plan] = why
-        elif (calls := bench_of(plan_cost.plan).price(Items(dev.items[:1]))) > plan_cost.calls:
-            out[plan_cost.plan] = ONE_A_REQUEST.format(calls=calls, planned=plan_cost.calls)
-    able = [
-        plan_cost for plan_cost in plan_costs if plan_cost.plan not in out or plan_cost.plan == own
+        if reason := _refusal(evaluators[plan_cost.plan], cross_fit, shipping, dev):
+            reasons_left_out[plan_cost.plan] = reason
+        elif (calls := evaluator_for(plan_cost.plan).price(Items(dev.items[:1]))) > plan_cost.calls:
+            reasons_left_out[plan_cost.plan] = ONE_A_REQUEST.format(
+                calls=calls, planned=plan_cost.calls
+            )
+    usable = [
+        plan_cost
+        for plan_cost in plan_costs
+        if plan_cost.plan not in reasons_left_out or plan_cost.plan == search_plan
     ]
-    part = _affordable(able, benches, cross_fit, judge, other, dev, level)
-    while len(able) > 1 and len(part.documents) < min(FEWEST_DOCUMENTS, len(dev.documents)):
+    part = _affordable(usable, evaluators, cross_fit, shipping, alternative, dev, level)
+    while len(usable) > 1 and len(part.documents) < min(FEWEST_DOCUMENTS, len(dev.documents)):
         dearest = max(
-            (plan_cost for plan_cost in able if plan_cost.plan != own),
+            (plan_cost for plan_cost in usable if plan_cost.plan != search_plan),
             key=lambda plan_cost: plan_cost.cost,
         )
-        out[dearest.plan] = TOO_DEAR_TO_TRY
-        able.remove(dearest)
-        part = _affordable(able, benches, cross_fit, judge, other, dev, level)
+        reasons_left_out[dearest.plan] = TOO_DEAR_TO_TRY
+        usable.remove(dearest)
+        part = _affordable(usable, evaluators, cross_fit, shipping, alternative, dev, level)
     scores: dict[SamplingPlan, Vector] = {}
-    for plan_cost in able:
+    for plan_cost in usable:
         try:
-            scores[plan_cost.plan] = cross_fit.scores(benches[plan_cost.plan], judge, part)
+            scores[plan_cost.plan] = cross_fit.scores(evaluators[plan_cost.plan], shipping, part)
         except (BudgetSpentError, FatalModelError) as error:
-            if plan_cost.plan == own:
+            if plan_cost.plan == search_plan:
                 raise
-            out[plan_cost.plan] = _why(error)
-    able = [plan_cost for plan_cost in able if plan_cost.plan in scores]
-    chosen = cheapest_near_best(able, scores, part, level)
+            reasons_left_out[plan_cost.plan] = _why(error)
+    usable = [plan_cost for plan_cost in usable if plan_cost.plan in scores]
+    chosen = cheapest_near_best(usable, scores, part, level)
     gap = None
-    if chosen != own:
-        theirs = cross_fit.scores(benches[chosen], other, part)
-        gap = contrast(scores[chosen], theirs, part, level)
+    if chosen != search_plan:
+        alternative_scores = cross_fit.scores(evaluators[chosen], alternative, part)
+        gap = contrast(scores[chosen], alternative_scores, part, level)
     left_out = [
-        {**_takes(plan_cost), "rho": None, "chosen": False, "left_out": out[plan_cost.plan]}
+        {
+            **_plan_row(plan_cost),
+            "rho": None,
+            "chosen": False,
+            "left_out": reasons_left_out[plan_cost.plan],
+        }
         for plan_cost in plan_costs
-        if plan_cost not in able
+        if plan_cost not in usable
     ]
     return PlanChoice(
         plan=chosen,
-        evaluator=benches[chosen],
-        told=[*_told(able, scores, part, level, seed, chosen), *left_out],
-        dev=None if chosen == own else part,
+        evaluator=evaluators[chosen],
+        summary_rows=[*_summary_rows(usable, scores, part, level, seed, chosen), *left_out],
+        dev=None if chosen == search_plan else part,
         gap=gap,
         calls=budget.spent - before,
     )
 
 
 def cheapest_near_best(
-    able: Sequence[PlanCost], scores: Mapping[SamplingPlan, Vector], items: Items, level: Level
+    usable: Sequence[PlanCost], scores: Mapping[SamplingPlan, Vector], items: Items, level: Level
 ) -> SamplingPlan:
     """The cheapest whose rho is within a standard error of the best one's, document by document."""
-    values = {plan: objective(one, items, level) for plan, one in scores.items()}
+    values = {plan: objective(plan_scores, items, level) for plan, plan_scores in scores.items()}
     values = {plan: -1.0 if math.isnan(value) else value for plan, value in values.items()}
-    best = max(able, key=lambda plan_cost: (values[plan_cost.plan], -plan_cost.cost)).plan
+    best = max(usable, key=lambda plan_cost: (values[plan_cost.plan], -plan_cost.cost)).plan
     near = []
-    for plan_cost in able:
+    for plan_cost in usable:
         gap = contrast(scores[best], scores[plan_cost.plan], items, level)
         if len(gap.documents) < 2 or gap.value <= gap.error:
             near.append(plan_cost)
@@ -194,29 +205,33 @@ def _why(error: Exception) -> str:
 
 
 def _affordable(
-    able: Sequence[PlanCost],
-    benches: Mapping[SamplingPlan, Evaluator],
+    usable: Sequence[PlanCost],
+    evaluators: Mapping[SamplingPlan, Evaluator],
     cross_fit: CrossFit,
-    judge: Candidate,
-    other: Candidate,
+    shipping: Candidate,
+    alternative: Candidate,
     dev: Items,
     level: Level,
 ) -> Items:
     """The dev documents that all plans can be tried on, and the other judge measured on."""
-    left = benches[able[0].plan].budget.left
-    kept: list[str] = []
+    left = evaluators[usable[0].plan].budget.left
+    documents: list[str] = []
     for document in informative_documents(dev, level):
         part = dev.of_documents([document])
-        left -= sum(cross_fit.cost(benches[plan_cost.plan], judge, part) for plan_cost in able)
-        left -= max(cross_fit.cost(benches[plan_cost.plan], other, part) for plan_cost in able)
+        left -= sum(
+            cross_fit.cost(evaluators[plan_cost.plan], shipping, part) for plan_cost in usable
+        )
+        left -= max(
+            cross_fit.cost(evaluators[plan_cost.plan], alternative, part) for plan_cost in usable
+        )
         if left < 0:
             break
-        kept.append(document)
-    return dev.of_documents(kept)
+        documents.append(document)
+    return dev.of_documents(documents)
 
 
-def _told(
-    able: Sequence[PlanCost],
+def _summary_rows(
+    usable: Sequence[PlanCost],
     scores: Mapping[SamplingPlan, Vector],
     part: Items,
     level: Level,
@@ -230,16 +245,19 @@ def _told(
                 _scored(part, scores[plan_cost.plan]), level, stream(seed, "interval", "plan")
             )
         )
-        for plan_cost in able
+        for plan_cost in usable
     }
-    value = {plan: -1.0 if one["value"] is None else one["value"] for plan, one in cells.items()}
+    value = {
+        plan: -1.0 if cell_of_plan["value"] is None else cell_of_plan["value"]
+        for plan, cell_of_plan in cells.items()
+    }
     first, best = (
-        able[0],
-        max(able, key=lambda plan_cost: (value[plan_cost.plan], -plan_cost.cost)).plan,
+        usable[0],
+        max(usable, key=lambda plan_cost: (value[plan_cost.plan], -plan_cost.cost)).plan,
     )
     return [
         {
-            **_takes(plan_cost),
+            **_plan_row(plan_cost),
             "rho": cells[plan_cost.plan],
             "less_than_best": gain(
                 _scored(part, scores[plan_cost.plan]), _scored(part, scores[best]), level, seed
@@ -249,11 +267,11 @@ def _told(
             ),
             "chosen": plan_cost.plan == chosen,
         }
-        for plan_cost in able
+        for plan_cost in usable
     ]
 
 
-def _takes(plan_cost: PlanCost) -> dict[str, Any]:
+def _plan_row(plan_cost: PlanCost) -> dict[str, Any]:
     """What a judgement takes under a plan."""
     return {
         "plan": name(plan_cost.plan),
@@ -278,14 +296,14 @@ def name(plan: SamplingPlan) -> str:
     return {"one": "one reply", "weighted": "weighted"}.get(plan.kind, f"mean of {plan.samples}")
 
 
-def line(told: Sequence[Mapping[str, Any]]) -> str:
+def line(rows: Sequence[Mapping[str, Any]]) -> str:
     """The choice in a line of progress."""
-    tried = [one for one in told if one["rho"] is not None]
-    chosen = next(one for one in told if one["chosen"])
-    rest = ", ".join(f"{one['plan']} {_value(one)}" for one in tried)
+    tried = [row for row in rows if row["rho"] is not None]
+    chosen = next(row for row in rows if row["chosen"])
+    rest = ", ".join(f"{row['plan']} {_value(row)}" for row in tried)
     return f"plan: {chosen['plan']} ({rest})"
 
 
-def _value(one: Mapping[str, Any]) -> str:
-    value = one["rho"]["value"]
+def _value(row: Mapping[str, Any]) -> str:
+    value = row["rho"]["value"]
     return "undefined" if value is None else f"{value:.3f}"

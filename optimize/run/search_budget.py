@@ -75,29 +75,36 @@ def plan(settings: Settings) -> SearchPlan:
 
 
 def allow(
-    settings: Settings, labels: Labels, judge: Judge, each: int, plan_costs: Sequence[PlanCost] = ()
+    settings: Settings,
+    labels: Labels,
+    judge: Judge,
+    calls_per_item: int,
+    plan_costs: Sequence[PlanCost] = (),
 ) -> SearchBudget:
     """Raises SettingsError where not even the seed can be measured on test.
 
     `each` are a judgement's calls under the search's plan; `plan_costs` those of the plans to try.
     """
     items = len(labels.test) + len(labels.unseen or ())
-    once = each * items
+    seed_calls = calls_per_item * items
     calls, table = FREE_CALLS if is_free(settings) else DEFAULT_CALLS, 0
     if settings.max_calls is not None:
-        if settings.max_calls < once:
+        if settings.max_calls < seed_calls:
             raise SettingsError(
-                f"--max-calls {settings.max_calls}: measuring the seed on test alone takes {once}"
+                f"--max-calls {settings.max_calls}: measuring the seed on test alone takes "
+                f"{seed_calls}"
             )
-        most = MOST_FOR_TABLE * settings.max_calls
-        plan_costs = [one for one in plan_costs if 2 * one.calls * items <= most]
-        dearest = max((one.calls for one in plan_costs), default=each)
-        table = min(2 * dearest * items, settings.max_calls)
+        table_limit = MOST_FOR_TABLE * settings.max_calls
+        plan_costs = [
+            plan_cost for plan_cost in plan_costs if 2 * plan_cost.calls * items <= table_limit
+        ]
+        most_calls = max((plan_cost.calls for plan_cost in plan_costs), default=calls_per_item)
+        table = min(2 * most_calls * items, settings.max_calls)
         calls = max(0, int(settings.max_calls * (1 - SPARE_CALLS)) - table)
     price = find_price(settings.lm)
     if settings.max_cost is None or price is None or not price.per_token_in:
         return replace(_setting_aside(calls, plan_costs), table_calls=table)
-    search_budget = _in_dollars(settings, labels, judge, price, once, calls, plan_costs)
+    search_budget = _in_dollars(settings, labels, judge, price, seed_calls, calls, plan_costs)
     return replace(search_budget, table_calls=table)
 
 
@@ -122,38 +129,44 @@ def _in_dollars(
     labels: Labels,
     judge: Judge,
     price: Price,
-    once: int,
+    seed_calls: int,
     calls: int,
     plan_costs: Sequence[PlanCost],
 ) -> SearchBudget:
     step = max(1, len(labels.train) // ITEMS_LOOKED_AT)
     texts = [item.texts for item in labels.train.items[::step]]
-    per_call = sum(_call(judge.prompt, one, price) for one in texts) / len(texts)
+    per_call = sum(_call(judge.prompt, item_texts, price) for item_texts in texts) / len(texts)
 
     def weight(candidate: Candidate) -> float:
-        shown = sum(len(str(value)) for demo in candidate.demo_set.demos for value in demo.values())
-        return 1.0 + shown / 4 * price.per_token_in / per_call
+        demo_characters = sum(
+            len(str(value)) for demo in candidate.demo_set.demos for value in demo.values()
+        )
+        return 1.0 + demo_characters / 4 * price.per_token_in / per_call
 
     longest = plan(settings).longest_demos / 4 * price.per_token_in
     dollars = (settings.max_cost or 0.0) * (1 - SPARE_DOLLARS)
     items = len(labels.test) + len(labels.unseen or ())
     plan_costs = [
-        one for one in plan_costs if 2 * one.cost * items * per_call <= MOST_FOR_TABLE * dollars
+        plan_cost
+        for plan_cost in plan_costs
+        if 2 * plan_cost.cost * items * per_call <= MOST_FOR_TABLE * dollars
     ]
     # The tuned judge may show much: half of what it may show at most is set aside.
-    table = max([once, *(one.cost * items for one in plan_costs)]) * (2 * per_call + longest / 2)
-    if dollars < once * per_call:
+    table = max([seed_calls, *(plan_cost.cost * items for plan_cost in plan_costs)]) * (
+        2 * per_call + longest / 2
+    )
+    if dollars < seed_calls * per_call:
         raise SettingsError(
             f"--max-cost {settings.max_cost:g}: measuring the seed on test alone may take "
-            f"${once * per_call / (1 - SPARE_DOLLARS):.2f}"
+            f"${seed_calls * per_call / (1 - SPARE_DOLLARS):.2f}"
         )
     table = min(table, dollars / 2)
-    affordable_documents = int(max(0.0, dollars - table) / per_call)
+    affordable_calls = int(max(0.0, dollars - table) / per_call)
     dearer = find_price(settings.proposer_lm or settings.lm) or price
     lengths = proposals.MISTAKES_SHOWN * proposals.TEXT_SHOWN / 4
     proposal = lengths * dearer.per_token_in + proposals.PROPOSAL_TOKENS * dearer.per_token_out
     proposal = max(1, round(proposal / per_call))
-    search_budget = _setting_aside(min(calls, affordable_documents), plan_costs, weight, proposal)
+    search_budget = _setting_aside(min(calls, affordable_calls), plan_costs, weight, proposal)
     return replace(search_budget, table_dollars=table, per_call=per_call)
 
 

@@ -146,7 +146,7 @@ _WHOLE = frozenset({"max_calls", "concurrency", "samples", "seed"})
 _NUMBERS = frozenset({"max_cost", "temperature"})
 _YES_OR_NO = frozenset({"weighted", "probes", "resume", "keep_going", "json", "verbose"})
 # What may be left out, and says nothing then.
-_OPEN = frozenset(one.name for one in fields(Settings) if one.default is None)
+_OPEN = frozenset(setting.name for setting in fields(Settings) if setting.default is None)
 
 
 def _check_kinds(settings: Settings) -> None:
@@ -155,24 +155,27 @@ def _check_kinds(settings: Settings) -> None:
         if value is None and name in _OPEN:
             continue
         if name == "map":
-            right = _is_map(value) and all(
-                isinstance(one, str) and one
+            is_valid = _is_map(value) and all(
+                isinstance(column, str) and column
                 for name, columns in value.items()
-                for one in (name, *(columns if isinstance(columns, list | tuple) else (columns,)))
+                for column in (
+                    name,
+                    *(columns if isinstance(columns, list | tuple) else (columns,)),
+                )
             )
-            wanted = "our names and their columns, as in {relevance: my_column}"
+            expected = "our names and their columns, as in {relevance: my_column}"
         elif name in _YES_OR_NO:
-            right, wanted = isinstance(value, bool), "true or false"
+            is_valid, expected = isinstance(value, bool), "true or false"
         elif name in _WHOLE | _NUMBERS:
             kinds = (int,) if name in _WHOLE else (int, float)
-            right = isinstance(value, kinds) and not isinstance(value, bool)
+            is_valid = isinstance(value, kinds) and not isinstance(value, bool)
             # Compared, since an endless integer is no float.
-            right = right and -MOST <= value <= MOST
-            wanted = "a whole number" if name in _WHOLE else "a number"
+            is_valid = is_valid and -MOST <= value <= MOST
+            expected = "a whole number" if name in _WHOLE else "a number"
         else:
-            right, wanted = isinstance(value, str) and value != "", "a name"
-        if not right:
-            raise SettingsError(f"{_flag(name)} {value!r}: expected {wanted}")
+            is_valid, expected = isinstance(value, str) and value != "", "a name"
+        if not is_valid:
+            raise SettingsError(f"{_flag(name)} {value!r}: expected {expected}")
 
 
 def _is_map(value: object) -> bool:
@@ -213,33 +216,33 @@ def resolve(
     `endpoints` are those of the run to resume. Its folder may be a stranger's, so what it names
     and what would choose a host or run a program has to be given again.
     """
-    given = _plain(flags)
-    file = given.pop("config", None)
-    told = {**_read(file), **given} if file else given
+    flag_settings = _normalized(flags)
+    file = flag_settings.pop("config", None)
+    chosen = {**_read(file), **flag_settings} if file else flag_settings
     if saved is not None:
-        _check_same(saved, told)
-        _check_given_again(saved, told)
-    both = {**(saved or {}), **{name: None for name in ADDRESSES if saved}, **told}
-    if unknown := sorted(both.keys() - {one.name for one in fields(Settings)}):
-        where = f"{file}: " if file and unknown[0] not in given else ""
+        _check_same(saved, chosen)
+        _check_repeated_on_resume(saved, chosen)
+    merged = {**(saved or {}), **{name: None for name in ADDRESSES if saved}, **chosen}
+    if unknown := sorted(merged.keys() - {setting.name for setting in fields(Settings)}):
+        where = f"{file}: " if file and unknown[0] not in flag_settings else ""
         raise SettingsError(f"{where}unknown setting {unknown[0]!r}")
-    settings = Settings(**both)
+    settings = Settings(**merged)
     if saved is not None:
-        _check_endpoints(settings, endpoints or Settings(**{**saved, **told}).endpoints)
+        _check_endpoints(settings, endpoints or Settings(**{**saved, **chosen}).endpoints)
     return settings
 
 
-def _check_given_again(saved: Mapping[str, Any], told: Mapping[str, Any]) -> None:
+def _check_repeated_on_resume(saved: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
     """A model that is no provider's own, a data set of the hub, and code: only as flags."""
     for name, value in saved.items():
-        if name in told or not isinstance(value, str):
+        if name in chosen or not isinstance(value, str):
             continue
-        strange = (
+        must_repeat = (
             (name in ("lm", "proposer_lm") and not is_plain(value))
             or (name == "data" and value.startswith("hf:"))
             or (name in ("dimension", "pairwise") and is_python(value))
         )
-        if strange:
+        if must_repeat:
             raise SettingsError(
                 f"the run to resume names {_flag(name)} {shown(value)}, which its folder alone "
                 f"cannot choose: give it again, as in {_flag(name)} {shown(value)}"
@@ -249,20 +252,20 @@ def _check_given_again(saved: Mapping[str, Any], told: Mapping[str, Any]) -> Non
 def _check_endpoints(settings: Settings, recorded: Mapping[str, str]) -> None:
     """The run goes on only where it was begun, and only if its user names that place."""
     flags = {"judge": "--api-base", "proposer": "--proposer-api-base"}
-    for who, now in settings.endpoints.items():
-        then = recorded.get(who, now)
-        if then == now:
+    for role, address_now in settings.endpoints.items():
+        address_then = recorded.get(role, address_now)
+        if address_then == address_now:
             continue
-        address = shown(then.removeprefix("dspy.LM").strip() or "default")
+        address = shown(address_then.removeprefix("dspy.LM").strip() or "default")
         raise SettingsError(
-            f"the run to resume asked its {who} at {address}, and not at {shown(now)}: give "
-            f"{flags[who]} {address} again to go on there"
+            f"the run to resume asked its {role} at {address}, and not at {shown(address_now)}: "
+            f"give {flags[role]} {address} again to go on there"
         )
 
 
-def _plain(told: Mapping[str, Any]) -> dict[str, Any]:
+def _normalized(settings: Mapping[str, Any]) -> dict[str, Any]:
     """NAME=COLUMN pairs as a mapping, and a pair of numbers as a scale."""
-    plain = dict(told)
+    plain = dict(settings)
     if isinstance(plain.get("map"), list):
         plain["map"] = mapping([str(pair) for pair in plain["map"]])
     scale = plain.get("scale")
@@ -271,8 +274,8 @@ def _plain(told: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _check_same(saved: Mapping[str, Any], told: Mapping[str, Any]) -> None:
-    for name, value in told.items():
+def _check_same(saved: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
+    for name, value in chosen.items():
         if name not in FREE and name not in ADDRESSES and name in saved and saved[name] != value:
             raise SettingsError(
                 f"{_flag(name)} {value}: the run to resume was made with {saved[name]}; "
@@ -289,7 +292,7 @@ def _read(file: str) -> dict[str, Any]:
         raise SettingsError(f"{file}: cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(read, dict) or not all(isinstance(name, str) for name in read):
         raise SettingsError(f"{file}: expected settings, one `name: value` a line")
-    return _plain({name.replace("-", "_"): value for name, value in read.items()})
+    return _normalized({name.replace("-", "_"): value for name, value in read.items()})
 
 
 def mapping(pairs: Sequence[str]) -> dict[str, str | list[str]]:
