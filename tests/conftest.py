@@ -1,10 +1,36 @@
 """Fixtures that several test files share come from plugin modules beside them."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 TESTS = Path(__file__).parent
 # The starter set's generator is a script of the repository, and no part of what is installed.
 sys.path[:0] = [str(TESTS), str(TESTS.parent / "tools")]
 
 pytest_plugins = ["openai_server", "table_folder"]
+
+# Whole runs whose reports nobody looks at here: drawing each takes over a second.
+WITHOUT_DRAWINGS = {
+    "test_budget",
+    "test_cut_off",
+    "test_key_hygiene",
+    "test_optimize_cli",
+    "test_optimize_run",
+    "test_plans",
+    "test_stock",
+    "test_trust",
+    "test_tuning",
+    "test_wrong_inputs",
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _drawings(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Leave the drawings out of reports, in test files that are about something else."""
+    with pytest.MonkeyPatch.context() as patched:
+        if request.module.__name__.rpartition(".")[2] in WITHOUT_DRAWINGS:
+            patched.setattr("optimize.report.charts._svg", lambda *_, **__: "<svg></svg>")
+        yield
