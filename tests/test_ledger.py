@@ -112,7 +112,7 @@ def test_a_dollar_budget_without_a_price_is_refused_with_the_way_out() -> None:
     with pytest.raises(ValueError, match="give a price or max_calls"):
         Ledger(max_cost=1.0)
     with pytest.raises(ValueError, match="price"):
-        Ledger(max_cost=1.0, price=DOLLAR).sharing()
+        Ledger(budget=Ledger(max_cost=1.0, price=DOLLAR).budget)
 
 
 def test_an_unknown_price_is_no_zero() -> None:

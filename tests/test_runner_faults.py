@@ -348,7 +348,7 @@ def test_the_cost_budget_is_never_passed_and_nearly_used_up() -> None:
 
 def test_two_runners_spend_from_one_budget() -> None:
     judge = Ledger(max_calls=10)
-    proposer = judge.sharing()
+    proposer = Ledger(budget=judge.budget, name="proposer")
     with Runner(Model(echo), ledger=judge) as one, Runner(Model(echo), ledger=proposer) as two:
         list(one.run(asks(6)))
         with pytest.raises(BudgetSpentError):

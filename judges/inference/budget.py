@@ -104,6 +104,25 @@ class Account:
         return tokens_in * price.per_token_in + tokens_out * price.per_token_out
 
 
+COUNTS = tuple(field.name for field in fields(Account) if field.name != "name")
+_counts_of = attrgetter(*COUNTS)
+_RECORD = ": {" + ", ".join(f'"{name}": %r' for name in COUNTS) + "}"
+
+
+def _record(account: Account) -> str:
+    """An account's entry in the file."""
+    return json.dumps(account.name) + _RECORD % _counts_of(account)
+
+
+def _account(name: str, record: dict[str, Any]) -> Account:
+    """An account as written; raises ValueError where it holds no counts."""
+    for count in COUNTS:
+        value = record.get(count)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+            raise ValueError(f"{count} is {value!r}")
+    return Account(name, **record)
+
+
 class SharedBudget:
     """What several ledgers spend from together: one budget for judge and proposer.
 
@@ -308,25 +327,6 @@ class SharedBudget:
             os.write(self._file, data)
 
 
-COUNTS = tuple(field.name for field in fields(Account) if field.name != "name")
-_counts_of = attrgetter(*COUNTS)
-_RECORD = ": {" + ", ".join(f'"{name}": %r' for name in COUNTS) + "}"
-
-
-def _record(account: Account) -> str:
-    """An account's entry in the file."""
-    return json.dumps(account.name) + _RECORD % _counts_of(account)
-
-
-def _account(name: str, record: dict[str, Any]) -> Account:
-    """An account as written; raises ValueError where it holds no counts."""
-    for count in COUNTS:
-        value = record.get(count)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-            raise ValueError(f"{count} is {value!r}")
-    return Account(name, **record)
-
-
 class Ledger:
     """What one model was asked for, within a budget that other models may share.
 
@@ -387,10 +387,6 @@ class Ledger:
         account.calls = account.answered = calls
         account.tokens_in, account.tokens_out = tokens_in, tokens_out
         account.cost = self.price.cost(tokens_in, tokens_out) if self.price else 0.0
-
-    def sharing(self, price: Price | None = None, *, name: str = "other") -> "Ledger":
-        """Open a second ledger, for another model, that spends from the same budget."""
-        return Ledger(price=price, budget=self.budget, name=name)
 
     def plan(self, requests: int = 1) -> None:
         """Count requests that were bound to come; those sent beyond them are overhead."""
