@@ -97,6 +97,7 @@ def run(job: Job) -> dict[str, Any]:
     from optimize.search.evaluator import Budget, Evaluator
     from optimize.search.objective import choose_level
     from optimize.search.optimizers import search
+    from optimize.search.problem import SearchProblem
 
     judge, labels, asked = prepared(job.task, job.seed)
     train, dev = labels.train, labels.dev
@@ -112,13 +113,15 @@ def run(job: Job) -> dict[str, Any]:
     began = time.process_time()
     found = search(
         job.optimizer,  # type: ignore[arg-type]
-        evaluator=evaluator,
-        propose=instruction_proposer(judge, asked, job.seed),
-        train=train,
-        dev=dev,
-        level=level,
-        plan=plan(Settings(dimension=judge.name, seed=job.seed)),
-        record=_ignore,
+        SearchProblem(
+            evaluator=evaluator,
+            propose=instruction_proposer(judge, asked, job.seed),
+            train=train,
+            dev=dev,
+            level=level,
+            plan=plan(Settings(dimension=judge.name, seed=job.seed)),
+            record=_ignore,
+        ),
     )
     seconds = time.process_time() - began
     return {

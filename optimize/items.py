@@ -1,6 +1,6 @@
 """What a split holds for one judge: the texts of every output or pair, and people's number."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,6 +50,9 @@ class Items:
     def of_documents(self, documents: Collection[str]) -> "Items":
         selected = set(documents)
         return Items(tuple(item for item in self.items if item.document_id in selected))
+
+    def of_rows(self, rows: Iterable[int]) -> "Items":
+        return Items(tuple(self.items[row] for row in rows))
 
     def without_systems(self, systems: Collection[str]) -> "Items":
         """The items of other systems, and those that name none."""

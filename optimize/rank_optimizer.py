@@ -17,9 +17,10 @@ from optimize.items import Item, Items
 from optimize.run.models import instruction_proposer, item_judge, open_models
 from optimize.run.settings import Settings
 from optimize.search.evaluator import Budget, Evaluator
-from optimize.search.generator import SearchPlan
+from optimize.search.finalists import SearchResult
 from optimize.search.objective import Level, choose_level
-from optimize.search.rank_search import Record, SearchResult, rank_search
+from optimize.search.problem import Record, SearchPlan, SearchProblem
+from optimize.search.rank_search import rank_search
 
 DEFAULT_CALLS = 8_000
 
@@ -127,13 +128,15 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 budget=budget,
             )
             return rank_search(
-                evaluator=evaluator,
-                propose=instruction_proposer(judge, models, self.seed),
-                train=train,
-                dev=dev,
-                level=level,
-                plan=SearchPlan(seed=self.seed),
-                record=trials.append,
+                SearchProblem(
+                    evaluator=evaluator,
+                    propose=instruction_proposer(judge, models, self.seed),
+                    train=train,
+                    dev=dev,
+                    level=level,
+                    plan=SearchPlan(seed=self.seed),
+                    record=trials.append,
+                )
             )
 
 

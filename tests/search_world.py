@@ -10,8 +10,9 @@ from judges.dimension import Dimension
 from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search.evaluator import Budget, Evaluator, ItemScore, JudgeItems
-from optimize.search.generator import SearchPlan
-from optimize.search.rank_search import Record, SearchResult, rank_search
+from optimize.search.finalists import SearchResult
+from optimize.search.problem import Record, SearchPlan, SearchProblem
+from optimize.search.rank_search import rank_search
 from optimize.statistics.bootstrap import stream
 
 SUBJECT = Dimension(
@@ -98,12 +99,14 @@ def search(
     records: list[Record] = []
     evaluator = Evaluator(seed=SEED, judge=by, calls_per_item=1, budget=Budget(calls))
     found = rank_search(
-        evaluator=evaluator,
-        propose=propose,
-        train=train,
-        dev=dev,
-        level="summary",
-        plan=plan or SearchPlan(seed=seed, rounds=8, patience=4),
-        record=records.append,
+        SearchProblem(
+            evaluator=evaluator,
+            propose=propose,
+            train=train,
+            dev=dev,
+            level="summary",
+            plan=plan or SearchPlan(seed=seed, rounds=8, patience=4),
+            record=records.append,
+        )
     )
     return found, records, evaluator

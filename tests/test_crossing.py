@@ -14,8 +14,8 @@ from optimize.search.candidates import Candidate, Instruction
 from optimize.search.evaluator import Budget, Evaluator, ItemScore
 from optimize.search.finalists import CrossFit, score_with_seed
 from optimize.search.gate import Choice
-from optimize.search.generator import SearchPlan
 from optimize.search.objective import Level, objective
+from optimize.search.problem import Record, SearchPlan, SearchProblem
 
 # Sets as large as all labels: what shows everything is a finalist, and no race can judge it.
 ALL_SHOWN = (1000,)
@@ -60,22 +60,25 @@ def test_the_gain_is_on_outputs_of_shown_systems_and_new_systems_are_placed_by_t
 
     evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(10_000))
     cross_fit = CrossFit(everything, SEED, PLAN)
-    heard: list[tuple[float, float, int]] = []
-    (scored,) = score_with_seed(
+    records: list[Record] = []
+    problem = SearchProblem(
         evaluator=evaluator,
-        cross_fit=cross_fit,
-        seed=Candidate(instruction=Instruction(text=SEED.instruction)),
-        candidates=[whole_of(cross_fit)],
-        items=everything,
+        propose=lambda *_: [],
+        train=everything,
+        dev=everything,
         level="summary",
-        systems_without_demos=frozenset(),
-        on_result=lambda _, value, gain, number: heard.append((value, gain, number)),
+        plan=PLAN,
+        record=records.append,
     )
+    (scored,) = score_with_seed(problem, cross_fit, [whole_of(cross_fit)], everything, split="dev")
     # On each document, rho is 1 over the six systems shown; the seed's, which ties them, is 0.
     gap = scored.contrast("summary")
     assert gap.value == pytest.approx(1.0)
     assert (gap.error, len(gap.documents)) == (pytest.approx(0.0, abs=1e-6), 16)
-    assert heard == [(pytest.approx(1.0), pytest.approx(1.0), 16)]
+    (record,) = records
+    assert (record["stage"], record["n_documents"]) == ("dev", 16)
+    assert record["value"] == pytest.approx(1.0)
+    assert record["gain"] == pytest.approx(1.0)
     assert np.isfinite(scored.placement_gains).all()
     assert float(scored.placement_gains.mean()) < 0.9
 

@@ -13,7 +13,7 @@ from data.flags import read_bounds
 from judges.dimension import Dimension, DimensionError
 from optimize.cli.tune import command as tune
 from optimize.cli.verify import command as verify
-from optimize.run.prepare import prepare
+from optimize.run.labels import prepare
 from optimize.run.settings import Settings
 
 STARTER = Path(data.__file__).with_name("starter") / "outputs.jsonl"

@@ -10,8 +10,8 @@ from judges.prompt import Prompt
 from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, Instruction, TextGuard, fault
 from optimize.search.evaluator import Budget, Evaluator, ItemScore, SearchBudgetSpentError
-from optimize.search.generator import SearchPlan
-from optimize.search.rank_search import Record, rank_search, systems_without_demos
+from optimize.search.problem import Record, SearchPlan, SearchProblem
+from optimize.search.rank_search import rank_search, systems_without_demos
 
 
 def test_the_planted_instruction_is_found_and_shipped() -> None:
@@ -65,13 +65,15 @@ def test_a_candidate_is_never_raced_on_documents_it_learned_from() -> None:
     train = world(16)
     document = {item.texts["text"]: item.document_id for item in train.items}
     rank_search(
-        evaluator=evaluator,
-        propose=propose,
-        train=train,
-        dev=world(12, first=100),
-        level="summary",
-        plan=SearchPlan(rounds=3),
-        record=lambda record: None,
+        SearchProblem(
+            evaluator=evaluator,
+            propose=propose,
+            train=train,
+            dev=world(12, first=100),
+            level="summary",
+            plan=SearchPlan(rounds=3),
+            record=lambda record: None,
+        )
     )
     for prompt, judged in asked:
         assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
@@ -86,13 +88,15 @@ def test_nothing_is_asked_twice() -> None:
 
     evaluator = Evaluator(seed=SEED, judge=watching, calls_per_item=1, budget=Budget(20_000))
     rank_search(
-        evaluator=evaluator,
-        propose=propose,
-        train=world(16),
-        dev=world(12, first=100),
-        level="summary",
-        plan=SearchPlan(rounds=4),
-        record=lambda record: None,
+        SearchProblem(
+            evaluator=evaluator,
+            propose=propose,
+            train=world(16),
+            dev=world(12, first=100),
+            level="summary",
+            plan=SearchPlan(rounds=4),
+            record=lambda record: None,
+        )
     )
     assert len(asked) == len(set(asked))
 
@@ -103,13 +107,15 @@ def test_demonstrations_come_from_shown_systems_only() -> None:
     system = {item.id: item.system for item in train.items}
     records: list[Record] = []
     rank_search(
-        evaluator=evaluator,
-        propose=propose,
-        train=train,
-        dev=world(12, first=100),
-        level="summary",
-        plan=SearchPlan(rounds=2),
-        record=records.append,
+        SearchProblem(
+            evaluator=evaluator,
+            propose=propose,
+            train=train,
+            dev=world(12, first=100),
+            level="summary",
+            plan=SearchPlan(rounds=2),
+            record=records.append,
+        )
     )
     unshown = systems_without_demos(train, 0)
     assert len(unshown) == 2

@@ -24,10 +24,10 @@ from optimize.search.dspy_programs import (
     metric,
 )
 from optimize.search.evaluator import Budget, Evaluator, ItemScore
-from optimize.search.generator import SearchPlan
+from optimize.search.finalists import SearchResult
 from optimize.search.objective import objective
 from optimize.search.optimizers import search as search_with
-from optimize.search.rank_search import Record, SearchResult
+from optimize.search.problem import Record, SearchPlan, SearchProblem
 
 STOCK: tuple[Optimizer, ...] = ("gepa", "miprov2", "bootstrap")
 
@@ -41,13 +41,15 @@ def tuned(
     evaluator = Evaluator(seed=SEED, judge=judging, calls_per_item=1, budget=Budget(calls))
     found = search_with(
         optimizer,
-        evaluator=evaluator,
-        propose=propose,
-        train=world(16),
-        dev=world(12, first=100),
-        level="summary",
-        plan=SearchPlan(seed=1, demo_sizes=(4, 8)),
-        record=records.append,
+        SearchProblem(
+            evaluator=evaluator,
+            propose=propose,
+            train=world(16),
+            dev=world(12, first=100),
+            level="summary",
+            plan=SearchPlan(seed=1, demo_sizes=(4, 8)),
+            record=records.append,
+        ),
     )
     return found, records, evaluator
 

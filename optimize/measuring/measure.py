@@ -38,8 +38,8 @@ AnyLevel = Level | Literal["auto"]
 class Measured:
     """What one judge's scores are worth against people's labels; print it for the table.
 
-    `found` holds every level that the data has times every coefficient, each by every convention
-    on what is undefined (see `optimize.agreement.summary_level`).
+    `every_correlation` holds every level that the data has times every coefficient, each by every
+    convention on what is undefined (see `optimize.agreement.summary_level`).
     """
 
     judge: str

@@ -1,16 +1,20 @@
-"""Human labels for one run: read, checked, and split into train, dev, test and unseen systems."""
+"""Human labels for one run: read, split, and checked before its first question to a model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import data
 from data.types import LabelError, LabelledPairs, LabelledSet
-from judges.dimension import Comparison, Dimension
+from judges.dimension import Comparison, Dimension, Subject
+from judges.judge import Judge
+from judges.scoring import SamplingPlan
 from optimize.items import Items, compared_items, rated_items
-from optimize.run.settings import Settings, label_bounds
+from optimize.run.settings import Settings, SettingsError, label_bounds
+from optimize.run.settings import read as read_subject
+from optimize.search.objective import Level, choose_level
 
 # What people are commonly given, the narrowest first.
 USUAL_SCALES = ((0, 1), (1, 3), (-1, 1), (1, 4), (1, 5), (1, 7), (1, 10), (0, 10), (0, 100))
@@ -149,3 +153,33 @@ def _items(labelled: Labelled, subject: Dimension | Comparison) -> Items:
     if isinstance(subject, Comparison):
         raise LabelError(f"{labelled.name}: holds outputs, and {subject.name} compares two")
     return rated_items(labelled, subject)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRun:
+    """A run before its first question to a model: all that can be checked without one has been."""
+
+    settings: Settings
+    subject: Subject
+    labels: Labels
+    level: Level
+
+
+def prepare(settings: Settings) -> PreparedRun:
+    """Read what is judged and the labels; raises what the user has to mend."""
+    subject = read_subject(settings)
+    pairwise = isinstance(subject, Comparison)
+    labels = read(settings, subject)
+    level = choose_level(labels.train) if settings.level == "auto" else settings.level
+    if pairwise and settings.level not in ("auto", "dataset"):
+        raise SettingsError(f"--level {level}: pairs have one margin each; only dataset fits them")
+    # What could not be written down at the end is refused before anything is asked.
+    origin = {"data": {"name": labels.name, "sha256": labels.sha256}}
+    seed = Judge.of(subject, lm=settings.lm)
+    replace(seed, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
+    return PreparedRun(
+        settings=settings,
+        subject=subject,
+        labels=labels,
+        level="dataset" if pairwise else level,
+    )

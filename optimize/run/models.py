@@ -18,7 +18,7 @@ from optimize.run.run_folder import BUDGET, PROPOSALS, REPLIES
 from optimize.run.settings import Settings, SettingsError
 from optimize.search import proposals
 from optimize.search.evaluator import ItemScore, JudgeItems
-from optimize.search.generator import History, Propose
+from optimize.search.problem import History, Propose
 
 Step = Callable[[bool], None]
 LONGEST_REASON = 300
@@ -105,7 +105,7 @@ def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
 
 
 def item_judge(judge: Judge, models: RunModels, seed: int, step: Step) -> JudgeItems:
-    """How the bench has items judged: with a candidate's prompt in the judge's place."""
+    """Judge items as an evaluator asks: with a candidate's prompt in the judge's place."""
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
         candidate = Judge(subject=judge.subject, prompt=prompt, plan=models.plan, lm=judge.lm)

@@ -15,19 +15,18 @@ from judges.scoring import SamplingPlan
 from optimize.items import Items
 from optimize.run import run_folder, sampling_plans
 from optimize.run.final_table import Cell, Scores, accuracy, cells_by_split, gain
-from optimize.run.labels import Labels
+from optimize.run.labels import Labels, PreparedRun
 from optimize.run.models import RunModels, instruction_proposer, item_judge, open_models
-from optimize.run.prepare import PreparedRun
 from optimize.run.record_evidence import record_evidence
 from optimize.run.search_budget import PlanCost, SearchBudget, allow, left_for_probes, plan
 from optimize.run.trial_log import TrialLog
 from optimize.search.candidates import Candidate, Instruction
 from optimize.search.evaluator import Budget, Evaluator
-from optimize.search.finalists import affordable_documents
+from optimize.search.finalists import SearchResult, affordable_documents
 from optimize.search.gate import Choice, confirm
 from optimize.search.objective import Level
 from optimize.search.optimizers import search
-from optimize.search.rank_search import SearchResult
+from optimize.search.problem import SearchProblem
 from optimize.statistics.bootstrap import stream
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa", "optuna")
@@ -363,11 +362,13 @@ def _search(
     settings = prepared.settings
     return search(
         settings.optimizer,
-        evaluator=evaluator,
-        propose=instruction_proposer(judge, models, settings.seed, trial_log.print_line),
-        train=prepared.labels.train,
-        dev=prepared.labels.dev,
-        level=prepared.level,
-        plan=plan(settings),
-        record=trial_log.record,
+        SearchProblem(
+            evaluator=evaluator,
+            propose=instruction_proposer(judge, models, settings.seed, trial_log.print_line),
+            train=prepared.labels.train,
+            dev=prepared.labels.dev,
+            level=prepared.level,
+            plan=plan(settings),
+            record=trial_log.record,
+        ),
     )

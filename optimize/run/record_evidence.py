@@ -24,12 +24,12 @@ from optimize.run.judged_split import (
     JudgedSplit,
     labelled_by_id,
 )
+from optimize.run.labels import PreparedRun
 from optimize.run.models import RunModels
-from optimize.run.prepare import PreparedRun
 from optimize.run.run_folder import RunFolderError, as_json, write_json, write_text
 from optimize.search.candidates import Candidate, Instruction
 from optimize.search.evaluator import Evaluator
-from optimize.search.rank_search import SearchResult
+from optimize.search.finalists import SearchResult
 from optimize.statistics.bootstrap import stream
 
 OPT_IN = "they cost calls to a paid model; add --probes to run them"

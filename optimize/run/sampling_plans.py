@@ -44,7 +44,7 @@ EvaluatorFor = Callable[[SamplingPlan], Evaluator]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChoice:
-    """The plan to ship with, the bench that follows it, and what summary.json tells of the choice.
+    """The plan to ship with, an evaluator that follows it, and the rows of summary.json.
 
     `dev` is what both judges are to be measured on under a plan that the search did not follow, and
     `gap` there the judge that was tried less the other one (None where the search followed it).
@@ -104,8 +104,8 @@ def choose(
 ) -> PlanChoice:
     """Score `judge`, the one that ships, under each plan, within the budget.
 
-    `own` is the plan that the search followed; `other` has to be measured under the chosen one too.
-    The final table could not be paid under plans that are not `allowed`.
+    `search_plan` is the plan that the search followed; `alternative` has to be measured under the
+    chosen one too. The final table could not be paid under plans that are not `allowed`.
     """
     evaluators = {plan_cost.plan: evaluator_for(plan_cost.plan) for plan_cost in plan_costs}
     for evaluator in evaluators.values():

@@ -18,7 +18,7 @@ from optimize.run.settings import Settings, SettingsError
 from optimize.search import proposals
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Budget
-from optimize.search.generator import SearchPlan
+from optimize.search.problem import SearchPlan
 
 # A search that costs nothing may go on for longer, and show as much as a frozen judge can hold.
 FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 64, MOST_DEMOS), 3_000_000
@@ -83,7 +83,8 @@ def allow(
 ) -> SearchBudget:
     """Raises SettingsError where not even the seed can be measured on test.
 
-    `each` are a judgement's calls under the search's plan; `plan_costs` those of the plans to try.
+    `calls_per_item` are a judgement's under the search's plan; `plan_costs` those of the plans to
+    try.
     """
     items = len(labels.test) + len(labels.unseen or ())
     seed_calls = calls_per_item * items

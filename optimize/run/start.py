@@ -12,8 +12,8 @@ from data.tables.atomic_write import in_use
 from judges.define import is_python, read_subject
 from judges.dimension import DimensionError, Subject
 from optimize.run import run_folder
+from optimize.run.labels import PreparedRun, prepare
 from optimize.run.pipeline import run
-from optimize.run.prepare import PreparedRun, prepare
 from optimize.run.settings import SettingsError, resolve
 
 PrintLine = Callable[[str], None]
@@ -28,9 +28,9 @@ class RunLifecycle:
         self._fresh = False
 
     def execute(self, flags: Mapping[str, Any], subject: Subject | None = None) -> dict[str, Any]:
-        """Run what `told` asks for, and return what summary.json holds.
+        """Run with these flags, and return what summary.json holds.
 
-        `told` is as the command's flags; `subject` stands for a definition in no file, which the
+        `flags` are the command's; `subject` stands for a definition in no file, which the
         folder then holds.
         """
         with ExitStack() as stack:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from optimize.run.run_folder import TRIALS, as_json
-from optimize.search.rank_search import Record
+from optimize.search.problem import Record
 
 SECONDS_BETWEEN_LINES = 10.0
 

@@ -4,14 +4,13 @@ import contextlib
 import io
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import dspy
 
 from judges.inference.budget import BudgetSpentError
 from optimize.items import Items
-from optimize.search.candidates import Candidate, DemoSet, Instruction, TextGuard, fault
+from optimize.search.candidates import Candidate, DemoSet, fault
 from optimize.search.demos import DemoSource, demo_sets, usable
 from optimize.search.dspy_programs import (
     GroupJudge,
@@ -22,13 +21,11 @@ from optimize.search.dspy_programs import (
     metric,
     score,
 )
-from optimize.search.evaluator import Budget, Evaluator, SearchBudgetSpentError
-from optimize.search.finalists import CrossFit, choose_finalist, score_with_seed
+from optimize.search.evaluator import Budget, SearchBudgetSpentError
+from optimize.search.finalists import CrossFit, SearchResult, choose_finalist, score_with_seed
 from optimize.search.gate import undecided
-from optimize.search.generator import Propose, SearchPlan
-from optimize.search.objective import Level
-from optimize.search.proposals import MISTAKES_SHOWN, mistakes
-from optimize.search.rank_search import Record, SearchResult, TrialRecorder
+from optimize.search.problem import SearchProblem
+from optimize.search.proposals import MISTAKES_SHOWN, mistakes, sampled_mistakes
 from optimize.statistics.bootstrap import stream
 
 # Candidates with the objective each reached on the half that judges.
@@ -38,18 +35,10 @@ ScoredCandidates = list[tuple[float, Candidate]]
 class OptimizerInputs:
     """One half of train teaches, the other judges; both are examples that hold whole documents."""
 
-    def __init__(
-        self,
-        *,
-        evaluator: Evaluator,
-        propose: Propose,
-        train: Items,
-        dev: Items,
-        level: Level,
-        plan: SearchPlan,
-    ) -> None:
-        self.evaluator, self.plan, self._propose = evaluator, plan, propose
-        self.seed = Candidate(instruction=Instruction(text=evaluator.seed.instruction))
+    def __init__(self, problem: SearchProblem) -> None:
+        evaluator, train, level = problem.evaluator, problem.train, problem.level
+        self.problem, self.evaluator, self.plan = problem, evaluator, problem.plan
+        self.seed, plan = problem.seed, problem.plan
         documents = list(train.documents)
         stream(plan.seed, "stock").shuffle(documents)
         half = max(1, len(documents) // 2)
@@ -57,8 +46,6 @@ class OptimizerInputs:
         self.judging = train.of_documents(documents[half:])
         self.teaching_examples = examples(self.teaching, level)
         self.judging_examples = examples(self.judging, level)
-        texts = (text for item in (*train.items, *dev.items) for text in item.texts.values())
-        self._guard = TextGuard(texts)
         self._known_instructions = [evaluator.seed.instruction]
         self.n_proposed = self.n_fruitless = 0
         most = max(plan.demo_sizes)
@@ -80,14 +67,16 @@ class OptimizerInputs:
         """New instructions that may be tried; a rejected one is only counted."""
         try:
             self.evaluator.budget.spend(self.evaluator.proposal * len(lines))
-            texts = self._propose(current, lines, [], number)
+            texts = self.problem.propose(current, lines, [], number)
         except (SearchBudgetSpentError, BudgetSpentError):
             self.shared.budget_spent = True
             return []
         fresh: list[str] = []
         for text in texts:
             self.n_proposed += 1
-            if isinstance(text, str) and not fault(text, self._guard, self._known_instructions):
+            if isinstance(text, str) and not fault(
+                text, self.problem.guard, self._known_instructions
+            ):
                 self._known_instructions.append(text)
                 fresh.append(text)
         self.n_fruitless = 0 if fresh else self.n_fruitless + 1
@@ -97,15 +86,9 @@ class OptimizerInputs:
         """What the seed misplaces, on so many draws of half the documents that teach."""
         items = self.teaching
         scores = self.evaluator.scores(self.seed, items)
-        documents = list(items.documents)
-        texts = []
-        for draw in range(number):
-            order = stream(self.plan.seed, "stock lesson", draw).permutation(len(documents))
-            names = {documents[index] for index in order[: max(1, len(documents) // 2)]}
-            rows = [row for row, item in enumerate(items.items) if item.document_id in names]
-            part = Items(tuple(items.items[row] for row in rows))
-            texts.append(mistakes(scores[rows], part, self.evaluator.seed))
-        return texts
+        draws = [stream(self.plan.seed, "stock lesson", draw) for draw in range(number)]
+        batch = max(1, len(items.documents) // 2)
+        return sampled_mistakes(scores, items, self.evaluator.seed, batch, draws)
 
     def demo_sets(self, number: int) -> list[DemoSet]:
         """So many sets of our own search's kinds; all documents that teach may be shown."""
@@ -289,26 +272,14 @@ SEARCHES: Mapping[str, Callable[[OptimizerInputs], ScoredCandidates]] = {
 }
 
 
-def stock_search(
-    optimizer: str,
-    *,
-    evaluator: Evaluator,
-    propose: Propose,
-    train: Items,
-    dev: Items,
-    level: Level,
-    plan: SearchPlan,
-    record: Callable[[Record], None],
-) -> SearchResult:
+def stock_search(optimizer: str, problem: SearchProblem) -> SearchResult:
     """Search within a budget of its own; what the optimizer leaves is dev's as well."""
-    trials = TrialRecorder(evaluator, record)
+    evaluator, dev, plan = problem.evaluator, problem.dev, problem.plan
     budget = evaluator.budget
     reserve = min((1 + plan.finalists) * evaluator.price(dev), budget.left // 2)
     evaluator.budget = Budget(budget.left - reserve)
     budget.hold(reserve)
-    inputs = OptimizerInputs(
-        evaluator=evaluator, propose=propose, train=train, dev=dev, level=level, plan=plan
-    )
+    inputs = OptimizerInputs(problem)
     scored_candidates: ScoredCandidates = []
     # Where the calls do not even reach for the seed's lessons, there is nothing to choose from.
     with _quietly(), contextlib.suppress(SearchBudgetSpentError, BudgetSpentError):
@@ -322,7 +293,7 @@ def stock_search(
     budget.spent += evaluator.budget.spent
     evaluator.budget = budget
     for rho, candidate in scored_candidates:
-        trials.optimizer_result(candidate, rho)
+        problem.trials.optimizer_result(candidate, rho)
     base = next(
         (rho for rho, candidate in scored_candidates if candidate.id == inputs.seed.id), 0.0
     )
@@ -337,17 +308,8 @@ def stock_search(
     n_tried = len(inputs.shared.tried)
     best, choice = inputs.seed, undecided(n_tried)
     with contextlib.suppress(BudgetSpentError):
-        on_dev = score_with_seed(
-            evaluator=evaluator,
-            cross_fit=cross_fit,
-            seed=inputs.seed,
-            candidates=finalists,
-            items=dev,
-            level=level,
-            systems_without_demos=frozenset(),
-            on_result=partial(trials.compared, "dev"),
-        )
-        choice = choose_finalist(on_dev, {}, level, n_tried, stream(plan.seed, "gate"))
+        on_dev = score_with_seed(problem, cross_fit, finalists, dev, split="dev")
+        choice = choose_finalist(on_dev, {}, problem.level, n_tried, stream(plan.seed, "gate"))
         best = inputs.seed if choice.best is None else finalists[choice.best]
     return SearchResult(
         tuned=best,

@@ -32,7 +32,7 @@ UNPAID = -1.0
 class ProgramContext:
     """What every copy of the program asks through; copied by reference, as DSPy copies programs.
 
-    A labelled example lends `lent` of its items as demonstrations, of `longest` characters at most
+    A labelled example lends `demos_per_example` of its items, of `longest` characters at most
     in all.
     """
 

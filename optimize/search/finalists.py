@@ -1,7 +1,7 @@
 """Score the finalists on dev, cross-fitted where demos show all labels, and let the gate choose."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,7 @@ from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.evaluator import Evaluator
 from optimize.search.gate import Choice, ComparedCandidate, choose
-from optimize.search.generator import EVERYTHING, SearchPlan, largest_demo_set
+from optimize.search.generator import EVERYTHING, largest_demo_set
 from optimize.search.objective import (
     Level,
     contrast,
@@ -19,6 +19,7 @@ from optimize.search.objective import (
     objective,
     placement_terms,
 )
+from optimize.search.problem import SearchPlan, SearchProblem
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.difference import Contrast, contrast_terms
 
@@ -87,13 +88,13 @@ class CrossFit:
         evaluator.budget.check(self.cost(evaluator, candidate, items))
         scores = np.empty(len(items))
         for judge, rows in self._rows_by_judge(candidate, items):
-            scores[rows] = evaluator.scores(judge, Items(tuple(items.items[row] for row in rows)))
+            scores[rows] = evaluator.scores(judge, items.of_rows(rows))
         return scores
 
     def cost(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> int:
         """Calls that scoring these items would take, dear ones counted as several."""
         return sum(
-            evaluator.cost(judge, Items(tuple(items.items[row] for row in rows)))
+            evaluator.cost(judge, items.of_rows(rows))
             for judge, rows in self._rows_by_judge(candidate, items)
         )
 
@@ -102,7 +103,7 @@ class CrossFit:
         ids = [
             item.id
             for judge, rows in self._rows_by_judge(candidate, items)
-            for item in evaluator.known(judge, Items(tuple(items.items[row] for row in rows))).items
+            for item in evaluator.known(judge, items.of_rows(rows)).items
         ]
         known_ids = set(ids)
         return Items(tuple(item for item in items.items if item.id in known_ids))
@@ -161,8 +162,9 @@ class FinalistScores:
     """A candidate's and the seed's scores for the items that taught the candidate nothing.
 
     `left_out` are the systems of each document's outputs on which a version that stands in for the
-    candidate is not compared, since it has not seen them while the candidate has; `placed` says how
-    much better than by the seed the outputs of systems that taught nothing are placed, by document.
+    candidate is not compared, since it has not seen them while the candidate has; `placement_gains`
+    how much better than by the seed the outputs of systems that taught nothing are placed, by
+    document.
     """
 
     items: Items
@@ -196,22 +198,36 @@ class FinalistScores:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """What a search ends with: the tuned judge, whether to ship it, and why.
+
+    `cross_fit` tells who judges train and dev for a judge that shows them.
+    """
+
+    tuned: Candidate
+    cross_fit: CrossFit = field(compare=False, repr=False)
+    choice: Choice
+    n_tried: int
+    n_proposed: int
+    calls: int
+
+
 def score_with_seed(
-    *,
-    evaluator: Evaluator,
+    problem: SearchProblem,
     cross_fit: CrossFit,
-    seed: Candidate,
     candidates: Sequence[Candidate],
     items: Items,
-    level: Level,
-    systems_without_demos: frozenset[str],
-    on_result: Callable[[Candidate, float, float, int], None],
+    *,
+    split: str,
+    systems_without_demos: frozenset[str] = frozenset(),
 ) -> list[FinalistScores]:
-    """Score candidates and seed on the items; `seen` hears of each (value, gain, documents).
+    """Score candidates and seed on the items, and record each candidate as a trial on `split`.
 
-    `unshown` are systems that no demonstration and no mistake came from: whether the gain reaches
-    their outputs too says more about new systems than the seen ones do.
+    No demonstration and no mistake came from `systems_without_demos`: whether the gain reaches
+    their outputs too says more about new systems than those that were shown do.
     """
+    evaluator, seed, level = problem.evaluator, problem.seed, problem.level
     if not candidates:
         return []
     part = affordable_documents(evaluator, cross_fit, [seed, *candidates], items, level)
@@ -232,7 +248,8 @@ def score_with_seed(
             placement_gains=placed[0] - placed[1],
         )
         scored.append(comparison)
-        on_result(
+        problem.trials.compared(
+            split,
             candidate,
             comparison.value(level),
             comparison.contrast(level).value,

@@ -45,10 +45,10 @@ class Gain:
 class ComparedCandidate:
     """One finalist beside the seed on outputs that taught it nothing.
 
-    `gain` is the contrast of their rho, `own` that on dev alone; `unseen` how much better it places
-    outputs of systems that nothing was learned from (None: there are none); `fewer_failed` the
-    share of a document's outputs on which the seed fails, less the finalist's; `failed` and
-    `seed_failed` are shares of all outputs.
+    `gain` is the contrast of their rho, `dev_gain` that on dev alone; `unseen` how much better it
+    places outputs of systems that nothing was learned from (None: there are none);
+    `failure_reduction` the share of a document's outputs on which the seed fails, less the
+    finalist's; `failure_rate` and `seed_failure_rate` are shares of all outputs.
     """
 
     gain: Contrast

@@ -5,20 +5,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from judges.judgement import NoScoreError
 from judges.prompt import Prompt
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate, DemoSet, Instruction, TextGuard, fault
 from optimize.search.demos import DemoSource, demo_sets, usable
 from optimize.search.evaluator import Evaluator
-from optimize.search.proposals import mistakes
+from optimize.search.problem import Propose, SearchPlan
+from optimize.search.proposals import sampled_mistakes
 from optimize.search.race import RaceResult
 from optimize.statistics.bootstrap import stream
 
-# (instruction, mistakes, history best first, round) -> one text for each entry of mistakes; None
-# or NoScoreError, which says why, where no reply could be read.
-History = Sequence[tuple[str, float]]
-Propose = Callable[[str, Sequence[str], History, int], Sequence[str | NoScoreError | None]]
 Rejected = Callable[[str | None, str], None]
 
 NO_REPLY = "no reply that could be read"
@@ -34,22 +30,6 @@ EVERYTHING = "all"
 # How far the gains of two candidates of one kind lie apart: demonstrations alike in choice and
 # size do about the same, proposed instructions differ widely.
 KIND_SPREADS = {False: 0.03, True: 0.08}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchPlan:
-    """How wide and how long to search."""
-
-    seed: int = 0
-    rounds: int = 8
-    proposals: int = 4
-    demo_sets: int = 6
-    demo_sizes: tuple[int, ...] = (4, 8, 16)
-    # Characters of demonstrated texts: every later call pays for them again.
-    longest_demos: int = 40_000
-    finalists: int = 3
-    # Rounds without a new leader before the search ends.
-    patience: int = 3
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,7 +105,7 @@ def kind_of(candidate: Candidate) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateGenerator:
-    """Makes new parts from what a parent gets wrong on `lessons`, the items that may teach."""
+    """Makes new parts from what a parent gets wrong on `teaching`, the items that may teach."""
 
     evaluator: Evaluator
     propose: Propose
@@ -156,26 +136,21 @@ class CandidateGenerator:
         return fresh
 
     def _mistakes(self, number: int, items: Items, scores: Vector) -> list[str]:
-        documents = items.documents
-        batch = max(1, min(LESSON_DOCUMENTS, len(documents) // 2))
-        mistake_lists = []
-        for draw in range(self.plan.proposals):
-            order = stream(self.plan.seed, "lesson", number, draw).permutation(len(documents))
-            names = {documents[index] for index in order[:batch]}
-            rows = [row for row, item in enumerate(items.items) if item.document_id in names]
-            part = Items(tuple(items.items[row] for row in rows))
-            mistake_lists.append(mistakes(scores[rows], part, self.evaluator.seed))
-        return mistake_lists
+        batch = max(1, min(LESSON_DOCUMENTS, len(items.documents) // 2))
+        draws = [
+            stream(self.plan.seed, "lesson", number, draw) for draw in range(self.plan.proposals)
+        ]
+        return sampled_mistakes(scores, items, self.evaluator.seed, batch, draws)
 
     def demo_sets(self, number: int, parent: Candidate, state: SearchState) -> list[DemoSet]:
         """New demonstration sets; where the parent is known to disagree, people may say so."""
-        lessons = self._demo_source(parent)
-        if not len(lessons.items):
+        source = self._demo_source(parent)
+        if not len(source.items):
             return []
         plan = self.plan
         best = state.best_kinds(plan.demo_sets // 2)
         sets = demo_sets(
-            lessons,
+            source,
             plan.demo_sizes,
             plan.longest_demos,
             stream(plan.seed, "demos", number),

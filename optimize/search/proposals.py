@@ -87,6 +87,23 @@ def mistakes(scores: Vector, items: Items, prompt: Prompt) -> str:
     return "\n".join(_rating_mistakes(scores, items))
 
 
+def sampled_mistakes(
+    scores: Vector,
+    items: Items,
+    prompt: Prompt,
+    n_documents: int,
+    draws: Sequence[np.random.Generator],
+) -> list[str]:
+    """The mistakes on so many documents, which each generator draws anew."""
+    samples = []
+    for rng in draws:
+        order = rng.permutation(len(items.documents))
+        names = {items.documents[index] for index in order[:n_documents]}
+        rows = [row for row, item in enumerate(items.items) if item.document_id in names]
+        samples.append(mistakes(scores[rows], items.of_rows(rows), prompt))
+    return samples
+
+
 def _rating_mistakes(scores: Vector, items: Items) -> list[str]:
     gaps = rank_gaps(scores, items)
     groups = list(items.places.values())

@@ -3,97 +3,38 @@
 The same seed, items and replies make the same trials, whatever was journalled before.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
-
-import numpy as np
+from dataclasses import replace
 
 from judges.inference.budget import BudgetSpentError
 from optimize.items import Items
-from optimize.search.candidates import Candidate, Instruction, TextGuard
-from optimize.search.evaluator import Evaluator
+from optimize.search.candidates import Candidate, Instruction
 from optimize.search.finalists import (
     SYSTEMS_FOR_HOLDING_OUT,
     CrossFit,
     FinalistScores,
+    SearchResult,
     choose_finalist,
     score_with_seed,
 )
 from optimize.search.gate import Choice, undecided
 from optimize.search.generator import (
     CandidateGenerator,
-    Propose,
-    SearchPlan,
     SearchState,
     next_candidates,
 )
-from optimize.search.objective import Level, informative_documents
+from optimize.search.objective import informative_documents
+from optimize.search.problem import SearchProblem
 from optimize.search.race import (
     ELIMINATION_ERRORS,
     FEWEST_DOCUMENTS,
     RaceCosts,
-    RaceResult,
     RaceSetup,
     compare_with_seed,
     race,
 )
 from optimize.statistics.bootstrap import stream
-
-RecordValue = str | int | float | None | list[str]
-Record = Mapping[str, RecordValue]
-
-
-class TrialRecorder:
-    """Numbers the trials, and says with each how many calls were spent by then."""
-
-    def __init__(self, evaluator: Evaluator, record: Callable[[Record], None]) -> None:
-        self._evaluator, self._record, self._number = evaluator, record, 0
-
-    def write(self, stage: str, round_number: int | None, **fields: RecordValue) -> None:
-        self._number += 1
-        head: dict[str, RecordValue] = {
-            "trial": self._number,
-            "stage": stage,
-            "round": round_number,
-        }
-        self._record({**head, **fields, "calls": self._evaluator.budget.spent})
-
-    def raced(self, round_number: int, rung: int, result: RaceResult) -> None:
-        self.write(
-            "race",
-            round_number,
-            rung=rung,
-            **_identity(result.candidate),
-            value=_rounded(result.value),
-            gain=_rounded(result.gain),
-            error=_rounded(result.error),
-            n_documents=result.n_documents,
-        )
-
-    def optimizer_result(self, candidate: Candidate, value: float) -> None:
-        self.write("stock", None, **_identity(candidate), value=_rounded(value))
-
-    def compared(
-        self, split: str, candidate: Candidate, value: float, gain: float, n_documents: int
-    ) -> None:
-        fields = {"value": _rounded(value), "gain": _rounded(gain), "n_documents": n_documents}
-        self.write(split, None, **_identity(candidate), **fields)
-
-
-def _identity(candidate: Candidate) -> dict[str, RecordValue]:
-    return {
-        "candidate": candidate.id,
-        "instruction": candidate.instruction.text,
-        "demos": list(candidate.demo_set.ids),
-        "how": candidate.demo_set.kind,
-    }
-
-
-def _rounded(value: float) -> float | None:
-    return round(value, 6) if np.isfinite(value) else None
-
 
 # Rounds that share what is left of the budget: later ones build on better parents.
 ROUNDS_SAVED_FOR = 3
@@ -105,50 +46,24 @@ DOCUMENTS_TO_CHOOSE_ON = 100
 SEEDS_SHARE = 0.25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult:
-    """What a search ends with: the tuned judge, whether to ship it, and why.
-
-    `cross_fit` tells who judges train and dev for a judge that shows them.
-    """
-
-    tuned: Candidate
-    cross_fit: CrossFit = field(compare=False, repr=False)
-    choice: Choice
-    n_tried: int
-    n_proposed: int
-    calls: int
-
-
 class RankSearch:
-    """One search: `explore()` finds finalists on train, `decided()` takes them to dev."""
+    """One search: `explore()` finds finalists on train, `choose_on_dev()` takes them to dev."""
 
-    def __init__(
-        self,
-        *,
-        evaluator: Evaluator,
-        propose: Propose,
-        train: Items,
-        dev: Items,
-        level: Level,
-        plan: SearchPlan,
-        trials: TrialRecorder,
-    ) -> None:
-        self.evaluator, self.plan, self.train, self.dev = evaluator, plan, train, dev
-        self.seed = Candidate(instruction=Instruction(text=evaluator.seed.instruction))
+    def __init__(self, problem: SearchProblem) -> None:
+        evaluator, train, dev, plan = problem.evaluator, problem.train, problem.dev, problem.plan
+        self.problem, self.evaluator, self.plan = problem, evaluator, plan
+        self.seed, self.trials = problem.seed, problem.trials
         self.state = SearchState(instructions=[self.seed.instruction])
-        self.trials = trials
-        self.setup = _race_setup(train, level, self.seed, plan.seed)
+        self.setup = _race_setup(problem)
         self.systems_without_demos = systems_without_demos(train, plan.seed)
-        texts = (text for item in (*train.items, *dev.items) for text in item.texts.values())
         self.generator = CandidateGenerator(
             evaluator=evaluator,
-            propose=propose,
+            propose=problem.propose,
             teaching=train.without_systems(self.systems_without_demos),
-            guard=TextGuard(texts),
+            guard=problem.guard,
             plan=plan,
         )
-        self.cross_fit = CrossFit(Items((*train.items, *dev.items)), evaluator.seed, plan)
+        self.cross_fit = CrossFit(problem.labelled, evaluator.seed, plan)
         largest = self.cross_fit.all_demos if self.cross_fit.possible else self.generator.largest()
         self._all_demos = Candidate(instruction=self.seed.instruction, demo_set=largest)
         # The final gets its share first: a race without one tells nothing. Where the calls reach
@@ -280,31 +195,31 @@ class RankSearch:
     def choose_on_dev(self) -> SearchResult:
         """Compare the finalists on dev, and let the gate choose."""
         finalists = self.finalists()
-        on_dev = self._score_with_seed(finalists, "dev", self.dev)
+        on_dev = self._score_with_seed(finalists, "dev", self.problem.dev)
         on_train = {}
         if self.cross_fit.possible and self._all_demos in finalists:
             # Neither its words nor its demonstrations were chosen by train, which may judge it too.
-            (on_train_scores,) = self._score_with_seed([self._all_demos], "train", self.train)
+            (on_train_scores,) = self._score_with_seed(
+                [self._all_demos], "train", self.problem.train
+            )
             on_train = {finalists.index(self._all_demos): on_train_scores}
         rng = stream(self.plan.seed, "gate")
         n_tried = len({*self.state.tried, *(candidate.id for candidate in finalists)})
         choice = choose_finalist(on_dev, on_train, self.setup.level, n_tried, rng)
-        return SearchResult(
-            tuned=self.seed if choice.best is None else finalists[choice.best],
-            cross_fit=self.cross_fit,
-            choice=choice,
-            n_tried=n_tried,
-            n_proposed=self.state.n_proposed,
-            calls=self.evaluator.budget.spent,
-        )
+        tuned = self.seed if choice.best is None else finalists[choice.best]
+        return self._result(tuned, choice, n_tried)
 
     def without_choice(self) -> SearchResult:
         """What the search ends with where the budget ends before the choice."""
+        n_tried = len(self.state.tried)
+        return self._result(self.seed, undecided(n_tried), n_tried)
+
+    def _result(self, tuned: Candidate, choice: Choice, n_tried: int) -> SearchResult:
         return SearchResult(
-            tuned=self.seed,
+            tuned=tuned,
             cross_fit=self.cross_fit,
-            choice=undecided(len(self.state.tried)),
-            n_tried=len(self.state.tried),
+            choice=choice,
+            n_tried=n_tried,
             n_proposed=self.state.n_proposed,
             calls=self.evaluator.budget.spent,
         )
@@ -313,37 +228,18 @@ class RankSearch:
         self, candidates: Sequence[Candidate], split: str, items: Items
     ) -> list[FinalistScores]:
         return score_with_seed(
-            evaluator=self.evaluator,
-            cross_fit=self.cross_fit,
-            seed=self.seed,
-            candidates=candidates,
-            items=items,
-            level=self.setup.level,
+            self.problem,
+            self.cross_fit,
+            candidates,
+            items,
+            split=split,
             systems_without_demos=self.systems_without_demos,
-            on_result=partial(self.trials.compared, split),
         )
 
 
-def rank_search(
-    *,
-    evaluator: Evaluator,
-    propose: Propose,
-    train: Items,
-    dev: Items,
-    level: Level,
-    plan: SearchPlan,
-    record: Callable[[Record], None],
-) -> SearchResult:
+def rank_search(problem: SearchProblem) -> SearchResult:
     """Search on train, choose on dev."""
-    search = RankSearch(
-        evaluator=evaluator,
-        propose=propose,
-        train=train,
-        dev=dev,
-        level=level,
-        plan=plan,
-        trials=TrialRecorder(evaluator, record),
-    )
+    search = RankSearch(problem)
     search.explore()
     try:
         return search.choose_on_dev()
@@ -360,9 +256,12 @@ def systems_without_demos(train: Items, seed: int) -> frozenset[str]:
     return frozenset(systems[index] for index in drawn)
 
 
-def _race_setup(train: Items, level: Level, seed: Candidate, random_seed: int) -> RaceSetup:
-    documents = informative_documents(train, level)
-    order = stream(random_seed, "order").permutation(len(documents))
+def _race_setup(problem: SearchProblem) -> RaceSetup:
+    documents = informative_documents(problem.train, problem.level)
+    order = stream(problem.plan.seed, "order").permutation(len(documents))
     return RaceSetup(
-        items=train, order=tuple(documents[index] for index in order), level=level, seed=seed
+        items=problem.train,
+        order=tuple(documents[index] for index in order),
+        level=problem.level,
+        seed=problem.seed,
     )
