@@ -180,7 +180,7 @@ def test_a_run_whose_budget_ends_at_the_final_table_has_its_judge(
 
     measure = pipeline.measure_finally
 
-    def poor(*told: Any, test: bool = True) -> pipeline.Measured:
+    def poor(*told: Any, test: bool = True) -> pipeline.FinalScores:
         if test:
             raise BudgetSpentError("the budget is spent; raise it and resume")
         return measure(*told, test=False)
