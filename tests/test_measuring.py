@@ -103,6 +103,10 @@ def test_a_judge_is_measured_as_the_command_measures_it(
     assert command(["fluency", "--seed", "3"]) == 0
     assert capsys.readouterr().out == f"{found}\n"
     frozen = judges.load("fluency").save("fluency.json")
+    with pytest.warns(DeprecationWarning, match="every_correlation"):
+        assert found.found == found.every_correlation
+    with pytest.warns(DeprecationWarning, match="scored_items"):
+        assert found.verified is found.scored_items
     assert optimize.measure(frozen, seed=3).every_correlation == found.every_correlation
     assert (
         optimize.measure(judges.load("fluency"), seed=3).every_correlation

@@ -2,10 +2,11 @@
 
 import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import data as label_files
 from data.types import LabelError, LabelledPairs, LabelledSet
@@ -34,12 +35,15 @@ AnyPath = str | os.PathLike[str]
 AnyLevel = Level | Literal["auto"]
 
 
+Value = TypeVar("Value")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Measured:
     """What one judge's scores are worth against people's labels; print it for the table.
 
     `every_correlation` holds every level that the data has times every coefficient, each by every
-    convention on what is undefined (see `optimize.agreement.summary_level`).
+    convention on what is undefined (see `optimize.summary_level`).
     """
 
     judge: str
@@ -48,6 +52,21 @@ class Measured:
     level: Level
     scored_items: ScoredItems
     every_correlation: tuple[Correlation, ...]
+
+    @property
+    def found(self) -> tuple[Correlation, ...]:
+        """The former name of `every_correlation`."""
+        return self._renamed("found", "every_correlation", self.every_correlation)
+
+    @property
+    def verified(self) -> ScoredItems:
+        """The former name of `scored_items`."""
+        return self._renamed("verified", "scored_items", self.scored_items)
+
+    @staticmethod
+    def _renamed(former: str, name: str, value: Value) -> Value:
+        warnings.warn(f"Measured.{former} is now {name}", DeprecationWarning, stacklevel=3)
+        return value
 
     @property
     def rho(self) -> Correlation:

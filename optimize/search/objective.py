@@ -45,7 +45,7 @@ def informative_documents(items: Items, level: Level) -> tuple[str, ...]:
 
 
 def objective(scores: Vector, items: Items, level: Level) -> float:
-    """The level's Spearman rho, as `optimize.agreement` has it; NaN where undefined.
+    """The level's Spearman rho, as `optimize.summary_level` and its like; NaN where undefined.
 
     At dataset and system level a judge that says one thing of all has a rho of 0 here, so that a
     search can rank it; it stays NaN where people say one thing.
