@@ -97,7 +97,8 @@ class Model(Protocol):
 
     `name` is the model's exact name and `endpoint` where it answers; both enter the journal's key.
     `native_n` says whether n replies cost one request, `has_logprobs` whether it can give
-    log-probabilities (None: only asking tells).
+    log-probabilities (None: only asking tells). A model that answers in this process, at once and
+    for free, has `in_process` true as well: it is asked one request at a time, without retries.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What is judged: read by its name, and put on the scale that people were given."""
+"""A run's settings: flags over a YAML file over a resumed run's over defaults; what is judged."""
 
 import os
 from collections.abc import Mapping, Sequence
