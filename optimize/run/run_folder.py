@@ -1,4 +1,4 @@
-"""Keep a definition made in code beside its run, as the YAML file that any command can read."""
+"""The run folder: a fresh one, or one to resume; what it holds, a definition made in code included."""
 
 import json
 import os
