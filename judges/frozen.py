@@ -27,6 +27,8 @@ from judges.validation import Rating, Word, check_plain, converted, decode_json,
 FORMAT: Final = "dspy-judges frozen judge"
 VERSION: Final = 1
 MOST_BYTES = 20_000_000
+# What DSPy marks parts of a message with that it sends as an image, a file or the like.
+CUSTOM_TYPE = "<<CUSTOM-TYPE-"
 MOST_BRACKETS = 500_000
 # A judge has few values, and each is checked.
 MOST_VALUES = 200_000
@@ -354,6 +356,18 @@ def _check_agreement(judge: JudgeFile) -> None:
                 f"its {name!r} does not follow from its program and subject; "
                 "freeze the judge again instead of editing its file"
             )
+    roles = [message["role"] for message in messages]
+    turns = roles[1:-1] if roles[0] == "system" else roles[:-1]
+    if turns != ["user", "assistant"] * (len(turns) // 2):
+        raise FrozenJudgeError(
+            "its messages must be the system's, demonstrations as a user's and an assistant's in "
+            f"turn, and the user's, not {', '.join(roles)}; freeze the judge again"
+        )
+    if any(CUSTOM_TYPE in message["content"] for message in messages):
+        raise FrozenJudgeError(
+            f"its messages hold {CUSTOM_TYPE!r}, by which DSPy would send something other than "
+            "text; freeze the judge again without it"
+        )
     slots = sorted(SLOT.findall(messages[-1]["content"]))
     if messages[-1]["role"] != "user" or slots != sorted(judge.texts):
         raise FrozenJudgeError(

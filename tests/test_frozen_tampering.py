@@ -103,6 +103,19 @@ FORGED = {
         "one {{slot}} for each",
     ),
     "texts that the model said": (put("messages", -1, "role", value="assistant"), "the user's"),
+    "a demonstration whose reply is missing": (
+        put("messages", 0, value={"role": "assistant", "content": "5"}),
+        "a user's and an assistant's in turn",
+    ),
+    "an image by DSPy's mark": (
+        put(
+            "messages",
+            0,
+            "content",
+            value='<<CUSTOM-TYPE-START-IDENTIFIER>>[{"type": "image_url"}]',
+        ),
+        "other than text",
+    ),
     "another role": (put("messages", 0, "role", value="tool"), "role is 'tool'"),
     "an image in a message": (
         put("messages", 0, "content", value=[{"type": "image_url"}]),

@@ -128,6 +128,7 @@ RATINGS = {
         "Version: 4", "4 key facts are included; 1 is missing.", "Key facts: 4", "Item 4", "Top 5", "Step 4",
         "Temperature: 1", "I cannot rate this.", "I'm sorry, but I can't assign a rating of 1 to 5 here.", "N/A", "",
         "Rating: N/A", "As an AI, I can't give a 5.", "The document is missing, so I cannot score it. 1", "Rating:",
+        "Score: 4 but really 3", "4 but honestly 2", "Score: 4, but 3 overall",
         "None", "Unable to rate: the text is empty.", "Rating: unknown (1-5)", "No rating. The text has 4 words.",
         "Error 4", "If forced to choose, I would say 3.", "If I had to rate it, 3.", "Would you rate it a 4?",
         "Is it a 4? Yes.", "I don't think it's a 4.", "I wouldn't give it more than a 3.",

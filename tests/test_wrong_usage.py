@@ -111,13 +111,13 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         verify,
         ["--scores", "u16.jsonl", "--dimension", "relevance"],
         1,
-        "u16.jsonl, line 1: not UTF-8 text; save the file as UTF-8",
+        "is not UTF-8; save the file as UTF-8",
     ),
     "replies in UTF-16": (
         verify,
         ["--replies", "u16.jsonl", "--dimension", "relevance"],
         1,
-        "u16.jsonl, line 1: not UTF-8 text; save the file as UTF-8",
+        "is not UTF-8; save the file as UTF-8",
     ),
     "a map to no column": (
         tune,

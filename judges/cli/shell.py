@@ -42,7 +42,7 @@ def run_command(
         if isinstance(error, OSError) and error.filename is None and error.errno == errno.ENOSPC:
             # Only stdout has no name; or what is left would be tried once more at the exit.
             _discard_stdout()
-            say(f"stdout: {error.strerror}")
+            say(f"{name}: stdout: {error.strerror}")
             return FAILED
         if verbose and code == FAILED:
             say(trace_of(error).rstrip())

@@ -136,6 +136,8 @@ _OTHER_SCALE = re.compile(
 _RECKONED = re.compile(
     r"\d ?[+=×÷*] ?\d|\d [–-] \d(?! ?[a-z])|\d (?:plus|minus|times|x) \d"
     r"|\b(?:[Mm]inus|deduct\w*|subtract\w*|tak\w+ off) \w*\d"
+    # "4 but really 3", "4, but 3 overall": a second number that takes the first one's place.
+    r"|\bbut,? (?:[a-z]+,? ){0,3}\d(?:\.\d+)?(?= ?(?:\s*\Z|\n|[.!;,)]| overall\b))"
 )
 _FINAL = words("final overall total")
 _KEYS = words(

@@ -1,4 +1,4 @@
-"""The run folder: a fresh one, or one to resume; what it holds, a definition made in code included."""
+"""The run folder: a fresh one, or one to resume; and a definition made in code kept in it."""
 
 import json
 import os
