@@ -1,18 +1,18 @@
-"""Flags: parsed strictly, shared by several commands, or read from a YAML file."""
+"""Flags: parsed strictly, declared once for all commands, and what they make of a judge."""
 
 import argparse
+import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from judges.errors import UsageError
 from judges.inference.progress import visible
 from judges.judge import Judge
 from judges.models.redaction import Redactor
 from judges.scoring import SamplingPlan
-from judges.yaml_text import YamlTextError, read_yaml
 
 
 class Parser(argparse.ArgumentParser):
@@ -23,71 +23,56 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
 
     def error(self, message: str) -> NoReturn:
-        told = visible(Redactor().redact(" ".join(message.split())))
-        self.exit(2, f"{self.prog}: {told} (--help lists the flags)\n")
+        line = visible(Redactor().redact(" ".join(message.split())))
+        self.exit(2, f"{self.prog}: {line} (--help lists the flags)\n")
 
 
-def count(text: str) -> int:
-    """A whole number, 1 or more; for argparse's `type`."""
-    number = whole(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be 1 or more")
-    return number
+T = TypeVar("T", int, float)
 
 
-def seed(text: str) -> int:
-    number = whole(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text}: must be 0 or more")
-    return number
-
-
-def positive(text: str) -> float:
-    number = number_of(text)
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text}: must be a number above 0")
-    return number
-
-
-def share(text: str) -> float:
-    number = number_of(text)
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be within 0 and 1")
-    return number
-
-
-def temperature(text: str) -> float:
-    number = number_of(text)
-    if not 0 <= number <= 10:
-        raise argparse.ArgumentTypeError(f"{text}: must be within 0 and 10")
-    return number
-
-
-def whole(text: str) -> int:
+def whole_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
 
 
-def number_of(text: str) -> float:
+def number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
 
 
+def _bounded(
+    parse: Callable[[str], T], allowed: Callable[[T], bool], bounds: str
+) -> Callable[[str], T]:
+    """For argparse's `type`: a number within bounds."""
+
+    def parse_within(text: str) -> T:
+        value = parse(text)
+        if not allowed(value):
+            raise argparse.ArgumentTypeError(f"{text}: must be {bounds}")
+        return value
+
+    return parse_within
+
+
+count = _bounded(whole_number, lambda n: n >= 1, "1 or more")
+seed = _bounded(whole_number, lambda n: n >= 0, "0 or more")
+positive = _bounded(number, lambda x: 0 < x < math.inf, "a number above 0")
+share = _bounded(number, lambda x: 0 <= x <= 1, "within 0 and 1")
+temperature = _bounded(number, lambda x: 0 <= x <= 10, "within 0 and 10")
+
 MEAN_TEMPERATURE = 1.0
-
-
 JUDGE = (
     "a name of the catalogue, a frozen judge's file, a run folder, FILE.yaml[:name], FILE.py:NAME"
 )
 
 
-def add_table_flags(parser: argparse.ArgumentParser, *, what: str) -> None:
+def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
     files = parser.add_argument_group("files (.jsonl, .csv, .tsv or .parquet; --data also .json)")
-    files.add_argument("--data", required=True, type=Path, metavar="FILE", help=what)
+    files.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
     files.add_argument(
         "--out", type=Path, metavar="FILE", help="the file to write; it appears when it is whole"
     )
@@ -115,6 +100,12 @@ def add_table_flags(parser: argparse.ArgumentParser, *, what: str) -> None:
         metavar="FILE",
         help="where every reply is kept as it comes (OUT.replies.jsonl; none for the embedded "
         "model)",
+    )
+    parser.add_argument(
+        "--prefix",
+        default="",
+        metavar="TEXT",
+        help="put before the names of new columns, as in judge_ (nothing)",
     )
 
 
@@ -210,25 +201,22 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
 
 def plan_of(args: argparse.Namespace) -> SamplingPlan | None:
     """The plan that the flags name, or None where they leave it to the judge."""
-    kinds = {args.plan, "weighted" if args.weighted else None, "mean" if args.samples else None}
-    named = sorted(kind for kind in kinds if kind)
+    plans = {args.plan, "weighted" if args.weighted else None, "mean" if args.samples else None}
+    named = sorted(plans - {None})
     if len(named) > 1:
         raise UsageError(f"the flags ask for two plans, {' and '.join(named)}; give one")
-    if not named:
-        if args.temperature is not None:
-            return SamplingPlan(kind="one", temperature=args.temperature)
-        return None
+    temperature = args.temperature
     if named == ["mean"]:
         if not args.samples:
             raise UsageError("--plan mean needs --samples N")
-        warm = MEAN_TEMPERATURE if args.temperature is None else args.temperature
-        if warm == 0 and args.samples > 1:
+        if temperature is None:
+            temperature = MEAN_TEMPERATURE
+        if temperature == 0 and args.samples > 1:
             raise UsageError("--temperature 0 draws the same reply every time; use 1 or more")
-        return SamplingPlan(kind="mean", samples=args.samples, temperature=warm)
-    temperature = 0.0 if args.temperature is None else args.temperature
-    return SamplingPlan(
-        kind="weighted" if named == ["weighted"] else "one", temperature=temperature
-    )
+        return SamplingPlan(kind="mean", samples=args.samples, temperature=temperature)
+    if not named and temperature is None:
+        return None
+    return SamplingPlan(kind=named[0] if named else "one", temperature=temperature or 0.0)
 
 
 def constructed_note(judge: Judge) -> str | None:
@@ -252,19 +240,19 @@ def follow(judge: Judge, args: argparse.Namespace) -> Judge:
     """The judge with the model and the plan that the flags name."""
     if note := constructed_note(judge):
         print(f"note: {note}", file=sys.stderr)
-    followed = replace(
+    changed = replace(
         judge,
         lm=args.lm or judge.lm,
         from_file=judge.from_file and args.lm is None,
         plan=plan_of(args) or judge.plan,
     )
-    if judge.plan is not None and followed != judge:
+    if judge.plan is not None and changed != judge:
         print(
             f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with another "
             "model or plan its measured correlations do not hold",
             file=sys.stderr,
         )
-    return followed
+    return changed
 
 
 def with_rationale(judge: Judge, name: str) -> Judge:
@@ -283,51 +271,3 @@ def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
         if mapping.setdefault(name, column) != column:
             raise UsageError(f"--map {name}: {mapping[name]} and {column}; a text has one column")
     return mapping
-
-
-MOST_BYTES = 100_000
-# What names the command itself, or is no flag.
-NO_FLAG = frozenset({"config", "help", "run", "judge", "judges", "file"})
-
-
-def with_config(
-    commands: Mapping[str, argparse.ArgumentParser], given: Sequence[str]
-) -> Sequence[str]:
-    """The arguments with those of a file named by --config put before them."""
-    if not given or given[0] not in commands:
-        return given
-    # Looked for before the rest is parsed, since the file may give what the command requires.
-    only = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    only.add_argument("--config")
-    try:
-        file = only.parse_known_args(list(given[1:]))[0].config
-    except argparse.ArgumentError:
-        return given
-    if file is None:
-        return given
-    known = {action.dest for action in commands[given[0]]._actions} - NO_FLAG
-    # After the command's name, so that what the user typed comes later and wins.
-    return [given[0], *_flags(Path(file), known), *given[1:]]
-
-
-def _flags(path: Path, known: set[str]) -> list[str]:
-    try:
-        values = read_yaml(path, most_bytes=MOST_BYTES)
-    except YamlTextError as error:
-        raise UsageError(f"{path}: {error}") from error
-    if not isinstance(values, dict):
-        raise UsageError(f"{path}: flags' names and values are wanted, as in 'lm: openai/NAME'")
-    flags = []
-    for name, value in values.items():
-        if str(name).replace("-", "_") not in known:
-            raise UsageError(f"{path}: no flag --{name}")
-        flag = f"--{str(name).replace('_', '-')}"
-        entries = value if isinstance(value, list) else [value]
-        if isinstance(value, dict):
-            entries = [f"{key}={column}" for key, column in value.items()]
-        for entry in entries:
-            if entry is True:
-                flags.append(flag)
-            elif entry is not False and entry is not None:
-                flags.append(f"{flag}={entry}")
-    return flags

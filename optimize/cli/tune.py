@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from data.tables.atomic_write import InUseError
 from data.tables.problems import DataError
-from judges.cli.arguments import number_of, whole
+from judges.cli.arguments import number, whole_number
 from judges.cli.shell import DONE, run_command, say, show
 from judges.cli.startup import loading_time
 from judges.errors import JudgesError
@@ -103,8 +103,8 @@ def _judging(group: Group) -> None:
         help="one, mean (of --samples) or weighted; auto tries them on dev and takes the cheapest "
         "that is within a standard error of the best",
     )
-    add("--samples", type=whole, metavar="N", help="a score is the mean of N replies (1)")
-    add("--temperature", type=number_of, metavar="T", help="of a reply (0; with --samples 1)")
+    add("--samples", type=whole_number, metavar="N", help="a score is the mean of N replies (1)")
+    add("--temperature", type=number, metavar="T", help="of a reply (0; with --samples 1)")
     add(
         "--weighted",
         action="store_true",
@@ -115,7 +115,7 @@ def _judging(group: Group) -> None:
         action="store_true",
         help="attack the shipped judge, for the report; costs calls (the embedded model: always)",
     )
-    add("--concurrency", type=whole, metavar="N", help="requests in flight (64)")
+    add("--concurrency", type=whole_number, metavar="N", help="requests in flight (64)")
 
 
 def _tuning(group: Group) -> None:
@@ -134,13 +134,13 @@ def _tuning(group: Group) -> None:
     )
     add(
         "--max-calls",
-        type=whole,
+        type=whole_number,
         metavar="N",
         help="most calls to the judge, search and measurement together (about 8,000; free models "
         "20,000)",
     )
-    add("--max-cost", type=number_of, metavar="USD", help="most dollars, both models together")
-    add("--seed", type=whole, metavar="N", help="for every random draw (0)")
+    add("--max-cost", type=number, metavar="USD", help="most dollars, both models together")
+    add("--seed", type=whole_number, metavar="N", help="for every random draw (0)")
 
 
 def _running(group: Group) -> None:

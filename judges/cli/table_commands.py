@@ -1,0 +1,309 @@
+"""python -m judges score and compare: judges over a table, one row in, one row out."""
+
+import argparse
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from data.tables.formats import Row
+from data.tables.problems import RowsError
+from data.tables.write import flat
+from judges.cli import batch_run
+from judges.cli.arguments import (
+    JUDGE,
+    add_model_flags,
+    add_plan_flags,
+    add_run_flags,
+    add_table_flags,
+    to_ask,
+    with_rationale,
+)
+from judges.cli.estimate import estimate_record, estimate_table
+from judges.cli.table_run import TableRun, prepare, texts_of, write
+from judges.dimension import Comparison
+from judges.errors import UsageError
+from judges.judge import Judge
+from judges.judgement import Judgement, Verdict
+from judges.loading import load
+from judges.winrate import WinRate, text_length, win_rate
+
+ABOUT_SCORE = """\
+Judge every row of a table with one or more rating judges.
+
+JUDGE is a name from the catalogue (python -m judges list), a frozen judge's
+file, a run folder, or your own definition: FILE.yaml[:name] or FILE.py:NAME.
+JSONL rows get "judgements"; CSV, TSV and Parquet rows get the columns NAME
+and NAME_failure. A row that cannot be judged has no score and says why."""
+
+SCORE_EXAMPLES = """\
+examples:
+  python -m judges score coherence fluency --data in.jsonl --out out.jsonl
+  python -m judges score runs/relevance-001 --data in.csv --out out.csv
+  python -m judges score relevance --data in.csv --out out.csv \\
+      --lm openai/gpt-4.1-mini --samples 20 --temperature 1 --max-cost 5"""
+
+ABOUT_COMPARE = """\
+Compare the two outputs of every pair, and print how often A wins.
+
+Each pair is asked in both orders; a choice that follows the position is a
+tie. --order random asks once, in an order drawn from --seed and recorded.
+The pair's texts are columns named as the judge names them (show NAME), or
+response_a, response_b and one of prompt, document, post, query."""
+
+COMPARE_EXAMPLES = """\
+examples:
+  python -m judges compare tldr_concise --data pairs.jsonl --out verdicts.jsonl
+  python -m judges compare kinder.yaml --data pairs.csv --out out.csv \\
+      --lm openai/gpt-4.1-mini --order random --seed 7"""
+
+
+def add_score(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "score",
+        usage="python -m judges score JUDGE... --data FILE --out FILE [options]",
+        help="judge every row of a table",
+        description=ABOUT_SCORE,
+        epilog=SCORE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("judges", nargs="+", metavar="JUDGE", help="one or more; see above")
+    add_table_flags(parser, data_help="the rows to judge")
+    add_model_flags(parser)
+    add_plan_flags(parser)
+    parser.add_argument(
+        "--rationale",
+        action="store_true",
+        help="ask for a sentence of reasons before the rating (not of a frozen judge)",
+    )
+    add_run_flags(parser)
+    parser.set_defaults(run=partial(_run, Scores), order=None)
+
+
+def add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "compare",
+        usage="python -m judges compare JUDGE --data FILE --out FILE [options]",
+        help="compare the two outputs of every pair",
+        description=ABOUT_COMPARE,
+        epilog=COMPARE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE)
+    add_table_flags(parser, data_help="the pairs to judge")
+    parser.add_argument(
+        "--order",
+        choices=("both", "random"),
+        default="both",
+        help="ask every pair in both orders, or in one drawn at random (both)",
+    )
+    add_model_flags(parser)
+    add_plan_flags(parser)
+    add_run_flags(parser)
+    parser.set_defaults(run=partial(_run, Verdicts))
+
+
+class Results(Protocol):
+    """What a command makes of judgements: the rows it writes, and the summary it prints."""
+
+    judges: list[Judge]
+    new_columns: list[str]
+
+    def fill(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
+        """The row to write."""
+        ...
+
+    def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
+        """Print the summary; raises RowsError where no row was judged."""
+        ...
+
+
+def _run(results_of: Callable[[argparse.Namespace], Results], args: argparse.Namespace) -> int:
+    if args.batch_api == "status":
+        return batch_run.status(args)
+    results = results_of(args)
+    run = prepare(results.judges, args, results.new_columns)
+    if args.dry_run:
+        estimates = run.estimates
+        record = json.dumps(estimate_record(estimates), indent=1) if args.json else None
+        print(record or estimate_table(estimates))
+        return 0
+    if args.batch_api == "submit":
+        return batch_run.submit(run)
+    models = batch_run.collect(run) if args.batch_api else None
+    cost = write(run, partial(results.fill, run), models)
+    results.report(run, cost)
+    return 0
+
+
+class Scores:
+    """What `score` writes and prints: rating judges' scores, and each judge's mean."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.judges: list[Judge] = []
+        # Of each judge: score, failure, and the rationale where it is asked for.
+        self.columns: dict[str, list[str]] = {}
+        for source in args.judges:
+            judge = load(source)
+            if judge.kind == "pairwise":
+                raise UsageError(f"{source} compares two outputs; use: python -m judges compare")
+            if args.rationale:
+                judge = with_rationale(judge, source)
+            self.judges.append(to_ask(judge, args))
+            if judge.name in self.columns:
+                raise UsageError(f"two judges are called {judge.name!r}; score them in two runs")
+            column = f"{args.prefix}{judge.name}"
+            self.columns[judge.name] = [column, f"{column}_failure"]
+            if any(output.name == "rationale" for output in judge.prompt.outputs):
+                self.columns[judge.name].append(f"{column}_rationale")
+        self.new_columns = [column for columns in self.columns.values() for column in columns]
+        self.averages = {judge.name: Average() for judge in self.judges}
+
+    def fill(self, run: TableRun, row: Row, judgements: Mapping[str, Judgement]) -> Row:
+        for name, judgement in judgements.items():
+            self.averages[name].add(judgement)
+        if not flat(run.args.out):
+            earlier = row.get("judgements")
+            entries = {name: _entry(judgement) for name, judgement in judgements.items()}
+            if isinstance(earlier, dict):
+                entries = {**earlier, **entries}
+            return {**row, "judgements": entries}
+        filled = dict(row)
+        for name, judgement in judgements.items():
+            score = None if judgement.failure else judgement.score
+            values = (score, judgement.failure, judgement.rationale)
+            # A judge without a rationale has one column less.
+            filled.update(zip(self.columns[name], values, strict=False))
+        return filled
+
+    def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
+        averages = self.averages
+        if run.args.json:
+            record = {
+                "out": str(run.args.out),
+                "rows": run.n_rows,
+                "judges": {name: average.record() for name, average in averages.items()},
+                **cost,
+            }
+            print(json.dumps(record, indent=1))
+        else:
+            width = max(map(len, averages))
+            for name, average in averages.items():
+                print(f"{name:<{width}}  {average}")
+        if not any(average.n for average in averages.values()):
+            reason = next(iter(averages[self.judges[0].name].failures))
+            raise RowsError(f"no row got a score; the first reason: {reason}")
+
+
+@dataclass(slots=True)
+class Average:
+    """One judge's scores, summed up as they come."""
+
+    total: float = 0.0
+    n: int = 0
+    unparsable: int = 0
+    outside: float = 0.0
+    n_outside: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+
+    def add(self, judgement: Judgement) -> None:
+        self.unparsable += judgement.unparsable
+        if judgement.failure is not None:
+            self.failures[judgement.failure[:200]] += 1
+            return
+        self.total += judgement.score
+        self.n += 1
+        if judgement.outside is not None:
+            self.outside += judgement.outside
+            self.n_outside += 1
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "mean": self.total / self.n if self.n else None,
+            "n": self.n,
+            "n_failed": self.failures.total(),
+            "n_unparsable_replies": self.unparsable,
+            "mean_outside_scale": self.outside / self.n_outside if self.n_outside else None,
+            "failures": dict(self.failures.most_common(20)),
+        }
+
+    def __str__(self) -> str:
+        mean = f"{self.total / self.n:.3f}" if self.n else "no score"
+        text = f"mean {mean}  n={self.n:,} ({self.failures.total():,} failed)"
+        if self.n_outside and (outside := self.outside / self.n_outside) >= 0.001:
+            text += f", {outside:.1%} of probability off the scale"
+        return text
+
+
+def _entry(judgement: Judgement) -> dict[str, object]:
+    distribution = judgement.distribution
+    return {
+        "score": None if math.isnan(judgement.score) else judgement.score,
+        "rating": judgement.rating,
+        "distribution": distribution and {str(r): p for r, p in distribution.items()},
+        "rationale": judgement.rationale,
+        "failure": judgement.failure,
+    }
+
+
+class Verdicts:
+    """What `compare` writes and prints: a pairwise judge's verdicts, and the win rate."""
+
+    KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        judge = to_ask(load(args.judge), args)
+        if not isinstance(judge.subject, Comparison):
+            raise UsageError(f"{args.judge} rates one output; use: python -m judges score")
+        self.judges = [judge]
+        self.subject = judge.subject
+        self.new_columns = [f"{args.prefix}verdict_{key}" for key in self.KEYS]
+        self.verdicts: list[Verdict] = []
+        self.documents: list[int] = []
+        self.lengths: list[tuple[int, int]] = []
+
+    def fill(self, run: TableRun, row: Row, judgements: Mapping[str, Verdict]) -> Row:
+        verdict = judgements[self.subject.name]
+        texts = texts_of(row, run.texts[self.subject.name])
+        length_a, length_b = (text_length(str(texts[name] or "")) for name in self.subject.fields)
+        self.verdicts.append(verdict)
+        self.documents.append(hash(tuple(str(texts[name]) for name in self.subject.inputs)))
+        self.lengths.append((length_a, length_b))
+        entry = {key: getattr(verdict, key) for key in self.KEYS}
+        if flat(run.args.out):
+            return {**row, **dict(zip(self.new_columns, entry.values(), strict=True))}
+        return {**row, "verdict": entry}
+
+    def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
+        rate = win_rate(self.verdicts, documents=self.documents, lengths=self.lengths)
+        if run.args.json:
+            print(json.dumps({**rate.summary(), "out": str(run.args.out), **cost}, indent=1))
+        else:
+            print(_win_rate_text(self.subject.name, rate, flips=run.args.order == "both"))
+        if rate.n == 0:
+            reason = self.verdicts[0].failure
+            raise RowsError(f"no pair got a verdict; the first reason: {reason}")
+
+
+def _win_rate_text(name: str, rate: WinRate, *, flips: bool) -> str:
+    lines = [
+        f"{name} win rate of A {_figure(rate.win_rate_a)} "
+        f"[{_figure(rate.low)}, {_figure(rate.high)}] "
+        f"n={rate.n:,} pairs ({rate.n_ties:,} ties, {rate.n_failed:,} failed)"
+    ]
+    if flips:
+        lines.append(f"  choices that flip with the order   {_figure(rate.flip_rate)}")
+    lines += [
+        f"  preference for the first place     {_figure(rate.position_bias, '+')} "
+        f"[{_figure(rate.position_bias_low, '+')}, {_figure(rate.position_bias_high, '+')}]",
+        f"  preference for the longer output   {_figure(rate.length_bias, '+')} (in characters)",
+        f"  win rate of A at equal length      {_figure(rate.length_controlled_win_rate_a)}",
+    ]
+    return "\n".join(lines)
+
+
+def _figure(value: float, sign: str = "") -> str:
+    return "undefined" if math.isnan(value) else f"{value:{sign}.3f}"
