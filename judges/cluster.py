@@ -6,21 +6,19 @@ run; each worker has its own runner and an equal share of the budget.
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from judges.errors import MissingExtraError, OptionError
 from judges.inference.session import Session
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
-from judges.judging import find_columns
+from judges.judging import find_columns, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
     import ray.data
-
-    from judges.inference.runner import Runner
 
 CHUNK = 256
 CHUNKS_AHEAD = 2
@@ -49,7 +47,7 @@ def judge_rows(
     order: Literal["both", "random"] = "both",
     seed: int = 0,
     **opening: Unpack[ModelOptions],
-) -> Iterator[AnyJudgement]:
+) -> Generator[AnyJudgement, None, None]:
     """Judge a stream of rows on Ray, in order; a few chunks for each worker are read ahead.
 
     Starts Ray on this machine unless it is running or RAY_ADDRESS names a cluster. Raises
@@ -59,24 +57,20 @@ def judge_rows(
         raise OptionError("on Ray, pairs are asked in both orders; order='random' is for runs here")
     ray = _ray()
     share = _shares(_resolved(judge, opening), workers)
-    actor = ray.remote(_Worker)
-    crew = [actor.remote(judge, seed, share) for _ in range(workers)]
-    coming = iter(rows)
-    under_way: deque[Any] = deque()
-    turn = 0
+    actor_class = ray.remote(BatchJudge)
+    actors = [actor_class.remote(judge, seed, share) for _ in range(workers)]
+    unread = iter(rows)
+    chunks = iter(lambda: list(islice(unread, chunk)), [])
+    turns = zip(cycle(actors), chunks, strict=False)
+    requests = (actor.judge_rows.remote(rows_chunk) for actor, rows_chunk in turns)
     try:
-        while True:
-            while len(under_way) < CHUNKS_AHEAD * workers:
-                if not (some := list(islice(coming, chunk))):
-                    break
-                under_way.append(crew[turn % workers].judge.remote(some))
-                turn += 1
-            if not under_way:
-                return
-            yield from ray.get(under_way.popleft())
+        pending = deque(islice(requests, CHUNKS_AHEAD * workers))
+        while pending:
+            yield from ray.get(pending.popleft())
+            pending.extend(islice(requests, 1))
     finally:
-        for worker in crew:
-            ray.kill(worker)
+        for actor in actors:
+            ray.kill(actor)
 
 
 def score_dataset(
@@ -116,62 +110,38 @@ def map_in_pandas(
     opening = _resolved(judge, opening)
 
     def judge_partition(frames: Iterator["pd.DataFrame"]) -> Iterator["pd.DataFrame"]:
-        with _opened(judge, opening) as session:
-            for frame in frames:
-                yield _judged(judge, frame, session.runner(_lm(judge, opening)), seed)
+        batch_judge = BatchJudge(judge, seed, opening)
+        with batch_judge.session:
+            yield from map(batch_judge, frames)
 
     return judge_partition
 
 
 class BatchJudge:
-    """A callable class for `map_batches`: opens its model once, then judges frame after frame."""
+    """Lives in a worker's process: opens its model once, then judges batch after batch."""
 
     def __init__(self, judge: Judge, seed: int = 0, opening: ModelOptions | None = None) -> None:
+        options: dict[str, Any] = {**(opening or {})}
+        lm = options.pop("lm", None) or judge.model_to_ask()[0]
         self._judge = judge
         self._seed = seed
-        self._runner = _runner(judge, opening or ModelOptions())
+        self.session = Session(**options)
+        self._runner = self.session.runner(lm)
 
-    def __call__(self, frame: "pd.DataFrame") -> "pd.DataFrame":
-        return _judged(self._judge, frame, self._runner, self._seed)
-
-
-class _Worker:
-    """A Ray actor: one process, one runner."""
-
-    def __init__(self, judge: Judge, seed: int, opening: ModelOptions) -> None:
-        self._judge = judge
-        self._seed = seed
-        self._runner = _runner(judge, opening)
-
-    def judge(self, rows: list[Mapping[str, object]]) -> list[AnyJudgement]:
+    def judge_rows(self, rows: Iterable[Mapping[str, object]]) -> list[AnyJudgement]:
         return list(self._judge.judge_rows(rows, self._runner, seed=self._seed))
 
-
-def _judged(judge: Judge, frame: "pd.DataFrame", runner: "Runner", seed: int) -> "pd.DataFrame":
-    columns = find_columns(judge.subject, [str(name) for name in frame.columns], None)
-    rows = (
-        dict(zip(columns, values, strict=True))
-        for values in zip(*(frame[column] for column in columns.values()), strict=True)
-    )
-    said = list(judge.judge_rows(rows, runner, seed=seed))
-    added: dict[str, Any] = {
-        judge.name: [one.score for one in said],
-        f"{judge.name}_failure": [one.failure for one in said],
-    }
-    return frame.assign(**added)
-
-
-def _opened(judge: Judge, opening: ModelOptions) -> Session:
-    return Session(**{name: value for name, value in opening.items() if name != "lm"})  # type: ignore[arg-type]
-
-
-def _runner(judge: Judge, opening: ModelOptions) -> "Runner":
-    """Open what lives as long as the worker's process."""
-    return _opened(judge, opening).runner(_lm(judge, opening))
-
-
-def _lm(judge: Judge, opening: ModelOptions) -> str:
-    return opening.get("lm") or judge.model_to_ask()[0]
+    def __call__(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+        """The frame with the columns NAME and NAME_failure."""
+        name = self._judge.name
+        columns = find_columns(self._judge.subject, [str(column) for column in frame.columns])
+        texts = {text: frame[column] for text, column in columns.items()}
+        judgements = self.judge_rows(rows_of(texts))
+        added: dict[str, Any] = {
+            name: [judgement.score for judgement in judgements],
+            f"{name}_failure": [judgement.failure for judgement in judgements],
+        }
+        return frame.assign(**added)
 
 
 def _resolved(judge: Judge, opening: ModelOptions) -> ModelOptions:

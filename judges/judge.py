@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from judges.dimension import Comparison, Dimension, Subject, check_prompt, seed_prompt
 from judges.inference.session import Options, check_options, open_runner
 from judges.judgement import AnyJudgement
-from judges.judging import MissingColumnError, failed, find_columns, judge_rows
+from judges.judging import MissingColumnError, failed, find_columns, judge_rows, rows_of
 from judges.prompt import Prompt, fill
 from judges.protocol import Message
 from judges.scoring import SamplingPlan, default_plan
@@ -255,7 +255,7 @@ class Judge:
             if list(frame.columns).count(column) > 1:
                 raise MissingColumnError(f"two columns are called {column!r}; rename one")
         texts = {name: frame[column] for name, column in columns.items()}
-        results = self.judge_all(_rows(texts), **options)
+        results = self.judge_all(rows_of(texts), **options)
         scores, reasons = [], Counter[str]()
         for result in _with_progress(results, self.name, len(frame)) if progress else results:
             scores.append(result.score)
@@ -285,7 +285,7 @@ class Judge:
             # Lists, or arrays where the Dataset's format makes them; one text is a str or None.
             single = (text is None or isinstance(text, str | bytes) for text in texts.values())
             batched = not any(single)
-            results = list(self.judge_all(_rows(texts) if batched else [texts], **options))
+            results = list(self.judge_all(rows_of(texts) if batched else [texts], **options))
             scores = [result.score for result in results]
             failures = [result.failure for result in results]
             if batched:
@@ -440,11 +440,6 @@ class Judge:
         subject = replace(self.subject, **clean)
         written = replace(self, subject=subject, prompt=prompt, provenance=provenance)
         return replace(written, stored_messages=None), tuple(notes)
-
-
-def _rows(texts: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
-    for values in zip(*texts.values(), strict=True):
-        yield dict(zip(texts, values, strict=True))
 
 
 def _with_progress(

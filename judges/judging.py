@@ -72,6 +72,12 @@ def _other_names(subject: Subject, name: str) -> list[str]:
     return list(SHARED) if len(subject.inputs) == 1 else []
 
 
+def rows_of(texts: Mapping[str, Iterable[object]]) -> Iterator[dict[str, object]]:
+    """Row after row of columns of texts."""
+    for values in zip(*texts.values(), strict=True):
+        yield dict(zip(texts, values, strict=True))
+
+
 def judge_rows(
     subject: Subject,
     prompt: Prompt,

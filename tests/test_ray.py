@@ -1,12 +1,14 @@
 """The engine past one machine says, row for row, what a local run says."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
 import judges
+from judges import cluster
 from judges.cluster import BatchJudge, _shares, map_in_pandas
 from judges.inference.session import open_runner
 from judges.judge import Judge
@@ -41,22 +43,51 @@ def engine() -> Iterator[Any]:
 
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_ray_and_local_judgements_are_identical(engine: Any, judge: Judge) -> None:
-    from judges import cluster as ray_engine
-
-    said = list(ray_engine.judge_rows(judge, ROWS, workers=2, chunk=300))
+    said = list(cluster.judge_rows(judge, ROWS, workers=2, chunk=300))
     assert len(said) == 2000
     # repr, since NaN differs from itself.
     assert list(map(repr, said)) == list(map(repr, locally(judge, ROWS)))
+
+
+class RayInThisProcess:
+    """What `judge_rows` asks of Ray: actors whose methods answer at once; it says who is left."""
+
+    def __init__(self) -> None:
+        self.actors: list[Any] = []
+
+    def remote(self, cls: type) -> Any:
+        def create(*args: Any) -> Any:
+            worker = cls(*args)
+            call = SimpleNamespace(remote=worker.judge_rows)
+            self.actors.append(SimpleNamespace(judge_rows=call))
+            return self.actors[-1]
+
+        return SimpleNamespace(remote=create)
+
+    def get(self, answer: Any) -> Any:
+        return answer
+
+    def kill(self, actor: Any) -> None:
+        self.actors.remove(actor)
+
+
+@pytest.mark.parametrize("n", [0, 1, 99, 100, 1001])
+def test_chunks_are_judged_in_order_and_every_worker_is_ended(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch, n: int
+) -> None:
+    ray = RayInThisProcess()
+    monkeypatch.setattr(cluster, "_ray", lambda: ray)
+    judgements = list(cluster.judge_rows(judge, iter(ROWS[:n]), workers=3, chunk=100))
+    assert list(map(repr, judgements)) == list(map(repr, locally(judge, ROWS[:n])))
+    assert ray.actors == []
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_ray_dataset_gets_the_local_scores(engine: Any, judge: Judge) -> None:
     import ray.data
 
-    from judges import cluster as ray_engine
-
     rows = [{"id": i, **row} for i, row in enumerate(ROWS[:200])]
-    dataset = ray_engine.score_dataset(judge, ray.data.from_items(rows), workers=1)
+    dataset = cluster.score_dataset(judge, ray.data.from_items(rows), workers=1)
     scored = dataset.to_pandas().sort_values("id", ignore_index=True)
     wanted = [one.score for one in locally(judge, ROWS[:200])]
     assert scored["relevance"].astype(float).tolist() == pytest.approx(wanted, nan_ok=True)
@@ -64,10 +95,8 @@ def test_a_ray_dataset_gets_the_local_scores(engine: Any, judge: Judge) -> None:
 
 
 def test_random_orders_are_for_local_runs(judge: Judge) -> None:
-    from judges import cluster as ray_engine
-
     with pytest.raises(ValueError, match="both orders"):
-        next(ray_engine.judge_rows(judge, ROWS, order="random"))
+        next(cluster.judge_rows(judge, ROWS, order="random"))
 
 
 def test_a_batch_and_a_spark_partition_get_columns_on_their_own_index(judge: Judge) -> None:
@@ -89,8 +118,6 @@ def test_workers_share_the_budget() -> None:
 def test_without_ray_the_way_to_get_it_is_told(judge: Judge, monkeypatch: Any) -> None:
     import sys
 
-    from judges import cluster as ray_engine
-
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ModuleNotFoundError, match=r"ray\[data\]"):
-        next(ray_engine.judge_rows(judge, ROWS))
+        next(cluster.judge_rows(judge, ROWS))
