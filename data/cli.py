@@ -38,6 +38,7 @@ from data.readers import (
     starter_pairs,
 )
 from data.splits import FEWEST_DOCUMENTS, is_constant
+from data.tables.formats import READ_ENDINGS
 from data.tables.problems import DataError, Problem
 from data.types import LabelError, LabelledPairs, LabelledSet
 
@@ -99,7 +100,7 @@ def _check(options: argparse.Namespace) -> int:
         record = {
             "file": options.file,
             "n_problems": len(problems),
-            "problems": [asdict(problem) for problem in problems],
+            "problems": [problem.record() for problem in problems],
             "notes": notes,
             "reading": None if labelled is None else asdict(labelled.reading),
         }
@@ -127,8 +128,8 @@ def _beyond_rows(
                     file=options.file,
                     kind="constant",
                     field=name,
-                    what="every rating is the same, so there is nothing to rank by",
-                    way_out="give outputs that people rated differently",
+                    fault="every rating is the same, so there is nothing to rank by",
+                    advice="give outputs that people rated differently",
                 )
             )
     if len(labelled.documents) < FEWEST_DOCUMENTS:
@@ -203,14 +204,14 @@ def _json(value: object) -> str:
     return json.dumps(value, indent=2)
 
 
-ABOUT = """\
+ABOUT = f"""\
 Look at label files: what the ones that ship hold, what one of yours holds,
-and every problem that it has. Files are .jsonl, .json, .csv, .tsv, .parquet,
+and every problem that it has. Files are {READ_ENDINGS},
 a folder made by Dataset.save_to_disk, or hf:owner/name (hf:owner/name:split).
 
 A row is one output: id, group (its document's id), system, the texts that a
-judge reads (document, summary, ...), and ratings: {dimension: number} or
-annotations: {dimension: [one per annotator]}, or a column a dimension. Pairs
+judge reads (document, summary, ...), and ratings: {{dimension: number}} or
+annotations: {{dimension: [one per annotator]}}, or a column a dimension. Pairs
 have response_a, response_b and votes or preferred."""
 EXAMPLES = """\
 examples:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from data.tables.formats import TableRow
-from data.tables.problems import NOTHING, Problems, listed, shown
+from data.tables.problems import NO_VALUE, Problems, excerpt, joined_names
 from data.tables.read import Table
+from data.tables.text import TableRow
 
 Scale = tuple[float, float]
 # A longer list of numbers is no set of ratings but, say, an embedding.
@@ -26,8 +26,8 @@ class Fault(NamedTuple):
 
     kind: str
     what: str
-    way_out: str
-    value: object = NOTHING
+    advice: str
+    value: object = NO_VALUE
 
 
 class CellRatings(NamedTuple):
@@ -364,7 +364,7 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
         if len(mapped) > 1 and (is_known_text(name) or name in _ROLES - _SEVERAL):
             problems.add(
                 "two-columns",
-                f"is mapped to {len(mapped)} columns ({listed(mapped)})",
+                f"is mapped to {len(mapped)} columns ({joined_names(mapped)})",
                 f"give one --map {name}=COLUMN; only ratings and votes may have a column for each "
                 "annotator",
                 field=name,
@@ -377,7 +377,7 @@ def missing_column(
     """Note that there is no such column for `name`, and which ones there are."""
     problems.add(
         "no-column",
-        f"there is no such column{also}; there are {listed(columns.table.columns)}",
+        f"there is no such column{also}; there are {joined_names(columns.table.columns)}",
         way_to_name(columns, name, column),
         field=column,
     )
@@ -391,9 +391,11 @@ def way_to_name(columns: Columns, name: str, wanted: str) -> str:
     cased = {_key(one): column for one, column in candidates.items()}
     near = difflib.get_close_matches(_key(wanted.rpartition(DOT)[2]), cased, n=1)
     if near:
-        return f"did you mean {shown(cased[near[0]])}? name yours with --map {name}=" + (
+        return f"did you mean {excerpt(cased[near[0]])}? name yours with --map {name}=" + (
             cased[near[0]] if cased[near[0]].isprintable() else "COLUMN"
         )
     nested = columns.nested_names()
-    inside = f", or --map {name}={listed(nested[:1])} for one inside another" if nested else ""
+    inside = (
+        f", or --map {name}={joined_names(nested[:1])} for one inside another" if nested else ""
+    )
     return f"name yours with --map {name}=COLUMN{inside}"

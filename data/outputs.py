@@ -26,8 +26,8 @@ from data.ratings import (
     read_long,
 )
 from data.rows import RowReader, document_notes, how_grouped, required_texts
-from data.tables.formats import TableRow
-from data.tables.problems import Problems, count, listed, shown
+from data.tables.problems import Problems, count, excerpt, joined_names
+from data.tables.text import TableRow
 from data.types import LabelledOutput, LabelledSet, Reading
 
 _ROLES = ("id", "group", "system", "ratings", "annotations", "annotator")
@@ -155,9 +155,9 @@ def _check_rated(
                 field=dimension,
             )
     if not rated and not options.dimensions:
-        way_out = "add a column named as the dimension, or name yours with --map DIMENSION=COLUMN"
+        advice = "add a column named as the dimension, or name yours with --map DIMENSION=COLUMN"
         labels = [
-            f"{shown(column)} has {shown(value)}"
+            f"{excerpt(column)} has {excerpt(value)}"
             for column in columns.table.columns
             if column not in columns.taken(_ROLES)
             and not is_known_text(column)
@@ -167,7 +167,7 @@ def _check_rated(
         ]
         what = f"no output has a rating that is a number ({'; '.join(labels[:3])})"
         what = what if labels else "no output has a rating"
-        problems.add("no-rating", what, way_out)
+        problems.add("no-rating", what, advice)
 
 
 def _rated_on(columns: Columns) -> str:
@@ -175,7 +175,7 @@ def _rated_on(columns: Columns) -> str:
     rating_columns = find_ratings(columns, None)
     inside = {name.partition(DOT)[2] for name in columns.nested_names()}
     return (
-        listed(sorted({*rating_columns.flat, *inside}))
+        joined_names(sorted({*rating_columns.flat, *inside}))
         if rating_columns.flat or inside
         else "nothing"
     )

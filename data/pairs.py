@@ -16,8 +16,8 @@ from data.columns import (
 )
 from data.ratings import find_ratings, fold, has_annotator_rows, holds_ratings, identify
 from data.rows import RowReader, document_notes, how_grouped, required_texts
-from data.tables.formats import TableRow
-from data.tables.problems import Problems, count, listed
+from data.tables.problems import Problems, count, joined_names
+from data.tables.text import TableRow
 from data.types import LabelledPair, LabelledPairs, Reading, Vote
 
 _SIDES = (("_a", "_b"), ("_A", "_B"), ("_1", "_2"))
@@ -38,7 +38,7 @@ _WORDS: dict[str, Vote] = {
     "model_b": "B",
     "tie (bothbad)": "tie",
 }
-_WAY_OUT = "write A, B or tie (or 1, 2 and 1.5)"
+_ADVICE = "write A, B or tie (or 1, 2 and 1.5)"
 
 
 def find_sides(columns: Columns) -> tuple[str, str, str] | None:
@@ -190,13 +190,13 @@ def _find_choices(columns: Columns) -> tuple[str, ...]:
 
 
 def _check(columns: Columns, problems: Problems, sides: bool, choice: bool) -> None:
-    known = listed(columns.table.columns)
+    known = joined_names(columns.table.columns)
     if not sides:
-        way_out = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
-        problems.add("no-column", f"there are no two candidates in {known}", way_out)
+        advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
+        problems.add("no-column", f"there are no two candidates in {known}", advice)
     if not choice:
-        way_out = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
-        problems.add("no-column", f"there are no votes in {known}", way_out)
+        advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
+        problems.add("no-column", f"there are no votes in {known}", advice)
 
 
 def _read_votes(
@@ -215,7 +215,7 @@ def _read_votes(
                 votes.append(vote)
                 continue
             what, shown_value = "is no vote", value
-        problems.add("no-vote", what, _WAY_OUT, line=row.line, field=column, value=shown_value)
+        problems.add("no-vote", what, _ADVICE, line=row.line, field=column, value=shown_value)
         return None
     return tuple(votes)
 

@@ -19,8 +19,8 @@ from data.columns import (
     read_json,
     read_number,
 )
-from data.tables.formats import TableRow
-from data.tables.problems import Problems, listed, shown
+from data.tables.problems import Problems, excerpt, joined_names
+from data.tables.text import TableRow
 
 _LONG = ("id", "dimension", "annotator", "rating")
 # What says of which document and by whom an output is.
@@ -42,21 +42,23 @@ def read_long(columns: Columns, problems: Problems, scales: Mapping[str, Scale])
     for line, item, dimension, annotator, value in _cells(columns):
         if not (_is_name(item) and _is_name(dimension)):
             name, cell = ("dimension", dimension) if _is_name(item) else ("id", item)
-            way_out = "say of which output and on which dimension the rating is"
+            advice = "say of which output and on which dimension the rating is"
             place = columns.find(name) or name
-            problems.add("no-name", "is no name", way_out, line=line, field=place, value=cell)
+            problems.add("no-name", "is no name", advice, line=line, field=place, value=cell)
             continue
         given = marks.setdefault(str(item), {}).setdefault(str(dimension), {})
         if is_blank(value):
             continue
         number = read_number(value, scales.get(str(dimension), scales.get("*")))
         if isinstance(number, Fault):
-            kind, what, way_out, cell = number
-            problems.add(kind, what, way_out, line=line, field=field, value=cell)
+            kind, what, advice, cell = number
+            problems.add(kind, what, advice, line=line, field=field, value=cell)
             continue
         who = str(len(given) + 1) if is_blank(annotator) else str(annotator)
         if who in given:
-            what = f"is a second rating of {shown(item)} on {shown(dimension)} by {shown(who)}"
+            what = (
+                f"is a second rating of {excerpt(item)} on {excerpt(dimension)} by {excerpt(who)}"
+            )
             problems.add("twice", what, "keep one of the two", line=line, field=field, value=value)
         given[who] = number
     return {
@@ -119,9 +121,9 @@ def identify(
     numbering = len(set(map(str, ids.values()))) == len(lines)
     if numbering and 2 * len(again) >= len(lines) - 1 > 0 and (several or len(key) > len(written)):
         row, line = again[0]
-        way_out = "give all rows of an output its id, or match rows by their texts: --map id=#line"
+        advice = "give all rows of an output its id, or match rows by their texts: --map id=#line"
         if not several:
-            way_out = (
+            advice = (
                 f"where rows are several annotators', name who gave them with --map "
                 f"annotator=COLUMN; else give every {of} an id"
             )
@@ -129,7 +131,7 @@ def identify(
             "rows-of-annotators",
             f"holds the same texts as {problems.unit} {line}, and so do {len(again):,} of "
             f"{len(lines):,} rows: each would count as an {of} of its own",
-            way_out,
+            advice,
             line=row.line,
             field=own or "id",
         )
@@ -152,7 +154,7 @@ def read_annotator_rows(
             given = of.setdefault(dimension, {})
             who = str(len(given) + 1) if is_blank(annotator) else str(annotator)
             if who in given or len(marks.ratings) > 1:
-                what = f"{shown(item)} on {shown(dimension)} by {shown(who)}"
+                what = f"{excerpt(item)} on {excerpt(dimension)} by {excerpt(who)}"
                 several = len(marks.ratings) > 1
                 problems.add(
                     "twice",
@@ -204,16 +206,15 @@ def fold(
                     continue
                 problems.add(
                     "two-texts",
-                    f"differs from another row of the id {shown(item)}",
+                    f"differs from another row of the id {excerpt(item)}",
                     "write the same in every row of an id, or give other outputs other ids",
                     line=row.line,
                     field=column,
                     value=value,
                 )
     if differing:
-        notes.append(
-            f"not one for each id, so left out: {listed([f'column {one!r}' for one in differing])}"
-        )
+        left_out = joined_names([f"column {column!r}" for column in differing])
+        notes.append(f"not one for each id, so left out: {left_out}")
     kept = [column for column in kept if column not in differing]
     folded = replace(
         columns.table,
@@ -364,8 +365,8 @@ class RatingReader:
             cell_ratings = self._cell(row, dimension, column, cell(row, column)).get(dimension)
             if cell_ratings is not None and len(cell_ratings.ratings) > 1:
                 what = "holds several ratings, and is one annotator's column of several"
-                way_out = "give one column with lists, or a number in each column"
-                self._note(row, column, Fault("not-a-number", what, way_out))
+                advice = "give one column with lists, or a number in each column"
+                self._note(row, column, Fault("not-a-number", what, advice))
             elif cell_ratings is not None:
                 ratings[column] = cell_ratings.ratings[0]
         return {dimension: CellRatings(tuple(ratings.values()), tuple(ratings))} if ratings else {}
@@ -380,8 +381,8 @@ class RatingReader:
         if is_blank(value):
             return {}
         if not isinstance(value, Mapping):
-            way_out = "write an object of dimensions and their ratings"
-            self._note(row, column, Fault("no-object", "is no object", way_out, value))
+            advice = "write an object of dimensions and their ratings"
+            self._note(row, column, Fault("no-object", "is no object", advice, value))
             return {}
         rated: dict[str, CellRatings] = {}
         renamed = {column for columns in self.columns.mapping.values() for column in columns}
@@ -404,7 +405,7 @@ class RatingReader:
 
     def _note(self, row: TableRow, column: str, fault: Fault) -> None:
         self.problems.add(
-            fault.kind, fault.what, fault.way_out, line=row.line, field=column, value=fault.value
+            fault.kind, fault.what, fault.advice, line=row.line, field=column, value=fault.value
         )
 
 

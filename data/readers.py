@@ -99,8 +99,8 @@ def check_labels(
         return None, (*problems, *more)
     columns = Columns.of(table, mapping)
     if joined is None and holds_pairs(columns):
-        way_out = "read it with read_pairs, or tune on it with --pairwise"
-        problems.add("pairs", "holds pairs of candidates and votes, not rated outputs", way_out)
+        advice = "read it with read_pairs, or tune on it with --pairwise"
+        problems.add("pairs", "holds pairs of candidates and votes, not rated outputs", advice)
         return None, tuple(problems)
     labelled = read_outputs(columns, problems, options, joined)
     if (sides := find_sides(columns)) is not None:
@@ -129,8 +129,8 @@ def check_pairs(
         return None, tuple(problems)
     columns = Columns.of(table, mapping)
     if find_sides(columns) is None and holds_ratings(columns):
-        way_out = "read it with read_labels, or tune on it with --dimension"
-        problems.add("outputs", "holds rated outputs, not pairs", way_out)
+        advice = "read it with read_labels, or tune on it with --dimension"
+        problems.add("outputs", "holds rated outputs, not pairs", advice)
         return None, tuple(problems)
     return read_pair_rows(columns, problems, texts), tuple(problems)
 
@@ -161,8 +161,8 @@ def read_annotations(
         return {}, ""
     columns = Columns.of(table)
     if not is_long(columns) or columns.find("id") is None:
-        way_out = "give a file with the columns id, dimension, annotator, rating"
-        problems.add("no-column", "is no long file of ratings", way_out)
+        advice = "give a file with the columns id, dimension, annotator, rating"
+        problems.add("no-column", "is no long file of ratings", advice)
         return {}, ""
     return read_long(columns, problems, scales), table.sha256
 

@@ -16,8 +16,8 @@ from data.columns import (
     missing_column,
     only_text,
 )
-from data.tables.formats import TableRow
-from data.tables.problems import NOTHING, Problems, count, listed
+from data.tables.problems import NO_VALUE, Problems, count, joined_names
+from data.tables.text import TableRow
 from data.types import LabelledOutput, LabelledPair
 
 # The second half of an instruction, which alone may be the same for many documents.
@@ -155,9 +155,9 @@ class RowReader:
         self._may_be_blank = self._candidates if columns.table.typed else set()
         self.n_blank = self.n_bare = self.n_joined = 0
 
-    def check(self, way_out: str) -> None:
-        """Note what no row can mend: a file without ids, or without texts and so `way_out`."""
-        known = listed(self._columns.table.columns)
+    def check(self, advice: str) -> None:
+        """Note what no row can mend: a file without ids, or without texts and so `advice`."""
+        known = joined_names(self._columns.table.columns)
         if self._id is None and not self._numbered:
             self._problems.add(
                 "no-column",
@@ -166,7 +166,7 @@ class RowReader:
                 field="id",
             )
         if not self._texts:
-            self._problems.add("no-text", f"no column holds texts; there are {known}", way_out)
+            self._problems.add("no-text", f"no column holds texts; there are {known}", advice)
 
     def read(self, row: TableRow) -> Common | None:
         """Return the row's common part, or None where its id, group or a text is at fault."""
@@ -246,10 +246,10 @@ class RowReader:
         first = self._lines.setdefault(item, row.line)
         if first != row.line:
             what = f"is the id of {self._problems.unit} {first} too"
-            way_out = "give every row an id of its own"
+            advice = "give every row an id of its own"
             if self._columns.find("annotator") is None:
-                way_out += ", or name who gave its ratings with --map annotator=COLUMN"
-            self._fault(row, "twice", what, way_out, self._id, item)
+                advice += ", or name who gave its ratings with --map annotator=COLUMN"
+            self._fault(row, "twice", what, advice, self._id, item)
         return item
 
     def _read_texts(self, row: TableRow) -> dict[str, str]:
@@ -263,13 +263,13 @@ class RowReader:
     def _note_missing_text(self, row: TableRow, column: str, value: object) -> None:
         """Note why a text that is needed is none."""
         if isinstance(value, str):
-            way_out = "write the text, or leave out the row"
+            advice = "write the text, or leave out the row"
             if column in self._candidates:
-                way_out = "write the text, or a space where the system wrote nothing"
-            self._fault(row, "empty-text", "is empty", way_out, column)
+                advice = "write the text, or a space where the system wrote nothing"
+            self._fault(row, "empty-text", "is empty", advice, column)
         elif value is None:
-            way_out = "write the text; keep rows of another kind in another file"
-            self._fault(row, "no-text", "is missing", way_out, column)
+            advice = "write the text; keep rows of another kind in another file"
+            self._fault(row, "no-text", "is missing", advice, column)
         else:
             self._fault(row, "no-text", "is no text", "write it as one string", column, value)
 
@@ -289,8 +289,8 @@ class RowReader:
         row: TableRow,
         kind: str,
         what: str,
-        way_out: str,
+        advice: str,
         column: str,
-        value: object = NOTHING,
+        value: object = NO_VALUE,
     ) -> None:
-        self._problems.add(kind, what, way_out, line=row.line, field=column, value=value)
+        self._problems.add(kind, what, advice, line=row.line, field=column, value=value)

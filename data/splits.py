@@ -10,7 +10,7 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 
 from data.rows import Item, same_words
-from data.tables.problems import count, listed
+from data.tables.problems import count, joined_names
 from data.types import LabelError, LabelledPairs, LabelledSet
 
 
@@ -26,7 +26,7 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> Rated:
     """Return the outputs rated on `dimension`; LabelError where there are none."""
     rated = tuple(output for output in labelled.outputs if output.ratings.get(dimension))
     if not rated:
-        known = listed(labelled.dimensions)
+        known = joined_names(labelled.dimensions)
         raise LabelError(
             f"{labelled.name}: no output is rated on {dimension!r}, only on {known}; "
             f"name the column that has it with --map {dimension}=COLUMN, or the key inside ratings "

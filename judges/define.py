@@ -111,7 +111,7 @@ def read_subject(spec: str) -> Subject:
         return find(spec)
     path = Path(match["file"])
     if not path.is_file():
-        why = "no regular file, which alone is read" if path.exists() else "no such file"
+        why = "not a regular file" if path.exists() else "no such file"
         raise DimensionError(f"{path}: {why}")
     if match["suffix"].lower() == "py":
         return _choose(path, _from_python(path), match["name"])

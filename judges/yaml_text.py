@@ -18,7 +18,7 @@ class YamlTextError(JudgesError, ValueError):
 def read_yaml(path: Path, *, most_bytes: int) -> object:
     """The one document of a file; raises YamlTextError, or OSError where it cannot be read."""
     if path.exists() and not path.is_file():
-        raise YamlTextError("no regular file, which alone is read")
+        raise YamlTextError("not a regular file")
     with path.open("rb") as file:
         raw = file.read(most_bytes + 1)
     if len(raw) > most_bytes:

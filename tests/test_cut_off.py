@@ -340,7 +340,7 @@ def test_a_full_disk_while_scoring_names_file_and_resume(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("data.tables.write._Jsonl.write", raising(FULL))
+        patched.setattr("data.tables.text.JsonLinesSink.write", raising(FULL))
         assert main(SCORE) == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert "o.jsonl.partial: No space left on device" in last

@@ -108,9 +108,9 @@ def test_a_file_that_is_not_there_or_not_readable_as_such_says_so(tmp_path: Path
 def test_bytes_that_are_not_utf8_are_placed(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_bytes("id,document,relevance\na,Café,3\n".encode("latin-1"))
-    assert "line 2: b'\\xe9,3\\n' at byte 6 of the line is not UTF-8; save" in refused(path)
+    assert "line 2: byte 6 of the line (E9 in hexadecimal) is not UTF-8; save" in refused(path)
     path.write_text("id,document,relevance\na,Text,3\n", encoding="utf-16")
-    assert "line 1: b'\\xff" in refused(path)
+    assert "line 1: byte 1 of the line (FF in hexadecimal)" in refused(path)
 
 
 def test_csv_faults_are_placed(tmp_path: Path) -> None:

@@ -280,7 +280,7 @@ def test_a_dimension_in_several_columns_has_one_annotator_in_each(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("cell", "way_out"),
+    ("cell", "advice"),
     [
         ("good", "write a plain number"),
         ("yes", "write 1 for yes"),
@@ -298,7 +298,7 @@ def test_a_dimension_in_several_columns_has_one_annotator_in_each(tmp_path: Path
 )
 @pytest.mark.parametrize("dimensions", [None, ["engaging"]])
 def test_a_mapped_column_that_holds_no_numbers_is_refused_with_its_way_out(
-    cell: str, way_out: str, dimensions: list[str] | None, tmp_path: Path
+    cell: str, advice: str, dimensions: list[str] | None, tmp_path: Path
 ) -> None:
     path = csv_of(
         tmp_path / "labels.csv",
@@ -309,7 +309,7 @@ def test_a_mapped_column_that_holds_no_numbers_is_refused_with_its_way_out(
     problem = caught.value.problems[0]
     assert (problem.file, problem.line, problem.field) == (str(path), 2, "A")
     assert problem.value == repr(cell.strip('"'))
-    assert problem.way_out.startswith(way_out)
+    assert problem.advice.startswith(advice)
 
 
 def test_a_mapped_column_of_prose_is_a_text_of_that_name(tmp_path: Path) -> None:

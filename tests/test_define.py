@@ -218,7 +218,7 @@ def test_a_file_that_is_none_says_so(tmp_path: Path) -> None:
     with pytest.raises(DimensionError, match="not UTF-8"):
         read_subject(str(tmp_path / "bytes.yaml"))
     os.mkfifo(tmp_path / "pipe.yaml")
-    with pytest.raises(DimensionError, match="no regular file"):
+    with pytest.raises(DimensionError, match="not a regular file"):
         read_subject(str(tmp_path / "pipe.yaml"))
 
 

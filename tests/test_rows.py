@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import data
 from data.tables.atomic_write import land, write_atomically
-from data.tables.formats import Row
 from data.tables.problems import RowsError
 from data.tables.read import read_rows
+from data.tables.text import Row
 from data.tables.write import RowWriter, partial_of
 from judges.models.journal import Journal, JournalError, describe
 from judges.parsing.recorded import RecordingError, read_replies
@@ -119,7 +119,11 @@ def test_lines_may_end_as_an_old_mac_ends_them(tmp_path: Path) -> None:
     [
         ("t.jsonl", b'{"a": 1}\n\n{"a": \n', "t.jsonl, line 3: .* is not JSON: .*; write one"),
         ("t.jsonl", b"[1]\n", "line 1: .* is no JSON object; write one"),
-        ("t.jsonl", b'{"a": "\xff"}\n', "line 1: .* at byte 8 of the line is not UTF-8; save"),
+        (
+            "t.jsonl",
+            b'{"a": "\xff"}\n',
+            "line 1: byte 8 of the line .FF in hexadecimal. is not UTF-8; save",
+        ),
         ("t.jsonl", b"[" * 100_000, "line 1: is nested too deeply"),
         ("t.csv", b"", "holds no rows; give a file"),
         ("t.csv", b"a,b\n1,2\n1\n", "line 3: has 1 cells, the header 2; quote"),
@@ -253,28 +257,28 @@ def test_what_may_never_end_is_not_read(form: str, tmp_path: Path) -> None:
     os.mkfifo(pipe)
     device.symlink_to("/dev/zero")
     for path in (pipe, device):
-        with pytest.raises(RowsError, match="no regular file"):
+        with pytest.raises(RowsError, match="not a regular file"):
             list(read_rows(path))
-        with pytest.raises(data.LabelError, match="no regular file"):
+        with pytest.raises(data.LabelError, match="not a regular file"):
             data.read_labels(path)
-        with pytest.raises(OSError, match="no regular file"):
+        with pytest.raises(OSError, match="not a regular file"):
             list(read_replies(path))
-        with pytest.raises(OSError, match="no regular file"):
+        with pytest.raises(OSError, match="not a regular file"):
             read_scores(path, "fluency")
 
 
 def test_a_journal_and_a_run_folder_of_devices_are_refused(tmp_path: Path) -> None:
     for name in ("x.jsonl", CONFIG, "summary.json", EVIDENCE, JUDGEMENTS):
         (tmp_path / name).symlink_to("/dev/zero")
-    with pytest.raises(JournalError, match="no regular file"):
+    with pytest.raises(JournalError, match="not a regular file"):
         Journal(tmp_path / "x.jsonl")
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         describe(tmp_path / "x.jsonl")
-    with pytest.raises(RunFolderError, match="no regular file"):
+    with pytest.raises(RunFolderError, match="not a regular file"):
         read_config(tmp_path)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         read_evidence(tmp_path)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         read_run(tmp_path)
 
 
@@ -282,7 +286,7 @@ def test_a_journal_and_a_run_folder_of_devices_are_refused(tmp_path: Path) -> No
 def test_a_line_without_end_is_refused_with_the_way_out(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("data.tables.formats.LONGEST_LINE", 2**20)
+    monkeypatch.setattr("data.tables.text.LONGEST_LINE", 2**20)
     path = tmp_path / f"x.{form}"
     path.write_bytes(b"id,text\n" + b"a" * 3_000_000)
     with pytest.raises(

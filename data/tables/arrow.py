@@ -1,14 +1,14 @@
-"""Read Parquet files and Hugging Face data sets, both of which are Arrow tables."""
+"""Parquet files and Hugging Face data sets, both of which are Arrow tables."""
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from data.tables.formats import Digest, Row, TableRow
-from data.tables.problems import DataError, Problems, listed, shown
+from data.tables.problems import DataError, Problems, RowsError, excerpt, joined_names
+from data.tables.text import Row, TableRow, check_columns
 
 if TYPE_CHECKING:
     import datasets
@@ -24,17 +24,13 @@ HUB = "hf:"
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
-def parquet_rows(path: Path, problems: Problems, digest: Digest | None) -> Iterator[TableRow]:
+def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield a Parquet file's rows; what makes it unreadable goes to `problems`."""
     import pyarrow.parquet
 
-    if digest is not None:
-        with path.open("rb") as file:
-            while block := file.read(2**20):
-                digest.update(block)
     try:
         names = pyarrow.parquet.read_schema(path).names
-        for name in sorted({one for one in names if names.count(one) > 1}):
+        for name in sorted({name for name in names if names.count(name) > 1}):
             # A row as a dictionary would hold the last one alone.
             problems.add("twice", "names two columns", "give every column its own", field=name)
         for number, cells in enumerate(_parquet_cells(path), start=1):
@@ -42,8 +38,8 @@ def parquet_rows(path: Path, problems: Problems, digest: Digest | None) -> Itera
     except _UnpacksError as error:
         problems.add("too-long", str(error), "write it anew, or in parts")
     except (pyarrow.ArrowException, OSError) as error:
-        what = f"cannot be read as Parquet ({_first_line(error)})"
-        problems.add("bad-parquet", what, "write it anew, for instance with DataFrame.to_parquet")
+        fault = f"cannot be read as Parquet ({_first_line(error)})"
+        problems.add("bad-parquet", fault, "write it anew, for instance with DataFrame.to_parquet")
 
 
 class _UnpacksError(DataError, ValueError):
@@ -61,11 +57,11 @@ def _parquet_cells(path: Path) -> Iterator[Row]:
     # Texts that repeat stay one text until they are rows.
     with ParquetFile(path, read_dictionary=texts) as parquet:
         for batch in parquet.iter_batches(batch_size=_BATCH):
-            whole = sum(_unpacked(column) for column in batch.columns)
-            size += whole
+            batch_size = sum(_unpacked(column) for column in batch.columns)
+            size += batch_size
             if size > most:
                 raise _UnpacksError(_unpacks(size, most))
-            step = max(1, batch.num_rows * MOST_AT_ONCE // max(whole, 1))
+            step = max(1, batch.num_rows * MOST_AT_ONCE // max(batch_size, 1))
             for start in range(0, batch.num_rows, step):
                 yield from batch.slice(start, step).to_pylist(maps_as_pydicts="lossy")
 
@@ -73,16 +69,17 @@ def _parquet_cells(path: Path) -> Iterator[Row]:
 def _check_metadata(metadata: "pyarrow.parquet.FileMetaData", most: int) -> list[str]:
     """Refuse what the file itself says is too much; returns the paths of its columns of texts."""
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    columns = [group.column(place) for group in groups for place in range(group.num_columns)]
-    size = sum(group.total_byte_size for group in groups)
-    size = max(size, CELL_BYTES * max(metadata.num_rows, sum(one.num_values for one in columns)))
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    n_values = max(metadata.num_rows, sum(chunk.num_values for chunk in chunks))
+    size = max(CELL_BYTES * n_values, sum(group.total_byte_size for group in groups))
     if size > most:
         raise _UnpacksError(_unpacks(size, most))
-    places = (metadata.schema.column(place) for place in range(metadata.num_columns))
+    columns = (metadata.schema.column(number) for number in range(metadata.num_columns))
     return [
-        one.path
-        for one in places
-        if one.physical_type == "BYTE_ARRAY" and one.logical_type.type in {"STRING", "NONE", "JSON"}
+        column.path
+        for column in columns
+        if column.physical_type == "BYTE_ARRAY"
+        and column.logical_type.type in {"STRING", "NONE", "JSON"}
     ]
 
 
@@ -113,12 +110,55 @@ def _unpacked(column: "pyarrow.Array") -> int:
     return max(CELL_BYTES * len(column), int(column.nbytes))
 
 
+class ParquetSink:
+    """Writes rows in batches; the first batch settles the types."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self._path = path
+        self._columns = columns
+        self._batch: list[Row] = []
+        self._writer: Any = None
+
+    def write(self, row: Row) -> None:
+        check_columns(row, self._columns)
+        self._batch.append(row)
+        if len(self._batch) >= _BATCH:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        cells = {name: [row.get(name) for row in self._batch] for name in self._columns}
+        self._batch = []
+        try:
+            if self._writer is None:
+                # A column that is empty in the first batch holds text later, if anything.
+                schema = pa.schema(
+                    [
+                        field.with_type(pa.string()) if pa.types.is_null(field.type) else field
+                        for field in pa.table(cells).schema
+                    ]
+                )
+                self._writer = pq.ParquetWriter(self._path, schema)
+            self._writer.write_table(pa.table(cells, schema=self._writer.schema))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            raise RowsError(
+                f"{self._path}: a column changes its type ({str(error).splitlines()[0]}); "
+                "write JSONL instead"
+            ) from error
+
+
 def dataset_rows(path: str, problems: Problems) -> Iterator[TableRow]:
     """Yield the rows of a folder made by `Dataset.save_to_disk`, or of `hf:owner/name`.
 
     `:split` at the end picks a split.
     """
-    dataset = _load(path, problems)
+    dataset = _load_dataset(path, problems)
     if dataset is None:
         return
     number = 0
@@ -131,10 +171,10 @@ def dataset_rows(path: str, problems: Problems) -> Iterator[TableRow]:
 
 def is_dataset(path: str) -> bool:
     """Whether a path names a Hugging Face data set: on the hub, or a folder."""
-    return path.startswith(HUB) or Path(_at(path)[0]).is_dir()
+    return path.startswith(HUB) or Path(_name_and_split(path)[0]).is_dir()
 
 
-def _at(path: str) -> tuple[str, str | None]:
+def _name_and_split(path: str) -> tuple[str, str | None]:
     """Take the split off a path, unless what looks like one belongs to a folder's name."""
     name, colon, split = path.removeprefix(HUB).rpartition(":")
     if colon and split.replace("_", "").replace("-", "").isalnum() and not Path(path).exists():
@@ -142,16 +182,16 @@ def _at(path: str) -> tuple[str, str | None]:
     return path.removeprefix(HUB), None
 
 
-def _load(path: str, problems: Problems) -> "datasets.Dataset | None":
+def _load_dataset(path: str, problems: Problems) -> "datasets.Dataset | None":
     import datasets
     import httpx
     from huggingface_hub.errors import HfHubHTTPError
 
-    name, split = _at(path)
+    name, split = _name_and_split(path)
     if path.startswith(HUB) and (not HUB_NAME.fullmatch(name) or Path(name).exists()):
         # The library would take another name for an address, a folder or a reader of any files.
-        what = "is no data set of the hub" if not Path(name).exists() else "is a file or a folder"
-        problems.add("bad-dataset", what, f"write {HUB}owner/name, or the folder's own path")
+        fault = "is no data set of the hub" if not Path(name).exists() else "is a file or a folder"
+        problems.add("bad-dataset", fault, f"write {HUB}owner/name, or the folder's own path")
         return None
     try:
         if path.startswith(HUB):
@@ -166,11 +206,11 @@ def _load(path: str, problems: Problems) -> "datasets.Dataset | None":
         HfHubHTTPError,
         httpx.HTTPError,
     ) as error:
-        what = f"cannot be loaded ({type(error).__name__}: {_first_line(error)})"
-        way_out = "give a folder made by Dataset.save_to_disk, or hf:owner/name"
-        problems.add("bad-dataset", what, way_out)
+        fault = f"cannot be loaded ({type(error).__name__}: {_first_line(error)})"
+        advice = "give a folder made by Dataset.save_to_disk, or hf:owner/name"
+        problems.add("bad-dataset", fault, advice)
         return None
-    return _split(dataset, split, problems)
+    return _select_split(dataset, split, problems)
 
 
 @contextmanager
@@ -185,7 +225,7 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _split(
+def _select_split(
     dataset: "datasets.Dataset | datasets.DatasetDict", split: str | None, problems: Problems
 ) -> "datasets.Dataset | None":
     if not isinstance(dataset, Mapping):
@@ -199,13 +239,13 @@ def _split(
     if split in dataset:
         return dataset[split]
     missing = "none is named" if split is None else f"none is {split!r}"
-    way_out = f"add one to its name, as in {problems.file.partition(':')[0]}:{names[0]}"
+    advice = f"add one to its name, as in {problems.file.partition(':')[0]}:{names[0]}"
     if problems.file.startswith(HUB):
-        way_out = "add one to its name, as in hf:owner/name:" + names[0]
-    problems.add("no-split", f"has the splits {listed(names)}, and {missing}", way_out)
+        advice = "add one to its name, as in hf:owner/name:" + names[0]
+    problems.add("no-split", f"has the splits {joined_names(names)}, and {missing}", advice)
     return None
 
 
 def _first_line(error: Exception) -> str:
     line = (str(error).splitlines() or [""])[0]
-    return line if len(line) <= 100 and line.isprintable() else shown(line)
+    return line if len(line) <= 100 and line.isprintable() else excerpt(line)

@@ -1,98 +1,138 @@
 """What is wrong with a file: one problem each, collected, so that a check can tell all at once."""
 
 import reprlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 
 class DataError(Exception):
-    """What is wrong with a table or with labels: file, line, field and value, and the way out."""
+    """What is wrong with a table or with labels: file, line, field and value, and the advice."""
 
 
 class RowsError(DataError, ValueError):
-    """A table that cannot be read or written; the message names file, line and the way out."""
+    """A table that cannot be read or written; the message names file, line and what to do."""
 
 
 Unit = Literal["line", "row"]
 
-_SHOWN = reprlib.Repr()
-_SHOWN.maxstring = 60
-_SHOWN.maxother = 60
+_REPR = reprlib.Repr()
+_REPR.maxstring = 60
+_REPR.maxother = 60
 
 
-class _Nothing:
-    """No value to show, where None is one."""
+class _NoValue:
+    """No value to print, where None is one."""
 
 
-NOTHING = _Nothing()
+NO_VALUE = _NoValue()
+
+
+class CellError(DataError):
+    """A cell cannot be read; its reader's caller knows where it stands."""
+
+    def __init__(self, kind: str, fault: str, advice: str, value: object = NO_VALUE) -> None:
+        super().__init__(fault)
+        self.kind, self.fault, self.advice, self.value = kind, fault, advice, value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One fault of a file: where it is, what it is, and the way out.
+    """One fault of a file: where it is, what it is, and what to do about it.
 
-    `kind` is one word for what is wrong, the same for all faults of the sort; `value` is already
-    fit to print.
+    `kind` is one word, the same for all faults of the sort; `value` is already fit to print.
     """
 
     file: str
     kind: str
-    what: str
-    way_out: str
+    fault: str
+    advice: str
     unit: Unit = "line"
     line: int | None = None
     field: str | None = None
     value: str | None = None
 
     def __str__(self) -> str:
-        where = [self.file]
+        place = [self.file]
         if self.line is not None:
-            where.append(f"{self.unit} {self.line}")
+            place.append(f"{self.unit} {self.line}")
         if self.field is not None:
-            where.append(f"field {shown(self.field)}")
-        what = self.what if self.value is None else f"{self.value} {self.what}"
-        return f"{', '.join(where)}: {what}; {self.way_out}"
+            place.append(f"field {excerpt(self.field)}")
+        fault = self.fault if self.value is None else f"{self.value} {self.fault}"
+        return f"{', '.join(place)}: {fault}; {self.advice}"
+
+    def record(self) -> dict[str, str | int | None]:
+        """As `python -m data check --json` prints it."""
+        return {
+            "file": self.file,
+            "kind": self.kind,
+            "what": self.fault,
+            "way_out": self.advice,
+            "unit": self.unit,
+            "line": self.line,
+            "field": self.field,
+            "value": self.value,
+        }
+
+    @property
+    def what(self) -> str:
+        """The former name of `fault`."""
+        warnings.warn("Problem.what is now fault", DeprecationWarning, stacklevel=2)
+        return self.fault
+
+    @property
+    def way_out(self) -> str:
+        """The former name of `advice`."""
+        warnings.warn("Problem.way_out is now advice", DeprecationWarning, stacklevel=2)
+        return self.advice
 
 
 class Problems(list[Problem]):
-    """The problems of one file, in the order they were met."""
+    """The problems of one file, in the order they were met; strict: RowsError at the first."""
 
-    def __init__(self, file: str, unit: Unit = "line") -> None:
+    def __init__(self, file: str, *, strict: bool = False) -> None:
         super().__init__()
-        self.file, self.unit = file, unit
+        self.file = file
+        self.unit: Unit = "line"
+        self._strict = strict
 
     def add(
         self,
         kind: str,
-        what: str,
-        way_out: str,
+        fault: str,
+        advice: str,
         *,
         line: int | None = None,
         field: str | None = None,
-        value: object = NOTHING,
+        value: object = NO_VALUE,
     ) -> None:
-        """Append one; `value` is shown shortened and escaped."""
-        self.append(
-            Problem(
-                file=self.file,
-                kind=kind,
-                what=what,
-                way_out=way_out,
-                unit=self.unit,
-                line=line,
-                field=field,
-                value=None if value is NOTHING else shown(value),
-            )
+        """Append a problem; `value` is printed shortened and escaped."""
+        problem = Problem(
+            file=self.file,
+            kind=kind,
+            fault=fault,
+            advice=advice,
+            unit=self.unit,
+            line=line,
+            field=field,
+            value=None if value is NO_VALUE else excerpt(value),
         )
+        self.append(problem)
+        if self._strict:
+            raise RowsError(str(problem))
+
+    def add_cell(self, error: CellError, *, line: int, field: str) -> None:
+        """Append what is wrong with the cell in this line and column."""
+        self.add(error.kind, error.fault, error.advice, line=line, field=field, value=error.value)
 
 
-def shown(value: object) -> str:
+def excerpt(value: object) -> str:
     """A value as a message may carry it: short, on one line, control characters escaped."""
-    return _SHOWN.repr(value)
+    return _REPR.repr(value)
 
 
-def listed(names: Sequence[str]) -> str:
+def joined_names(names: Sequence[str]) -> str:
     """A file's own names as a message may carry them: the first dozen, short and printable."""
     short = ["".join(c if c.isprintable() else "?" for c in name[:40]) for name in names[:12]]
     return ", ".join([*short, "..."] if len(names) > 12 else short) or "none"

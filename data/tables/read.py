@@ -2,49 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from data.tables.arrow import HUB, dataset_rows, is_dataset, parquet_rows
-from data.tables.formats import (
-    Digest,
-    Line,
-    Row,
-    TableRow,
-    delimited_rows,
-    json_lines,
-    json_rows,
-    read_lines,
-)
-from data.tables.problems import Problems, RowsError, Unit
-
-Reader = Callable[[Path, Problems, Digest | None], Iterable[TableRow]]
-
-
-class Format(NamedTuple):
-    """How to read a format. In an untyped one (CSV, TSV) every cell is a string."""
-
-    read: Reader
-    typed: bool = True
-    unit: Unit = "line"
-
-
-def _from_lines(rows: Callable[[Iterable[Line], Problems], Iterable[TableRow]]) -> Reader:
-    return lambda path, problems, digest: rows(read_lines(path, problems, digest), problems)
-
-
-_TABS: Reader = _from_lines(lambda lines, problems: delimited_rows(lines, problems, "\t"))
-FORMATS: Mapping[str, Format] = {
-    ".jsonl": Format(_from_lines(json_lines)),
-    ".ndjson": Format(_from_lines(json_lines)),
-    ".json": Format(_from_lines(json_rows)),
-    ".csv": Format(_from_lines(delimited_rows), typed=False),
-    ".tsv": Format(_TABS, typed=False),
-    ".parquet": Format(parquet_rows, unit="row"),
-    ".pq": Format(parquet_rows, unit="row"),
-}
+from data.tables.arrow import HUB, dataset_rows, is_dataset
+from data.tables.formats import READABLE, Format
+from data.tables.problems import Problems
+from data.tables.text import Row, TableRow, json_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,28 +17,18 @@ class Table:
     """The rows of one file, and the columns that are no library's own."""
 
     name: str
-    file: str
     sha256: str
     typed: bool
-    unit: Unit
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
 
 
-class _Refusal(Problems):
-    """Raises RowsError at the first problem."""
-
-    def add(self, *args: object, **details: object) -> None:
-        super().add(*args, **details)  # type: ignore[arg-type]
-        raise RowsError(str(self[-1]))
-
-
 def read_rows(path: Path) -> Iterator[Row]:
     """Yield the rows of a file; raises RowsError, or OSError where it cannot be opened."""
-    problems = _Refusal(str(path))
+    problems = Problems(str(path), strict=True)
     form = _format_of(path, problems)
     n_rows = 0
-    for row in form.read(path, problems, None) if form else ():
+    for row in form.read(path, problems) if form else ():
         n_rows += 1
         yield row.cells
     if not n_rows:
@@ -82,8 +37,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 def read_json_lines(path: Path) -> Iterator[TableRow]:
     """Yield the objects of a file of JSON Lines, whatever its name; raises as `read_rows`."""
-    problems = _Refusal(str(path))
-    return json_lines(read_lines(path, problems), problems)
+    return json_lines(path, Problems(str(path), strict=True))
 
 
 def read_table(path: str | Path, problems: Problems) -> Table | None:
@@ -98,7 +52,6 @@ def read_table(path: str | Path, problems: Problems) -> Table | None:
 
 
 def _read_file(path: Path, problems: Problems) -> Table | None:
-    digest = hashlib.sha256()
     if not path.exists():
         problems.add("no-file", "does not exist", "check the path")
         return None
@@ -106,24 +59,19 @@ def _read_file(path: Path, problems: Problems) -> Table | None:
     if form is None:
         return None
     problems.unit = form.unit
-    rows: Iterable[TableRow] = form.read(path, problems, digest)
+    rows: Iterable[TableRow] = form.read(path, problems)
     if not form.typed:
-        # Spreadsheets end in them.
+        # Spreadsheets end in blank rows.
         rows = (row for row in rows if any(row.cells.values()))
     try:
-        columns, gathered = _gather(rows)
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        columns, kept_rows = _read_all(rows)
     except OSError as error:
         problems.add("unreadable", f"cannot be read ({error.strerror})", "check its permission")
         return None
-    return Table(
-        name=path.stem or str(path),
-        file=problems.file,
-        sha256=digest.hexdigest(),
-        typed=form.typed,
-        unit=form.unit,
-        columns=columns,
-        rows=gathered,
-    )
+    name = path.stem or str(path)
+    return Table(name=name, sha256=sha256, typed=form.typed, columns=columns, rows=kept_rows)
 
 
 def _read_dataset(path: str, problems: Problems) -> Table:
@@ -132,31 +80,23 @@ def _read_dataset(path: str, problems: Problems) -> Table:
     Its files depend on the library's version.
     """
     problems.unit = "row"
-    columns, rows = _gather(dataset_rows(path, problems))
+    columns, rows = _read_all(dataset_rows(path, problems))
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps(row.cells, sort_keys=True, default=str).encode() + b"\n")
-    return Table(
-        name=path.removeprefix(HUB) if path.startswith(HUB) else Path(path).stem or path,
-        file=problems.file,
-        sha256=digest.hexdigest(),
-        typed=True,
-        unit="row",
-        columns=columns,
-        rows=rows,
-    )
+    name = path.removeprefix(HUB) if path.startswith(HUB) else Path(path).stem or path
+    return Table(name=name, sha256=digest.hexdigest(), typed=True, columns=columns, rows=rows)
 
 
 def _format_of(path: Path, problems: Problems) -> Format | None:
-    form = FORMATS.get(path.suffix.lower())
+    form = READABLE.get(path.suffix.lower())
     if path.exists() and not path.is_file():
-        problems.add("no-file", "is no regular file", "give a file")
-    elif form is None:
-        way_out = f"give one of {', '.join(FORMATS)}"
-        problems.add("no-format", "is of no format known here", way_out)
-    else:
-        return form
-    return None
+        problems.add("no-file", "is not a regular file", "give a file")
+        return None
+    if form is None:
+        advice = f"give one of {', '.join(READABLE)}"
+        problems.add("no-format", "is of no format known here", advice)
+    return form
 
 
 def _add_empty(problems: Problems) -> None:
@@ -167,14 +107,14 @@ def _add_empty(problems: Problems) -> None:
 _PRIVATE = ("__", "Unnamed:")
 
 
-def _gather(rows: Iterable[TableRow]) -> tuple[tuple[str, ...], tuple[TableRow, ...]]:
+def _read_all(rows: Iterable[TableRow]) -> tuple[tuple[str, ...], tuple[TableRow, ...]]:
     """Return all columns, in order of first appearance, and the rows, equal strings kept once."""
     # Sixteen systems' rows repeat one document sixteen times.
     strings: dict[str, str] = {}
     columns: dict[str, None] = {}
     # Rows mostly have the same columns, so which of them are public is settled once.
     public: dict[tuple[str, ...], tuple[str, ...]] = {}
-    gathered = []
+    kept_rows = []
     for row in rows:
         names = tuple(row.cells)
         if names not in public:
@@ -186,5 +126,5 @@ def _gather(rows: Iterable[TableRow]) -> tuple[tuple[str, ...], tuple[TableRow, 
         for name in public[names]:
             value = row.cells[name]
             cells[name] = strings.setdefault(value, value) if isinstance(value, str) else value
-        gathered.append(TableRow(row.line, cells))
-    return tuple(columns), tuple(gathered)
+        kept_rows.append(TableRow(row.line, cells))
+    return tuple(columns), tuple(kept_rows)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from data.tables.formats import READ_ONLY_ENDINGS, WRITTEN_ENDINGS
 from judges.errors import UsageError
 from judges.inference.progress import visible
 from judges.judge import Judge
@@ -71,7 +72,7 @@ JUDGE = (
 
 
 def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
-    files = parser.add_argument_group("files (.jsonl, .csv, .tsv or .parquet; --data also .json)")
+    files = parser.add_argument_group(f"files ({WRITTEN_ENDINGS}; --data also {READ_ONLY_ENDINGS})")
     files.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
     files.add_argument(
         "--out", type=Path, metavar="FILE", help="the file to write; it appears when it is whole"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from data.tables.formats import Row
 from data.tables.problems import RowsError
-from data.tables.write import flat
+from data.tables.text import Row
+from data.tables.write import written_format
 from judges.cli import batch_run
 from judges.cli.arguments import (
     JUDGE,
@@ -165,7 +165,7 @@ class Scores:
     def fill(self, run: TableRun, row: Row, judgements: Mapping[str, Judgement]) -> Row:
         for name, judgement in judgements.items():
             self.averages[name].add(judgement)
-        if not flat(run.args.out):
+        if not written_format(run.args.out).flat:
             earlier = row.get("judgements")
             entries = {name: _entry(judgement) for name, judgement in judgements.items()}
             if isinstance(earlier, dict):
@@ -273,7 +273,7 @@ class Verdicts:
         self.documents.append(hash(tuple(str(texts[name]) for name in self.subject.inputs)))
         self.lengths.append((length_a, length_b))
         entry = {key: getattr(verdict, key) for key in self.KEYS}
-        if flat(run.args.out):
+        if written_format(run.args.out).flat:
             return {**row, **dict(zip(self.new_columns, entry.values(), strict=True))}
         return {**row, "verdict": entry}
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.tables.atomic_write import in_use, write_atomically
-from data.tables.formats import Row, decode_json
 from data.tables.problems import RowsError
 from data.tables.read import read_rows
-from data.tables.write import DELIMITERS, RowWriter, flat, format_of, partial_of
+from data.tables.text import Row, decode_json
+from data.tables.write import RowWriter, partial_of, written_format
 from judges.cli.arguments import mapping_of
 from judges.cli.estimate import Estimate, estimate_line, estimate_run
 from judges.errors import JudgesError, UsageError
@@ -85,7 +85,7 @@ def prepare(
     known = {name for judge in judges for name in judge.texts}
     if unknown := sorted(mapping.keys() - known):
         raise UsageError(f"--map {unknown[0]}: no such text; they are {', '.join(sorted(known))}")
-    if args.safe_csv and (args.out is None or format_of(args.out) not in DELIMITERS):
+    if args.safe_csv and (args.out is None or written_format(args.out).typed):
         raise UsageError("--safe-csv is for an --out of .csv or .tsv")
     if not args.dry_run:
         _check_out(args)
@@ -104,7 +104,7 @@ def prepare(
                 usable_rows[judge.name] += 1
                 characters[judge.name] += sum(len(str(text)) for text in row_texts.values())
     clashes = sorted(columns.keys() & set(new_columns))
-    if clashes and args.out and flat(args.out):
+    if clashes and args.out and written_format(args.out).flat:
         raise RowsError(
             f"{args.data}: has a column {clashes[0]!r} already, which a score would write over; "
             "give --prefix judge_, or write .jsonl"
@@ -133,7 +133,7 @@ def _check_out(args: argparse.Namespace) -> None:
     out = args.out
     if out is None:
         raise UsageError("--out FILE is needed, or --dry-run")
-    format_of(out)
+    written_format(out)
     if not out.parent.is_dir():
         raise RowsError(f"{out}: the folder {out.parent} does not exist")
     # Not Path.resolve, which fails on links in a circle.

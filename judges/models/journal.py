@@ -241,7 +241,7 @@ def describe(path: str | os.PathLike[str]) -> Contents:
     """Summarize a journal without changing it; raises FileNotFoundError."""
     file = Path(path)
     if file.exists() and not file.is_file():
-        raise OSError(errno.EINVAL, "no regular file, which alone is read", str(file))
+        raise OSError(errno.EINVAL, "not a regular file", str(file))
     models: Counter[str] = Counter()
     keys: set[str] = set()
     times: list[float] = []
@@ -343,7 +343,7 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         if self.path.exists() and not self.path.is_file():
-            raise JournalError(f"{self.path} is no regular file; name another")
+            raise JournalError(f"{self.path} is not a regular file; name another")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
         self._file = os.open(self.path, flags, 0o644)

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from data.tables.atomic_write import InUseError
+from data.tables.formats import READ_ENDINGS
 from data.tables.problems import DataError
 from judges.cli.arguments import number, whole_number
 from judges.cli.shell import DONE, run_command, say, show
@@ -66,8 +67,8 @@ def _judged(group: Group) -> None:
     add(
         "--data",
         metavar="FILE",
-        help="human labels: .jsonl, .csv, .tsv, .parquet, or hf:owner/name (the starter set, whose "
-        "labels are constructed)",
+        help=f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set, whose labels are "
+        "constructed)",
     )
     add(
         "--map",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import data
+from data.tables.formats import READ_ENDINGS
 from data.types import LabelledPairs, LabelledSet
 from judges.cli.arguments import constructed_note, count, positive, seed, share
 from judges.cli.shell import DONE, FAILED, run_command, say, show
@@ -92,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--data",
         metavar="FILE",
-        help="human labels: .jsonl, .csv, .tsv, .parquet, or hf:owner/name (the starter set)",
+        help=f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)",
     )
     add(
         "--map",

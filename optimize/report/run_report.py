@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from data.tables.formats import read_json_file
 from data.tables.read import read_json_lines
+from data.tables.text import read_json_file
 from data.types import LabelError, LabelledOutput
 from optimize.annotations import read_annotations
 from optimize.figures import interval_of

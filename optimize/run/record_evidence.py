@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from data.tables.formats import read_json_file
 from data.tables.read import read_json_lines
+from data.tables.text import read_json_file
 from data.types import LabelledOutput, LabelledPair
 from judges.dimension import Dimension
 from judges.inference.budget import BudgetSpentError

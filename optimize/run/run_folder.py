@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from data.tables.formats import read_json_file
+from data.tables.text import read_json_file
 from judges.define import read_subject
 from judges.dimension import Comparison, DimensionError, Subject
 from judges.errors import JudgesError

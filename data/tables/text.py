@@ -1,0 +1,372 @@
+"""JSON Lines, JSON, CSV and TSV: rows read strictly, each with its first line, and written."""
+
+import codecs
+import csv
+import errno
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from io import StringIO
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, BinaryIO, NamedTuple
+
+from data.tables.problems import Problems, RowsError
+
+# No table has such a line; a file without line ends must not fill the memory.
+LONGEST_LINE = 64 * 2**20
+# Of a JSON array, which is read whole, and of any other JSON file.
+MOST_CHARACTERS = 512 * 2**20
+LONGEST_FILE = 256 * 2**20
+MOST_BRACKETS = 200_000
+# What a spreadsheet takes for a formula when it opens a file of plain cells.
+FORMULAS = ("=", "+", "-", "@")
+
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_OBJECT_A_LINE = "write one JSON object a line"
+_ARRAY_OR_LINES = "write one array of objects, or one JSON object a line"
+_QUOTES = "quote fields that hold separators or line breaks, and double the quotes inside"
+
+Row = dict[str, object]
+# A line's number from 1, and its text with its end.
+Line = tuple[int, str]
+
+
+class TableRow(NamedTuple):
+    """One row and the line it starts on (its number, in a file without lines); both from 1."""
+
+    line: int
+    cells: Row
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file; OSError for pipes and devices, too, which may never end."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return path.open("rb")
+
+
+def read_lines(path: Path, problems: Problems) -> Iterator[Line]:
+    """Yield each line of a UTF-8 file; what is no line of a table goes to `problems`."""
+    with open_regular(path) as file:
+        for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
+            if len(raw) > LONGEST_LINE:
+                fault = f"the line is longer than {LONGEST_LINE // 2**20} MiB"
+                advice = "end every row with a line break, or use Parquet"
+                problems.add("too-long", fault, advice, line=number)
+                return
+            if number == 1:
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+            try:
+                yield number, raw.decode("utf-8")
+                continue
+            except UnicodeDecodeError as error:
+                fault = f"byte {error.start + 1} of the line ({raw[error.start]:02X} in hexadecimal"
+                fault += ") is not UTF-8"
+                problems.add("not-utf8", fault, "save the file as UTF-8", line=number)
+            # UTF-16 shows in the first line, and every other would only say the same.
+            if number == 1 and raw.startswith(_UTF16_MARKS):
+                return
+            yield number, raw.decode("utf-8", errors="replace")
+
+
+class _DuplicateKeyError(ValueError):
+    """A key stands twice in one object, and only one could be kept."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key[:60]!r} stands twice in one object; keep one")
+        self.key = key
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    cells = dict(pairs)
+    if len(cells) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _DuplicateKeyError(next(name for name in names if names.count(name) > 1))
+    return cells
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys)
+
+
+def decode_json(text: str | bytes) -> Any:
+    """What a JSON text holds; ValueError also where a key stands twice, or it nests too deeply."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique_keys)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def read_json_file(path: Path) -> Any:
+    """A regular file's one JSON value; raises OSError, or ValueError where it holds none."""
+    with open_regular(path) as file:
+        raw = file.read(LONGEST_FILE + 1)
+    if len(raw) > LONGEST_FILE:
+        raise ValueError(f"longer than {LONGEST_FILE // 2**20} MiB")
+    try:
+        return json.loads(raw.decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
+    """Yield one object a line; blank lines are passed over."""
+    return _json_objects(read_lines(path, problems), problems, _OBJECT_A_LINE)
+
+
+def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
+    """Yield an array's objects, or those of JSON Lines under the name .json."""
+    lines = read_lines(path, problems)
+    head: list[Line] = []
+    for line in lines:
+        head.append(line)
+        if line[1].strip():
+            break
+    lines = chain(head, lines)
+    if head and head[-1][1].lstrip().startswith("["):
+        yield from _array_objects(lines, problems)
+    else:
+        yield from _json_objects(lines, problems, _ARRAY_OR_LINES)
+
+
+def _json_objects(lines: Iterable[Line], problems: Problems, advice: str) -> Iterator[TableRow]:
+    for number, text in lines:
+        stripped = text.strip()
+        if not stripped:
+            continue
+        if _is_mostly_brackets(stripped):
+            problems.add("too-deep", "has more brackets than any row has", advice, line=number)
+            continue
+        try:
+            cells = _DECODER.decode(stripped)
+        except (ValueError, RecursionError) as error:
+            _add_json_problem(error, number, advice, problems)
+            continue
+        if _is_object(cells, number, advice, problems):
+            yield TableRow(number, cells)
+
+
+def _array_objects(lines: Iterable[Line], problems: Problems) -> Iterator[TableRow]:
+    """Walk an array's items, so that each is known by its line."""
+    parts: list[str] = []
+    size = 0
+    for _, part in lines:
+        size += len(part)
+        if size > MOST_CHARACTERS:
+            fault = f"is longer than {MOST_CHARACTERS:,} characters"
+            problems.add("too-long", fault, "write JSON Lines, which are read one by one")
+            break
+        parts.append(part)
+    text = "".join(parts)
+    if _is_mostly_brackets(text):
+        problems.add("too-deep", "has more brackets than rows have", _ARRAY_OR_LINES)
+        return
+    position = text.index("[") + 1
+    line = 1 + text.count("\n", 0, position)
+    while True:
+        start = _skip(text, position, " \t\r\n,")
+        line += text.count("\n", position, start)
+        if text.startswith("]", start):
+            break
+        try:
+            cells, position = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError) as error:
+            _add_json_problem(error, line, _ARRAY_OR_LINES, problems)
+            return
+        if _is_object(cells, line, _ARRAY_OR_LINES, problems):
+            yield TableRow(line, cells)
+        line += text.count("\n", start, position)
+
+
+def _skip(text: str, position: int, passed: str) -> int:
+    while position < len(text) and text[position] in passed:
+        position += 1
+    return position
+
+
+def _is_mostly_brackets(text: str) -> bool:
+    """Whether JSON would take dozens of times its own size in memory."""
+    most = max(MOST_BRACKETS, len(text) // 20)
+    return len(text) > MOST_BRACKETS and text.count("[") + text.count("{") > most
+
+
+def _add_json_problem(error: Exception, line: int, advice: str, problems: Problems) -> None:
+    if isinstance(error, _DuplicateKeyError):
+        problems.add("twice", "stands twice in one object", "keep one", line=line, field=error.key)
+    elif isinstance(error, RecursionError):
+        problems.add("too-deep", "is nested too deeply", advice, line=line)
+    elif isinstance(error, json.JSONDecodeError):
+        fault = f"is not JSON: {error.msg} at character {error.colno}"
+        excerpt = error.doc[error.pos : error.pos + 40]
+        problems.add("bad-json", fault, advice, line=line, value=excerpt)
+    else:
+        # Python refuses integers of thousands of digits.
+        problems.add("bad-json", "holds a number too long to read", "shorten it", line=line)
+
+
+def _is_object(value: object, line: int, advice: str, problems: Problems) -> bool:
+    if not isinstance(value, dict):
+        problems.add("no-object", "is no JSON object", advice, line=line, value=value)
+    return isinstance(value, dict)
+
+
+def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
+    """Yield rows under the header's names; the delimiter is a comma, a semicolon or a tab."""
+    lines = _spreadsheet_lines(path, problems)
+    first = next(lines, "")
+    delimiter = max(",;\t", key=first.count)
+    yield from _delimited_rows(chain([first], lines), problems, delimiter)
+
+
+def tsv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
+    """The same with tabs."""
+    return _delimited_rows(_spreadsheet_lines(path, problems), problems, "\t")
+
+
+def _spreadsheet_lines(path: Path, problems: Problems) -> Iterator[str]:
+    """Lines as spreadsheets end them, which may be by a carriage return alone."""
+    for _, text in read_lines(path, problems):
+        if "\r" in text[:-2]:
+            yield from StringIO(text, newline="")
+        else:
+            yield text
+
+
+def _delimited_rows(lines: Iterable[str], problems: Problems, delimiter: str) -> Iterator[TableRow]:
+    """Yield rows of cells, all of them texts."""
+    # The limit is the process's own, and far below the length of a document.
+    csv.field_size_limit(LONGEST_LINE)
+    records = csv.reader(lines, delimiter=delimiter, strict=True)
+    line = 1
+    header: list[str] = []
+    try:
+        for cells in records:
+            start, line = line, records.line_num + 1
+            blank = not any(cells)
+            if not header:
+                header = [] if blank else _header(cells, start, problems)
+                if not (header or blank):
+                    return
+            elif cells and len(cells) == len(header):
+                yield TableRow(start, dict(zip(header, cells, strict=True)))
+            elif not blank:
+                fault = f"has {len(cells)} cells, the header {len(header)}"
+                problems.add("ragged", fault, _QUOTES, line=start)
+    except csv.Error as error:
+        problems.add("bad-csv", f"cannot be read: {error}", _QUOTES, line=line)
+
+
+def _header(cells: list[str], line: int, problems: Problems) -> list[str]:
+    """The columns' names; none where two columns have the same."""
+    names = [cell.strip() for cell in cells]
+    duplicates = sorted({name for name in names if name and names.count(name) > 1})
+    for name in duplicates:
+        advice = "give every column its own name"
+        problems.add("twice", "names two columns", advice, line=line, field=name)
+    if names.count("") > 1:
+        # As pandas calls them.
+        names = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
+    return [] if duplicates else names
+
+
+class JsonLinesSink:
+    """Writes a row as one JSON object a line."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: IO[str] = path.open("w", encoding="utf-8", newline="\n")
+
+    def write(self, row: Row) -> None:
+        # Lone surrogates, which JSON can escape and UTF-8 cannot hold, stay escaped.
+        try:
+            self._file.write(_json_line(row, ensure_ascii=False))
+        except UnicodeEncodeError:
+            self._file.write(_json_line(row, ensure_ascii=True))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _json_line(row: Row, *, ensure_ascii: bool) -> str:
+    """One row as JSON, which has no NaN: a number that is none is null."""
+    try:
+        return _dump(row, ensure_ascii) + "\n"
+    except ValueError:
+        return _dump(_without_nan(row), ensure_ascii) + "\n"
+
+
+def _dump(row: object, ensure_ascii: bool) -> str:
+    return json.dumps(row, ensure_ascii=ensure_ascii, allow_nan=False, default=_plain_value)
+
+
+def _plain_value(value: object) -> object:
+    """What Parquet may hold and JSON does not."""
+    return float(value) if isinstance(value, Decimal) and value.is_finite() else str(value)
+
+
+def _without_nan(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_nan(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class DelimitedSink:
+    """Writes rows of cells.
+
+    `inert`: cells that a spreadsheet would run as formulas get an apostrophe before them.
+    """
+
+    def __init__(
+        self, path: Path, columns: Sequence[str], inert: bool, delimiter: str = ","
+    ) -> None:
+        self._columns = columns
+        self._cell = _inert_cell if inert else _cell
+        self._file = path.open("w", encoding="utf-8", newline="", errors="replace")
+        self._writer = csv.writer(_UnixLines(self._file), delimiter=delimiter)
+        self._writer.writerow([self._cell(name) for name in columns])
+
+    def write(self, row: Row) -> None:
+        check_columns(row, self._columns)
+        self._writer.writerow([self._cell(row.get(name)) for name in self._columns])
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _UnixLines:
+    """Ends lines plainly; csv quotes a lone carriage return only if its own line ends have one."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, line: str) -> int:
+        return self._file.write(line.removesuffix("\r\n") + "\n")
+
+
+def check_columns(row: Row, columns: Sequence[str]) -> None:
+    """Raise RowsError for a row with a column of its own, where columns are fixed."""
+    if unknown := row.keys() - set(columns):
+        raise RowsError(
+            f"a row has the column {sorted(unknown)[0]!r}, which the first row lacks; "
+            "write JSONL instead"
+        )
+
+
+def _cell(value: object) -> object:
+    if value is None or value != value:
+        return ""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+
+
+def _inert_cell(value: object) -> object:
+    """A cell that no spreadsheet runs; numbers stay what they are."""
+    cell = _cell(value)
+    if not isinstance(cell, str) or not cell.lstrip().startswith(FORMULAS):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
