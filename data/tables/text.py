@@ -168,7 +168,12 @@ def _array_objects(lines: Iterable[Line], problems: Problems) -> Iterator[TableR
         start = _skip(text, position, " \t\r\n,")
         line += text.count("\n", position, start)
         if text.startswith("]", start):
-            break
+            end = _skip(text, start + 1, " \t\r\n")
+            if end < len(text):
+                line += text.count("\n", start, end)
+                fault, after = "follows the end of the array", text[end : end + 40]
+                problems.add("bad-json", fault, _ARRAY_OR_LINES, line=line, value=after)
+            return
         try:
             cells, position = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
