@@ -112,7 +112,7 @@ class _Provenance(Struct, kw_only=True):
     data: _Data | UnsetType = UNSET
     split: _Split | UnsetType = UNSET
     optimizer: Named = "none"
-    seed: int = 0
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     shipped: Literal["tuned", "seed"] = "seed"
     budget: dict[Word, Any] = {}
     versions: dict[Named, Named] = {}

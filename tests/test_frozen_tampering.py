@@ -167,6 +167,11 @@ FORGED = {
         "data.constructed is 'no'",
     ),
     "a seed as text": (put("provenance", value={"seed": "1"}), "provenance.seed is '1'"),
+    "a seed below nothing": (
+        put("provenance", value={"seed": -1}),
+        "seed is -1; Expected `int` >= 0",
+    ),
+    "an endless seed": (put("provenance", value={"seed": 2**63}), "seed is 9223372036854775808; "),
     "provenance nested deep": (
         put("provenance", value={"a": [[[[[[[[[[1]]]]]]]]]]}),
         "nested too deeply",

@@ -174,7 +174,8 @@ def prepare(settings: Settings) -> PreparedRun:
     if pairwise and settings.level not in ("auto", "dataset"):
         raise SettingsError(f"--level {level}: pairs have one margin each; only dataset fits them")
     # What could not be written down at the end is refused before anything is asked.
-    origin = {"data": {"name": labels.name, "sha256": labels.sha256}}
+    data = {"name": labels.name, "sha256": labels.sha256}
+    origin = {"data": data, "seed": settings.seed}
     seed = Judge.of(subject, lm=settings.lm)
     replace(seed, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
     return PreparedRun(
