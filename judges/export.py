@@ -37,6 +37,7 @@ class Format:
 
 def to_messages(judge: Judge) -> str:
     """A chat-completions request with `{{slots}}` in its last message."""
+    _no_braces(judge, "templates take")
     plan = judge.settled_plan()
     sampling = sampling_of(plan)
     request: dict[str, object] = {
@@ -53,6 +54,7 @@ def to_messages(judge: Judge) -> str:
 
 def to_text(judge: Judge) -> str:
     """One plain prompt, for tools that take a single text with `{{slots}}`."""
+    _no_braces(judge, "templates take")
     return "\n\n".join(
         f"### {message['role']}\n{message['content']}" for message in judge.template()
     )

@@ -15,6 +15,7 @@ from judges.dimension import Dimension
 from judges.export import FORMATS, ExportError
 from judges.judge import Judge
 from judges.modules import RatingJudge
+from judges.protocol import Message
 from judges.scoring import SamplingPlan
 
 ONE = SamplingPlan(kind="one")
@@ -28,6 +29,9 @@ PAID = Judge(
 )
 WEIGHTED = replace(PAID, plan=SamplingPlan(kind="weighted"))
 PAIRWISE = replace(Judge.of(TLDR_CONCISE), plan=ONE, lm="openai/gpt-4.1-mini")
+
+# As a file may hold them: what looks like a slot in an earlier message is sent as it stands.
+STRANGERS = (Message(role="system", content="Use {{fact}}."), *PAID.template()[1:])
 
 
 def write(name: str, judge: Judge) -> str:
@@ -108,6 +112,9 @@ def test_dspys_state_loads_into_a_module(tmp_path: Path) -> None:
         ("mlflow", replace(PAID, lm="embedded"), "cannot ask the embedded model"),
         ("mlflow", PAID.with_prompt(instruction="Rate {{ trace }}."), "double braces"),
         ("openai-grader", PAID.with_prompt(demos=[{**DEMO, "summary": "{{x}}"}]), "double braces"),
+        ("messages", PAID.with_prompt(instruction="Rate {{fact}}."), "double braces"),
+        ("text", PAID.with_prompt(demos=[{**DEMO, "summary": "{{x}}"}]), "double braces"),
+        ("messages", replace(PAID, stored_messages=STRANGERS), "double braces"),
     ],
 )
 def test_what_a_format_cannot_hold_is_refused(name: str, judge: Judge, why: str) -> None:

@@ -221,17 +221,28 @@ def test_a_judge_rendered_otherwise_is_sent_word_for_word() -> None:
 def test_a_judge_rendered_otherwise_is_shown_and_saved_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from judges.export import to_messages, to_text
-
     judge = rendered_otherwise()
-    assert json.loads(to_messages(judge))["messages"] == judge.template()
-    assert "Act as a {{strict}} judge." in to_text(judge)
+    assert "Act as a {{strict}} judge." in str(judge.template())
     assert "Act as a {{strict}} judge." not in str(judge.prompt.template())
     assert main(["show", str(judge.save(tmp_path / "shown.json"))]) == 0
     assert "SUMMARY {{summary}} OF <image> {{document}}. Number:" in capsys.readouterr().out
     again = Judge.load(judge.save(tmp_path / "judge.json"))
     assert again == judge != SAVED
     assert replace(judge, lm="openai/gpt-4.1-mini").template() == judge.template()
+
+
+def test_a_judge_rendered_otherwise_is_exported_as_it_is_unless_it_would_gain_a_slot() -> None:
+    from judges.export import ExportError, to_messages, to_text
+
+    judge = rendered_otherwise()
+    for write in (to_messages, to_text):
+        with pytest.raises(ExportError, match="double braces, which templates take as slots"):
+            write(judge)
+    system, user = judge.template()
+    plain = Message(role="system", content=system["content"].replace("{{strict}}", "strict"))
+    judge = replace(judge, stored_messages=(plain, user))
+    assert json.loads(to_messages(judge))["messages"] == [plain, user]
+    assert "Act as a strict judge." in to_text(judge)
 
 
 def test_a_judge_rendered_otherwise_is_no_program_until_it_is_rendered_anew() -> None:
