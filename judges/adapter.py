@@ -1,7 +1,7 @@
 """JudgeAdapter: DSPy's way to the same prompt and the same strict parser that frozen judges use."""
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin
 
@@ -56,10 +56,16 @@ def demos_of(prompt: Prompt) -> list[dspy.Example]:
 
 
 class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
-    """Renders safely, parses strictly, and never asks again in another format."""
+    """Renders safely, parses strictly, and never asks again in another format.
 
-    def __init__(self, callbacks: list[BaseCallback] | None = None) -> None:
+    `names` are what the dimension is called, where that is known.
+    """
+
+    def __init__(
+        self, callbacks: list[BaseCallback] | None = None, *, names: Collection[str] = ()
+    ) -> None:
         super().__init__(callbacks=callbacks, use_json_adapter_fallback=False)
+        self.names = names
 
     def format(
         self,
@@ -76,7 +82,7 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
         try:
-            return dict(parse_fields(completion, prompt_of(signature).outputs))
+            return dict(parse_fields(completion, prompt_of(signature).outputs, names=self.names))
         except NoScoreError as error:
             raise AdapterParseError(
                 adapter_name="JudgeAdapter",

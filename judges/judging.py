@@ -98,7 +98,7 @@ def judge_rows(
     Raises NoProbabilitiesError before anything is sent where the model cannot follow the plan.
     """
     check_model(plan, runner.model)
-    request = _request_maker(prompt, plan, seed, template)
+    request = _request_maker(subject, prompt, plan, seed, template)
     sides_of_next = _sides(subject, order, seed)
     # Of each row pulled so far: why it cannot be sent, or which requests it takes.
     pending: deque[str | tuple[Sides, ...]] = deque()
@@ -172,7 +172,7 @@ def failed(subject: Subject, why: str) -> AnyJudgement:
 
 
 def _request_maker(
-    prompt: Prompt, plan: SamplingPlan, seed: int, template: list[Message]
+    subject: Subject, prompt: Prompt, plan: SamplingPlan, seed: int, template: list[Message]
 ) -> "Callable[[Mapping[str, str]], ModelRequest]":
     from judges.inference.client import ModelRequest  # asyncio takes longer to load than a judge
 
@@ -183,7 +183,7 @@ def _request_maker(
         nonlocal gives_probabilities
         gives_probabilities = gives_probabilities or bool(reply.tokens)
         try:
-            return read_sample(plan, prompt, reply)
+            return read_sample(plan, prompt, reply, names=(subject.name,))
         except NoProbabilitiesError as error:
             if gives_probabilities:  # though not with this reply
                 raise NoScoreError(str(error)) from error

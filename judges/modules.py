@@ -11,13 +11,14 @@ class _Judge(dspy.Module):  # type: ignore[misc]
     """One predictor, `judge`, that is asked and read by `JudgeAdapter`."""
 
     judge: dspy.Predict
+    names: tuple[str, ...] = ()
 
     def forward(self, **texts: str) -> dspy.Prediction:
-        with dspy.context(adapter=JudgeAdapter()):
+        with dspy.context(adapter=JudgeAdapter(names=self.names)):
             return self.judge(**texts)
 
     async def aforward(self, **texts: str) -> dspy.Prediction:
-        with dspy.context(adapter=JudgeAdapter()):
+        with dspy.context(adapter=JudgeAdapter(names=self.names)):
             return await self.judge.acall(**texts)
 
 
@@ -32,6 +33,7 @@ class RatingJudge(_Judge):
     ) -> None:
         super().__init__()
         self.dimension = dimension
+        self.names = (dimension.name,)
         self.judge = dspy.Predict(signature_of(prompt or dimension.prompt(rationale=rationale)))
 
 

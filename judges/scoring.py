@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -75,10 +75,15 @@ def check_model(plan: SamplingPlan, model: Model) -> None:
         raise NoProbabilitiesError(_no_probabilities(model.name))
 
 
-def read_sample(plan: SamplingPlan, prompt: Prompt, reply: Reply) -> Sample:
-    """Read one reply; raises NoScoreError, and NoProbabilitiesError where "weighted" has none."""
+def read_sample(
+    plan: SamplingPlan, prompt: Prompt, reply: Reply, names: Collection[str] = ()
+) -> Sample:
+    """Read one reply; `names` are what its dimension is called.
+
+    Raises NoScoreError, and NoProbabilitiesError where "weighted" has none.
+    """
     outputs = prompt.outputs
-    values = parse_fields(reply.text, outputs, truncated=reply.truncated)
+    values = parse_fields(reply.text, outputs, truncated=reply.truncated, names=names)
     field = scored_field(outputs)
     texts = [str(values[output.name]) for output in outputs if not output.choices]
     sample = Sample(value=values[field.name], text="\n".join(filter(None, texts)) or None)

@@ -387,3 +387,14 @@ def test_a_comparison_and_its_choice_are_read_together() -> None:
     reply = "[[ ## comparison ## ]]\nB says more.\n[[ ## preferred ## ]]\nB\n[[ ## completed ## ]]"
     read = parse_fields(reply, (COMPARISON, PREFERRED))
     assert read == {"comparison": "B says more.", "preferred": "B"}
+
+
+@pytest.mark.parametrize("reply", ["Coherence: 4\nFluency: 2", "fluency 2, coherence 4/5"])
+def test_of_several_qualities_the_dimensions_own_rating_counts(reply: str) -> None:
+    with pytest.raises(NoScoreError):
+        parse_fields(reply, [RATING])
+    assert parse_fields(reply, [RATING], names=["coherence"]) == {"rating": 4}
+
+
+def test_a_name_that_no_reply_uses_takes_nothing_away() -> None:
+    assert parse_fields("Relevance: 4", [RATING], names=["my_metric_2"]) == {"rating": 4}

@@ -1,7 +1,8 @@
 """Parse raw replies strictly: exactly one score or choice, or a failed judgement."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 from judges.judgement import NoScoreError
 from judges.parsing.choice import parse_choice
@@ -25,7 +26,11 @@ _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER.pattern}[*_`:]{{0,3}}")
 
 
 def parse_fields(
-    reply: str, outputs: Sequence[Field], *, truncated: bool = False
+    reply: str,
+    outputs: Sequence[Field],
+    *,
+    truncated: bool = False,
+    names: Collection[str] = (),
 ) -> dict[str, Value]:
     """Read every output field off a reply; raises NoScoreError, which keeps the reply.
 
@@ -35,7 +40,8 @@ def parse_fields(
     no sentence does). Thoughts are dropped, and so is what follows a complete reply. A reply cut
     short (`truncated`) holds a choice only where a header closes its field: what is cut off may
     have changed it, and even a lone number may be the beginning of another ("1" of "10", "4" of
-    "4/10", "4. No, 2").
+    "4/10", "4. No, 2"). `names` are what the dimension is called: of ratings of several qualities,
+    its own counts.
     """
     start, end = answer_span(reply, outputs)
     whole = reply[start:end]
@@ -46,7 +52,7 @@ def parse_fields(
         if cut and (field.choices or len(outputs) == 1):
             raise NoScoreError(f"{field.name}: the reply is cut short: {shortened(whole)}")
         try:
-            values[field.name] = _value(field, sections, whole, alone=len(outputs) == 1)
+            values[field.name] = _value(field, sections, whole, names, alone=len(outputs) == 1)
         except NoScoreError as error:
             raise NoScoreError(f"{field.name}: {error}") from error
     return values
@@ -88,7 +94,14 @@ def content_span(reply: str, outputs: Sequence[Field], name: str) -> tuple[int, 
     return last.end(), after.start() if after else end, True
 
 
-def _value(field: Field, sections: dict[str, str], whole: str, *, alone: bool) -> Value:
+def _value(
+    field: Field,
+    sections: dict[str, str],
+    whole: str,
+    names: Collection[str],
+    *,
+    alone: bool,
+) -> Value:
     if not field.choices:
         text = sections.get(field.name, sections[""])
         if not alone and field.name not in sections and len(text.split()) < 2:
@@ -103,6 +116,9 @@ def _value(field: Field, sections: dict[str, str], whole: str, *, alone: bool) -
         text = text[: another.start()]
     scale = [choice for choice in field.choices if isinstance(choice, int)]
     if len(scale) == len(field.choices):
+        # A dimension's name need not be the word that a model has for it.
+        with suppress(NoScoreError):
+            return parse_rating(text, scale, names=names)
         return parse_rating(text, scale)
     return parse_choice(text, [str(choice) for choice in field.choices])
 
