@@ -342,6 +342,8 @@ def test_a_single_free_text_needs_no_header_but_may_not_be_empty() -> None:
         ('{"winner": "A", "reason": "b"}', "A"),
         ("A\n\nA says more than B.", "A"), ('{"preferred": "B"}', "B"), ("<answer>B</answer>", "B"),
         ('{"reason": "Summary A is better at style.", "winner": "B"}', "B"),
+        ("A. The summary says more.", "A"), ("B. Summary claims nothing false.", "B"),
+        ("A: the letter is kinder", "A"), ("B, the second one.", "B"),
     ],
 )  # fmt: skip
 def test_a_reply_that_chooses_gives_its_choice(reply: str, choice: str) -> None:
@@ -370,6 +372,8 @@ def test_a_reply_that_chooses_gives_its_choice(reply: str, choice: str) -> None:
         'The text says "Answer: A"', "The user prefers A", "A is better at style", "Anything but A",
         "Answer: A. Scratch that.", "A and B are equally good, A", "I cannot choose. A",
         '{"preferred": "both"}', '{"preferred": "A", "winner": "B"}',
+        # The letter itself, and a person's initial.
+        "A, the first letter.", "B. Smith wrote it.", "A. Jones said so.",
     ],
 )  # fmt: skip
 def test_a_reply_that_does_not_choose_is_refused(reply: str) -> None:

@@ -81,7 +81,13 @@ _END = (
 _ALONE = re.compile(rf"{_END}|: ?[^\W\d]|\)\Z| (?:The|This|It|Because)\b")
 _DOUBTS = words("or no not actually rather then wait maybe perhaps instead mean but and hmm ,")
 _UNDONE = re.compile(
-    r"\W*(?:some|said|if|or|maybe|perhaps|kidding|joking|not|guess|but (?:is|it|not)|right)\b"
+    r"\W*(?:some|said|if|or|maybe|perhaps|kidding|joking|not|guess|but (?:is|it|not)|right"
+    r"|the (?:first|second) letter)\b"
+)
+# "B. Smith wrote it" names a person.
+_INITIAL = re.compile(
+    rf"\b[A-Z]\.(?= (?!(?i:the|it|this|that|they|both|each|{_NOUN})\b)[A-Z]\w+ (?:wrote|writes|said"
+    r"|says|claims|claimed|argues|argued|reports|reported)\b)"
 )
 _PARTLY = re.compile(r"(?:for|in|at|on|as|regarding|when|with|to) |\w+ly,")
 _WORSE_LABEL = re.compile(r"\b(?:worse|worst|loser|rejected|(?:not|least) preferred) ?[:=–-] ?\Z")
@@ -128,6 +134,7 @@ def choices_made(text: str, choices: Sequence[str]) -> set[str]:
 
 def _mentions(text: str, choices: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Every mention of a choice that matters, as "called", "alone", "worse" or "doubtful"."""
+    text = _INITIAL.sub("§", text)
     pattern, letter = _patterns(choices)
     by_name = {choice.lower(): choice for choice in choices}
     seen = 0
