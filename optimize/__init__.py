@@ -17,10 +17,15 @@ if TYPE_CHECKING:
         summary_level,
         system_level,
     )
-    from optimize.statistics.alternative import AlternativeTest, alternative_test
     from optimize.statistics.bootstrap import Interval
     from optimize.statistics.difference import paired_difference
-    from optimize.statistics.human import Ceiling, human_ceiling, krippendorff_alpha
+    from optimize.statistics.human import (
+        AlternativeTest,
+        Ceiling,
+        alternative_test,
+        human_ceiling,
+        krippendorff_alpha,
+    )
     from optimize.tuning import Run, tune
 
 __all__ = [
@@ -49,7 +54,7 @@ __all__ = [
 
 # Where each public name lives: it is imported when first used, since RankOptimizer needs DSPy.
 _HOMES = {
-    "AlternativeTest": "optimize.statistics.alternative",
+    "AlternativeTest": "optimize.statistics.human",
     "Ceiling": "optimize.statistics.human",
     "Correlation": "optimize.statistics.agreement",
     "Interval": "optimize.statistics.bootstrap",
@@ -58,7 +63,7 @@ _HOMES = {
     "Run": "optimize.tuning",
     "RunFolderError": "optimize.run.run_folder",
     "SettingsError": "optimize.run.settings",
-    "alternative_test": "optimize.statistics.alternative",
+    "alternative_test": "optimize.statistics.human",
     "annotation_matrix": "optimize.annotations",
     "dataset_level": "optimize.statistics.agreement",
     "human_ceiling": "optimize.statistics.human",

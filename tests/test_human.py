@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from optimize.statistics.alternative import alternative_test
 from optimize.statistics.bootstrap import ratio_interval
 from optimize.statistics.coefficients import Matrix, Vector
 from optimize.statistics.human import (
     FEWEST_DOCUMENTS,
+    alternative_test,
     human_ceiling,
     krippendorff_alpha,
-    others_mean,
+    mean_of_others,
 )
 from optimize.statistics.levels import Level
 
@@ -81,7 +81,7 @@ def test_an_annotator_used_as_judge_reaches_their_own_part_of_the_ceiling() -> N
     ceiling = human_ceiling(marks[:, 0], marks, document, rng=np.random.default_rng(0))
     own = ceiling.left_out[0]
     assert own.value == own.judge
-    others = others_mean(marks, 0)
+    others = mean_of_others(marks, 0)
     expected = [
         stats.spearmanr(marks[document == d, 0], others[document == d]).statistic
         for d in np.unique(document)
@@ -308,7 +308,7 @@ def test_p_values_and_discoveries_equal_scipys() -> None:
     assert test.n_failed == 1
 
 
-def test_the_others_mean_wins_over_everybody_and_noise_over_nobody() -> None:
+def test_the_mean_of_others_wins_over_everybody_and_noise_over_nobody() -> None:
     rng = np.random.default_rng(6)
     _, marks, document, _ = people(rng)
     ideal = alternative_test(marks.mean(axis=1), marks, document)

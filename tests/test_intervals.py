@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optimize.statistics.agreement import Level, dataset_level, summary_level, system_level
-from optimize.statistics.bootstrap import PERFECT, Interval, bootstrap, draw, interval_of
+from optimize.statistics.bootstrap import PERFECT, Interval, bootstrap, draw_weights, interval_of
 from optimize.statistics.coefficients import Coefficient, Matrix, Vector
 from optimize.statistics.difference import paired_difference
 from optimize.statistics.levels import dataset_statistic, read_rows, system_statistic
@@ -79,7 +79,7 @@ def test_a_weighted_draw_equals_the_same_documents_copied(coefficient: Coefficie
     rows = outputs(rng, 12)
     system = np.tile(np.arange(8), 12)
     read = read_rows(rows["a"], rows["human"], rows["document"], system)
-    weights = draw(12, 20, rng)
+    weights = draw_weights(12, 20, rng)
     dataset = dataset_statistic(read, coefficient)(weights)
     systems = system_statistic(read, coefficient)(weights)
     for k in range(20):

@@ -14,7 +14,7 @@ from optimize.statistics.bootstrap import Interval
 from optimize.statistics.coefficients import Coefficient, correlate
 from optimize.statistics.difference import paired_difference
 from optimize.statistics.levels import read_rows
-from optimize.statistics.systems import _means
+from optimize.statistics.systems import system_means
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "pearson", "kendall")
 
@@ -262,7 +262,8 @@ def test_what_a_document_adds_to_both_its_outputs_is_no_noise() -> None:
     judge, human = np.random.default_rng(0).normal(size=(2, 60))
     shift = np.repeat(np.tile([100.0, -100.0], 15), 2)
     calm, moved = (
-        _means(read_rows(judge + by, human - by, document, system)) for by in (0 * shift, shift)
+        system_means(read_rows(judge + by, human - by, document, system))
+        for by in (0 * shift, shift)
     )
     assert moved.values == pytest.approx(calm.values)
     assert moved.noise == pytest.approx(calm.noise)

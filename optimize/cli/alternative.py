@@ -14,8 +14,7 @@ from optimize.cli.tool import Result, run
 from optimize.figures import CONVENTIONS, figure_text, interval_cell, json_number
 from optimize.run.settings import Parser, SettingsError, mapping
 from optimize.statistics.agreement import PRIMARY
-from optimize.statistics.alternative import EPSILON, alternative_test
-from optimize.statistics.human import human_ceiling
+from optimize.statistics.human import EPSILON, alternative_test, human_ceiling
 
 NAME = "python -m optimize.alternative"
 

@@ -19,7 +19,7 @@ from optimize.report.page import Section, Tile, section
 from optimize.run.judged_split import JudgedSplit
 from optimize.statistics.agreement import PRIMARY
 from optimize.statistics.bootstrap import Interval
-from optimize.statistics.systems import FEWEST
+from optimize.statistics.systems import MIN_SYSTEMS
 
 SPLITS = {"dev": "dev", "test": "test", "test_unseen_systems": "test, unseen systems"}
 JUDGES = {"seed_judge": "seed", "tuned_judge": "tuned"}
@@ -229,7 +229,7 @@ def levels_section(
         unit=unit,
         levels={cell["level"] for cell in cells},
         n_systems=len(judged.items.systems),
-        fewest_systems=FEWEST,
+        fewest_systems=MIN_SYSTEMS,
         head=(
             "level", "coefficient", *(("convention",) if both else ()), "value", "95 % interval",
             unit, "documents", "undefined", "failed",

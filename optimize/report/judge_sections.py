@@ -23,7 +23,7 @@ from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.difference import Difference
 from optimize.statistics.errors import on_scale
-from optimize.statistics.levels import PRIMARY, counted_values, read_rows
+from optimize.statistics.levels import PRIMARY, document_values, read_rows
 
 SIDES = ("B", "tie", "A")
 # A longer scale is drawn in bands.
@@ -137,8 +137,8 @@ def _choices_chart(judged: JudgedSplit) -> str:
 
 def _documents_chart(judged: JudgedSplit) -> dict[str, Any]:
     rows = read_rows(judged.scores, judged.human, judged.documents)
-    values, counts = counted_values(rows, "spearman", PRIMARY)
-    known = values[counts > 0]
+    values = document_values(rows, "spearman", PRIMARY)
+    known = values[~np.isnan(values)]
     if known.size < 2:
         return {"documents": None}
     chart = charts.per_document(known, float(known.mean()), judged.dimension)

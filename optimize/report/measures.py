@@ -15,12 +15,17 @@ from optimize.audits.scale_use import ScaleUse, SelfConsistency, scale_use, self
 from optimize.run.judged_split import JudgedSplit
 from optimize.search.objective import choose_level
 from optimize.statistics.agreement import PairAccuracy, pair_accuracy
-from optimize.statistics.alternative import AlternativeTest, alternative_test
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.difference import Difference
 from optimize.statistics.errors import Errors, errors
-from optimize.statistics.human import Ceiling, human_ceiling, krippendorff_alpha
+from optimize.statistics.human import (
+    AlternativeTest,
+    Ceiling,
+    alternative_test,
+    human_ceiling,
+    krippendorff_alpha,
+)
 from optimize.statistics.levels import Level
 from optimize.statistics.ties import PairwiseAccuracy, pairwise_accuracy
 

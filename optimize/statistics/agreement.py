@@ -17,12 +17,11 @@ from optimize.statistics.coefficients import Coefficient, Vector, correlate, mid
 from optimize.statistics.levels import (
     PRIMARY,
     Level,
-    Rows,
     Undefined,
-    counted_values,
+    by_convention,
     counts_zero,
     dataset_statistic,
-    document_values,
+    document_coefficients,
     read_rows,
     system_statistic,
 )
@@ -82,22 +81,32 @@ def dataset_level(
     A judge that says one thing of all outputs gets 0, unless `undefined` leaves it out (NaN).
     """
     rows = read_rows(judge, human, document)
-    value = _one(rows.judge, rows.human, coefficient)
-    interval = None
+    value, interval = np.nan, None
     if counts_zero(rows, "dataset", undefined):
         value = 0.0
-    elif rng is not None and not np.isnan(value):
-        statistic = dataset_statistic(rows, coefficient)
-        interval = bootstrap(
-            statistic,
-            value,
-            rows.n_documents,
-            rng,
-            fisher=True,
-            resamples=resamples,
-            confidence=confidence,
-        )
-    return _correlation(rows, value, "dataset", coefficient, interval, undefined)
+    elif rows.judge.size:
+        value = float(correlate(rows.judge[None], rows.human[None], coefficient)[0])
+        if rng is not None and not np.isnan(value):
+            interval = bootstrap(
+                dataset_statistic(rows, coefficient),
+                value,
+                rows.n_documents,
+                rng,
+                fisher=True,
+                resamples=resamples,
+                confidence=confidence,
+            )
+    return Correlation(
+        value=value,
+        coefficient=coefficient,
+        level="dataset",
+        interval=interval,
+        n_outputs=rows.judge.size,
+        n_documents=rows.n_documents,
+        n_undefined=0,
+        n_failed=rows.n_failed,
+        undefined=undefined,
+    )
 
 
 def summary_level(
@@ -119,33 +128,33 @@ def summary_level(
     Documents with fewer than two scored outputs are left out in all three, being missing.
     """
     rows = read_rows(judge, human, document)
-    values, counted = counted_values(rows, coefficient, undefined)
-    kept = values[counted > 0]
-    value = float(kept.mean()) if kept.size else np.nan
-    known = ~np.isnan(document_values(rows, coefficient)[0])
+    coefficients = document_coefficients(rows, coefficient)
+    values = by_convention(coefficients, rows, undefined)
+    values = values[~np.isnan(values)]
+    value = float(values.mean()) if values.size else np.nan
+    n_defined = int((~np.isnan(coefficients)).sum())
     interval = None
     # Documents that are all 0 by convention say nothing of others.
-    if rng is not None and known.any():
+    if rng is not None and n_defined:
         interval = bootstrap(
-            lambda weights: weights @ kept / kept.size,
+            lambda weights: weights @ values / values.size,
             value,
-            kept.size,
+            values.size,
             rng,
             fisher=True,
             resamples=resamples,
             confidence=confidence,
         )
-    without = int((~known).sum()) + rows.n_silent
     return Correlation(
         value=value,
         coefficient=coefficient,
         level="summary",
         interval=interval,
         n_outputs=rows.judge.size,
-        n_documents=kept.size,
-        n_undefined=without,
+        n_documents=values.size,
+        n_undefined=rows.n_documents - n_defined + rows.n_unscored_documents,
         n_failed=rows.n_failed,
-        n_zero=kept.size - int(known.sum()),
+        n_zero=values.size - n_defined,
         undefined=undefined,
     )
 
@@ -177,22 +186,32 @@ def system_level(
     0, as at dataset level.
     """
     rows = read_rows(judge, human, document, system)
-    statistic = system_statistic(rows, coefficient)
-    value = float(statistic(np.ones((1, rows.n_documents)))[0]) if rows.n_systems > 1 else np.nan
-    interval = None
+    value, interval = np.nan, None
     if counts_zero(rows, "system", undefined):
         value = 0.0
-    elif rng is not None:
-        interval = system_interval(
-            rows,
-            value,
-            coefficient,
-            rng,
-            draw_systems=draw_systems,
-            resamples=resamples,
-            confidence=confidence,
-        )
-    return _correlation(rows, value, "system", coefficient, interval, undefined)
+    elif rows.n_systems > 1:
+        value = float(system_statistic(rows, coefficient)(np.ones((1, rows.n_documents)))[0])
+        if rng is not None:
+            interval = system_interval(
+                rows,
+                value,
+                coefficient,
+                rng,
+                draw_systems=draw_systems,
+                resamples=resamples,
+                confidence=confidence,
+            )
+    return Correlation(
+        value=value,
+        coefficient=coefficient,
+        level="system",
+        interval=interval,
+        n_outputs=rows.judge.size,
+        n_documents=rows.n_documents,
+        n_undefined=0,
+        n_failed=rows.n_failed,
+        undefined=undefined,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,10 +253,10 @@ def rank_terms(judge: ArrayLike, human: ArrayLike) -> Vector:
     Ties included. A constant judge gets 0 for every output. Raises ValueError on NaN, or where
     `human` is constant: such a set has no rho to be taken apart.
     """
-    x, y = _standard_ranks(judge, human)
-    if not x.any():
-        return np.zeros(x.size)
-    terms: Vector = 1 - (x - y) ** 2 / 2
+    gaps = rank_gaps(judge, human)
+    if np.ptp(np.asarray(judge, dtype=float)) == 0:
+        return np.zeros(gaps.size)
+    terms: Vector = 1 - gaps**2 / 2
     return terms
 
 
@@ -246,46 +265,14 @@ def rank_gaps(judge: ArrayLike, human: ArrayLike) -> Vector:
 
     A constant judge has z = 0 throughout. Raises ValueError as `rank_terms` does.
     """
-    x, y = _standard_ranks(judge, human)
-    gaps: Vector = x - y
-    return gaps
-
-
-def _standard_ranks(judge: ArrayLike, human: ArrayLike) -> tuple[Vector, Vector]:
     rows = read_rows(judge, human)
     if rows.n_failed:
         raise ValueError(f"{rows.n_failed} outputs have no score; leave them out first")
+    if rows.human.size < 2 or np.ptp(rows.human) == 0:
+        raise ValueError("human ratings are constant: there is no rho to take apart")
     ranks = midranks(np.stack([rows.judge, rows.human]))
     ranks -= ranks.mean(axis=1, keepdims=True)
     spread = np.sqrt((ranks**2).mean(axis=1, keepdims=True))
-    if rows.human.size < 2 or spread[1, 0] == 0:
-        raise ValueError("human ratings are constant: there is no rho to take apart")
     judge_ranks, human_ranks = ranks / np.where(spread > 0, spread, 1)
-    return judge_ranks, human_ranks
-
-
-def _one(judge: Vector, human: Vector, coefficient: Coefficient) -> float:
-    if judge.size < 2:
-        return np.nan
-    return float(correlate(judge[None], human[None], coefficient)[0])
-
-
-def _correlation(
-    rows: Rows,
-    value: float,
-    level: Level,
-    coefficient: Coefficient,
-    interval: Interval | None,
-    undefined: Undefined,
-) -> Correlation:
-    return Correlation(
-        value=value,
-        coefficient=coefficient,
-        level=level,
-        interval=interval,
-        n_outputs=rows.judge.size,
-        n_documents=rows.n_documents,
-        n_undefined=0,
-        n_failed=rows.n_failed,
-        undefined=undefined,
-    )
+    gaps: Vector = judge_ranks - human_ranks
+    return gaps

@@ -28,7 +28,7 @@ CONFIDENCE = 0.95
 # The chance that a planned sample shows what it was planned for.
 POWER = 0.8
 # More documents than anybody labels.
-MOST_DOCUMENTS = 10**7
+MAX_DOCUMENTS = 10**7
 # From here on Fisher's z says more about rounding than about agreement.
 PERFECT = 1 - 1e-9
 
@@ -45,19 +45,19 @@ class Interval:
         return self.low <= value <= self.high
 
 
-def draw(n: int, resamples: int, rng: np.random.Generator) -> Matrix:
+def draw_weights(n: int, resamples: int, rng: np.random.Generator) -> Matrix:
     """How often each of `n` clusters is in each resample of `n` drawn with replacement."""
-    drawn: Matrix = rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(float)
-    return drawn
+    weights: Matrix = rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(float)
+    return weights
 
 
-def drawn(
+def resample(
     statistic: Callable[[Matrix], Vector], n: int, resamples: int, rng: np.random.Generator
 ) -> Vector:
     """The statistic of every resample, in blocks that bound memory; NaN where it is undefined."""
     step = max(1, BLOCK // n)
     sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
-    return np.concatenate([statistic(draw(n, size, rng)) for size in sizes])
+    return np.concatenate([statistic(draw_weights(n, size, rng)) for size in sizes])
 
 
 def bootstrap(
@@ -79,7 +79,7 @@ def bootstrap(
     """
     if n < 2 or np.isnan(value):
         return None
-    draws = drawn(statistic, n, resamples, rng)
+    draws = resample(statistic, n, resamples, rng)
     return interval_of(draws, value, n, bound=bound, fisher=fisher, confidence=confidence)
 
 
@@ -98,14 +98,14 @@ def interval_of(
     if n < 2 or np.isnan(value) or draws.size < max(2, resamples // 2):
         return None
     on_z = fisher and max(abs(value), float(np.abs(draws).max())) < PERFECT
-    centre = np.arctanh(value) if on_z else value
-    spread = float(np.std(np.arctanh(draws) if on_z else draws, ddof=1))
-    if abs(value) >= PERFECT * bound and spread < 1 - PERFECT:
+    middle = np.arctanh(value) if on_z else value
+    deviation = float(np.std(np.arctanh(draws) if on_z else draws, ddof=1))
+    if abs(value) >= PERFECT * bound and deviation < 1 - PERFECT:
         return None
     # The square root undoes what drawing n of n takes from a variance.
-    error = spread * np.sqrt(n / (n - 1))
-    reach = student_quantile(n - 1, confidence) * error
-    ends = np.array([centre - reach, centre + reach])
+    error = deviation * np.sqrt(n / (n - 1))
+    half = student_quantile(n - 1, confidence) * error
+    ends = np.array([middle - half, middle + half])
     low, high = np.clip(np.tanh(ends) if on_z else ends, -bound, bound)
     return Interval(float(low), float(high), confidence)
 
@@ -123,13 +123,13 @@ def ratio_interval(
     All ratios r at which numerator - r * denominator is within t standard errors of 0. None where
     the denominator's own interval reaches 0: there is then no ratio that could be excluded.
     """
-    known = ~np.isnan(numerators + denominators)
-    if n < 2 or known.sum() < max(2, known.size // 2) or np.isnan(ratio):
+    defined = ~np.isnan(numerators + denominators)
+    if n < 2 or defined.sum() < max(2, defined.size // 2) or np.isnan(ratio):
         return None
-    spread = np.cov(numerators[known], denominators[known]) * n / (n - 1)
-    reach = student_quantile(n - 1, confidence) ** 2
+    covariance = np.cov(numerators[defined], denominators[defined]) * n / (n - 1)
+    t_squared = student_quantile(n - 1, confidence) ** 2
     # (x - r y)^2 <= t^2 (a - 2 r b + r^2 c), a quadratic in r; with x = ratio * y divided by y^2.
-    a, b, c = reach * np.array([spread[0, 0], spread[0, 1], spread[1, 1]]) / denominator**2
+    a, b, c = t_squared * covariance[[0, 0, 1], [0, 1, 1]] / denominator**2
     if denominator <= 0 or c >= 1:
         return None
     middle = (ratio - b) / (1 - c)
@@ -156,15 +156,15 @@ def documents_for_difference(
     """
     from scipy.special import ndtri
 
-    spread, z = _spread(interval, n), float(ndtri(power))
+    deviation, z = _document_deviation(interval, n), float(ndtri(power))
 
-    def enough(number: int) -> bool:
-        ratio = difference * np.sqrt(number) / spread
-        unsure = np.sqrt(1 + ratio**2 / (2 * (n - 1)))
-        reach = student_quantile(number - 1, interval.confidence)
-        return bool(ratio >= reach + z * unsure)
+    def suffices(number: int) -> bool:
+        ratio = difference * np.sqrt(number) / deviation
+        width_error = np.sqrt(1 + ratio**2 / (2 * (n - 1)))
+        t = student_quantile(number - 1, interval.confidence)
+        return bool(ratio >= t + z * width_error)
 
-    return _least(enough)
+    return _least(suffices)
 
 
 def documents_for_width(interval: Interval, n: int, half: float, power: float = POWER) -> int:
@@ -174,28 +174,28 @@ def documents_for_width(interval: Interval, n: int, half: float, power: float = 
     """
     from scipy.special import fdtri
 
-    spread = _spread(interval, n)
+    deviation = _document_deviation(interval, n)
 
-    def enough(number: int) -> bool:
-        wider = np.sqrt(fdtri(number - 1, n - 1, power))
-        reach = student_quantile(number - 1, interval.confidence)
-        return bool(reach * spread * wider / np.sqrt(number) <= half)
+    def suffices(number: int) -> bool:
+        ratio = np.sqrt(fdtri(number - 1, n - 1, power))
+        t = student_quantile(number - 1, interval.confidence)
+        return bool(t * deviation * ratio / np.sqrt(number) <= half)
 
-    return _least(enough)
+    return _least(suffices)
 
 
-def _spread(interval: Interval, n: int) -> float:
+def _document_deviation(interval: Interval, n: int) -> float:
     """The standard deviation among documents behind an interval from `n` of them."""
     half = (interval.high - interval.low) / 2
     return float(half / student_quantile(n - 1, interval.confidence) * np.sqrt(n))
 
 
-def _least(enough: Callable[[int], bool]) -> int:
-    """The least number of documents, two or more, that is enough, by halving."""
+def _least(suffices: Callable[[int], bool]) -> int:
+    """The least number of documents, two or more, that suffices, by halving."""
     low, high = 1, 2
-    while not enough(high) and high < MOST_DOCUMENTS:
+    while not suffices(high) and high < MAX_DOCUMENTS:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        low, high = (low, middle) if suffices(middle) else (middle, high)
     return high

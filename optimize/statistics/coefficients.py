@@ -25,13 +25,17 @@ def correlate(
 ) -> Vector:
     """The coefficient between each row of `x` and the same row of `y`; NaN where one is constant.
 
-    All are (rows, n). Raises KeyError for an unknown coefficient.
+    All are (rows, n); `x` and `y` may be one row (1, n) for many rows of weights. Raises KeyError
+    for an unknown coefficient.
     """
     return _COEFFICIENTS[coefficient](x, y, np.ones_like(x) if weights is None else weights)
 
 
 def midranks(x: Matrix, weights: Matrix | None = None) -> Matrix:
-    """Mid-ranks within each row, from 1: ties share the mean of the places they take."""
+    """Mid-ranks within each row, from 1: ties share the mean of the places they take.
+
+    One row of `x` will do for many rows of weights.
+    """
     w = np.ones_like(x) if weights is None else weights
     order = np.argsort(x, axis=-1, kind="stable")
     ascending = np.take_along_axis(x, order, -1)
@@ -92,11 +96,17 @@ def _kendall(x: Matrix, y: Matrix, w: Matrix) -> Vector:
         a = np.sign(x[rows, :, None] - x[rows, None, :])
         b = np.sign(y[rows, :, None] - y[rows, None, :])
         pairs = w[rows, :, None] * w[rows, None, :]
-        both, *untied = ((pairs * product).sum(axis=(1, 2)) for product in (a * b, a * a, b * b))
-        defined = (untied[0] > 0) & (untied[1] > 0)
-        scale = np.sqrt(untied[0]) * np.sqrt(untied[1])
-        result[rows] = np.where(defined, both / np.where(defined, scale, 1), np.nan)
+        result[rows] = tau_b(
+            *((pairs * product).sum(axis=(1, 2)) for product in (a * b, a * a, b * b))
+        )
     return np.clip(result, -1, 1)
+
+
+def tau_b(concordance: Vector, x_untied: Vector, y_untied: Vector) -> Vector:
+    """Kendall's tau-b from concordant less discordant pairs and the pairs untied on either side."""
+    defined = (x_untied > 0) & (y_untied > 0)
+    scale = np.where(defined, np.sqrt(x_untied) * np.sqrt(y_untied), 1)
+    return np.where(defined, concordance / scale, np.nan)
 
 
 def _kendall_by_sorting(x: Matrix, y: Matrix) -> Vector:

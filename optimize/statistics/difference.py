@@ -12,21 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.bootstrap import (
-    CONFIDENCE,
-    RESAMPLES,
-    Interval,
-    bootstrap,
-)
+from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
 from optimize.statistics.coefficients import Coefficient, Matrix, Vector, correlate, midranks
 from optimize.statistics.levels import (
     PRIMARY,
     Level,
     Rows,
     Undefined,
-    counted_values,
+    document_values,
     level_statistic,
     read_rows,
+    system_sums,
 )
 from optimize.statistics.systems import difference_interval, system_ends
 
@@ -71,57 +67,66 @@ def paired_difference(
     difference of the two figures on the outputs that both scored. Raises ValueError as the three
     levels do, and without `system` at system level.
     """
-    a_scores, b_scores = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
-    if a_scores.shape != b_scores.shape:
-        raise ValueError(f"the judges scored {a_scores.shape} and {b_scores.shape} outputs")
     if level == "system" and system is None:
         raise ValueError("the system level needs each output's system")
-    both = ~(np.isnan(a_scores) | np.isnan(b_scores))
-    sides = [
-        read_rows(np.where(both, scores, np.nan), human, document, system)
-        for scores in (a_scores, b_scores)
-    ]
-    rows = sides[0]
-    once = np.ones((1, rows.n_documents))
-    a, b = (level_statistic(side, level, coefficient, undefined) for side in sides)
-    values = [float(side(once)[0]) if rows.n_documents else np.nan for side in (a, b)]
-    gap = values[0] - values[1]
-
-    def difference(weights: Matrix) -> Vector:
-        gaps: Vector = a(weights) - b(weights)
-        return gaps
-
+    rows_a, rows_b = _rows_of_both(judge_a, judge_b, human, document, system)
+    n = rows_a.n_documents
+    statistic_a, statistic_b = (
+        level_statistic(rows, level, coefficient, undefined) for rows in (rows_a, rows_b)
+    )
+    a, b = (
+        float(statistic(np.ones((1, n)))[0]) if n else np.nan
+        for statistic in (statistic_a, statistic_b)
+    )
     if level == "system":
-        # Both sides get the same chances.
+        # Both judges get the same chances.
         chance = int(rng.integers(2**63))
         ends_a, ends_b = (
             system_ends(
-                side, value, coefficient, np.random.default_rng(chance), resamples, confidence
+                rows, value, coefficient, np.random.default_rng(chance), resamples, confidence
             )
-            for side, value in zip(sides, values, strict=True)
+            for rows, value in ((rows_a, a), (rows_b, b))
         )
-        interval = difference_interval(gap, ends_a, ends_b, confidence)
+        interval = difference_interval(a - b, ends_a, ends_b, confidence)
     else:
         interval = bootstrap(
-            difference,
-            gap,
-            rows.n_documents,
+            lambda weights: statistic_a(weights) - statistic_b(weights),
+            a - b,
+            n,
             rng,
             bound=2.0,
             resamples=resamples,
             confidence=confidence,
         )
     return Difference(
-        value=gap,
-        a=values[0],
-        b=values[1],
+        value=a - b,
+        a=a,
+        b=b,
         coefficient=coefficient,
         level=level,
         interval=interval,
-        n_outputs=rows.judge.size,
-        n_documents=rows.n_documents,
-        n_failed=rows.n_failed,
+        n_outputs=rows_a.judge.size,
+        n_documents=n,
+        n_failed=rows_a.n_failed,
     )
+
+
+def _rows_of_both(
+    judge_a: ArrayLike,
+    judge_b: ArrayLike,
+    human: ArrayLike,
+    document: ArrayLike,
+    system: ArrayLike | None,
+) -> tuple[Rows, Rows]:
+    """Either judge's rows, of the outputs that both scored."""
+    a, b = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
+    if a.shape != b.shape:
+        raise ValueError(f"the judges scored {a.shape} and {b.shape} outputs")
+    failed = np.isnan(a) | np.isnan(b)
+    rows_a, rows_b = (
+        read_rows(np.where(failed, np.nan, scores), human, document, system) for scores in (a, b)
+    )
+    return rows_a, rows_b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,47 +162,39 @@ def contrast_judges(
     The difference is that of the two figures at this level. A judge that says one thing of all has
     a rho of 0; where people do, there is no document to compare on.
     """
-    a_scores, b_scores = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
-    both = ~(np.isnan(a_scores) | np.isnan(b_scores))
-    a, b = (
-        read_rows(np.where(both, scores, np.nan), human, document, system)
-        for scores in (a_scores, b_scores)
-    )
-    names = tuple(str(name) for name in np.unique(np.asarray(document)[both]))
+    a, b = _rows_of_both(judge_a, judge_b, human, document, system)
+    scored = ~(np.isnan(np.asarray(judge_a, dtype=float) + np.asarray(judge_b, dtype=float)))
+    names = tuple(str(name) for name in np.unique(np.asarray(document)[scored]))
     if level == "system":
         return _contrast_systems(a, b, names)
     if level == "dataset":
-        terms = _dataset_terms(a) - _dataset_terms(b)
-    else:
-        (values_a, counted), (values_b, _) = (
-            counted_values(rows, "spearman", PRIMARY) for rows in (a, b)
-        )
-        terms = np.where(counted > 0, values_a - values_b, np.nan)
-    return contrast_terms(terms, names)
+        return contrast_terms(_dataset_terms(a) - _dataset_terms(b), names)
+    values_a, values_b = (document_values(rows, "spearman", PRIMARY) for rows in (a, b))
+    return contrast_terms(values_a - values_b, names)
 
 
 def contrast_terms(differences: Vector, documents: Sequence[str]) -> Contrast:
     """The mean of one difference a document, of which NaN are left out."""
-    there = ~np.isnan(differences)
-    d = differences[there]
-    n = d.size
-    squares = float(d @ d) / max(n, 1)
-    least = squares * 1e-12 + 1e-300
+    defined = ~np.isnan(differences)
+    terms = differences[defined]
+    n = terms.size
+    mean_square = float(terms @ terms) / max(n, 1)
+    min_variance = mean_square * 1e-12 + 1e-300
 
     def errors(means: Vector) -> Vector:
-        variance: Vector = np.maximum(squares - means**2, least)
+        variance: Vector = np.maximum(mean_square - means**2, min_variance)
         return np.sqrt(variance / (n - 1)) if n > 1 else np.full(means.shape, np.inf)
 
     def swapped(signs: Matrix) -> Vector:
-        means = signs @ d / max(n, 1)
+        means = signs @ terms / max(n, 1)
         studentised: Vector = means / errors(means)
         return studentised
 
-    value = float(d.mean()) if n else np.nan
+    value = float(terms.mean()) if n else np.nan
     return Contrast(
         value=value,
         error=float(errors(np.array([value]))[0]) if n else np.inf,
-        documents=tuple(np.asarray(documents, dtype=object)[there]),
+        documents=tuple(np.asarray(documents, dtype=object)[defined]),
         _swapped=swapped,
     )
 
@@ -218,15 +215,15 @@ def _dataset_terms(rows: Rows) -> Vector:
     f, g = ((midranks(side[None])[0] - 0.5) / side.size - 0.5 for side in (rows.judge, rows.human))
     product, f_square, g_square = ((x * y).mean() for x, y in ((f, g), (f, f), (g, g)))
     rho = product / np.sqrt(f_square * g_square)
-    moved = (
+    on_product = (
         _centred(f * g)
         + _centred(_mean_above(rows.judge, g))
         + _centred(_mean_above(rows.human, f))
     )
-    moved_f = _centred(f * f) + 2 * _centred(_mean_above(rows.judge, f))
-    moved_g = _centred(g * g) + 2 * _centred(_mean_above(rows.human, g))
-    influence = moved / np.sqrt(f_square * g_square) - rho / 2 * (
-        moved_f / f_square + moved_g / g_square
+    on_f_square = _centred(f * f) + 2 * _centred(_mean_above(rows.judge, f))
+    on_g_square = _centred(g * g) + 2 * _centred(_mean_above(rows.human, g))
+    influence = on_product / np.sqrt(f_square * g_square) - rho / 2 * (
+        on_f_square / f_square + on_g_square / g_square
     )
     terms: Vector = rho + np.bincount(rows.document, influence, n) * n / influence.size
     return terms
@@ -249,21 +246,11 @@ def _mean_above(side: Vector, weights: Vector) -> Vector:
 
 def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
     """Over system means; scores are standardised first, so that swapping mixes like with like."""
-    shape = (a.n_documents, a.n_systems)
-    counts = np.zeros(shape)
-    np.add.at(counts, (a.document, a.system), 1)
-    counts = np.maximum(counts.sum(axis=0), 1)
-
-    def added(rows: Rows, values: Vector) -> Matrix:
-        """What each document adds to each system's mean."""
-        whole = np.zeros(shape)
-        np.add.at(whole, (rows.document, rows.system), values)
-        means: Matrix = whole / counts
-        return means
-
-    human = added(a, a.human).sum(axis=0)
-    of_a, of_b = (added(rows, _standardised(rows.judge)) for rows in (a, b))
-    middle = (of_a + of_b).sum(axis=0) / 2
+    n_outputs = np.bincount(a.system, minlength=a.n_systems)
+    # What each document adds to each system's mean.
+    added_a, added_b = (system_sums(rows, _standardised(rows.judge)) / n_outputs for rows in (a, b))
+    human = (system_sums(a, a.human) / n_outputs).sum(axis=0)
+    middle = (added_a + added_b).sum(axis=0) / 2
 
     def rho(means: Matrix) -> Vector:
         # To 12 digits, because the order of a sum must not break a tie.
@@ -271,8 +258,8 @@ def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
         return np.nan_to_num(correlate(np.round(means, 12), people, "spearman"))
 
     def difference(signs: Matrix) -> Vector:
-        apart = signs @ (of_a - of_b) / 2
-        gaps: Vector = rho(middle + apart) - rho(middle - apart)
+        half_gap = signs @ (added_a - added_b) / 2
+        gaps: Vector = rho(middle + half_gap) - rho(middle - half_gap)
         return gaps
 
     n = a.n_documents

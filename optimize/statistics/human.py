@@ -1,40 +1,53 @@
 """How well people agree with each other, and the judge measured in the very same way.
 
-Each annotator in turn is left out and held against the mean of the others; so is the judge. A judge
-compared with everybody's mean instead would have it easier: that mean is less noisy.
+The human ceiling: each annotator in turn is left out and held against the mean of the others; so
+is the judge. A judge compared with everybody's mean instead would have it easier: that mean is less
+noisy.
+
+The alternative-annotator test (arXiv:2501.10970), may this judge replace an annotator? On every
+output the judge and the annotator left out are held against the others' ratings; the nearer one
+(root mean square distance) has the advantage, both where they are equally near. The judge wins over
+an annotator when it has the advantage nearly as often, short by less than epsilon, the discount for
+a judge being cheaper; a one-sided t-test for each annotator, the false discovery rate held by
+Benjamini and Yekutieli. It passes if it wins over half of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from optimize.statistics.bootstrap import (
     CONFIDENCE,
     RESAMPLES,
     Interval,
     bootstrap,
-    drawn,
     interval_of,
     ratio_interval,
+    resample,
 )
 from optimize.statistics.coefficients import Coefficient, Matrix, Vector
 from optimize.statistics.levels import (
     PRIMARY,
+    Codes,
     Level,
+    Mask,
     Statistic,
     Undefined,
-    counted_values,
+    by_convention,
+    document_coefficients,
     level_statistic,
     read_rows,
 )
 
-Mask = NDArray[np.bool_]
-Comparer = Callable[[Vector, Vector, Mask], Statistic]
 # Rhos of fewer documents than these say nothing of how well people agree.
 FEWEST_DOCUMENTS = 10
+# The alternative-annotator test needs about this many outputs for each annotator, says the paper.
+FEWEST_OUTPUTS = 30
+# What the paper advises for experts; 0.15 for trained people, 0.1 for crowds.
+EPSILON = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +98,7 @@ class Ceiling:
     why: str = ""
 
 
-def others_mean(annotations: Matrix, annotator: int) -> Vector:
+def mean_of_others(annotations: Matrix, annotator: int) -> Vector:
     """The mean rating of all but one annotator; NaN where nobody else rated an output."""
     others = np.delete(annotations, annotator, axis=1)
     n = (~np.isnan(others)).sum(axis=1)
@@ -117,39 +130,49 @@ def human_ceiling(
     two annotators or where no output has two ratings. At system level the intervals are for these
     very systems.
     """
-    marks, scores = np.asarray(annotations, dtype=float), np.asarray(judge, dtype=float)
-    if marks.ndim != 2 or marks.shape[1] < 2 or marks.shape[0] != scores.size:
+    ratings, scores = np.asarray(annotations, dtype=float), np.asarray(judge, dtype=float)
+    if ratings.ndim != 2 or ratings.shape[1] < 2 or ratings.shape[0] != scores.size:
         raise ValueError(
-            f"annotations of shape {marks.shape} for {scores.size} outputs: a row an output and "
+            f"annotations of shape {ratings.shape} for {scores.size} outputs: a row an output and "
             "two annotators or more are needed"
         )
-    twice = (~np.isnan(marks)).sum(axis=1) > 1
-    kept = twice & ~np.isnan(scores)
-    if not kept.any():
+    if level == "system" and system is None:
+        raise ValueError("the system level needs each output's system")
+    rated, failed = _rated_twice(ratings), np.isnan(scores)
+    comparable = rated & ~failed
+    if not comparable.any():
         raise ValueError("no output was rated by two annotators and scored by the judge")
-    documents, systems = np.asarray(document)[kept], None if system is None else np.asarray(system)
-    systems = None if systems is None else systems[kept]
-    compare = _comparer(documents, systems, level, coefficient, undefined)
-    lone = (_leave_out(marks[kept], scores[kept], k, compare) for k in range(marks.shape[1]))
-    without = [one for one in lone if one is not None]
-    people, judges = [one.person for one in without], [one.judge for one in without]
-    codes = np.unique(documents, return_inverse=True)[1]
-    n = int(codes.max()) + 1
-    entered = [_documents(one, marks[kept], codes, level, undefined) for one in without]
-    n_documents, n_defined = (len(set().union(*side)) for side in zip(*entered, strict=True))
+    systems = None if system is None else np.asarray(system)[comparable]
+    documents = np.unique(np.asarray(document)[comparable], return_inverse=True)[1]
+    n = int(documents.max()) + 1
+    ratings, scores = ratings[comparable], scores[comparable]
+    everyone = [
+        left_out
+        for annotator in range(ratings.shape[1])
+        if (
+            left_out := _leave_out(
+                annotator, ratings, scores, documents, systems, level, coefficient, undefined
+            )
+        )
+    ]
+    human_statistics = [left_out.human for left_out in everyone]
+    judge_statistics = [left_out.judge for left_out in everyone]
+
+    def human_and_judge(weights: Matrix) -> Matrix:
+        return np.stack(
+            [_mean(human_statistics, weights), _mean(judge_statistics, weights)], axis=1
+        )
+
     once = np.ones((1, n))
-
-    def both(weights: Matrix) -> Matrix:
-        return np.stack([_mean(people, weights), _mean(judges, weights)], axis=1)
-
-    human, judged = both(once)[0].tolist()
-    draws = drawn(both, n, resamples, rng)
+    human, judged = human_and_judge(once)[0].tolist()
+    draws = resample(human_and_judge, n, resamples, rng)
     human_interval, judge_interval = (
         interval_of(side, value, n, confidence=confidence)
         for side, value in zip(draws.T, (human, judged), strict=True)
     )
     share = judged / human if human > 0 else np.nan
     share_interval = ratio_interval(draws[:, 1], draws[:, 0], share, human, n, confidence)
+    n_defined = _n_distinct([left_out.defined for left_out in everyone])
     why = ""
     if n_defined < fewest_documents:
         why = (
@@ -172,40 +195,114 @@ def human_ceiling(
         level=level,
         left_out=tuple(
             LeftOut(
-                annotator=one.annotator,
-                value=float(one.person(once)[0]),
-                judge=float(one.judge(once)[0]),
-                bias=one.bias,
-                n_outputs=int(one.usable.sum()),
-                n_documents=len(entered[k][0]),
-                n_defined=len(entered[k][1]),
-                outlying=_outlying(people, k, n, rng, resamples),
+                annotator=left_out.annotator,
+                value=float(left_out.human(once)[0]),
+                judge=float(left_out.judge(once)[0]),
+                bias=left_out.bias,
+                n_outputs=left_out.n_outputs,
+                n_documents=left_out.entered.size,
+                n_defined=left_out.defined.size,
+                outlying=_outlying(human_statistics, place, n, rng, resamples),
             )
-            for k, one in enumerate(without)
+            for place, left_out in enumerate(everyone)
         ),
-        n_outputs=int(kept.sum()),
-        n_documents=n_documents,
+        n_outputs=int(comparable.sum()),
+        n_documents=_n_distinct([left_out.entered for left_out in everyone]),
         n_defined=n_defined,
-        n_failed=int((twice & np.isnan(scores)).sum()),
+        n_failed=int((rated & failed).sum()),
         undefined=undefined,
         why=why,
     )
 
 
-def _documents(
-    one: "_Without", marks: Matrix, codes: NDArray[np.intp], level: Level, undefined: Undefined
-) -> tuple[set[int], set[int]]:
-    """Documents that enter this annotator's mean, and those of them that have a rho."""
-    present = np.unique(codes[one.usable])
-    if level != "summary":
-        # One coefficient over all.
-        return set(present.tolist()), set(present.tolist())
-    others = others_mean(marks, one.annotator)
-    rows = read_rows(marks[one.usable, one.annotator], others[one.usable], codes[one.usable])
-    entered, defined = (
-        counted_values(rows, "spearman", how)[1] > 0 for how in (undefined, "left_out")
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """An annotator and the judge against the mean of the others: statistics of all documents.
+
+    `entered` are the documents in the means, `defined` those of them with a rho among people.
+    """
+
+    annotator: int
+    human: Statistic
+    judge: Statistic
+    bias: float
+    n_outputs: int
+    entered: Codes
+    defined: Codes
+
+
+def _leave_out(
+    annotator: int,
+    ratings: Matrix,
+    scores: Vector,
+    documents: Codes,
+    systems: np.ndarray | None,
+    level: Level,
+    coefficient: Coefficient,
+    undefined: Undefined,
+) -> _Comparison | None:
+    """None where no output was rated by the annotator and by somebody else."""
+    own, others = ratings[:, annotator], mean_of_others(ratings, annotator)
+    usable = ~np.isnan(own + others)
+    if not usable.any():
+        return None
+    system = None if systems is None else systems[usable]
+    present = np.unique(documents[usable])
+    human, judge = (
+        read_rows(side[usable], others[usable], documents[usable], system) for side in (own, scores)
     )
-    return set(present[entered].tolist()), set(present[defined].tolist())
+    entered = defined = present
+    if level == "summary":
+        values = document_coefficients(human, coefficient)
+        defined = present[~np.isnan(values)]
+        entered = present[~np.isnan(by_convention(values, human, undefined))]
+    of_human, of_judge = (
+        level_statistic(rows, level, coefficient, undefined) for rows in (human, judge)
+    )
+    return _Comparison(
+        annotator=annotator,
+        human=lambda weights: of_human(weights[:, present]),
+        judge=lambda weights: of_judge(weights[:, present]),
+        bias=float((own - others)[usable].mean()),
+        n_outputs=int(usable.sum()),
+        entered=entered,
+        defined=defined,
+    )
+
+
+def _outlying(
+    statistics: list[Statistic], place: int, n: int, rng: np.random.Generator, resamples: int
+) -> bool:
+    rest = statistics[:place] + statistics[place + 1 :]
+    if len(rest) < 2:
+        return False
+
+    def gap(weights: Matrix) -> Vector:
+        difference: Vector = statistics[place](weights) - _mean(rest, weights)
+        return difference
+
+    value = float(gap(np.ones((1, n)))[0])
+    # Every annotator is tried, one-sided: Bonferroni.
+    confidence = 1 - 2 * 0.05 / len(statistics)
+    interval = bootstrap(gap, value, n, rng, bound=2.0, resamples=resamples, confidence=confidence)
+    return interval is not None and interval.high < 0
+
+
+def _mean(statistics: list[Statistic], weights: Matrix) -> Vector:
+    values = np.stack([statistic(weights) for statistic in statistics])
+    defined = ~np.isnan(values)
+    n = defined.sum(axis=0)
+    return np.where(n > 0, np.where(defined, values, 0).sum(axis=0) / np.maximum(n, 1), np.nan)
+
+
+def _n_distinct(documents: Sequence[Codes]) -> int:
+    return int(np.unique(np.concatenate(documents)).size)
+
+
+def _rated_twice(ratings: Matrix) -> Mask:
+    """Which outputs two annotators or more have rated."""
+    rated: Mask = (~np.isnan(ratings)).sum(axis=1) > 1
+    return rated
 
 
 def krippendorff_alpha(
@@ -218,80 +315,126 @@ def krippendorff_alpha(
     """
     import krippendorff
 
-    marks = np.asarray(annotations, dtype=float)
-    paired = marks[(~np.isnan(marks)).sum(axis=1) > 1]
-    if paired.size == 0 or np.nanmax(paired) == np.nanmin(paired):
+    ratings = np.asarray(annotations, dtype=float)
+    ratings = ratings[_rated_twice(ratings)]
+    if ratings.size == 0 or np.nanmax(ratings) == np.nanmin(ratings):
         return np.nan
-    return float(krippendorff.alpha(paired.T, level_of_measurement=level_of_measurement))
+    return float(krippendorff.alpha(ratings.T, level_of_measurement=level_of_measurement))
 
 
-@dataclass(frozen=True, slots=True)
-class _Without:
-    """What leaving out one annotator gives: their statistic, the judge's, and on which outputs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advantage:
+    """How often judge and annotator have the advantage, ties counting for both."""
 
     annotator: int
-    person: Statistic
-    judge: Statistic
-    bias: float
-    usable: Mask
+    judge: float
+    human: float
+    p_value: float
+    won: bool
+    n_outputs: int
 
 
-def _leave_out(marks: Matrix, scores: Vector, annotator: int, compare: Comparer) -> _Without | None:
-    others = others_mean(marks, annotator)
-    usable = ~np.isnan(marks[:, annotator] + others + scores)
-    if not usable.any():
-        return None
-    return _Without(
-        annotator=annotator,
-        person=compare(marks[usable, annotator], others[usable], usable),
-        judge=compare(scores[usable], others[usable], usable),
-        bias=float((marks[:, annotator] - others)[usable].mean()),
-        usable=usable,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlternativeTest:
+    """`winning_rate` is the share of annotators won over; NaN where none could be tried.
+
+    `advantage_probability` is the mean of the judge's advantages, for choosing between judges.
+    `n_annotators_left_out` rated fewer outputs than the test needs.
+    """
+
+    winning_rate: float
+    advantage_probability: float
+    passed: bool
+    epsilon: float
+    false_discovery_rate: float
+    annotators: tuple[Advantage, ...]
+    n_annotators_left_out: int
+    n_failed: int
+
+
+def alternative_test(
+    judge: ArrayLike,
+    annotations: ArrayLike,
+    document: ArrayLike | None = None,
+    *,
+    epsilon: float = EPSILON,
+    false_discovery_rate: float = 0.05,
+    fewest: int = FEWEST_OUTPUTS,
+) -> AlternativeTest:
+    """Run the test on (outputs, annotators) ratings, NaN where unrated.
+
+    The paper takes outputs as independent. With `document` the standard error is clustered, which
+    is right where several outputs answer one document. Raises ValueError on unequal shapes.
+    """
+    scores, ratings = np.asarray(judge, dtype=float), np.asarray(annotations, dtype=float)
+    if ratings.ndim != 2 or ratings.shape[0] != scores.size:
+        raise ValueError(f"annotations of shape {ratings.shape} for {scores.size} outputs")
+    documents = np.arange(scores.size) if document is None else np.asarray(document)
+    advantages = []
+    for annotator in range(ratings.shape[1]):
+        judged, human, usable = _advantages(scores, ratings, annotator)
+        if usable.sum() >= max(fewest, 2):
+            p_value = _p_value(human - judged, documents[usable], epsilon)
+            advantages.append((annotator, judged, human, p_value))
+    wins = _discoveries([p_value for *_, p_value in advantages], false_discovery_rate)
+    annotators = tuple(
+        Advantage(
+            annotator=annotator,
+            judge=float(judged.mean()),
+            human=float(human.mean()),
+            p_value=p_value,
+            won=won,
+            n_outputs=judged.size,
+        )
+        for (annotator, judged, human, p_value), won in zip(advantages, wins, strict=True)
+    )
+    rate = float(np.mean([advantage.won for advantage in annotators])) if annotators else np.nan
+    return AlternativeTest(
+        winning_rate=rate,
+        advantage_probability=(
+            float(np.mean([advantage.judge for advantage in annotators])) if annotators else np.nan
+        ),
+        passed=rate >= 0.5,
+        epsilon=epsilon,
+        false_discovery_rate=false_discovery_rate,
+        annotators=annotators,
+        n_annotators_left_out=ratings.shape[1] - len(annotators),
+        n_failed=int(np.isnan(scores).sum()),
     )
 
 
-def _comparer(
-    document: np.ndarray,
-    system: np.ndarray | None,
-    level: Level,
-    coefficient: Coefficient,
-    undefined: Undefined,
-) -> Comparer:
-    """Make statistics over some outputs that all take weights for all documents."""
-    if level == "system" and system is None:
-        raise ValueError("the system level needs each output's system")
-    codes = np.unique(document, return_inverse=True)[1]
-
-    def compare(scores: Vector, others: Vector, usable: Mask) -> Statistic:
-        of = None if system is None else system[usable]
-        present = np.unique(codes[usable])
-        rows = read_rows(scores, others, codes[usable], of)
-        statistic = level_statistic(rows, level, coefficient, undefined)
-        return lambda weights: statistic(weights[:, present])
-
-    return compare
+def _advantages(scores: Vector, ratings: Matrix, annotator: int) -> tuple[Vector, Vector, Mask]:
+    """1.0 where the judge, and where the annotator, is at least as near to the others."""
+    own, others = ratings[:, annotator], np.delete(ratings, annotator, axis=1)
+    usable = ~np.isnan(own + scores) & ~np.isnan(others).all(axis=1)
+    others = others[usable]
+    # Rounded, because equal distances must tie.
+    judge, human = (
+        np.round(np.nanmean((side[usable, None] - others) ** 2, axis=1), 9)
+        for side in (scores, own)
+    )
+    return (judge <= human).astype(float), (human <= judge).astype(float), usable
 
 
-def _outlying(
-    people: list[Statistic], one: int, n: int, rng: np.random.Generator, resamples: int
-) -> bool:
-    rest = people[:one] + people[one + 1 :]
-    if len(rest) < 2:
-        return False
+def _p_value(gaps: Vector, documents: np.ndarray, epsilon: float) -> float:
+    """One-sided t-test that the mean gap is below epsilon, clustered by document."""
+    from scipy.special import stdtr
 
-    def gap(weights: Matrix) -> Vector:
-        difference: Vector = people[one](weights) - _mean(rest, weights)
-        return difference
-
-    value = float(gap(np.ones((1, n)))[0])
-    # Every annotator is tried, one-sided: Bonferroni.
-    confidence = 1 - 2 * 0.05 / len(people)
-    found = bootstrap(gap, value, n, rng, bound=2.0, resamples=resamples, confidence=confidence)
-    return found is not None and found.high < 0
+    codes = np.unique(documents, return_inverse=True)[1]
+    clusters = int(codes.max()) + 1
+    if clusters < 2:
+        return 1.0
+    sums = np.bincount(codes, gaps - gaps.mean())
+    error = np.sqrt(clusters / (clusters - 1) * (sums**2).sum()) / gaps.size
+    if error == 0:
+        return 0.0 if gaps.mean() < epsilon else 1.0
+    return float(stdtr(clusters - 1, (gaps.mean() - epsilon) / error))
 
 
-def _mean(statistics: list[Statistic], weights: Matrix) -> Vector:
-    values = np.stack([statistic(weights) for statistic in statistics])
-    known = ~np.isnan(values)
-    n = known.sum(axis=0)
-    return np.where(n > 0, np.where(known, values, 0).sum(axis=0) / np.maximum(n, 1), np.nan)
+def _discoveries(p_values: list[float], rate: float) -> list[bool]:
+    if not p_values:
+        return []
+    from scipy.stats import false_discovery_control
+
+    adjusted = false_discovery_control(p_values, method="by")
+    return [bool(p <= rate) for p in np.atleast_1d(adjusted)]
