@@ -267,3 +267,15 @@ def test_what_a_document_adds_to_both_its_outputs_is_no_noise() -> None:
     )
     assert moved.values == pytest.approx(calm.values)
     assert moved.noise == pytest.approx(calm.noise)
+
+
+def test_no_interval_of_a_difference_stands_on_a_judge_whose_means_are_all_equal() -> None:
+    # Its rho is 0 by convention, which says nothing of other systems.
+    rng = np.random.default_rng(0)
+    document, system = np.repeat(np.arange(20), 8), np.tile(np.arange(8), 20)
+    human = rng.normal(size=160) + system
+    difference = paired_difference(
+        np.full(160, 0.1), human, human, document, level="system", system=system, rng=rng
+    )
+    assert (difference.a, difference.b, difference.value) == (0, 1, -1)
+    assert difference.interval is None

@@ -19,6 +19,7 @@ from optimize.statistics.levels import (
     Level,
     Rows,
     Undefined,
+    counts_zero,
     document_values,
     level_statistic,
     read_rows,
@@ -61,7 +62,8 @@ def paired_difference(
 ) -> Difference:
     """Judge A's correlation minus judge B's; both judges see the same drawn documents.
 
-    At system level the interval is for systems like these, too, and wants five of them.
+    At system level the interval is for systems like these, too, and wants five of them; there is
+    none where one judge's means are all equal.
     At summary level both means are over the same documents, those that people do not rate alike;
     with "left_out" each is over that judge's own defined documents. Either way the value is the
     difference of the two figures on the outputs that both scored. Raises ValueError as the three
@@ -82,7 +84,9 @@ def paired_difference(
         # Both judges get the same chances.
         chance = int(rng.integers(2**63))
         ends_a, ends_b = (
-            system_ends(
+            None
+            if counts_zero(rows, level, undefined)
+            else system_ends(
                 rows, value, coefficient, np.random.default_rng(chance), resamples, confidence
             )
             for rows, value in ((rows_a, a), (rows_b, b))
