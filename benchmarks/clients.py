@@ -77,7 +77,7 @@ def this_project(url: str, count: int, concurrency: int, journal: Path | None = 
 
     judge = judges.load("relevance")
     with open_runner(
-        "openai/judge-1", api_base=url, concurrency=concurrency, journal=journal
+        lm="openai/judge-1", api_base=url, concurrency=concurrency, journal=journal
     ) as runner:
         n = 0
         for judgement in judge.judge_rows(rows(count), runner):

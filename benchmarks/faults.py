@@ -52,7 +52,7 @@ def judge_rows(folder: Path, rows: int, max_calls: int | None, lm: str) -> None:
     try:
         with (
             open_runner(
-                lm, journal=journal, max_calls=max_calls, concurrency=CONCURRENCY
+                lm=lm, journal=journal, max_calls=max_calls, concurrency=CONCURRENCY
             ) as runner,
             (folder / "out.jsonl").open("w") as out,
         ):

@@ -229,7 +229,7 @@ def fuzz_judges(tries: int, rng: random.Random) -> Counts:
             raise AssertionError("another judge after being saved and loaded")
         row = dict.fromkeys(judge.texts, texts["x"])
         free = replace(judge, lm="embedded")
-        with open_runner("embedded") as runner:
+        with open_runner(lm="embedded") as runner:
             judgement = next(free.judge_rows([row], runner))
         value = getattr(judgement, "score", None) or getattr(judgement, "margin", 0.0)
         if not math.isfinite(value) and not judgement.failure:
@@ -439,7 +439,7 @@ def fuzz_answers(tries: int, rng: random.Random) -> Counts:
     """One row an answer: each is a judgement with a score on the scale, or a failure, in a line."""
     import judges
     from judges.inference import client
-    from judges.inference.budget import BudgetSpentError, Ledger
+    from judges.inference.budget import Budget, BudgetSpentError
     from judges.inference.runner import Runner
     from judges.models import open_model
     from judges.models.prices import Price
@@ -461,13 +461,15 @@ def fuzz_answers(tries: int, rng: random.Random) -> Counts:
         while left:
             rows = ({"summary": f"Answer number {number}."} for number in tuple(left))
             # An absurd price, so that a count that lifts the limit, or ends it, is seen.
-            ledger = Ledger(max_cost=1e9, price=Price(per_token_in=1e-6, per_token_out=1e-6))
+            account = Budget(
+                max_cost=1e9, price=Price(per_token_in=1e-6, per_token_out=1e-6)
+            ).account()
             model = open_model("openai/judge-1", api_base=base, timeout=TIMEOUT)
             start, fault = time.perf_counter(), ""
             try:
                 with Runner(
                     model,
-                    ledger=ledger,
+                    account=account,
                     timeout=TIMEOUT,
                     attempts=2,
                     fresh_samples=0,

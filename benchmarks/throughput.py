@@ -81,11 +81,11 @@ def one_request_for_n(url: str) -> dict[str, float]:
     with Runner(open_model("openai/judge-1", api_base=url)) as runner:
         warm = ModelRequest([{"role": "user", "content": "warm"}], Sampling(), lambda reply: reply)
         runner.ask(warm)
-        before, start = runner.ledger.calls, time.perf_counter()
+        before, start = runner.account.calls, time.perf_counter()
         ask = ModelRequest([{"role": "user", "content": "n"}], Sampling(n=20), lambda reply: reply)
         assert len(runner.ask(ask).parsed) == 20
         seconds = time.perf_counter() - start
-        return {"requests": runner.ledger.calls - before, "seconds": seconds}
+        return {"requests": runner.account.calls - before, "seconds": seconds}
 
 
 def table(latency: float, concurrency: int, figures: dict[str, dict[str, float]]) -> str:

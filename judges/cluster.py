@@ -1,17 +1,18 @@
 """Past one machine: the same judge over many processes with Ray, or within Spark's mapInPandas.
 
 Ray is an extra (`pip install "ray[data]"`). Rows, judgements and their order are those of a local
-run; each worker has its own runner and an equal share of the budget.
+run; each worker has its own runner and an equal share of the budget, so that `max_calls` and
+`max_cost` are for all of them together; `journal` must be a path that every worker reaches.
 """
 
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from judges.errors import MissingExtraError, OptionError
-from judges.inference.session import Session
+from judges.inference.session import ModelOptions, Session
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.judging import find_columns, rows_of
@@ -22,20 +23,6 @@ if TYPE_CHECKING:
 
 CHUNK = 256
 CHUNKS_AHEAD = 2
-
-
-class ModelOptions(TypedDict, total=False):
-    """How a worker opens its model; `max_calls` and `max_cost` are for all workers together.
-
-    `journal` must be a path that every worker reaches.
-    """
-
-    lm: str
-    api_base: str | None
-    max_calls: int | None
-    max_cost: float | None
-    concurrency: int
-    journal: str | None
 
 
 def judge_rows(
@@ -121,12 +108,11 @@ class BatchJudge:
     """Lives in a worker's process: opens its model once, then judges batch after batch."""
 
     def __init__(self, judge: Judge, seed: int = 0, opening: ModelOptions | None = None) -> None:
-        options: dict[str, Any] = {**(opening or {})}
-        lm = options.pop("lm", None) or judge.model_to_ask()[0]
+        opening = opening or ModelOptions()
         self._judge = judge
         self._seed = seed
-        self.session = Session(**options)
-        self._runner = self.session.runner(lm)
+        self.session = Session(**opening)
+        self._runner = self.session.runner(opening.get("lm") or judge.model_to_ask()[0])
 
     def judge_rows(self, rows: Iterable[Mapping[str, object]]) -> list[AnyJudgement]:
         return list(self._judge.judge_rows(rows, self._runner, seed=self._seed))

@@ -9,12 +9,13 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from judges.dimension import Comparison, Dimension, Subject, check_prompt, seed_prompt
-from judges.inference.session import Options, check_options, open_runner
+from judges.inference.session import ModelOptions, Options, check_options, open_runner
 from judges.judgement import AnyJudgement
 from judges.judging import MissingColumnError, failed, find_columns, judge_rows, rows_of
 from judges.prompt import Prompt, fill
@@ -33,9 +34,6 @@ Kind = Literal["rating", "pairwise"]
 
 # The sets that ship, whose labels are computed from known faults.
 STARTER = ("starter", "starter_pairs")
-
-
-_SESSION_OPTIONS = ("max_calls", "max_cost", "concurrency", "journal")
 
 
 class FailedJudgementWarning(UserWarning):
@@ -173,9 +171,18 @@ class Judge:
                 + (f"; not given: {', '.join(missing)}" if missing else "")
                 + (f"; not known: {', '.join(sorted(unknown))}" if unknown else "")
             )
-        lm, api_base = self.model_to_ask()
-        with open_runner(lm, api_base=api_base) as runner:
+        with self.open_runner() as runner:
             return next(self.judge_rows([texts], runner))
+
+    @contextmanager
+    def open_runner(
+        self, *, keep_going: bool = True, **options: Unpack[ModelOptions]
+    ) -> Iterator["Runner"]:
+        """Open what asks its model, or the one that the options name (see `model_to_ask`)."""
+        lm, api_base = self.model_to_ask(options.get("lm"), options.get("api_base"))
+        opening: Any = {**options, "lm": lm, "api_base": api_base}
+        with open_runner(keep_going=keep_going, **opening) as runner:
+            yield runner
 
     def judge_rows(
         self,
@@ -212,8 +219,9 @@ class Judge:
         if mapping := values.get("mapping"):
             columns = {name: mapping.get(name, name) for name in self.texts}
             rows = ({name: row.get(column) for name, column in columns.items()} for row in rows)
-        lm, api_base = self.model_to_ask(values.get("lm"), values.get("api_base"))
-        session_options = {name: values[name] for name in _SESSION_OPTIONS if name in values}
+        opening: Any = {
+            name: values[name] for name in ModelOptions.__annotations__ if name in values
+        }
         row_options = {name: values[name] for name in ("order", "seed") if name in values}
         source, n_read, n_judged, why = iter(rows), 0, 0, ""
 
@@ -223,7 +231,7 @@ class Judge:
                 n_read += 1
                 yield row
 
-        with open_runner(lm, api_base=api_base, **session_options) as runner:
+        with self.open_runner(**opening) as runner:
             try:
                 for result in self.judge_rows(counted(), runner, **row_options):
                     n_judged += 1

@@ -9,7 +9,7 @@ import pytest
 from report_cases import PROBES, outputs, pairs, plain, result
 
 from judges.catalog import find
-from judges.inference.budget import Ledger
+from judges.inference.budget import Budget
 from judges.inference.runner import Runner
 from judges.judge import Judge
 from judges.protocol import Completion, Message, Reply, Sampling
@@ -231,7 +231,9 @@ def test_probes_keep_within_the_budget_or_say_that_they_cannot() -> None:
     few = probe_split(judge, Runner(model), evidence, seed=0, most_calls=10)
     assert "the budget leaves 10" in few.why
     assert model.asked == []
-    spent = probe_split(judge, Runner(model, ledger=Ledger(max_calls=20)), evidence, seed=0)
+    spent = probe_split(
+        judge, Runner(model, account=Budget(max_calls=20).account()), evidence, seed=0
+    )
     assert "the budget was spent" in spent.why
     assert len(model.asked) <= 20
 

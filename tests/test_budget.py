@@ -16,10 +16,9 @@ from openai_server import WITHHELD, OpenAIServer, some_faults
 
 from judges.inference.budget import (
     ENOUGH_FOR_OVERHEAD,
+    Budget,
     BudgetFileError,
     BudgetSpentError,
-    Ledger,
-    SharedBudget,
 )
 from judges.inference.runner import FailureMonitor, ModelRequest, Runner
 from judges.models import Sampling, open_model
@@ -172,8 +171,8 @@ def test_a_judges_own_run_counts_on_where_it_was_killed(
 def test_what_was_under_way_when_a_process_died_counts_at_its_worst(tmp_path: Path) -> None:
     path = tmp_path / "budget.json"
     asked = [{"role": "user", "content": "x" * 84}]
-    budget = SharedBudget(max_calls=3, path=path)
-    one = Ledger(price=DOLLAR, budget=budget, name="judge")
+    budget = Budget(max_calls=3, path=path)
+    one = budget.account("judge", DOLLAR)
     settled = one.reserve(asked, Sampling(max_tokens=50))  # type: ignore[arg-type]
     assert settled is not None
     one.settle(settled, Usage(21, 10))
@@ -182,8 +181,8 @@ def test_what_was_under_way_when_a_process_died_counts_at_its_worst(tmp_path: Pa
     left = tmp_path / "left.json"
     left.write_bytes(path.read_bytes())
     with pytest.raises(BudgetFileError, match="another run is spending"):
-        SharedBudget(path=path)
-    after = Ledger(price=DOLLAR, budget=SharedBudget(max_calls=3, path=left), name="judge")
+        Budget(path=path)
+    after = Budget(max_calls=3, path=left).account("judge", DOLLAR)
     assert (after.calls, after.tokens_in, after.tokens_out, after.cost) == (2, 21, 10, 31)
     assert after.cost_unconfirmed == 84 + 16 + 50
     # Its prompt is as long as the one that took 21 tokens, and replies take 10.
@@ -198,12 +197,12 @@ def test_a_budgets_file_that_cannot_be_read_is_said(tmp_path: Path, text: str) -
     path = tmp_path / "budget.json"
     path.write_text(text)
     with pytest.raises(BudgetFileError, match=r"budget\.json: what the run has spent so far"):
-        SharedBudget(path=path)
+        Budget(path=path)
 
 
 def test_what_is_held_for_later_grows_with_what_retries_take(tmp_path: Path) -> None:
-    budget = SharedBudget(max_calls=450)
-    one = Ledger(budget=budget)
+    budget = Budget(max_calls=450)
+    one = budget.account()
     budget.hold(calls=100)
     asked = [{"role": "user", "content": "x"}]
     for _ in range(ENOUGH_FOR_OVERHEAD):
@@ -225,14 +224,14 @@ def test_an_endpoint_that_writes_past_the_limit_is_reserved_for_at_what_it_takes
     # It thinks 40 words, though one is allowed.
     openai_server.fault = lambda number, body: "garbage"
     openai_server.judge = follow
-    one = Ledger(max_cost=1000.0, price=DOLLAR)
+    one = Budget(max_cost=1000.0).account(price=DOLLAR)
     asks = (
         ModelRequest(
             [{"role": "user", "content": f"Row {i}"}], Sampling(max_tokens=1), lambda one: one.text
         )
         for i in range(100)
     )
-    runner = Runner(open_model("openai/judge-1"), ledger=one, concurrency=1, fresh_samples=0)
+    runner = Runner(open_model("openai/judge-1"), account=one, concurrency=1, fresh_samples=0)
     with runner, pytest.raises(BudgetSpentError):
         list(runner.run(asks))
     assert openai_server.tokens_in + openai_server.tokens_out <= 1000

@@ -199,7 +199,7 @@ def test_a_model_that_wants_the_limits_other_name_gets_it(
     with Runner(open_model("openai/judge-1")) as runner:
         assert all(answer.error is None for answer in runner.run(asks))
     assert openai_server.log[-1].body["max_completion_tokens"] == 512
-    assert runner.ledger.calls == len(openai_server.log)
+    assert runner.account.calls == len(openai_server.log)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_where_several_replies_at_once_are_refused_each_is_a_request(
     with Runner(open_model("openai/judge-1")) as runner:
         answer = runner.ask(ModelRequest(ASKED, sampling, lambda reply: reply.text))
     assert answer.parsed == ("4", "4", "4")
-    assert runner.ledger.calls == len(openai_server.log) == 1 + 3
+    assert runner.account.calls == len(openai_server.log) == 1 + 3
 
 
 def test_where_few_alternatives_are_given_fewer_are_asked_for(
@@ -286,9 +286,9 @@ def test_a_reply_without_text_is_a_failed_judgement_and_paid_for(
 ) -> None:
     answer, runner = ask_once(openai_server, fault)
     assert answer.error == why
-    assert len(openai_server.log) == runner.ledger.calls == requests
-    assert runner.ledger.tokens_in == openai_server.tokens_in
-    assert runner.ledger.tokens_out == openai_server.tokens_out > 0
+    assert len(openai_server.log) == runner.account.calls == requests
+    assert runner.account.tokens_in == openai_server.tokens_in
+    assert runner.account.tokens_out == openai_server.tokens_out > 0
 
 
 QUOTA = "You exceeded your current quota, please check your plan and billing details."

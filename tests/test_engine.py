@@ -10,7 +10,7 @@ from openai_server import OpenAIServer
 
 from judges.catalog import find
 from judges.dimension import Dimension
-from judges.inference.budget import BudgetSpentError, Ledger
+from judges.inference.budget import Budget, BudgetSpentError
 from judges.inference.dspy_bridge import as_lm
 from judges.inference.runner import ModelRequest, Runner
 from judges.models import FatalModelError, RefusedError, Sampling, TransientError
@@ -41,7 +41,7 @@ def test_a_dspy_judge_asks_through_the_runner_and_its_journal(tmp_path: Path) ->
             said = asyncio.run(judge.acall(document="d", summary="s"))
     assert said.rating == 4
     assert model.calls == 1
-    assert runner.ledger.calls == 1
+    assert runner.account.calls == 1
 
 
 def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_resumed_run(
@@ -74,7 +74,7 @@ def test_log_probabilities_reach_dspy(openai_server: OpenAIServer) -> None:
 
 
 def test_what_ended_the_run_is_kept_for_whoever_asks_dspy() -> None:
-    with Runner(Model(echo), ledger=Ledger(max_calls=0)) as runner:
+    with Runner(Model(echo), account=Budget(max_calls=0).account()) as runner:
         lm = as_lm(runner)
         with pytest.raises(Exception, match="budget of 0 calls"):
             lm("hello")

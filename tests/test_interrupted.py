@@ -24,7 +24,7 @@ import json, sys
 from pathlib import Path
 from judges.models.journal import Journal
 from judges.judgement import NoScoreError
-from judges.inference.budget import BudgetSpentError, Ledger
+from judges.inference.budget import Budget, BudgetSpentError
 from judges.models import FatalModelError, Sampling, open_model
 from judges.inference.client import ModelRequest
 from judges.inference.runner import Runner
@@ -41,10 +41,10 @@ def asks(rows):
         yield ModelRequest(messages, Sampling(), accept)
 
 folder, rows, most = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-ledger = Ledger(max_calls=int(most) if most != "-" else None)
+account = Budget(max_calls=int(most) if most != "-" else None).account()
 with Journal(folder / "journal.jsonl") as journal:
     model = open_model("openai/judge-1")
-    with Runner(model, journal=journal, ledger=ledger, concurrency=16, timeout=2.0) as runner:
+    with Runner(model, journal=journal, account=account, concurrency=16, timeout=2.0) as runner:
         with open(folder / "out.jsonl", "w") as out:
             try:
                 for answer in runner.run(asks(rows)):

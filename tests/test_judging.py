@@ -10,7 +10,7 @@ import pytest
 
 from judges.catalog import find
 from judges.dimension import Comparison, Dimension
-from judges.inference.budget import BudgetSpentError, Ledger
+from judges.inference.budget import Budget, BudgetSpentError
 from judges.inference.client import ModelRequest, ModelResponse
 from judges.inference.runner import Runner
 from judges.judge import Judge
@@ -189,8 +189,8 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_restated(
     plan: SamplingPlan, tmp_path: Path
 ) -> None:
     journal, rows = tmp_path / "j.jsonl", [{"summary": "s"}]
-    model, ledger = Stubborn("4"), Ledger(max_calls=2)
-    with Journal(journal) as kept, Runner(model, journal=kept, ledger=ledger) as runner:
+    model, account = Stubborn("4"), Budget(max_calls=2).account()
+    with Journal(journal) as kept, Runner(model, journal=kept, account=account) as runner:
         (first,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, runner)
     assert (first.rating, first.unparsable) == (4, 0)
     asked, again = model.contents
@@ -205,7 +205,10 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_restated(
 
 def test_a_restated_form_names_the_headers_and_counts_against_the_budget() -> None:
     model = Stubborn("[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\nA")
-    with Runner(model, ledger=Ledger(max_calls=3)) as runner, pytest.raises(BudgetSpentError):
+    with (
+        Runner(model, account=Budget(max_calls=3).account()) as runner,
+        pytest.raises(BudgetSpentError),
+    ):
         list(Judge.of(CONCISE).with_plan(ONE).judge_rows([PAIR], runner))
     form = "[[ ## preferred ## ]] is A or B alone, without any other word."
     assert [form in content for content in model.contents].count(True) == 1

@@ -1,4 +1,4 @@
-"""The ledger: what is spent, and that no limit is ever passed; prices and token estimates."""
+"""An account: what is spent, and that no limit is ever passed; prices and token estimates."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.inference.budget import BudgetSpentError, Ledger, Reservation
+from judges.inference.budget import Account, Budget, BudgetSpentError, Reservation
 from judges.models.prices import FREE, Price, estimate_tokens, find_price, most_tokens
 from judges.protocol import Completion, Message, Sampling
 
@@ -19,67 +19,67 @@ def took(tokens_in: int, tokens_out: int) -> Completion:
     return Completion(replies=(), tokens_in=tokens_in, tokens_out=tokens_out, model="m")
 
 
-def learned(ledger: Ledger, requests: int) -> Ledger:
-    """The ledger after so many requests that cost nothing: twice so many may be in flight."""
+def learned(account: Account, requests: int) -> Account:
+    """The account after so many requests that cost nothing: twice so many may be in flight."""
     for _ in range(requests):
-        reserved = ledger.reserve(ASKED, Sampling(max_tokens=1))
+        reserved = account.reserve(ASKED, Sampling(max_tokens=1))
         assert reserved is not None
-        ledger.settle(reserved, took(0, 0))
-    return ledger
+        account.settle(reserved, took(0, 0))
+    return account
 
 
 def test_with_a_limit_on_dollars_answers_tell_what_requests_cost_before_many_are_in_flight() -> (
     None
 ):
     """An endpoint that ignores max_tokens bills ten times the worst of the first request alone."""
-    ledger = Ledger(max_cost=10_000.0, price=DOLLAR)
-    first = ledger.reserve(ASKED, Sampling(max_tokens=100))
+    account = Budget(max_cost=10_000.0).account(price=DOLLAR)
+    first = account.reserve(ASKED, Sampling(max_tokens=100))
     assert first is not None
-    assert ledger.reserve(ASKED, Sampling(max_tokens=100)) is None
-    ledger.settle(first, took(100, 1_900))
-    pair = [ledger.reserve(ASKED, Sampling(max_tokens=100)) for _ in range(3)]
+    assert account.reserve(ASKED, Sampling(max_tokens=100)) is None
+    account.settle(first, took(100, 1_900))
+    pair = [account.reserve(ASKED, Sampling(max_tokens=100)) for _ in range(3)]
     assert [one is None for one in pair] == [False, False, True]
     assert pair[0] is not None
     assert pair[0].cost == pytest.approx(2_000.0)
     # Without a limit on dollars nothing waits.
-    free = Ledger(max_calls=50, price=DOLLAR)
+    free = Budget(max_calls=50).account(price=DOLLAR)
     assert None not in [free.reserve(ASKED, Sampling(max_tokens=100)) for _ in range(50)]
 
 
 def test_a_request_is_reserved_at_its_worst_and_settled_at_what_it_took() -> None:
-    ledger = Ledger(max_cost=1000.0, price=DOLLAR)
-    reserved = ledger.reserve(ASKED, Sampling(n=2, max_tokens=50))
+    account = Budget(max_cost=1000.0).account(price=DOLLAR)
+    reserved = account.reserve(ASKED, Sampling(n=2, max_tokens=50))
     assert reserved is not None
     assert reserved.cost == 200  # 100 in, 2 x 50 out
-    ledger.settle(reserved, took(30, 12))
-    assert (ledger.calls, ledger.tokens_in, ledger.tokens_out, ledger.cost) == (1, 30, 12, 42)
-    assert ledger.budget.reserved == 0
+    account.settle(reserved, took(30, 12))
+    assert (account.calls, account.tokens_in, account.tokens_out, account.cost) == (1, 30, 12, 42)
+    assert account.budget.reserved == 0
 
 
 def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run() -> None:
-    ledger = learned(Ledger(max_cost=320.0, price=DOLLAR), 1)
+    account = learned(Budget(max_cost=320.0).account(price=DOLLAR), 1)
     sampling = Sampling(max_tokens=50)  # at worst 150
-    first, second = ledger.reserve(ASKED, sampling), ledger.reserve(ASKED, sampling)
+    first, second = account.reserve(ASKED, sampling), account.reserve(ASKED, sampling)
     assert first is not None
     assert second is not None
     assert (first.cost, second.cost) == (150, 150)
-    assert ledger.reserve(ASKED, sampling) is None
-    ledger.settle(first, took(60, 10))
-    third = ledger.reserve(ASKED, sampling)  # 70 + 150 + 150 > 320
+    assert account.reserve(ASKED, sampling) is None
+    account.settle(first, took(60, 10))
+    third = account.reserve(ASKED, sampling)  # 70 + 150 + 150 > 320
     assert third is None
-    ledger.settle(second, took(100, 50))
+    account.settle(second, took(100, 50))
     with pytest.raises(BudgetSpentError, match=r"\$220\.0000 of the budget of \$320 is spent"):
-        ledger.reserve(ASKED, sampling)
-    assert ledger.calls == 1 + 2
+        account.reserve(ASKED, sampling)
+    assert account.calls == 1 + 2
 
 
 def test_what_may_have_been_billed_counts_against_the_budget_and_is_told_apart() -> None:
-    ledger = Ledger(max_cost=1000.0, price=DOLLAR)
+    account = Budget(max_cost=1000.0).account(price=DOLLAR)
     for billed in (True, False):
-        reserved = ledger.reserve(ASKED, Sampling(max_tokens=50))
+        reserved = account.reserve(ASKED, Sampling(max_tokens=50))
         assert reserved is not None
-        ledger.forfeit(reserved, billed=billed)
-    assert (ledger.cost, ledger.cost_unconfirmed, ledger.budget.cost) == (0, 150, 150)
+        account.forfeit(reserved, billed=billed)
+    assert (account.cost, account.cost_unconfirmed, account.budget.cost) == (0, 150, 150)
 
 
 @settings(deadline=None)
@@ -91,33 +91,33 @@ def test_what_may_have_been_billed_counts_against_the_budget_and_is_told_apart()
 def test_no_order_of_requests_passes_a_budget(
     limit: int, used: list[tuple[int, int]], together: int
 ) -> None:
-    ledger = Ledger(max_cost=float(limit), max_calls=30, price=DOLLAR)
+    account = Budget(max_cost=float(limit), max_calls=30).account(price=DOLLAR)
     open_: list[tuple[Reservation, Completion]] = []
     try:
         for tokens in used:
-            while (reserved := ledger.reserve(ASKED, Sampling(max_tokens=50))) is None:
-                ledger.settle(*open_.pop(0))
+            while (reserved := account.reserve(ASKED, Sampling(max_tokens=50))) is None:
+                account.settle(*open_.pop(0))
             open_.append((reserved, took(*tokens)))
             if len(open_) >= together:
-                ledger.settle(*open_.pop(0))
+                account.settle(*open_.pop(0))
     except BudgetSpentError:
         pass
     for one in open_:
-        ledger.settle(*one)
-    assert ledger.budget.cost <= limit
-    assert ledger.calls <= 30
+        account.settle(*one)
+    assert account.budget.cost <= limit
+    assert account.calls <= 30
 
 
 def test_a_dollar_budget_without_a_price_is_refused_with_the_way_out() -> None:
     with pytest.raises(ValueError, match="give a price or max_calls"):
-        Ledger(max_cost=1.0)
+        Budget(max_cost=1.0).account()
     with pytest.raises(ValueError, match="price"):
-        Ledger(budget=Ledger(max_cost=1.0, price=DOLLAR).budget)
+        Budget(max_cost=1.0).account(price=DOLLAR).budget.account()
 
 
 def test_an_unknown_price_is_no_zero() -> None:
-    assert Ledger().cost is None
-    assert Ledger(price=FREE).cost == 0
+    assert Budget().account().cost is None
+    assert Budget().account(price=FREE).cost == 0
 
 
 def test_prices_are_found_under_either_name_and_never_made_up() -> None:
@@ -154,12 +154,12 @@ def test_requests_in_flight_together_that_exceed_their_worst_raise_the_next_ones
     None
 ):
     """Each took 10 times the 200 dollars at worst: so may the next one, and not 10 ** 40 times."""
-    ledger = learned(Ledger(max_cost=100_000.0, price=DOLLAR), 20)
+    account = learned(Budget(max_cost=100_000.0).account(price=DOLLAR), 20)
     sampling = Sampling(max_tokens=100)
-    flying = [ledger.reserve(ASKED, sampling) for _ in range(40)]
+    flying = [account.reserve(ASKED, sampling) for _ in range(40)]
     for one in flying:
         assert one is not None
-        ledger.settle(one, took(100, 1_900))
-    following = ledger.reserve(ASKED, sampling)
+        account.settle(one, took(100, 1_900))
+    following = account.reserve(ASKED, sampling)
     assert following is not None
     assert following.cost == pytest.approx(2_000.0)

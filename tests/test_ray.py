@@ -29,7 +29,7 @@ def judge() -> Judge:
 
 
 def locally(judge: Judge, rows: list[dict[str, Any]]) -> list[Any]:
-    with open_runner("embedded") as runner:
+    with open_runner(lm="embedded") as runner:
         return list(judge.judge_rows(rows, runner))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from behaving_model import Model, asks, echo, parsed
 
-from judges.inference.budget import Ledger
+from judges.inference.budget import Budget
 from judges.inference.runner import ModelRequest, ModelResponse, Runner
 from judges.models.journal import Journal
 from judges.protocol import (
@@ -119,13 +119,13 @@ def test_what_is_in_the_journal_is_not_asked_again(tmp_path: Path, endpoint: str
     with Journal(tmp_path / "j") as journal, Runner(first, journal=journal) as runner:
         answers = list(runner.run(asks(30)))
     again = Model(echo, endpoint=endpoint)
-    ledger = Ledger()
+    account = Budget().account()
     with (
         Journal(tmp_path / "j") as journal,
-        Runner(again, journal=journal, ledger=ledger) as runner,
+        Runner(again, journal=journal, account=account) as runner,
     ):
         replayed = list(runner.run(asks(30)))
-    assert again.calls == ledger.calls == 0
+    assert again.calls == account.calls == 0
     assert parsed(replayed) == parsed(answers) == list(range(30))
     assert {a.cached for a in answers} == {False}
     assert {a.cached for a in replayed} == {True}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from behaving_model import Model, asks, echo, parsed
 
-from judges.inference.budget import BudgetSpentError, Ledger
+from judges.inference.budget import Budget, BudgetSpentError
 from judges.inference.runner import Runner
 from judges.models.journal import Journal
 from judges.models.prices import Price
@@ -316,7 +316,7 @@ def test_identical_asks_in_flight_are_asked_once() -> None:
 def test_the_call_budget_is_never_passed_and_ends_the_run_in_order() -> None:
     model = Model(lambda p, s, before: p if before else "x", wait=0.001)
     with (
-        Runner(model, ledger=Ledger(max_calls=101)) as runner,
+        Runner(model, account=Budget(max_calls=101).account()) as runner,
         pytest.raises(BudgetSpentError, match="101 calls is spent; raise it and resume"),
     ):
         list(runner.run(asks(1000)))
@@ -327,7 +327,9 @@ def test_replies_in_flight_when_the_budget_ends_are_kept(tmp_path: Path) -> None
     model = Model(echo, wait=0.05)
     with Journal(tmp_path / "j") as journal:
         with (
-            Runner(model, journal=journal, ledger=Ledger(max_calls=20), concurrency=8) as runner,
+            Runner(
+                model, journal=journal, account=Budget(max_calls=20).account(), concurrency=8
+            ) as runner,
             pytest.raises(BudgetSpentError),
         ):
             list(runner.run(asks(1000)))
@@ -337,19 +339,19 @@ def test_replies_in_flight_when_the_budget_ends_are_kept(tmp_path: Path) -> None
 def test_the_cost_budget_is_never_passed_and_nearly_used_up() -> None:
     # A reply costs 10 in + 1 out = 11 dollars; at worst 1 or 3 bytes + 16 in and 4 out.
     price = Price(per_token_in=1.0, per_token_out=1.0)
-    ledger = Ledger(max_cost=200.0, price=price)
+    account = Budget(max_cost=200.0).account(price=price)
     model = Model(echo, wait=0.002)
-    with Runner(model, ledger=ledger) as runner, pytest.raises(BudgetSpentError, match="200"):
+    with Runner(model, account=account) as runner, pytest.raises(BudgetSpentError, match="200"):
         list(runner.run(asks(1000, Sampling(max_tokens=4))))
-    assert ledger.cost is not None
-    assert 200 - 23 < ledger.cost <= 200
-    assert ledger.cost == 11 * model.calls
+    assert account.cost is not None
+    assert 200 - 23 < account.cost <= 200
+    assert account.cost == 11 * model.calls
 
 
 def test_two_runners_spend_from_one_budget() -> None:
-    judge = Ledger(max_calls=10)
-    proposer = Ledger(budget=judge.budget, name="proposer")
-    with Runner(Model(echo), ledger=judge) as one, Runner(Model(echo), ledger=proposer) as two:
+    judge = Budget(max_calls=10).account()
+    proposer = judge.budget.account(name="proposer")
+    with Runner(Model(echo), account=judge) as one, Runner(Model(echo), account=proposer) as two:
         list(one.run(asks(6)))
         with pytest.raises(BudgetSpentError):
             list(two.run(asks(6)))

@@ -22,7 +22,7 @@ from data.tables.write import RowWriter, partial_of, written_format
 from judges.cli.arguments import mapping_of
 from judges.cli.estimate import Estimate, estimate_line, estimate_run
 from judges.errors import JudgesError, UsageError
-from judges.inference.budget import BudgetSpentError, Ledger
+from judges.inference.budget import Account, BudgetSpentError
 from judges.inference.progress import Progress, visible
 from judges.inference.runner import FailingRunError
 from judges.inference.session import Session, budget_file_of
@@ -220,8 +220,8 @@ def _write_rows(
                 writer.write(fill(row, judgements))
                 failed = any(judgement.failure for judgement in judgements.values())
                 progress.step(failed=failed)
-        # Ray's workers keep their own ledgers.
-        return _cost(session.ledgers) if args.engine == "local" else {}
+        # Ray's workers keep their own accounts.
+        return _cost(session.budget.accounts) if args.engine == "local" else {}
 
 
 def judged(run: TableRun, session: Session) -> Iterator[tuple[Row, dict[str, AnyJudgement]]]:
@@ -308,15 +308,15 @@ def _unfinished(reason: str, writer: RowWriter, run: TableRun) -> str:
     )
 
 
-def _cost(ledgers: Mapping[str, Ledger]) -> dict[str, Any]:
-    costs = [ledger.cost for ledger in ledgers.values()]
+def _cost(accounts: Mapping[str, Account]) -> dict[str, Any]:
+    costs = [account.cost for account in accounts.values()]
     known = [cost for cost in costs if cost is not None]
     return {
-        "lm": sorted(ledgers),
-        "lm_calls": sum(ledger.calls for ledger in ledgers.values()),
+        "lm": sorted(accounts),
+        "lm_calls": sum(account.calls for account in accounts.values()),
         "tokens": {
-            "in": sum(ledger.tokens_in for ledger in ledgers.values()),
-            "out": sum(ledger.tokens_out for ledger in ledgers.values()),
+            "in": sum(account.tokens_in for account in accounts.values()),
+            "out": sum(account.tokens_out for account in accounts.values()),
         },
         "cost_usd": round(sum(known), 6) if len(known) == len(costs) else None,
     }

@@ -5,14 +5,14 @@ before it is sent and settled at what it took, so no limit is ever passed. A bud
 counts on where a killed or interrupted run stopped.
 """
 
-import json
-import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from operator import attrgetter
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Annotated
+
+import msgspec
+from msgspec import Meta, Struct
 
 from judges.errors import JudgesError, OptionError
 from judges.models.prices import FREE, Price, most_tokens
@@ -26,6 +26,9 @@ except ImportError:  # pragma: no cover - Windows
 # So many requests tell by how much retries and fresh asks exceed what was planned.
 ENOUGH_FOR_OVERHEAD = 50
 BLOCK = 512
+
+Count = Annotated[int, Meta(ge=0)]
+Dollars = Annotated[float, Meta(ge=0)]
 
 
 class BudgetSpentError(JudgesError, RuntimeError):
@@ -48,83 +51,30 @@ class Reservation:
     excess: float = 1.0
 
 
-@dataclass(slots=True)
-class Account:
-    """What one model has taken since the run began, over all its resumes.
+class Counts(Struct, forbid_unknown_fields=True):
+    """An account's entry in the budget's file.
 
     `cost` is of the requests whose usage is known. The `open_` figures are of requests sent and not
     settled; the `lost_` ones of those whose answer never came though it may be billed. Both are
     costs at worst.
     """
 
-    name: str
-    calls: int = 0
-    answered: int = 0
-    characters: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost: float = 0.0
-    open_calls: int = 0
-    open_characters: int = 0
-    open_cost: float = 0.0
-    lost_calls: int = 0
-    lost_characters: int = 0
-    lost_cost: float = 0.0
-
-    def send(self, reservation: Reservation) -> None:
-        self.calls += 1
-        self.open_calls += 1
-        self.open_characters += reservation.characters
-        self.open_cost += reservation.cost
-
-    def close(self, reservation: Reservation) -> None:
-        self.open_calls -= 1
-        self.open_characters -= reservation.characters
-        # Sums of floats do not cancel exactly.
-        self.open_cost = self.open_cost - reservation.cost if self.open_calls else 0.0
-
-    def lose(self, reservation: Reservation) -> None:
-        self.lost_calls += 1
-        self.lost_characters += reservation.characters
-        self.lost_cost += reservation.cost
-
-    def lose_open(self) -> None:
-        """Count what was under way when the process died as lost: it may have been billed."""
-        self.lost_calls += self.open_calls
-        self.lost_characters += self.open_characters
-        self.lost_cost += self.open_cost
-        self.open_calls, self.open_characters, self.open_cost = 0, 0, 0.0
-
-    def likely_lost(self, price: Price) -> float:
-        """What the lost requests have likely cost, told by those whose usage is known."""
-        if not self.answered or not self.characters:
-            return self.lost_cost
-        tokens_in = self.lost_characters * self.tokens_in / self.characters
-        tokens_out = self.lost_calls * self.tokens_out / self.answered
-        return tokens_in * price.per_token_in + tokens_out * price.per_token_out
+    calls: Count
+    answered: Count
+    characters: Count
+    tokens_in: Count
+    tokens_out: Count
+    cost: Dollars
+    open_calls: Count
+    open_characters: Count
+    open_cost: Dollars
+    lost_calls: Count
+    lost_characters: Count
+    lost_cost: Dollars
 
 
-COUNTS = tuple(field.name for field in fields(Account) if field.name != "name")
-_counts_of = attrgetter(*COUNTS)
-_RECORD = ": {" + ", ".join(f'"{name}": %r' for name in COUNTS) + "}"
-
-
-def _record(account: Account) -> str:
-    """An account's entry in the file."""
-    return json.dumps(account.name) + _RECORD % _counts_of(account)
-
-
-def _account(name: str, record: dict[str, Any]) -> Account:
-    """An account as written; raises ValueError where it holds no counts."""
-    for count in COUNTS:
-        value = record.get(count)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-            raise ValueError(f"{count} is {value!r}")
-    return Account(name, **record)
-
-
-class SharedBudget:
-    """What several ledgers spend from together: one budget for judge and proposer.
+class Budget:
+    """Limits on calls and dollars, which the accounts of several models spend from together.
 
     `path` keeps the count in a file, rewritten before every request and after every answer; a
     budget opened on it goes on from there. `hold` keeps a part of the budget for later.
@@ -141,48 +91,53 @@ class SharedBudget:
         self.path = path
         self.lock = threading.Lock()
         self.accounts: dict[str, Account] = {}
+        # Requests sent by this process, and how many of them were bound to come.
         self.sent = 0
         self.planned = 0
-        self._held_calls = 0.0
-        self._held_cost = 0.0
         # By how much the dearest request exceeded its worst: some endpoints ignore max_tokens.
-        self._excess = 1.0
-        # Requests closed by account: with a limit on dollars, no more than twice so many are in
-        # flight, since only answers tell what requests really cost here.
-        self._closed: dict[int, int] = {}
-        self._records: dict[str, str] = {}  # each account as the file has it
-        self._file = -1
+        self.excess = 1.0
+        self._later_calls = 0.0
+        self._later_cost = 0.0
+        self._counts: dict[str, Counts] = {}  # by account, as the file has them
+        self._file: IO[bytes] | None = None
         if path is not None:
             self._open(path)
 
-    @classmethod
-    def spent_anything(cls, path: Path) -> bool:
-        """Whether a budget's file tells of an answer."""
-        budget = cls(path=path)
-        budget.close()
-        return any(account.answered for account in budget.accounts.values())
+    def account(self, name: str = "model", price: Price | None = None) -> "Account":
+        """The account of this name, opened where there is none; raises OptionError.
 
-    def account(self, name: str) -> Account:
-        """What goes by this name; opened where there is none."""
+        A limit on dollars needs the price of every model.
+        """
+        if self.max_cost is not None and price is None:
+            raise OptionError(
+                "max_cost needs the model's price, which is unknown; give a price or max_calls"
+            )
         with self.lock:
-            return self.accounts.setdefault(name, Account(name))
+            if name not in self.accounts:
+                counts = self._counts.setdefault(name, Counts(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+                self.accounts[name] = Account(self, counts, price)
+            return self.accounts[name]
 
     @property
     def calls(self) -> int:
-        return sum(account.calls for account in self.accounts.values())
+        return sum(counts.calls for counts in self._counts.values())
+
+    @property
+    def answered(self) -> int:
+        return sum(counts.answered for counts in self._counts.values())
 
     @property
     def cost(self) -> float:
         """Dollars that are gone, or may be."""
-        return sum(account.cost + account.lost_cost for account in self.accounts.values())
+        return sum(counts.cost + counts.lost_cost for counts in self._counts.values())
 
     @property
     def reserved(self) -> float:
-        return sum(account.open_cost for account in self.accounts.values())
+        return sum(counts.open_cost for counts in self._counts.values())
 
     @property
     def in_flight(self) -> int:
-        return sum(account.open_calls for account in self.accounts.values())
+        return sum(counts.open_calls for counts in self._counts.values())
 
     @property
     def overhead(self) -> float:
@@ -194,203 +149,154 @@ class SharedBudget:
     def hold(self, calls: float = 0.0, cost: float = 0.0) -> None:
         """Keep so many planned calls and dollars for what comes after, and nothing more."""
         with self.lock:
-            self._held_calls, self._held_cost = calls, cost
+            self._later_calls, self._later_cost = calls, cost
 
-    def reserve(self, account: Account, worst: Reservation) -> Reservation | None:
-        """Set the worst aside and count the call; None: not now. Raises BudgetSpentError."""
-        with self.lock:
-            self._check_calls()
-            if self.max_cost is not None and worst.cost > 0:
-                closed = self._closed.get(id(account), 0)
-                if account.open_calls >= max(1, 2 * closed):
-                    return None
-            if self._excess > 1.0:
-                worst = Reservation(worst.cost * self._excess, worst.characters, self._excess)
-            if not self._fits(worst.cost):
-                return None
-            self.sent += 1
-            account.send(worst)
-            self._write(account)
-        return worst
-
-    def settle(
-        self,
-        account: Account,
-        reservation: Reservation,
-        usage: Completion | Usage,
-        price: Price | None,
-    ) -> None:
-        """Replace a reservation by what the request took."""
-        cost = price.cost(usage.tokens_in, usage.tokens_out) if price else 0.0
-        with self.lock:
-            self._close(account, reservation)
-            account.answered += 1
-            account.characters += reservation.characters
-            account.tokens_in += usage.tokens_in
-            account.tokens_out += usage.tokens_out
-            account.cost += cost
-            if cost > reservation.cost > 0:
-                # Of its own reservation: those in flight with it exceed the same worst.
-                self._excess = max(self._excess, reservation.excess * cost / reservation.cost)
-            self._write(account)
-
-    def forfeit(self, account: Account, reservation: Reservation, *, billed: bool) -> None:
-        """Close a reservation whose usage nobody told, at its worst where it may be billed."""
-        with self.lock:
-            self._close(account, reservation)
-            if billed:
-                account.lose(reservation)
-            self._write(account)
-
-    def _close(self, account: Account, reservation: Reservation) -> None:
-        account.close(reservation)
-        self._closed[id(account)] = self._closed.get(id(account), 0) + 1
-
-    def close(self, *, finished: bool = False) -> None:
-        """Close the file; a run that has `finished` needs it no more."""
-        with self.lock:
-            if self._file >= 0:
-                os.close(self._file)
-                self._file = -1
-                if finished and self.path is not None:
-                    self.path.unlink(missing_ok=True)
-
-    def _check_calls(self) -> None:
+    def check_calls(self) -> None:
+        """Raise BudgetSpentError where no further call may be made."""
         if self.max_calls is None:
             return
-        calls, held = self.calls, round(self._held_calls * self.overhead)
+        calls, later = self.calls, round(self._later_calls * self.overhead)
         if calls >= self.max_calls:
             raise BudgetSpentError(
                 f"the budget of {self.max_calls} calls is spent; raise it and resume"
             )
-        if calls >= self.max_calls - held:
+        if calls >= self.max_calls - later:
             raise BudgetSpentError(
-                f"{calls} of the budget of {self.max_calls} calls are spent and {held} are kept for"
-                " what comes after; raise it and resume"
+                f"{calls} of the budget of {self.max_calls} calls are spent and {later} are kept "
+                "for what comes after; raise it and resume"
             )
 
-    def _fits(self, worst: float) -> bool:
+    def fits(self, worst: float) -> bool:
+        """Whether so many dollars are left; BudgetSpentError where they will not be later either.
+
+        They may be once requests in flight are settled.
+        """
         if self.max_cost is None:
             return True
-        held = self._held_cost * self.overhead
-        spent = self.cost
-        if spent + self.reserved + worst <= self.max_cost - held:
+        later, cost = self._later_cost * self.overhead, self.cost
+        if cost + self.reserved + worst <= self.max_cost - later:
             return True
         if self.in_flight:
             return False
-        kept = f", ${held:.4f} are kept for what comes after" if held else ""
+        kept = f", ${later:.4f} are kept for what comes after" if later else ""
         raise BudgetSpentError(
-            f"${spent:.4f} of the budget of ${self.max_cost:g} is spent{kept} and the next"
+            f"${cost:.4f} of the budget of ${self.max_cost:g} is spent{kept} and the next"
             f" request may cost ${worst:.4f}; raise it and resume"
         )
 
+    def write(self) -> None:
+        """Bring the file, where there is one, to the counts as they are."""
+        if self._file is None:
+            return
+        text = msgspec.json.encode(self._counts)
+        # One write of a length that never shrinks: a kill leaves the old count or the new one.
+        size = -(-(len(text) + 1) // BLOCK) * BLOCK
+        self._file.seek(0)
+        self._file.write(text.ljust(size - 1) + b"\n")
+
+    def close(self, *, finished: bool = False) -> None:
+        """Close the file; a run that has `finished` needs it no more."""
+        with self.lock:
+            if self._file is None:
+                return
+            self._file.close()
+            self._file = None
+            if finished and self.path is not None:
+                self.path.unlink(missing_ok=True)
+
     def _open(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+        path.touch()
+        self._file = path.open("r+b", buffering=0)
         if fcntl is not None:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                os.close(self._file)
-                self._file = -1
+                self.close()
                 raise BudgetFileError(
                     f"{path}: another run is spending from this budget; wait for it to end"
                 ) from None
-        text = path.read_text(encoding="utf-8").strip()
-        if not text:
-            return
+        text = self._file.read().strip()
         try:
-            self.accounts = {name: _account(name, r) for name, r in json.loads(text).items()}
-        except (ValueError, TypeError, AttributeError) as error:
-            os.close(self._file)
-            self._file = -1
+            self._counts = msgspec.json.decode(text or b"{}", type=dict[str, Counts])
+        except (msgspec.DecodeError, ValueError) as error:
+            self.close()
             raise BudgetFileError(
                 f"{path}: what the run has spent so far cannot be read; remove the file to count "
                 "from nothing"
             ) from error
-        for account in self.accounts.values():
-            account.lose_open()
-            self._records[account.name] = _record(account)
-
-    def _write(self, account: Account) -> None:
-        if self._file < 0:
-            return
-        self._records[account.name] = _record(account)
-        text = "{" + ", ".join(self._records.values()) + "}"
-        # One write of a length that never shrinks: a kill leaves the old count or the new one.
-        size = -(-(len(text) + 1) // BLOCK) * BLOCK
-        data = (text.ljust(size - 1) + "\n").encode()
-        if hasattr(os, "pwrite"):
-            os.pwrite(self._file, data, 0)
-        else:  # pragma: no cover - Windows
-            os.lseek(self._file, 0, os.SEEK_SET)
-            os.write(self._file, data)
+        for counts in self._counts.values():
+            # What was under way when the process died may have been billed.
+            counts.lost_calls += counts.open_calls
+            counts.lost_characters += counts.open_characters
+            counts.lost_cost += counts.open_cost
+            counts.open_calls, counts.open_characters, counts.open_cost = 0, 0, 0.0
 
 
-class Ledger:
-    """What one model was asked for, within a budget that other models may share.
+class Account:
+    """What one model has taken from a budget since the run began, over all its resumes.
 
-    `calls` counts requests sent, retries among them. `cost` is in US dollars and None where the
-    price is unknown; it is of the requests whose usage is known. `cost_unconfirmed` is what
-    requests may have cost whose answer never came; it counts against the budget.
+    `cost` is in US dollars and None where the price is unknown; it is of the requests whose usage
+    is known. `cost_unconfirmed` is what requests may have cost whose answer never came; it counts
+    against the budget.
     """
 
-    def __init__(
-        self,
-        max_calls: int | None = None,
-        max_cost: float | None = None,
-        price: Price | None = None,
-        *,
-        budget: SharedBudget | None = None,
-        name: str = "model",
-    ) -> None:
-        self.budget = budget or SharedBudget(max_calls=max_calls, max_cost=max_cost)
-        if self.budget.max_cost is not None and price is None:
-            raise OptionError(
-                "max_cost needs the model's price, which is unknown; give a price or max_calls"
-            )
+    def __init__(self, budget: Budget, counts: Counts, price: Price | None) -> None:
+        self.budget = budget
         self.price = price
-        self._account = self.budget.account(name)
+        self._counts = counts
+        # Requests closed by this process: with a limit on dollars, no more than twice so many are
+        # in flight, since only answers tell what requests really cost here.
+        self._closed = 0
 
     @property
     def calls(self) -> int:
-        return self._account.calls
+        """Requests sent, retries among them."""
+        return self._counts.calls
 
     @property
     def tokens_in(self) -> int:
-        return self._account.tokens_in
+        return self._counts.tokens_in
 
     @property
     def tokens_out(self) -> int:
-        return self._account.tokens_out
+        return self._counts.tokens_out
 
     @property
     def cost(self) -> float | None:
-        return None if self.price is None else self._account.cost
+        return None if self.price is None else self._counts.cost
 
     @property
     def cost_unconfirmed(self) -> float:
-        return self._account.lost_cost
+        return self._counts.lost_cost
 
     @property
     def cost_likely(self) -> float | None:
-        """`cost`, and what requests have likely cost whose answer never came."""
-        if self.price is None:
+        """`cost`, and what requests have likely cost whose answer never came.
+
+        Those whose usage is known tell how many tokens a prompt's characters and a reply take.
+        """
+        counts, price = self._counts, self.price
+        if price is None:
             return None
-        return self._account.cost + self._account.likely_lost(self.price)
+        if not counts.answered or not counts.characters:
+            return counts.cost + counts.lost_cost
+        tokens_in = counts.lost_characters * counts.tokens_in / counts.characters
+        tokens_out = counts.lost_calls * counts.tokens_out / counts.answered
+        return counts.cost + (tokens_in * price.per_token_in + tokens_out * price.per_token_out)
 
-    def go_on(self, calls: int, tokens_in: int, tokens_out: int) -> None:
+    def count_recorded(self, calls: int, tokens_in: int, tokens_out: int) -> None:
         """Count what a journal holds of a run whose budget kept no file; the first count stands."""
-        account = self._account
-        if account.calls:
+        counts = self._counts
+        if counts.calls:
             return
-        account.calls = account.answered = calls
-        account.tokens_in, account.tokens_out = tokens_in, tokens_out
-        account.cost = self.price.cost(tokens_in, tokens_out) if self.price else 0.0
+        counts.calls = counts.answered = calls
+        counts.tokens_in, counts.tokens_out = tokens_in, tokens_out
+        counts.cost = self.price.cost(tokens_in, tokens_out) if self.price else 0.0
 
-    def plan(self, requests: int = 1) -> None:
-        """Count requests that were bound to come; those sent beyond them are overhead."""
-        self.budget.planned += requests
+    def plan(self) -> None:
+        """Count a request that was bound to come; those sent beyond them are overhead."""
+        self.budget.planned += 1
 
     def reserve(self, messages: Sequence[Message], sampling: Sampling) -> Reservation | None:
         """Set aside the most that one request can cost, in dollars, and count the call.
@@ -398,19 +304,58 @@ class Ledger:
         None: it does not fit now, but may once requests in flight are settled. Raises
         BudgetSpentError where it cannot fit any more.
         """
-        return self.budget.reserve(self._account, self._worst(messages, sampling))
+        budget, counts = self.budget, self._counts
+        characters, cost = sum(len(message["content"]) for message in messages), 0.0
+        if self.price is not None and self.price != FREE:
+            cost = self.price.cost(most_tokens(messages), sampling.n * sampling.max_tokens)
+        with budget.lock:
+            budget.check_calls()
+            untold = counts.open_calls >= max(1, 2 * self._closed)
+            if budget.max_cost is not None and cost > 0 and untold:
+                return None
+            cost *= budget.excess
+            if not budget.fits(cost):
+                return None
+            budget.sent += 1
+            counts.calls += 1
+            counts.open_calls += 1
+            counts.open_characters += characters
+            counts.open_cost += cost
+            budget.write()
+            return Reservation(cost, characters, budget.excess)
 
     def settle(self, reservation: Reservation, usage: Completion | Usage) -> None:
         """Replace a reservation by what the request took."""
-        self.budget.settle(self._account, reservation, usage, self.price)
+        budget, counts = self.budget, self._counts
+        cost = self.price.cost(usage.tokens_in, usage.tokens_out) if self.price else 0.0
+        with budget.lock:
+            self._close(reservation)
+            counts.answered += 1
+            counts.characters += reservation.characters
+            counts.tokens_in += usage.tokens_in
+            counts.tokens_out += usage.tokens_out
+            counts.cost += cost
+            if cost > reservation.cost > 0:
+                # Of its own reservation: those in flight with it exceed the same worst.
+                budget.excess = max(budget.excess, reservation.excess * cost / reservation.cost)
+            budget.write()
 
     def forfeit(self, reservation: Reservation, *, billed: bool) -> None:
         """Close a reservation whose usage nobody told, at its worst where it may be billed."""
-        self.budget.forfeit(self._account, reservation, billed=billed)
+        counts = self._counts
+        with self.budget.lock:
+            self._close(reservation)
+            if billed:
+                counts.lost_calls += 1
+                counts.lost_characters += reservation.characters
+                counts.lost_cost += reservation.cost
+            self.budget.write()
 
-    def _worst(self, messages: Sequence[Message], sampling: Sampling) -> Reservation:
-        characters = sum(len(message["content"]) for message in messages)
-        if self.price is None or self.price == FREE:
-            return Reservation(characters=characters)
-        tokens_out = sampling.n * sampling.max_tokens
-        return Reservation(self.price.cost(most_tokens(messages), tokens_out), characters)
+    def _close(self, reservation: Reservation) -> None:
+        counts = self._counts
+        self._closed += 1
+        counts.open_calls -= 1
+        counts.open_characters -= reservation.characters
+        # Sums of floats do not cancel exactly.
+        left = max(0.0, counts.open_cost - reservation.cost)
+        counts.open_cost = left if counts.open_calls else 0.0

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 
-from judges.inference.budget import BudgetSpentError, Ledger, Reservation
+from judges.inference.budget import Account, BudgetSpentError, Reservation
 from judges.inference.limits import AdaptiveTimeout, Limiter
 from judges.judgement import NoScoreError
 from judges.models.journal import Journal, RequestHasher
@@ -166,7 +166,7 @@ class RetryingClient:
         model: Model,
         *,
         journal: Journal | None,
-        ledger: Ledger,
+        account: Account,
         limiter: Limiter | None,
         timeout: float,
         attempts: int,
@@ -175,7 +175,7 @@ class RetryingClient:
     ) -> None:
         self.model = model
         self.journal = journal
-        self.ledger = ledger
+        self.account = account
         self._limiter = limiter
         self._timeouts = AdaptiveTimeout(timeout)
         self._attempts = attempts
@@ -245,7 +245,7 @@ class RetryingClient:
             return 0
         finally:
             if not fresh and not cached:
-                self.ledger.plan()
+                self.account.plan()
         samples.add_usage(completion, cached)
         if why := withheld(completion, sampling):
             _log.info("%s", why)
@@ -304,7 +304,7 @@ class RetryingClient:
             self.journal.put(key, completion, endpoint=self.model.endpoint, model=self.model.name)
 
     async def _send_here(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        reservation = self.ledger.reserve(messages, sampling)
+        reservation = self.account.reserve(messages, sampling)
         if reservation is None:
             raise BudgetSpentError("what is left of the budget is reserved by other requests")
         try:
@@ -312,7 +312,7 @@ class RetryingClient:
         except BaseException as error:
             self._close(reservation, getattr(error, "usage", None), billed=False)
             raise
-        self.ledger.settle(reservation, completion)
+        self.account.settle(reservation, completion)
         return completion
 
     async def _send(
@@ -359,17 +359,17 @@ class RetryingClient:
     ) -> Completion | TransientError:
         """Send once, within the limits on requests in flight and on money."""
         async with limiter as cuts:
-            reservation = self.ledger.reserve(messages, sampling)
+            reservation = self.account.reserve(messages, sampling)
             while reservation is None:  # it may fit once others are settled
                 await asyncio.sleep(BUDGET_POLL)
-                reservation = self.ledger.reserve(messages, sampling)
+                reservation = self.account.reserve(messages, sampling)
             billed, usage = True, None
             wait = self._timeouts.begin(tries)
             try:
                 async with wait:
                     completion = await self.model.complete(messages, sampling)
                 self._timeouts.answered(wait)
-                self.ledger.settle(reservation, completion)
+                self.account.settle(reservation, completion)
                 reservation = None
                 limiter.answered()
                 self._reached = True
@@ -405,9 +405,9 @@ class RetryingClient:
     def _close(self, reservation: Reservation, usage: Usage | None, *, billed: bool) -> None:
         """Close the reservation of a request that brought no replies, by its usage where told."""
         if usage is not None:
-            self.ledger.settle(reservation, usage)
+            self.account.settle(reservation, usage)
         else:
-            self.ledger.forfeit(reservation, billed=billed)
+            self.account.forfeit(reservation, billed=billed)
 
     def _requested_wait(self, error: TransientError) -> float | None:
         """How long the endpoint wants to be left alone; FatalModelError where that is for long.

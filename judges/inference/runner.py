@@ -1,7 +1,8 @@
 """Many asks to one model: in order, streaming, within limits, and resumable.
 
-with Runner(model, journal=Journal("replies.jsonl"), ledger=Ledger(max_calls=1000)) as runner:
-    for answer in runner.run(asks): ...
+account = Budget(max_calls=1000).account()
+with Runner(model, journal=Journal("replies.jsonl"), account=account) as runner:
+    for response in runner.run(requests): ...
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from judges.inference.budget import BudgetSpentError, Ledger
+from judges.inference.budget import Account, Budget, BudgetSpentError
 from judges.inference.client import ModelRequest, ModelResponse, RetryingClient
 from judges.inference.limits import Limiter
 from judges.models.journal import Journal
@@ -260,7 +261,7 @@ class Runner:
         model: Model,
         *,
         journal: Journal | None = None,
-        ledger: Ledger | None = None,
+        account: Account | None = None,
         concurrency: int = 64,
         timeout: float = 120.0,
         attempts: int = 6,
@@ -271,7 +272,7 @@ class Runner:
         self.model = model
         self._monitor = monitor
         self.journal = journal
-        self.ledger = ledger or Ledger()
+        self.account = account or Budget().account()
         self.concurrency = concurrency
         self._timeout = timeout
         here = getattr(model, "in_process", is_embedded(model.endpoint))
@@ -279,7 +280,7 @@ class Runner:
         self._client = RetryingClient(
             model,
             journal=journal,
-            ledger=self.ledger,
+            account=self.account,
             limiter=self._limiter,
             timeout=timeout,
             attempts=attempts,

@@ -7,6 +7,7 @@ model of a known provider, and what else it names is asked only once its user ha
 import os
 import re
 import shlex
+from functools import lru_cache
 
 from judges.models.redaction import KEY_FOR_NAME, Redactor, without_secrets
 from judges.protocol import OPENAI, FatalModelError, Model
@@ -36,9 +37,7 @@ def open_model(lm: str, *, api_base: str | None = None, timeout: float = TIMEOUT
     check_name(lm)
     provider, _, name = lm.partition("/")
     if lm in EMBEDDED:
-        from judges.models.embedded import EmbeddedModel
-
-        return EmbeddedModel()
+        return _embedded_model()
     if lm.startswith("replay:"):
         from judges.models.replay import ReplayModel
 
@@ -59,6 +58,14 @@ def open_model(lm: str, *, api_base: str | None = None, timeout: float = TIMEOUT
     from judges.models.dspy_lm import DspyModel
 
     return DspyModel(lm, api_base=api_base, timeout=timeout)
+
+
+@lru_cache(maxsize=1)
+def _embedded_model() -> Model:
+    """The one of this process, since its weights take time to read."""
+    from judges.models.embedded import EmbeddedModel
+
+    return EmbeddedModel()
 
 
 def check_name(lm: str) -> None:

@@ -23,7 +23,6 @@ from optimize.items import Items, compared_items, rated_items
 from optimize.measuring.correlations import other_readings, reading_lines
 from optimize.measuring.measure import measure_scores, on_labels_scale
 from optimize.measuring.sources import (
-    ModelOptions,
     ScoredItems,
     ask_judge,
     bare_items,
@@ -277,7 +276,11 @@ def _measure_judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItem
         else rated_items(labelled, subject)  # type: ignore[arg-type]
     )
     _check_rated(len(items), labelled.name, subject.name)
-    options = ModelOptions(
+    for note in labelled.notes:
+        say(f"note: {note}")
+    scored = ask_judge(
+        judge,
+        items,
         lm=flags.lm,
         api_base=flags.api_base,
         max_calls=flags.max_calls,
@@ -286,12 +289,10 @@ def _measure_judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItem
         seed=flags.seed,
         journal=Path(flags.resume) if flags.resume else None,
         keep_going=flags.keep_going,
-        probe=flags.probes or (bool(flags.report) and is_embedded(flags.lm or judge.lm)),
+        with_probes=flags.probes or (bool(flags.report) and is_embedded(flags.lm or judge.lm)),
     )
-    for note in labelled.notes:
-        say(f"note: {note}")
     scale = subject.scale if isinstance(subject, Dimension) else ()
-    return subject.name, labelled, ask_judge(judge, items, options), scale
+    return subject.name, labelled, scored, scale
 
 
 def _measure_recorded(

@@ -18,7 +18,6 @@ from optimize.figures import correlation_lines
 from optimize.items import Items, compared_items, rated_items
 from optimize.measuring.correlations import all_correlations, levels_of, pair_figures
 from optimize.measuring.sources import (
-    ModelOptions,
     ScoredItems,
     ask_judge,
     bare_items,
@@ -193,7 +192,9 @@ def measure(
             f"otherwise, say map={{{loaded.name!r}: COLUMN}}"
         )
     labelled, items = label_source.labels(loaded.subject, loaded.name)
-    options = ModelOptions(
+    scored = ask_judge(
+        loaded,
+        items,
         lm=lm,
         api_base=api_base,
         max_calls=max_calls,
@@ -203,7 +204,6 @@ def measure(
         journal=None if journal is None else Path(journal),
     )
     name = loaded.name if isinstance(judge, Judge) else os.fspath(judge)
-    scored = ask_judge(loaded, items, options)
     return measure_scores(name, loaded.name, labelled, scored, level=level, seed=seed)
 
 

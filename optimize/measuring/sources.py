@@ -1,15 +1,14 @@
 """Where scores to verify come from: a judge that is asked, recorded replies, or plain numbers."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from data.types import LabelError, LabelledPairs, LabelledSet
-from judges.inference.runner import Runner
+from judges.inference.session import ModelOptions
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.parsing.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
@@ -37,21 +36,6 @@ class ScoredItems:
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         return tuple(judgement for judgement in self.judgements if isinstance(judgement, Verdict))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOptions:
-    """How a model is asked."""
-
-    lm: str | None = None
-    api_base: str | None = None
-    max_calls: int | None = None
-    max_cost: float | None = None
-    concurrency: int = 64
-    seed: int = 0
-    journal: Path | None = None
-    probe: bool = False
-    keep_going: bool = True
 
 
 def bare_items(labelled: LabelledSet | LabelledPairs, dimension: str) -> Items:
@@ -84,16 +68,24 @@ def bare_items(labelled: LabelledSet | LabelledPairs, dimension: str) -> Items:
     )
 
 
-def ask_judge(judge: Judge, items: Items, options: ModelOptions) -> ScoredItems:
+def ask_judge(
+    judge: Judge,
+    items: Items,
+    *,
+    seed: int = 0,
+    with_probes: bool = False,
+    keep_going: bool = True,
+    **options: Unpack[ModelOptions],
+) -> ScoredItems:
     """Ask the judge's model, or the one named instead."""
-    with _runner(judge, options) as runner:
+    with judge.open_runner(keep_going=keep_going, **options) as runner:
         rows = (item.texts for item in items.items)
-        judgements = list(judge.judge_rows(rows, runner, seed=options.seed))
+        judgements = list(judge.judge_rows(rows, runner, seed=seed))
         by_id = {
             item.id: judgement for item, judgement in zip(items.items, judgements, strict=True)
         }
-        scored = replace(_score_items(items, by_id), lm=options.lm or judge.lm)
-        if not options.probe:
+        scored = replace(_score_items(items, by_id), lm=options.get("lm") or judge.lm)
+        if not with_probes:
             return scored
         probes = probe(
             judge,
@@ -101,27 +93,10 @@ def ask_judge(judge: Judge, items: Items, options: ModelOptions) -> ScoredItems:
             [item.texts for item in items.items],
             scored.scores,
             [item.document_id for item in items.items],
-            seed=options.seed,
-            rng=stream(options.seed, "probes"),
+            seed=seed,
+            rng=stream(seed, "probes"),
         )
         return replace(scored, probes=probes)
-
-
-@contextmanager
-def _runner(judge: Judge, options: ModelOptions) -> Iterator[Runner]:
-    from judges.inference.session import open_runner
-
-    lm, api_base = judge.model_to_ask(options.lm, options.api_base)
-    with open_runner(
-        lm,
-        api_base=api_base,
-        max_calls=options.max_calls,
-        max_cost=options.max_cost,
-        concurrency=options.concurrency,
-        journal=options.journal,
-        keep_going=options.keep_going,
-    ) as runner:
-        yield runner
 
 
 def from_replies(

@@ -2,16 +2,20 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from judges.inference.budget import Ledger, SharedBudget
-from judges.inference.runner import FailureMonitor, ModelRequest, ModelResponse, Runner
+from judges.inference.budget import Budget
+from judges.inference.progress import verbose_logging
+from judges.inference.runner import ModelRequest, ModelResponse, Runner
+from judges.inference.session import Session
 from judges.judge import Judge
 from judges.judgement import NoScoreError, Verdict
+from judges.models.journal import describe
+from judges.models.prices import find_price
 from judges.prompt import Prompt
-from judges.protocol import Model, is_embedded
+from judges.protocol import is_embedded
 from judges.scoring import SamplingPlan, default_plan
 from optimize.items import Item
 from optimize.run.run_folder import BUDGET, PROPOSALS, REPLIES
@@ -37,57 +41,47 @@ class RunModels:
         return 2 * each if judge.kind == "pairwise" else each
 
     @property
-    def budget(self) -> SharedBudget:
+    def budget(self) -> Budget:
         """What both spend from."""
-        return self.judge.ledger.budget
+        return self.judge.account.budget
 
 
 @contextmanager
 def open_models(settings: Settings, folder: Path) -> Iterator[RunModels]:
     """Open both, and close them whatever happens."""
-    from judges.inference.progress import verbose_logging
-    from judges.models import open_model
-    from judges.models.journal import Journal, describe
-    from judges.models.prices import find_price
-
-    name, proposer_base = settings.proposer
-    for lm in (settings.lm, name):
+    proposer_lm, proposer_base = settings.proposer
+    for lm in (settings.lm, proposer_lm):
         if settings.max_cost is not None and find_price(lm) is None:
             raise SettingsError(f"--max-cost: the price of {lm} is not known; use --max-calls")
-    with ExitStack() as stack:
-        stack.enter_context(verbose_logging(settings.verbose))
-        model = open_model(settings.lm, api_base=settings.api_base)
-        proposer_model = open_model(name, api_base=proposer_base)
-        local = all(is_embedded(opened.endpoint) for opened in (model, proposer_model))
-        # Without a server there is nothing to pay; the search keeps to its plan by itself.
-        budget = (
-            SharedBudget()
-            if local
-            else SharedBudget(settings.max_calls, settings.max_cost, folder / BUDGET)
+    # Without a server there is nothing to pay; the search keeps to its plan by itself.
+    free = is_embedded(settings.lm) and is_embedded(proposer_lm)
+    with (
+        verbose_logging(settings.verbose),
+        Session(
+            max_calls=None if free else settings.max_calls,
+            max_cost=None if free else settings.max_cost,
+            budget_file=None if free else folder / BUDGET,
+            keep_budget_file=True,
+            concurrency=settings.concurrency,
+            keep_going=settings.keep_going,
+        ) as session,
+    ):
+        judge = session.runner(
+            settings.lm, purpose="judge", api_base=settings.api_base, journal=folder / REPLIES
         )
-        stack.callback(budget.close)
-
-        def runner(
-            model: Model, lm: str, role: str, file: str, monitor: FailureMonitor | None = None
-        ) -> Runner:
-            ledger = Ledger(price=find_price(lm), budget=budget, name=role)
-            journal = stack.enter_context(Journal(folder / file))
-            if len(journal):
-                known = describe(journal.path)
-                ledger.go_on(known.n_requests, known.tokens_in, known.tokens_out)
-            return stack.enter_context(
-                Runner(
-                    model,
-                    journal=journal,
-                    ledger=ledger,
-                    concurrency=settings.concurrency,
-                    monitor=monitor,
+        proposer = session.runner(
+            proposer_lm,
+            purpose="proposer",
+            api_base=proposer_base,
+            journal=folder / PROPOSALS,
+            keep_going=True,
+        )
+        for runner in (judge, proposer):
+            if runner.journal:
+                recorded = describe(runner.journal.path)
+                runner.account.count_recorded(
+                    recorded.n_requests, recorded.tokens_in, recorded.tokens_out
                 )
-            )
-
-        monitor = None if settings.keep_going else FailureMonitor()
-        judge = runner(model, settings.lm, "judge", REPLIES, monitor)
-        proposer = runner(proposer_model, name, "proposer", PROPOSALS)
         yield RunModels(judge=judge, proposer=proposer, plan=_plan(settings, judge))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from data.readers import is_constructed
-from judges.inference.budget import BudgetSpentError, Ledger
+from judges.inference.budget import Account, BudgetSpentError
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.items import Items
@@ -121,7 +121,7 @@ def summarize(
     `cost_unconfirmed_usd` says how much of it.
     """
     settings = prepared.settings
-    judge_usage, proposer_usage = models.judge.ledger, models.proposer.ledger
+    judge_usage, proposer_usage = models.judge.account, models.proposer.account
     summary: dict[str, Any] = {
         "dimension": prepared.subject.name,
         "lm": settings.lm,
@@ -152,13 +152,13 @@ def summarize(
     return summary
 
 
-def _costs(*ledgers: Ledger) -> dict[str, float | None]:
+def _costs(*accounts: Account) -> dict[str, float | None]:
     """Dollars at list price; None where the price of a model that was asked is unknown."""
-    used = [ledger for ledger in ledgers if ledger.calls]
-    costs_known = [ledger.cost for ledger in used if ledger.cost is not None]
+    used = [account for account in accounts if account.calls]
+    costs_known = [account.cost for account in used if account.cost is not None]
     if len(costs_known) < len(used):
         return {"cost_usd": None}
-    likely_cost = sum(ledger.cost_likely or 0.0 for ledger in used)
+    likely_cost = sum(account.cost_likely or 0.0 for account in used)
     unconfirmed = likely_cost - sum(costs_known)
     costs: dict[str, float | None] = {"cost_usd": round(likely_cost, 6)}
     return costs | ({"cost_unconfirmed_usd": round(unconfirmed, 6)} if unconfirmed > 0 else {})

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from data.tables.text import read_json_file
 from judges.define import read_subject
 from judges.dimension import Comparison, DimensionError, Subject
 from judges.errors import JudgesError
-from judges.inference.budget import SharedBudget
+from judges.inference.budget import Budget
 from judges.prompt import encodable
 
 CONFIG = "config.json"
@@ -115,8 +115,10 @@ def clear_unanswered(folder: Path) -> None:
     replies, budget = folder / REPLIES, folder / BUDGET
     if replies.exists() and replies.stat().st_size:
         return
-    if budget.exists() and SharedBudget.spent_anything(budget):
-        return
+    if budget.exists():
+        with closing(Budget(path=budget)) as spending:
+            if spending.answered:
+                return
     for name in (CONFIG, SPLITS, TRIALS, REPLIES, PROPOSALS, BUDGET):
         (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
