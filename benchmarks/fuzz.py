@@ -461,9 +461,8 @@ def fuzz_answers(tries: int, rng: random.Random) -> Counts:
         while left:
             rows = ({"summary": f"Answer number {number}."} for number in tuple(left))
             # An absurd price, so that a count that lifts the limit, or ends it, is seen.
-            account = Budget(
-                max_cost=1e9, price=Price(per_token_in=1e-6, per_token_out=1e-6)
-            ).account()
+            price = Price(per_token_in=1e-6, per_token_out=1e-6)
+            account = Budget(max_cost=1e9).account(price=price)
             model = open_model("openai/judge-1", api_base=base, timeout=TIMEOUT)
             start, fault = time.perf_counter(), ""
             try:

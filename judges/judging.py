@@ -28,8 +28,8 @@ from judges.scoring import (
 )
 
 if TYPE_CHECKING:
-    from judges.inference.client import ModelRequest, ModelResponse
     from judges.inference.runner import Runner
+    from judges.inference.sampler import ModelRequest, ModelResponse
 
 Order = Literal["both", "random"]
 Sides = Literal["ab", "ba"]  # which output is shown first
@@ -174,7 +174,7 @@ def failed(subject: Subject, why: str) -> AnyJudgement:
 def _request_maker(
     subject: Subject, prompt: Prompt, plan: SamplingPlan, seed: int, template: list[Message]
 ) -> "Callable[[Mapping[str, str]], ModelRequest]":
-    from judges.inference.client import ModelRequest  # asyncio takes longer to load than a judge
+    from judges.inference.sampler import ModelRequest  # asyncio takes longer to load than a judge
 
     sampling = sampling_of(plan, seed=seed)
     gives_probabilities = False

@@ -182,7 +182,9 @@ def test_what_was_under_way_when_a_process_died_counts_at_its_worst(tmp_path: Pa
     left.write_bytes(path.read_bytes())
     with pytest.raises(BudgetFileError, match="another run is spending"):
         Budget(path=path)
-    after = Budget(max_calls=3, path=left).account("judge", DOLLAR)
+    budget.close()
+    resumed = Budget(max_calls=3, path=left)
+    after = resumed.account("judge", DOLLAR)
     assert (after.calls, after.tokens_in, after.tokens_out, after.cost) == (2, 21, 10, 31)
     assert after.cost_unconfirmed == 84 + 16 + 50
     # Its prompt is as long as the one that took 21 tokens, and replies take 10.
@@ -190,6 +192,7 @@ def test_what_was_under_way_when_a_process_died_counts_at_its_worst(tmp_path: Pa
     after.reserve(asked, Sampling(max_tokens=50))  # type: ignore[arg-type]
     with pytest.raises(BudgetSpentError, match="3 calls is spent"):
         after.reserve(asked, Sampling(max_tokens=50))  # type: ignore[arg-type]
+    resumed.close()
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"judge": {}}', '{"judge": {"calls": -1}}', "null"])

@@ -26,7 +26,7 @@ from judges.models.journal import Journal
 from judges.judgement import NoScoreError
 from judges.inference.budget import Budget, BudgetSpentError
 from judges.models import FatalModelError, Sampling, open_model
-from judges.inference.client import ModelRequest
+from judges.inference.sampler import ModelRequest
 from judges.inference.runner import Runner
 
 def accept(reply):

@@ -11,8 +11,8 @@ import pytest
 from judges.catalog import find
 from judges.dimension import Comparison, Dimension
 from judges.inference.budget import Budget, BudgetSpentError
-from judges.inference.client import ModelRequest, ModelResponse
 from judges.inference.runner import Runner
+from judges.inference.sampler import ModelRequest, ModelResponse
 from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.judging import unusable

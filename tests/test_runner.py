@@ -139,8 +139,7 @@ def test_it_works_where_an_event_loop_is_running() -> None:
     assert parsed(asyncio.run(notebook())) == list(range(10))
 
 
-@pytest.mark.parametrize("endpoint", ["test", "embedded"])
-def test_the_stream_leaves_the_callers_loop_free(endpoint: str) -> None:
+def test_asynchronous_requests_leave_the_callers_loop_free() -> None:
     async def use() -> tuple[list[ModelResponse], int]:
         ticks = 0
 
@@ -151,8 +150,8 @@ def test_the_stream_leaves_the_callers_loop_free(endpoint: str) -> None:
                 ticks += 1
 
         ticking = asyncio.create_task(tick())
-        with Runner(Model(echo, wait=0.01 * (endpoint == "test"), endpoint=endpoint)) as runner:
-            answers = [answer async for answer in runner.stream(asks(20))]
+        with Runner(Model(echo, wait=0.01)) as runner:
+            answers = await asyncio.gather(*map(runner.ask_async, asks(20)))
         ticking.cancel()
         return answers, ticks
 
@@ -195,7 +194,7 @@ def test_a_forgotten_run_may_be_closed_by_the_loops_own_thread() -> None:
     with Runner(Model(echo, wait=0.01), concurrency=4) as runner:
         forgotten = [runner.run(asks(1000))]
         next(forgotten[0])
-        loop = runner._loop()
+        loop = runner._loop_thread()
         closed = threading.Event()
 
         def collect() -> None:

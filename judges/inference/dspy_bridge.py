@@ -2,15 +2,16 @@
 
 import threading
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import dspy
 from dspy import lm15
 
-from judges.inference.client import ModelRequest, ModelResponse
 from judges.inference.runner import Runner
+from judges.inference.sampler import ModelRequest, ModelResponse
 from judges.models.journal import request_key
-from judges.protocol import SEEDS_APART, Message, Reply, Sampling, Token
+from judges.protocol import SEEDS_APART, Message, Sampling, Token
 
 FINISHED = {"stop", "length", "content_filter"}
 
@@ -52,13 +53,13 @@ class RunnerEngine:
 
     def complete(self, request: lm15.Request) -> lm15.Response:
         try:
-            answer = self.runner.ask(self.ask_for(request))
+            response = self.runner.ask(self.model_request(request))
         except Exception as error:
             self.stopped = error
             raise
-        return _response(answer, request)
+        return _dspy_response(response, request)
 
-    def ask_for(self, request: lm15.Request) -> ModelRequest:
+    def model_request(self, request: lm15.Request) -> ModelRequest:
         config = request.config
         sampling = Sampling(
             temperature=config.temperature,
@@ -71,14 +72,9 @@ class RunnerEngine:
             key = request_key("", "", messages, sampling)
             with self._lock:
                 times, self._times[key] = self._times[key], self._times[key] + 1
-            seed = sampling.seed + SEEDS_APART * times
-            sampling = Sampling(
-                temperature=sampling.temperature,
-                top_logprobs=sampling.top_logprobs,
-                max_tokens=sampling.max_tokens,
-                seed=seed,
-            )
-        return ModelRequest(messages, sampling, _whole)
+            sampling = replace(sampling, seed=sampling.seed + SEEDS_APART * times)
+        # Any reply is taken: DSPy's adapter parses it.
+        return ModelRequest(messages, sampling, lambda reply: reply.text)
 
 
 class AsyncRunnerEngine:
@@ -90,47 +86,38 @@ class AsyncRunnerEngine:
     async def complete(self, request: lm15.Request) -> lm15.Response:
         engine = self._engine
         try:
-            answer = await engine.runner.ask_async(engine.ask_for(request))
+            response = await engine.runner.ask_async(engine.model_request(request))
         except Exception as error:
             engine.stopped = error
             raise
-        return _response(answer, request)
-
-
-def _whole(reply: Reply) -> str:
-    """Accept any reply: DSPy's adapter parses it."""
-    return reply.text
+        return _dspy_response(response, request)
 
 
 def _messages(request: lm15.Request) -> list[Message]:
     messages: list[Message] = []
     if request.system:
-        messages.append({"role": "system", "content": _text(request.system)})
+        parts = request.system
+        system = parts if isinstance(parts, str) else "".join(part.text for part in parts)
+        messages.append({"role": "system", "content": system})
     for message in request.messages:
         role: Any = "assistant" if message.role == "assistant" else "user"
         messages.append({"role": role, "content": message.text or ""})
     return messages
 
 
-def _text(parts: Any) -> str:
-    if isinstance(parts, str):
-        return parts
-    return "".join(part.text for part in parts)
-
-
-def _response(answer: ModelResponse, request: lm15.Request) -> lm15.Response:
-    if answer.error is not None:
-        raise lm15.ServerError(answer.error)
-    reply = answer.replies[0]
+def _dspy_response(response: ModelResponse, request: lm15.Request) -> lm15.Response:
+    if response.error is not None:
+        raise lm15.ServerError(response.error)
+    reply = response.replies[0]
     return lm15.Response(
         id=None,
         model=request.model,
         message=lm15.Message.assistant(reply.text),
         finish_reason=reply.finish_reason if reply.finish_reason in FINISHED else "stop",
         usage=lm15.Usage(
-            input_tokens=answer.tokens_in,
-            output_tokens=answer.tokens_out,
-            total_tokens=answer.tokens_in + answer.tokens_out,
+            input_tokens=response.tokens_in,
+            output_tokens=response.tokens_out,
+            total_tokens=response.tokens_in + response.tokens_out,
         ),
         logprobs=tuple(_logprob(token) for token in reply.tokens) or None,
     )

@@ -1,0 +1,273 @@
+"""Bring the replies that a request wants: recorded, shared or sent, and asked afresh if unreadable.
+
+Each sample that cannot be read is drawn again; whatever comes back from the model is journaled, and
+identical requests under way at once are sent once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+
+from judges.inference.budget import BudgetSpentError
+from judges.inference.client import RetryingClient
+from judges.judgement import NoScoreError
+from judges.models.journal import Journal, RequestHasher
+from judges.protocol import (
+    SEEDS_APART,
+    Completion,
+    Message,
+    ModelError,
+    RefusedError,
+    Reply,
+    Sampling,
+    TransientError,
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """Messages, how to draw replies, and the parser that accepts them.
+
+    `accept` returns what a reply holds and raises NoScoreError where it holds nothing; such a
+    reply is asked again afresh, with the messages that `restate` makes of these where it is given
+    (a single reply drawn at temperature 0 would come out the same).
+    """
+
+    messages: Sequence[Message]
+    sampling: Sampling
+    accept: Callable[[Reply], object]
+    restate: Callable[[Sequence[Message]], Sequence[Message]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelResponse:
+    """What a request brought: never an exception for what concerns this request alone.
+
+    `replies[i]` held `parsed[i]`; replies that held nothing come after them, in the order of
+    `failures`. `error` names the failure of a request with nothing parsed, and is None otherwise.
+    `cached`: all came from the journal or from an identical request, so nothing was paid.
+    """
+
+    replies: tuple[Reply, ...]
+    parsed: tuple[object, ...]
+    failures: tuple[str, ...] = ()
+    error: str | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cached: bool = False
+
+
+class Samples:
+    """The replies to one request, each under the number of its sample, until all are parsed."""
+
+    __slots__ = (
+        "cached",
+        "errors",
+        "parsed",
+        "request",
+        "tokens_in",
+        "tokens_out",
+        "unparsed",
+    )
+
+    def __init__(self, request: ModelRequest) -> None:
+        self.request = request
+        self.parsed: dict[int, tuple[Reply, object]] = {}
+        self.unparsed: dict[int, tuple[Reply, str]] = {}
+        self.errors: list[str] = []
+        self.tokens_in = 0
+        self.tokens_out = 0
+        self.cached = True
+
+    @property
+    def missing(self) -> list[int]:
+        return [i for i in range(self.request.sampling.n) if i not in self.parsed]
+
+    def add_usage(self, completion: Completion, cached: bool) -> None:
+        self.tokens_in += completion.tokens_in
+        self.tokens_out += completion.tokens_out
+        self.cached = self.cached and cached
+
+    def add(self, number: int, reply: Reply) -> None:
+        try:
+            if not reply.text.strip():
+                reason = "" if reply.finish_reason == "stop" else f" ({reply.finish_reason})"
+                raise NoScoreError(f"empty reply{reason}")
+            self.parsed[number] = (reply, self.request.accept(reply))
+            self.unparsed.pop(number, None)
+        except NoScoreError as error:
+            self.unparsed[number] = (reply, str(error))
+
+    def response(self) -> ModelResponse:
+        parsed = [self.parsed[i] for i in sorted(self.parsed)]
+        unparsed = [self.unparsed[i] for i in sorted(self.unparsed)]
+        failures = (*(reason for _, reason in unparsed), *self.errors)
+        return ModelResponse(
+            replies=(*(reply for reply, _ in parsed), *(reply for reply, _ in unparsed)),
+            parsed=tuple(value for _, value in parsed),
+            failures=failures,
+            error=None if parsed else (*self.errors, *failures, "no reply")[0],
+            tokens_in=self.tokens_in,
+            tokens_out=self.tokens_out,
+            cached=self.cached and bool(parsed or unparsed),
+        )
+
+
+class Sampler:
+    """Answers requests by one client, from the journal where it can."""
+
+    def __init__(
+        self, client: RetryingClient, *, journal: Journal | None, fresh_samples: int
+    ) -> None:
+        self._client = client
+        self._journal = journal
+        self._fresh_samples = fresh_samples
+        self._in_process = client.limiter is None
+        self._hasher = RequestHasher()
+        self._pending: dict[str, asyncio.Future[Completion]] = {}
+
+    async def answer(self, request: ModelRequest) -> ModelResponse:
+        """Bring `sampling.n` parsed replies, or say why not.
+
+        Raises FatalModelError and BudgetSpentError, which end the run.
+        """
+        samples = Samples(request)
+        for fresh in range(self._fresh_samples + 1):
+            await self._draw_missing(samples, fresh)
+            if not samples.missing or samples.errors:
+                break
+            reasons = [reason for _, reason in samples.unparsed.values()]
+            _log.info(
+                "%d of %d replies cannot be read (%s); %s",
+                len(samples.missing),
+                request.sampling.n,
+                reasons[-1] if reasons else "too few replies came",
+                "asked afresh" if fresh < self._fresh_samples else "given up",
+            )
+        return samples.response()
+
+    async def _draw_missing(self, samples: Samples, fresh: int) -> None:
+        """Draw every sample still missing, for the first time or afresh."""
+        sampling, missing, model = samples.request.sampling, samples.missing, self._client.model
+        if fresh:
+            sampling = replace(sampling, seed=sampling.seed + fresh)
+        if model.native_n or sampling.n == 1:
+            together = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
+            n_replies = await self._draw(samples, together, missing, fresh)
+            missing = missing[n_replies:]
+            if not missing or n_replies == 0:
+                return
+            model.native_n = False  # fewer replies than asked for: it does not heed n
+        draws = (
+            self._draw(
+                samples, replace(sampling, n=1, seed=sampling.seed + SEEDS_APART * i), [i], fresh
+            )
+            for i in missing
+        )
+        if self._in_process:
+            for draw in draws:
+                await draw
+        else:
+            await _gather(list(draws))
+
+    async def _draw(
+        self, samples: Samples, sampling: Sampling, numbers: Sequence[int], fresh: int
+    ) -> int:
+        """Make one request, file its replies under `numbers`, and return how many came."""
+        request, cached = samples.request, False
+        restate = request.restate if fresh else None
+        messages = restate(request.messages) if restate else request.messages
+        try:
+            completion, cached = await self._complete(messages, sampling)
+        except (TransientError, RefusedError) as error:
+            _log.info("%s", error)
+            samples.errors.append(str(error))
+            return 0
+        finally:
+            if not fresh and not cached:
+                self._client.account.plan()
+        samples.add_usage(completion, cached)
+        if reason := _withheld(completion, sampling):
+            _log.info("%s", reason)
+            samples.errors.append(reason)
+            return 0
+        for number, reply in zip(numbers, completion.replies, strict=False):
+            samples.add(number, reply)
+        return len(completion.replies)
+
+    async def _complete(
+        self, messages: Sequence[Message], sampling: Sampling
+    ) -> tuple[Completion, bool]:
+        """From the journal, an identical request under way, or the model; True: without sending."""
+        if self._in_process and self._journal is None:
+            return await self._client.complete(messages, sampling), False
+        model = self._client.model
+        key = self._hasher.key(model.endpoint, model.name, messages, sampling)
+        while True:
+            recorded = self._journal.get(key) if self._journal is not None else None
+            if recorded is not None:
+                return recorded, True
+            pending = self._pending.get(key)
+            if pending is None:
+                return await self._send(key, messages, sampling), False
+            await asyncio.wait([pending])
+            if not pending.cancelled():  # else who sent it was stopped: our turn
+                return pending.result(), True
+
+    async def _send(self, key: str, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        if self._in_process:
+            completion = await self._client.complete(messages, sampling)
+            self._record(key, completion)
+            return completion
+        pending = asyncio.get_running_loop().create_future()
+        self._pending[key] = pending
+        try:
+            completion = await self._client.complete(messages, sampling)
+            self._record(key, completion)
+        except ModelError as error:
+            pending.set_exception(error)
+            pending.exception()  # retrieved, even if nobody else waits for it
+            raise
+        except BaseException:
+            pending.cancel()
+            raise
+        else:
+            pending.set_result(completion)
+            return completion
+        finally:
+            del self._pending[key]
+
+    def _record(self, key: str, completion: Completion) -> None:
+        if self._journal is not None:
+            model = self._client.model
+            self._journal.put(key, completion, endpoint=model.endpoint, model=model.name)
+
+
+def _withheld(completion: Completion, sampling: Sampling) -> str | None:
+    """Why nothing at all was written, where asking again would bring the same; None otherwise."""
+    if any(reply.text.strip() for reply in completion.replies):
+        return None
+    reasons = {reply.finish_reason for reply in completion.replies}
+    if reasons == {"content_filter"}:
+        return "the endpoint's content filter withheld the reply"
+    if reasons == {"length"}:
+        return f"no text within max_tokens={sampling.max_tokens}; a reasoning model needs more"
+    return None
+
+
+async def _gather(draws: Sequence[Coroutine[object, object, int]]) -> None:
+    """Run all; where the budget ends, those already sent are still waited for."""
+    tasks = [asyncio.ensure_future(draw) for draw in draws]
+    try:
+        done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        errors = [error for task in done if (error := task.exception())]
+        if errors and isinstance(errors[0], BudgetSpentError) and rest:
+            await asyncio.wait(rest)
+        if errors:
+            raise errors[0]
+    finally:
+        for task in tasks:
+            task.cancel()
