@@ -92,7 +92,7 @@ def _ignore(_: object) -> None:
 def run(job: Job) -> dict[str, Any]:
     """Search, then measure the seed and the tuned judge on test and on unseen systems."""
     from optimize.run.models import instruction_proposer, item_judge
-    from optimize.run.search_budget import plan
+    from optimize.run.search_budget import search_options
     from optimize.run.settings import Settings
     from optimize.search.evaluator import Budget, Evaluator
     from optimize.search.objective import choose_level
@@ -112,15 +112,14 @@ def run(job: Job) -> dict[str, Any]:
     )
     began = time.process_time()
     found = search(
-        job.optimizer,  # type: ignore[arg-type]
+        job.optimizer,
         SearchProblem(
             evaluator=evaluator,
             propose=instruction_proposer(judge, asked, job.seed),
             train=train,
             dev=dev,
             level=level,
-            plan=plan(Settings(dimension=judge.name, seed=job.seed)),
-            record=_ignore,
+            options=search_options(Settings(dimension=judge.name, seed=job.seed)),
         ),
     )
     seconds = time.process_time() - began
@@ -131,7 +130,7 @@ def run(job: Job) -> dict[str, Any]:
         "calls": found.calls,
         "n_tried": found.n_tried,
         "n_demos": len(found.tuned.demo_set.demos),
-        "instructed": found.tuned.instruction.text != judge.prompt.instruction,
+        "instructed": found.tuned.instruction != judge.prompt.instruction,
         "seconds": round(seconds, 3),
         "test": measured(evaluator, found.tuned, labels.test, level, job.seed),
         "unseen": measured(evaluator, found.tuned, labels.unseen, level, job.seed),
@@ -156,13 +155,13 @@ def measured(
 ) -> dict[str, Any] | None:
     """Both judges' rho on a split, and the tuned one's gain with its interval over documents."""
     from optimize.run.final_table import Scores, gain
-    from optimize.search.candidates import Candidate, Instruction
+    from optimize.search.candidates import Candidate
     from optimize.search.evaluator import Budget
     from optimize.search.objective import objective
 
     if items is None:
         return None
-    base = Candidate(instruction=Instruction(text=evaluator.seed.instruction))
+    base = Candidate(instruction=evaluator.seed.instruction)
     evaluator.budget = Budget(2 * len(items) * 100)
     ours, theirs = evaluator.scores(tuned, items), evaluator.scores(base, items)
     return {

@@ -21,10 +21,10 @@ from judges.judge import Judge
 from judges.parsing.recorded import judgement, read_replies
 from judges.prompt import Prompt
 from optimize.items import Item, Items
-from optimize.search.candidates import Candidate, Instruction
+from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Budget, Evaluator, ItemScore
 from optimize.search.objective import Level, objective
-from optimize.search.race import RaceSetup, race
+from optimize.search.race import Race
 from optimize.statistics.bootstrap import stream
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -100,7 +100,7 @@ def bench_of(scores: Scores, incumbent: Candidate, calls: int = sys.maxsize) -> 
     def judge(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
         return [ItemScore(score=scores[prompt.instruction][item.id]) for item in items]
 
-    seed = replace(Judge.of(find("coherence")).prompt, instruction=incumbent.instruction.text)
+    seed = replace(Judge.of(find("coherence")).prompt, instruction=incumbent.instruction)
     return Evaluator(seed=seed, judge=judge, calls_per_item=1, budget=Budget(calls))
 
 
@@ -122,9 +122,8 @@ def run(
         for part in (documents[:half], documents[half:])
     )
     learn, test = everything.of_documents(order), everything.of_documents(held)
-    candidates = [Candidate(instruction=Instruction(text=name)) for name in scores]
+    candidates = [Candidate(instruction=name) for name in scores]
     incumbent = candidates.pop(seed % len(candidates))
-    setup = RaceSetup(items=learn, order=order, level=level, seed=incumbent)
     everyone = (incumbent, *candidates)
     judged = bench_of(scores, incumbent)
     both = everything.of_documents({*order, *held})
@@ -136,13 +135,14 @@ def run(
     races = []
     for share in shares:
         evaluator = bench_of(scores, incumbent, int(share * len(everyone) * len(learn)))
-        race_results = race(evaluator, setup, candidates, evaluator.budget.left, lambda *_: None)
+        race = Race(evaluator=evaluator, items=learn, order=order, level=level, seed=incumbent)
+        race_results = race.run(candidates, evaluator.budget.left)
         first = race_results[0]
         picked = first.candidate if first.gain > 0 else incumbent
         spent = evaluator.budget.spent / (len(everyone) * len(learn))
         races.append(Raced(rho=told[picked][1], share=spent))
     return Outcome(
-        held={one.instruction.text: values[1] for one, values in told.items()},
+        held={one.instruction: values[1] for one, values in told.items()},
         everything=told[chosen][1],
         whole=told[whole][1],
         races=tuple(races),

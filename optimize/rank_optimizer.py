@@ -19,8 +19,9 @@ from optimize.run.settings import Settings
 from optimize.search.evaluator import Budget, Evaluator
 from optimize.search.finalists import SearchResult
 from optimize.search.objective import Level, choose_level
-from optimize.search.problem import Record, SearchPlan, SearchProblem
-from optimize.search.rank_search import rank_search
+from optimize.search.optimizers import search
+from optimize.search.problem import SearchOptions, SearchProblem
+from optimize.search.trial_log import TrialLog
 
 DEFAULT_CALLS = 8_000
 
@@ -78,19 +79,19 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         level: Level = self.level or choose_level(train)
         if isinstance(subject, Comparison):
             level = "dataset"
-        trials: list[Record] = []
+        log = TrialLog()
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
             with in_use(folder):
-                result = self._search(judge, train, dev, level, trials, folder)
+                result = self._search(judge, train, dev, level, log, folder)
         compiled = student.deepcopy()
         if result.choice.ship:
             tuned = result.tuned.prompt(judge.prompt)
             predictor = compiled.predictors()[0]
             predictor.signature = predictor.signature.with_instructions(tuned.instruction)
             predictor.demos = demos_of(tuned)
-        compiled.found, compiled.trials = result, trials
+        compiled.found, compiled.trials = result, log.trials
         return compiled
 
     def _model(self) -> tuple[str, str | None]:
@@ -106,7 +107,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         train: Items,
         dev: Items,
         level: Level,
-        trials: list[Record],
+        log: TrialLog,
         folder: Path,
     ) -> SearchResult:
         settings = Settings(
@@ -127,16 +128,17 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 calls_per_item=models.calls_per_item(judge),
                 budget=budget,
             )
-            return rank_search(
+            return search(
+                "rank",
                 SearchProblem(
                     evaluator=evaluator,
                     propose=instruction_proposer(judge, models, self.seed),
                     train=train,
                     dev=dev,
                     level=level,
-                    plan=SearchPlan(seed=self.seed),
-                    record=trials.append,
-                )
+                    options=SearchOptions(seed=self.seed),
+                    log=log,
+                ),
             )
 
 

@@ -11,8 +11,9 @@ from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search.evaluator import Budget, Evaluator, ItemScore, JudgeItems
 from optimize.search.finalists import SearchResult
-from optimize.search.problem import Record, SearchPlan, SearchProblem
-from optimize.search.rank_search import rank_search
+from optimize.search.optimizers import search as search_with
+from optimize.search.problem import SearchOptions, SearchProblem
+from optimize.search.trial_log import Trial, TrialLog
 from optimize.statistics.bootstrap import stream
 
 SUBJECT = Dimension(
@@ -93,20 +94,21 @@ def search(
     *,
     seed: int = 0,
     calls: int = 20_000,
-    plan: SearchPlan | None = None,
+    options: SearchOptions | None = None,
     by: JudgeItems = judge,
-) -> tuple[SearchResult, list[Record], Evaluator]:
-    records: list[Record] = []
+) -> tuple[SearchResult, list[Trial], Evaluator]:
+    log = TrialLog()
     evaluator = Evaluator(seed=SEED, judge=by, calls_per_item=1, budget=Budget(calls))
-    found = rank_search(
+    found = search_with(
+        "rank",
         SearchProblem(
             evaluator=evaluator,
             propose=propose,
             train=train,
             dev=dev,
             level="summary",
-            plan=plan or SearchPlan(seed=seed, rounds=8, patience=4),
-            record=records.append,
-        )
+            options=options or SearchOptions(seed=seed, rounds=8, patience=4),
+            log=log,
+        ),
     )
-    return found, records, evaluator
+    return found, log.trials, evaluator

@@ -10,7 +10,7 @@ from judges.judge import Judge
 from optimize.run.labels import Labels, read
 from optimize.run.search_budget import DEFAULT_CALLS, FREE_CALLS, allow, left_for_probes
 from optimize.run.settings import Settings, SettingsError
-from optimize.search.candidates import Candidate, DemoSet, Instruction
+from optimize.search.candidates import Candidate, DemoSet
 
 SUBJECT = find("relevance")
 assert isinstance(SUBJECT, Dimension)
@@ -53,13 +53,13 @@ def test_dollars_are_told_in_calls(labels: Labels) -> None:
 
 def test_a_call_that_shows_demonstrations_counts_as_many_as_it_costs(labels: Labels) -> None:
     given = allow(settings(lm="openai/gpt-4.1-mini", max_cost=1.0), labels, JUDGE, 1)
-    assert given.weight is not None
-    bare = Candidate(instruction=Instruction(text="Rate it."))
+    assert given.budget.weight is not None
+    bare = Candidate(instruction="Rate it.")
     text = "w " * 10_000
     shown = DemoSet(demos=({"document": text, "summary": "s", "rating": 3},))
-    assert given.weight(bare) == 1
-    assert given.weight(Candidate(instruction=bare.instruction, demo_set=shown)) > 3
-    assert given.proposal > 1
+    assert given.budget.weight(bare) == 1
+    assert given.budget.weight(Candidate(instruction=bare.instruction, demo_set=shown)) > 3
+    assert given.budget.proposal > 1
 
 
 def test_probes_get_what_is_left() -> None:

@@ -10,16 +10,16 @@ from search_world import SEED, judge, search, shuffled, world
 from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search import finalists
-from optimize.search.candidates import Candidate, Instruction
+from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Budget, Evaluator, ItemScore
 from optimize.search.finalists import CrossFit, score_with_seed
 from optimize.search.gate import Choice
 from optimize.search.objective import Level, objective
-from optimize.search.problem import Record, SearchPlan, SearchProblem
+from optimize.search.problem import SearchOptions, SearchProblem
 
 # Sets as large as all labels: what shows everything is a finalist, and no race can judge it.
 ALL_SHOWN = (1000,)
-PLAN = SearchPlan(demo_sizes=ALL_SHOWN)
+OPTIONS = SearchOptions(demo_sizes=ALL_SHOWN)
 
 
 def outputs(documents: int, systems: int) -> Items:
@@ -41,7 +41,7 @@ def outputs(documents: int, systems: int) -> Items:
 
 
 def whole_of(cross_fit: CrossFit) -> Candidate:
-    return Candidate(instruction=Instruction(text=SEED.instruction), demo_set=cross_fit.all_demos)
+    return Candidate(instruction=SEED.instruction, demo_set=cross_fit.all_demos)
 
 
 def test_the_gain_is_on_outputs_of_shown_systems_and_new_systems_are_placed_by_themselves() -> None:
@@ -59,23 +59,21 @@ def test_the_gain_is_on_outputs_of_shown_systems_and_new_systems_are_placed_by_t
         ]
 
     evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(10_000))
-    cross_fit = CrossFit(everything, SEED, PLAN)
-    records: list[Record] = []
+    cross_fit = CrossFit(everything, SEED, OPTIONS)
     problem = SearchProblem(
         evaluator=evaluator,
         propose=lambda *_: [],
         train=everything,
         dev=everything,
         level="summary",
-        plan=PLAN,
-        record=records.append,
+        options=OPTIONS,
     )
-    (scored,) = score_with_seed(problem, cross_fit, [whole_of(cross_fit)], everything, split="dev")
+    (scored,) = score_with_seed(problem, cross_fit, [whole_of(cross_fit)], everything, "dev")
     # On each document, rho is 1 over the six systems shown; the seed's, which ties them, is 0.
     gap = scored.contrast("summary")
     assert gap.value == pytest.approx(1.0)
     assert (gap.error, len(gap.documents)) == (pytest.approx(0.0, abs=1e-6), 16)
-    (record,) = records
+    (record,) = problem.log.trials
     assert (record["stage"], record["n_documents"]) == ("dev", 16)
     assert record["value"] == pytest.approx(1.0)
     assert record["gain"] == pytest.approx(1.0)
@@ -84,7 +82,7 @@ def test_the_gain_is_on_outputs_of_shown_systems_and_new_systems_are_placed_by_t
 
 
 def test_with_few_systems_all_are_shown_and_every_output_counts() -> None:
-    cross_fit = CrossFit(outputs(16, 4), SEED, PLAN)
+    cross_fit = CrossFit(outputs(16, 4), SEED, OPTIONS)
     whole = whole_of(cross_fit)
     assert cross_fit.possible
     assert all(
@@ -97,12 +95,12 @@ def test_with_few_systems_all_are_shown_and_every_output_counts() -> None:
 
 
 def test_with_few_documents_or_little_room_there_are_no_versions() -> None:
-    few = CrossFit(outputs(7, 8), SEED, PLAN)
+    few = CrossFit(outputs(7, 8), SEED, OPTIONS)
     assert not few.possible
     assert few.note(whole_of(few)) is None
-    tight = CrossFit(outputs(16, 8), SEED, SearchPlan(demo_sizes=(16,)))
+    tight = CrossFit(outputs(16, 8), SEED, SearchOptions(demo_sizes=(16,)))
     assert not tight.possible
-    assert not CrossFit(Items(()), SEED, PLAN).possible
+    assert not CrossFit(Items(()), SEED, OPTIONS).possible
 
 
 def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document() -> None:
@@ -116,8 +114,8 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     whole = Items((*train.items, *dev.items))
     document = {item.texts["text"]: item.document_id for item in whole.items}
     system = {item.texts["text"]: item.system for item in whole.items}
-    plan = SearchPlan(rounds=1, demo_sizes=ALL_SHOWN, proposals=0)
-    found, records, evaluator = search(train, dev, plan=plan, by=watching)
+    options = SearchOptions(rounds=1, demo_sizes=ALL_SHOWN, proposals=0)
+    found, records, evaluator = search(train, dev, options=options, by=watching)
     assert found.choice.gain is not None
     # Nothing of it was chosen by train, which judges it too.
     assert found.choice.gain.n_documents == 16 + 12
@@ -147,8 +145,8 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
 
 def test_calls_for_one_finalist_alone_go_to_dev_and_not_to_a_race() -> None:
     # Dev has 96 outputs: seed and one finalist take 192 of 250 calls, and no race is begun.
-    plan = SearchPlan(demo_sizes=ALL_SHOWN)
-    found, records, _ = search(world(16), world(12, first=100), calls=250, plan=plan)
+    options = SearchOptions(demo_sizes=ALL_SHOWN)
+    found, records, _ = search(world(16), world(12, first=100), calls=250, options=options)
     assert "race" not in {record["stage"] for record in records}
     assert found.choice.gain is not None
     assert found.choice.gain.n_documents >= 12
@@ -159,14 +157,14 @@ def test_shuffled_labels_shown_in_full_almost_never_ship_either() -> None:
     for seed in range(24):
         train = shuffled(world(8, 6, seed=seed), seed)
         dev = shuffled(world(8, 6, first=100, seed=seed), seed)
-        plan = SearchPlan(seed=seed, rounds=2, demo_sizes=ALL_SHOWN)
-        shipped += search(train, dev, seed=seed, plan=plan)[0].choice.ship
+        options = SearchOptions(seed=seed, rounds=2, demo_sizes=ALL_SHOWN)
+        shipped += search(train, dev, seed=seed, options=options)[0].choice.ship
     assert shipped <= 2
 
 
 @pytest.mark.parametrize(("systems", "held_out"), [(6, 0), (7, 7)])
 def test_seven_systems_or_more_are_held_out_in_turn(systems: int, held_out: int) -> None:
-    cross_fit = CrossFit(outputs(16, systems), SEED, PLAN)
+    cross_fit = CrossFit(outputs(16, systems), SEED, OPTIONS)
     whole = whole_of(cross_fit)
     parts = {cross_fit.systems_without_demos(whole, f"d{number}") for number in range(16)}
     assert len(frozenset[str]().union(*parts)) == held_out

@@ -31,16 +31,16 @@ from judges.scoring import SamplingPlan
 from optimize.cli.tune import command
 from optimize.items import Item, Items
 from optimize.run.run_folder import as_json
-from optimize.run.search_budget import plan
+from optimize.run.search_budget import search_options
 from optimize.run.settings import Settings
-from optimize.search.candidates import Candidate, Instruction
-from optimize.search.generator import largest_demo_set
+from optimize.search.candidates import Candidate
+from optimize.search.demos import largest_demo_set
 
 FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
 SUBJECT = find("relevance")
 assert isinstance(SUBJECT, Dimension)
 SEED = Judge.of(SUBJECT)
-FREE = plan(Settings(dimension="relevance"))
+FREE = search_options(Settings(dimension="relevance"))
 
 
 def write_few(folder: Path) -> None:
@@ -96,7 +96,7 @@ def frozen_with(texts: list[dict[str, str]]) -> tuple[Judge, int]:
         )
     )
     shown = largest_demo_set(items, SEED.prompt, FREE)
-    candidate = Candidate(instruction=Instruction(text=SEED.prompt.instruction), demo_set=shown)
+    candidate = Candidate(instruction=SEED.prompt.instruction, demo_set=shown)
     judge = replace(SEED, prompt=candidate.prompt(SEED.prompt), plan=SamplingPlan(kind="weighted"))
     return judge, len(judge.dumps().encode())
 
@@ -236,7 +236,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 def full_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full when the file of this name is written."""
     from data.tables import atomic_write
-    from optimize.run import trial_log
+    from optimize.search import trial_log
 
     write_bytes, write_out, write_all = Path.write_bytes, atomic_write._write_out, journal.write_all
 

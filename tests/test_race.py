@@ -9,10 +9,10 @@ from judges.catalog import find
 from judges.judge import Judge
 from judges.prompt import Prompt
 from optimize.items import Item, Items
-from optimize.search.candidates import Candidate, DemoSet, Instruction
+from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.evaluator import Budget, Evaluator, ItemScore
 from optimize.search.objective import informative_documents
-from optimize.search.race import RaceResult, RaceSetup, race
+from optimize.search.race import Race, RaceResult
 
 SYSTEMS = 8
 
@@ -35,7 +35,7 @@ def world(documents: int) -> Items:
 
 
 def candidate(skill: float) -> Candidate:
-    return Candidate(instruction=Instruction(text=f"{skill}"))
+    return Candidate(instruction=f"{skill}")
 
 
 def raced(
@@ -55,11 +55,15 @@ def raced(
         calls_per_item=1,
         budget=Budget(calls),
     )
-    setup = RaceSetup(items=items, order=items.documents, level="summary", seed=candidate(seed))
+    race = Race(
+        evaluator=evaluator,
+        items=items,
+        order=items.documents,
+        level="summary",
+        seed=candidate(seed),
+    )
     met: list[tuple[int, RaceResult]] = []
-    stood = race(
-        evaluator,
-        setup,
+    stood = race.run(
         [candidate(skill) for skill in skills],
         calls,
         lambda rung, one: met.append((rung, one)),
@@ -102,8 +106,20 @@ def test_what_all_cannot_afford_the_first_entrants_run() -> None:
 def test_documents_that_a_candidate_shows_are_passed_over() -> None:
     items = world(10)
     shown = DemoSet(documents=frozenset({"d0", "d3"}))
-    one = Candidate(instruction=Instruction(text="0.5"), demo_set=shown)
-    setup = RaceSetup(items=items, order=items.documents, level="summary", seed=candidate(0.3))
+    one = Candidate(instruction="0.5", demo_set=shown)
+    evaluator = Evaluator(
+        seed=Judge.of(find("coherence")).prompt,
+        judge=lambda prompt, items: [],
+        calls_per_item=1,
+        budget=Budget(0),
+    )
+    setup = Race(
+        evaluator=evaluator,
+        items=items,
+        order=items.documents,
+        level="summary",
+        seed=candidate(0.3),
+    )
     assert setup.documents(one, 3) == ("d1", "d2", "d4")
     assert len(setup.documents(one, 10)) == 8
 

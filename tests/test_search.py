@@ -8,16 +8,18 @@ from search_world import SEED, WORDS, judge, propose, search, shuffled, world
 
 from judges.prompt import Prompt
 from optimize.items import Item
-from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, Instruction, TextGuard, fault
+from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, TextGuard, fault
 from optimize.search.evaluator import Budget, Evaluator, ItemScore, SearchBudgetSpentError
-from optimize.search.problem import Record, SearchPlan, SearchProblem
-from optimize.search.rank_search import rank_search, systems_without_demos
+from optimize.search.optimizers import search as search_with
+from optimize.search.problem import SearchOptions, SearchProblem
+from optimize.search.rank_search import systems_without_demos
+from optimize.search.trial_log import TrialLog
 
 
 def test_the_planted_instruction_is_found_and_shipped() -> None:
     found, records, _ = search(world(24), world(20, first=100))
     assert found.choice.ship, found.choice.why
-    named = {word for word in WORDS if word in found.tuned.instruction.text}
+    named = {word for word in WORDS if word in found.tuned.instruction}
     assert named == {"kindness", "candour"}
     assert found.choice.gain is not None
     assert found.choice.gain.low > 0
@@ -39,7 +41,7 @@ def test_shuffled_labels_almost_never_ship_a_tuned_judge() -> None:
     for seed in range(24):
         train = shuffled(world(10, 6, seed=seed), seed)
         dev = shuffled(world(10, 6, first=100, seed=seed), seed)
-        shipped += search(train, dev, seed=seed, plan=SearchPlan(seed=seed, rounds=2))[
+        shipped += search(train, dev, seed=seed, options=SearchOptions(seed=seed, rounds=2))[
             0
         ].choice.ship
     assert shipped <= 2
@@ -64,16 +66,16 @@ def test_a_candidate_is_never_raced_on_documents_it_learned_from() -> None:
     evaluator = Evaluator(seed=SEED, judge=watching, calls_per_item=1, budget=Budget(20_000))
     train = world(16)
     document = {item.texts["text"]: item.document_id for item in train.items}
-    rank_search(
+    search_with(
+        "rank",
         SearchProblem(
             evaluator=evaluator,
             propose=propose,
             train=train,
             dev=world(12, first=100),
             level="summary",
-            plan=SearchPlan(rounds=3),
-            record=lambda record: None,
-        )
+            options=SearchOptions(rounds=3),
+        ),
     )
     for prompt, judged in asked:
         assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
@@ -87,16 +89,16 @@ def test_nothing_is_asked_twice() -> None:
         return judge(prompt, items)
 
     evaluator = Evaluator(seed=SEED, judge=watching, calls_per_item=1, budget=Budget(20_000))
-    rank_search(
+    search_with(
+        "rank",
         SearchProblem(
             evaluator=evaluator,
             propose=propose,
             train=world(16),
             dev=world(12, first=100),
             level="summary",
-            plan=SearchPlan(rounds=4),
-            record=lambda record: None,
-        )
+            options=SearchOptions(rounds=4),
+        ),
     )
     assert len(asked) == len(set(asked))
 
@@ -105,21 +107,22 @@ def test_demonstrations_come_from_shown_systems_only() -> None:
     train = world(16)
     evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(20_000))
     system = {item.id: item.system for item in train.items}
-    records: list[Record] = []
-    rank_search(
+    log = TrialLog()
+    search_with(
+        "rank",
         SearchProblem(
             evaluator=evaluator,
             propose=propose,
             train=train,
             dev=world(12, first=100),
             level="summary",
-            plan=SearchPlan(rounds=2),
-            record=records.append,
-        )
+            options=SearchOptions(rounds=2),
+            log=log,
+        ),
     )
     unshown = systems_without_demos(train, 0)
     assert len(unshown) == 2
-    shown = [record["demos"] for record in records if record["stage"] == "race"]
+    shown = [record["demos"] for record in log.trials if record["stage"] == "race"]
     assert any(shown)
     for ids in shown:
         assert isinstance(ids, list)
@@ -133,7 +136,7 @@ def test_the_budget_refuses_before_anything_is_asked() -> None:
     evaluator = Evaluator(seed=SEED, judge=never, calls_per_item=2, budget=Budget(15))
     items = world(1, 8)
     with pytest.raises(SearchBudgetSpentError, match="16 calls are needed and 15 left"):
-        evaluator.scores(Candidate(instruction=Instruction(text="Rate.")), items)
+        evaluator.scores(Candidate(instruction="Rate."), items)
 
 
 def test_an_instruction_that_copies_eight_words_is_rejected() -> None:
@@ -154,5 +157,5 @@ def test_an_instruction_may_be_neither_empty_nor_long_nor_known() -> None:
 
 
 def test_a_race_leaves_the_finalists_their_calls_on_dev() -> None:
-    found, _, _ = search(world(16), world(12, first=100), calls=2500, plan=SearchPlan())
+    found, _, _ = search(world(16), world(12, first=100), calls=2500, options=SearchOptions())
     assert found.choice.gain is None or found.choice.gain.n_documents >= 12

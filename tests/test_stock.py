@@ -14,8 +14,7 @@ from judges.modules import RatingJudge
 from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.rank_optimizer import RankOptimizer, read_examples
-from optimize.run.settings import Optimizer
-from optimize.search.dspy_programs import (
+from optimize.search.dspy_optimizers import (
     BLOCK,
     GroupJudge,
     ProgramContext,
@@ -27,17 +26,18 @@ from optimize.search.evaluator import Budget, Evaluator, ItemScore
 from optimize.search.finalists import SearchResult
 from optimize.search.objective import objective
 from optimize.search.optimizers import search as search_with
-from optimize.search.problem import Record, SearchPlan, SearchProblem
+from optimize.search.problem import SearchOptions, SearchProblem
+from optimize.search.trial_log import Trial, TrialLog
 
-STOCK: tuple[Optimizer, ...] = ("gepa", "miprov2", "bootstrap")
+STOCK = ("gepa", "miprov2", "bootstrap")
 
 
 def tuned(
-    optimizer: Optimizer,
+    optimizer: str,
     calls: int,
     judging: Callable[[Prompt, Sequence[Item]], list[ItemScore]] = judge,
-) -> tuple[SearchResult, list[Record], Evaluator]:
-    records: list[Record] = []
+) -> tuple[SearchResult, list[Trial], Evaluator]:
+    log = TrialLog()
     evaluator = Evaluator(seed=SEED, judge=judging, calls_per_item=1, budget=Budget(calls))
     found = search_with(
         optimizer,
@@ -47,16 +47,16 @@ def tuned(
             train=world(16),
             dev=world(12, first=100),
             level="summary",
-            plan=SearchPlan(seed=1, demo_sizes=(4, 8)),
-            record=records.append,
+            options=SearchOptions(seed=1, demo_sizes=(4, 8)),
+            log=log,
         ),
     )
-    return found, records, evaluator
+    return found, log.trials, evaluator
 
 
 @pytest.mark.parametrize("optimizer", STOCK)
 def test_a_stock_optimizer_keeps_the_budget_and_makes_the_same_trials_again(
-    optimizer: Optimizer, capsys: pytest.CaptureFixture[str]
+    optimizer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[tuple[str, str]] = []
 
@@ -79,7 +79,7 @@ def test_a_stock_optimizer_keeps_the_budget_and_makes_the_same_trials_again(
 @pytest.mark.parametrize("optimizer", STOCK)
 @pytest.mark.parametrize("calls", [40, 300])
 def test_a_small_budget_ends_the_search_and_keeps_the_seed_or_a_better_judge(
-    optimizer: Optimizer, calls: int
+    optimizer: str, calls: int
 ) -> None:
     found, _, evaluator = tuned(optimizer, calls)
     assert evaluator.budget.spent <= calls

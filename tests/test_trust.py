@@ -27,7 +27,7 @@ from optimize import measure, tune
 from optimize.cli.tune import command as optimize_command
 from optimize.cli.verify import command as verify_command
 from optimize.run.settings import Settings, resolve
-from optimize.run.trial_log import TrialLog
+from optimize.search.trial_log import TrialLog
 
 PUBLIC = "https://api.openai.com/v1"
 KEY = "sk-planted-4f9c2b7e1d6a8035"
@@ -501,7 +501,7 @@ def test_a_link_in_a_strangers_run_folder_empties_no_other_file(tmp_path: Path) 
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "trials.jsonl").symlink_to(precious)
-    with TrialLog(folder, print):
+    with TrialLog(folder / "trials.jsonl", print):
         pass
     assert precious.read_text(encoding="utf-8") == "mine"
     assert not (folder / "trials.jsonl").is_symlink()

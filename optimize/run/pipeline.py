@@ -18,15 +18,21 @@ from optimize.run.final_table import Cell, Scores, accuracy, cells_by_split, gai
 from optimize.run.labels import Labels, PreparedRun
 from optimize.run.models import RunModels, instruction_proposer, item_judge, open_models
 from optimize.run.record_evidence import record_evidence
-from optimize.run.search_budget import PlanCost, SearchBudget, allow, left_for_probes, plan
-from optimize.run.trial_log import TrialLog
-from optimize.search.candidates import Candidate, Instruction
+from optimize.run.search_budget import (
+    PlanCost,
+    SearchBudget,
+    allow,
+    left_for_probes,
+    search_options,
+)
+from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Budget, Evaluator
 from optimize.search.finalists import SearchResult, affordable_documents
-from optimize.search.gate import Choice, confirm
+from optimize.search.gate import confirm, unmeasured
 from optimize.search.objective import Level
 from optimize.search.optimizers import search
 from optimize.search.problem import SearchProblem
+from optimize.search.trial_log import TrialLog
 from optimize.statistics.bootstrap import stream
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa", "optuna")
@@ -59,7 +65,7 @@ def measure_finally(
     `dev` says on which part of dev, where not on what both have been scored on. Without `test`
     only what is known already is told, and no model is asked.
     """
-    base = Candidate(instruction=Instruction(text=evaluator.seed.instruction))
+    base = Candidate(instruction=evaluator.seed.instruction)
     cross_fit = result.cross_fit
     if dev is None:
         dev = cross_fit.known(evaluator, result.tuned, evaluator.known(base, labels.dev))
@@ -96,15 +102,6 @@ def measure_finally(
         tuned_row=cells_by_split(scores_of_both[1], level, seed),
         gain=gain(tuned_scores, seed_scores, level, seed) if seed_scores and tuned_scores else {},
     )
-
-
-def with_seed_shipped(result: SearchResult, seed: Candidate) -> SearchResult:
-    """The seed in the place of a tuned judge that the budget did not reach to measure on test."""
-    why = (
-        "the budget ended before the tuned judge had been measured on test, so the seed is kept; a "
-        f"larger one and --resume go on from there (before that: {result.choice.why})"
-    )
-    return replace(result, tuned=seed, choice=Choice(best=None, ship=False, why=why))
 
 
 def summarize(
@@ -220,7 +217,10 @@ def run(prepared: PreparedRun, folder: Path, print_line: Callable[[str], None]) 
     began = time.monotonic()
     settings, labels = prepared.settings, prepared.labels
     judge = Judge.of(prepared.subject, lm=settings.lm)
-    with open_models(settings, folder) as models, TrialLog(folder, print_line) as trial_log:
+    with (
+        open_models(settings, folder) as models,
+        TrialLog(folder / run_folder.TRIALS, print_line) as trial_log,
+    ):
         plan_costs = _plan_costs(prepared, judge, models)
         search_budget = allow(settings, labels, judge, models.calls_per_item(judge), plan_costs)
         evaluator = _evaluator(prepared, judge, models, search_budget, trial_log)
@@ -275,10 +275,10 @@ def run(prepared: PreparedRun, folder: Path, print_line: Callable[[str], None]) 
         try:
             measured = measure(test=True)
         except BudgetSpentError:
-            seed = Candidate(instruction=Instruction(text=judge.prompt.instruction))
+            seed = Candidate(instruction=judge.prompt.instruction)
             if result.tuned.id == seed.id:
                 raise
-            result = with_seed_shipped(result, seed)
+            result = replace(result, tuned=seed, choice=unmeasured(result.choice))
             print_line(result.choice.why)
             measured = measure(test=True)
         settle(measured)
@@ -307,11 +307,9 @@ def _evaluator(
 ) -> Evaluator:
     return Evaluator(
         seed=judge.prompt,
-        judge=item_judge(judge, models, prepared.settings.seed, trial_log.step),
+        judge=item_judge(judge, models, prepared.settings.seed, trial_log.count_judgement),
         calls_per_item=models.calls_per_item(judge),
         budget=search_budget.budget,
-        weight=search_budget.weight,
-        proposal=search_budget.proposal,
     )
 
 
@@ -326,7 +324,7 @@ def _choose_plan(
     trial_log: TrialLog,
 ) -> sampling_plans.PlanChoice:
     """Try the plans on the judge that ships, and write every one down as a trial."""
-    seed = Candidate(instruction=Instruction(text=judge.prompt.instruction))
+    seed = Candidate(instruction=judge.prompt.instruction)
     shipping = result.tuned if result.choice.ship else seed
 
     def evaluator_for(plan: SamplingPlan) -> Evaluator:
@@ -348,7 +346,7 @@ def _choose_plan(
         evaluator_for=evaluator_for,
     )
     for plan_row in choice.summary_rows:
-        trial_log.tried_plan(shipping.id, plan_row)
+        trial_log.write("plan", candidate=shipping.id, **plan_row)
     return choice
 
 
@@ -368,7 +366,7 @@ def _search(
             train=prepared.labels.train,
             dev=prepared.labels.dev,
             level=prepared.level,
-            plan=plan(settings),
-            record=trial_log.record,
+            options=search_options(settings),
+            log=trial_log,
         ),
     )

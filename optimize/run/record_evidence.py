@@ -27,7 +27,7 @@ from optimize.run.judged_split import (
 from optimize.run.labels import PreparedRun
 from optimize.run.models import RunModels
 from optimize.run.run_folder import RunFolderError, as_json, write_json, write_text
-from optimize.search.candidates import Candidate, Instruction
+from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator
 from optimize.search.finalists import SearchResult
 from optimize.statistics.bootstrap import stream
@@ -73,7 +73,7 @@ def record_evidence(
 
     The models are still open: a free one (or any, with `probes`) is probed for injections.
     """
-    base = Candidate(instruction=Instruction(text=evaluator.seed.instruction))
+    base = Candidate(instruction=evaluator.seed.instruction)
     candidates = {"seed": base, "tuned": found.tuned}
     splits = {"test": prepared.labels.test, "test_unseen_systems": prepared.labels.unseen}
     subject = prepared.subject

@@ -18,7 +18,7 @@ from optimize.run.settings import Settings, SettingsError
 from optimize.search import proposals
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Budget
-from optimize.search.problem import SearchPlan
+from optimize.search.problem import SearchOptions
 
 # A search that costs nothing may go on for longer, and show as much as a frozen judge can hold.
 FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 64, MOST_DEMOS), 3_000_000
@@ -43,7 +43,7 @@ class PlanCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchBudget:
-    """The search's budget, and what a candidate's call and a proposal count in it.
+    """The search's budget, and what is kept for what comes after it.
 
     `plans` more calls may go to trying sampling plans; `plan_costs` are those that the final
     table could be paid under. The table takes `table_calls` and `table_dollars`; a call of the
@@ -51,8 +51,6 @@ class SearchBudget:
     """
 
     budget: Budget
-    weight: Callable[[Candidate], float] | None = None
-    proposal: int = 1
     plans: int = 0
     plan_costs: tuple[PlanCost, ...] = ()
     table_calls: int = 0
@@ -68,10 +66,10 @@ def is_free(settings: Settings) -> bool:
     return is_embedded(settings.lm)
 
 
-def plan(settings: Settings) -> SearchPlan:
+def search_options(settings: Settings) -> SearchOptions:
     if not is_free(settings):
-        return SearchPlan(seed=settings.seed)
-    return SearchPlan(seed=settings.seed, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH)
+        return SearchOptions(seed=settings.seed)
+    return SearchOptions(seed=settings.seed, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH)
 
 
 def allow(
@@ -117,9 +115,7 @@ def _setting_aside(
 ) -> SearchBudget:
     plans = int(PLANS_SHARE * calls) if plan_costs else 0
     return SearchBudget(
-        budget=Budget(calls - plans),
-        weight=weight,
-        proposal=proposal,
+        budget=Budget(calls - plans, weight=weight, proposal=proposal),
         plans=plans,
         plan_costs=tuple(plan_costs),
     )
@@ -144,7 +140,7 @@ def _in_dollars(
         )
         return 1.0 + demo_characters / 4 * price.per_token_in / per_call
 
-    longest = plan(settings).longest_demos / 4 * price.per_token_in
+    longest = search_options(settings).longest_demos / 4 * price.per_token_in
     dollars = (settings.max_cost or 0.0) * (1 - SPARE_DOLLARS)
     items = len(labels.test) + len(labels.unseen or ())
     plan_costs = [

@@ -15,7 +15,7 @@ from judges.models.redaction import KEY_FOR_NAME, Redactor, holds_secret
 from judges.models.registry import endpoint_of, is_plain, shown
 from judges.protocol import OPENAI
 from optimize.search.objective import LEVELS, Level
-from optimize.search.optimizers import OPTIMIZERS, Optimizer
+from optimize.search.optimizers import OPTIMIZERS
 
 SPLITS = ("document", "system", "both")
 PLANS = ("auto", "one", "mean", "weighted")
@@ -58,7 +58,7 @@ class Settings:
     api_base: str | None = None
     proposer_lm: str | None = None
     proposer_api_base: str | None = None
-    optimizer: Optimizer = "rank"
+    optimizer: str = "rank"
     level: Level | Literal["auto"] = "auto"
     max_calls: int | None = None
     max_cost: float | None = None
@@ -137,7 +137,7 @@ class Settings:
 
 
 CHOICES: Mapping[str, Sequence[str]] = {
-    "optimizer": OPTIMIZERS,
+    "optimizer": tuple(OPTIMIZERS),
     "level": ("auto", *LEVELS),
     "split": SPLITS,
     "plan": PLANS,

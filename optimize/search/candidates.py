@@ -1,4 +1,4 @@
-"""One candidate: an instruction, its demonstrations, and the documents it learned from."""
+"""A candidate, an instruction with demonstrations, and which instructions may be tried at all."""
 
 import hashlib
 import json
@@ -26,24 +26,18 @@ class DemoSet:
     documents: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instruction:
-    """An instruction, and the round that proposed it."""
-
-    text: str
-    round: int = 0
-
-
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
     """What may become the tuned judge; on documents it shows, its scores do not count.
 
     Those whose mistakes its instruction answers do count in the race: an instruction says too
     little of them to be fitted to them, and without them the race would have few to go by.
+    `round` is the one that proposed the instruction; 0 where nobody did.
     """
 
-    instruction: Instruction
+    instruction: str
     demo_set: DemoSet = DemoSet()
+    round: int = 0
 
     @property
     def documents(self) -> frozenset[str]:
@@ -53,12 +47,12 @@ class Candidate:
     @cached_property
     def id(self) -> str:
         """Names the prompt, whatever way led to it."""
-        parts = [self.instruction.text, [dict(demo) for demo in self.demo_set.demos]]
+        parts = [self.instruction, [dict(demo) for demo in self.demo_set.demos]]
         text = json.dumps(parts, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def prompt(self, seed: Prompt) -> Prompt:
-        return replace(seed, instruction=self.instruction.text, demos=self.demo_set.demos)
+        return replace(seed, instruction=self.instruction, demos=self.demo_set.demos)
 
 
 class TextGuard:

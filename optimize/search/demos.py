@@ -3,57 +3,80 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.stats import rankdata
 
 from judges.frozen import MOST_DEMO_BYTES, demo_bytes
 from judges.prompt import MOST_DEMOS, Prompt, Value, encodable
 from optimize.items import Indices, Items, Vector
 from optimize.search.candidates import Demo, DemoSet
+from optimize.search.problem import SearchOptions
+from optimize.statistics.bootstrap import stream
 
-Order = Callable[[np.random.Generator], list[int]]
 # Demonstrations may come from so much of train; the race needs the rest to judge them on.
 LARGEST_SHARE = 0.5
+# How a set was chosen that shows everything.
+EVERYTHING = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoSource:
-    """Train items with the scores the judge gave them, and how a demonstration answers."""
+    """Train items with the scores the judge gave them, and how much of them a set may show.
+
+    A set holds `longest` characters of texts at most, what a frozen judge can hold, and comes from
+    `share` of the documents.
+    """
 
     items: Items
     scores: Vector
     prompt: Prompt
+    longest: int
+    share: float = LARGEST_SHARE
     # What the judge wrote beside its choice, by item id; demonstrations keep it where it was right.
-    comments: Mapping[str, str]
+    comments: Mapping[str, str] = field(default_factory=dict)
+
+
+def unscored_source(items: Items, prompt: Prompt, longest: int) -> DemoSource:
+    """A source whose sets may show every document, before any judge has scored one."""
+    items = usable(items, prompt)
+    scores = np.full(len(items), np.nan)
+    return DemoSource(items=items, scores=scores, prompt=prompt, longest=longest, share=1.0)
 
 
 def demo_sets(
     source: DemoSource,
     sizes: Sequence[int],
-    longest: int,
     rng: np.random.Generator,
     *,
     best: Sequence[str] = (),
     start: int = 0,
-    share: float = LARGEST_SHARE,
 ) -> Iterator[DemoSet]:
     """One set after another without end, in a fixed cycle over ways of choosing and sizes.
 
-    A set is smaller than its size where it would pass `longest` characters of texts, what a frozen
-    judge can hold, or `share` of the documents. The kinds in `best` ("levels 16") are drawn first;
-    `start` says where in the cycle to go on.
+    The kinds in `best` ("levels 16") are drawn first; `start` says where in the cycle to go on.
     """
-    orders: dict[str, Order] = {
-        "levels": lambda draw: _order_by_level(source, draw),
-        "contrasts": lambda draw: _order_by_contrast(source, draw),
-        "disagreements": lambda draw: _order_by_disagreement(source, draw),
+    orders: dict[str, Callable[[DemoSource, np.random.Generator], list[int]]] = {
+        "levels": _order_by_level,
+        "contrasts": _order_by_contrast,
+        "disagreements": _order_by_disagreement,
     }
     kinds = itertools.chain(best, itertools.islice(_cycle(list(orders), sizes), start, None))
     for kind in kinds:
         name, _, size = kind.rpartition(" ")
-        yield _draw(source, kind, orders[name](rng), int(size), longest, share, rng)
+        yield _draw(source, kind, orders[name](source, rng), int(size), rng)
+
+
+def largest_demo_set(items: Items, prompt: Prompt, options: SearchOptions) -> DemoSet:
+    """All of the items that can be shown, or as many of all levels as a prompt takes."""
+    source = unscored_source(items, prompt, options.longest_demos)
+    if not len(source.items):
+        return DemoSet()
+    rng, kind = stream(options.seed, EVERYTHING), f"levels {max(options.demo_sizes)}"
+    demo_set = next(demo_sets(source, (), rng, best=[kind]))
+    # Of outputs with the same texts one is shown.
+    different = {tuple(item.texts.values()) for item in source.items.items}
+    return replace(demo_set, kind=EVERYTHING) if len(demo_set.demos) == len(different) else demo_set
 
 
 def _cycle(names: Sequence[str], sizes: Sequence[int]) -> Iterator[str]:
@@ -67,20 +90,14 @@ def _cycle(names: Sequence[str], sizes: Sequence[int]) -> Iterator[str]:
 
 
 def _draw(
-    source: DemoSource,
-    kind: str,
-    order: Sequence[int],
-    size: int,
-    longest: int,
-    share: float,
-    rng: np.random.Generator,
+    source: DemoSource, kind: str, order: Sequence[int], size: int, rng: np.random.Generator
 ) -> DemoSet:
     items = source.items
-    most_documents = max(1, int(len(items.documents) * share))
+    most_documents = max(1, int(len(items.documents) * source.share))
     chosen: list[int] = []
     documents: set[str] = set()
     texts_shown: set[tuple[str, ...]] = set()
-    room, bytes_left = longest, MOST_DEMO_BYTES
+    room, bytes_left = source.longest, MOST_DEMO_BYTES
     for index in order:
         item = items.items[index]
         texts = tuple(item.texts.values())
@@ -112,24 +129,21 @@ def demonstration(source: DemoSource, index: int) -> Demo:
     item = source.items.items[index]
     answer = source.prompt.outputs[-1]
     values: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
-    values[answer.name] = _human_answer(answer.choices or (), item.human)
-    for field in source.prompt.outputs[:-1]:
+    values[answer.name] = nearest_choice(answer.choices or (), item.human)
+    for reason in source.prompt.outputs[:-1]:
         score = float(source.scores[index])
         agrees = score * item.human > 0 or (answer.choices or ())[:1] != ("A",)
         comment = source.comments.get(item.id, "") if agrees else ""
-        values[field.name] = comment or f"The better one is {values[answer.name]}."
+        values[reason.name] = comment or f"The better one is {values[answer.name]}."
     return values
 
 
-def _human_answer(choices: tuple[Value, ...], human: float) -> Value:
-    """The rating nearest to people's mean, or the letter most of them chose."""
+def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
+    """The rating nearest to a mean or score, or the letter that a margin is on the side of."""
     if choices == ("A", "B"):
-        return "A" if human > 0 else "B"
-    return min((rating for rating in choices if isinstance(rating, int)), key=_distance_to(human))
-
-
-def _distance_to(human: float) -> Callable[[int], tuple[float, int]]:
-    return lambda rating: (abs(rating - human), rating)
+        return "A" if value > 0 else "B"
+    ratings = [rating for rating in choices if isinstance(rating, int)]
+    return min(ratings, key=lambda rating: (abs(rating - value), rating))
 
 
 def usable(items: Items, prompt: Prompt) -> Items:
@@ -145,7 +159,7 @@ def _order_by_level(source: DemoSource, rng: np.random.Generator) -> list[int]:
     choices = source.prompt.outputs[-1].choices or ()
     levels: dict[Value, list[int]] = {}
     for index in rng.permutation(len(human)):
-        levels.setdefault(_human_answer(choices, float(human[index])), []).append(int(index))
+        levels.setdefault(nearest_choice(choices, float(human[index])), []).append(int(index))
     for level, members in levels.items():
         exact = level if isinstance(level, int) else math.copysign(1, 1 if level == "A" else -1)
         # To the half, so that chance still decides among cases about as clear.
@@ -209,28 +223,6 @@ def _outside_in(ranked: Indices) -> list[int]:
             order.append(middle)
             gaps += [(low, middle), (middle, high)]
     return [int(ranked[place]) for place in dict.fromkeys(order)]
-
-
-def rank_gaps(scores: Vector, items: Items) -> Vector:
-    """Standardised rank by the judge minus that by people, within documents if they have several.
-
-    0 where the judge gave no score; where documents have one output each, ranks are over all.
-    """
-    gaps = np.zeros(len(items))
-    rows_of = list(items.places.values())
-    if max(map(len, rows_of), default=0) < 3:
-        rows_of = [np.arange(len(items))]
-    for rows in rows_of:
-        scored = rows[~np.isnan(scores[rows])]
-        if len(scored) > 1:
-            gaps[scored] = _standard(scores[scored]) - _standard(items.human[scored])
-    return gaps
-
-
-def _standard(values: Vector) -> Vector:
-    ranks = rankdata(values)
-    spread = ranks.std()
-    return (ranks - ranks.mean()) / spread if spread > 0 else np.zeros(len(ranks))
 
 
 def _interleave(queues: Sequence[Sequence[int]], step: int = 1) -> list[int]:

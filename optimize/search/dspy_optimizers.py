@@ -1,35 +1,182 @@
-"""DSPy's own optimizers on the exact objective: MIPROv2, GEPA, bootstrap with random search."""
+"""DSPy's own optimizers on the exact objective: MIPROv2, GEPA, bootstrap with random search.
+
+To them an example is a document's outputs, and its score their rho. The mean over such examples is
+the summary-level objective, which makes every stock optimizer maximise the real thing. Where
+documents have one output each, an example is a block of rows.
+"""
 
 import contextlib
 import io
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import dspy
+import numpy as np
 
+from judges.adapter import signature_of
+from judges.frozen import MOST_DEMO_BYTES, demo_bytes
 from judges.inference.budget import BudgetSpentError
-from optimize.items import Items
-from optimize.search.candidates import Candidate, DemoSet, fault
-from optimize.search.demos import DemoSource, demo_sets, usable
-from optimize.search.dspy_programs import (
-    GroupJudge,
-    ProgramContext,
-    candidate_of,
-    examples,
-    in_order,
-    metric,
-    score,
+from judges.prompt import MOST_DEMOS, Prompt
+from judges.protocol import FatalModelError
+from optimize.items import Items, Vector
+from optimize.search.candidates import Candidate, Demo, DemoSet, fault
+from optimize.search.demos import (
+    DemoSource,
+    demo_sets,
+    demonstration,
+    nearest_choice,
+    unscored_source,
+    usable,
 )
-from optimize.search.evaluator import Budget, SearchBudgetSpentError
-from optimize.search.finalists import CrossFit, SearchResult, choose_finalist, score_with_seed
-from optimize.search.gate import undecided
+from optimize.search.evaluator import Evaluator, SearchBudgetSpentError
+from optimize.search.finalists import CrossFit, Exploration
+from optimize.search.objective import Level, objective
 from optimize.search.problem import SearchProblem
 from optimize.search.proposals import MISTAKES_SHOWN, mistakes, sampled_mistakes
 from optimize.statistics.bootstrap import stream
 
+Explore = Callable[[SearchProblem], Exploration]
 # Candidates with the objective each reached on the half that judges.
 ScoredCandidates = list[tuple[float, Candidate]]
+
+BLOCK = 12
+# What an evaluation is worth that could not be paid: less than any rho, so that it never wins.
+UNPAID = -1.0
+
+
+@dataclass(slots=True)
+class ProgramContext:
+    """What every copy of the program asks through; copied by reference, as DSPy copies programs.
+
+    A labelled example lends `demos_per_example` of its items, of `longest` characters at most
+    in all.
+    """
+
+    evaluator: Evaluator
+    demos_per_example: int = 1
+    longest: int = 40_000
+    budget_spent: bool = False
+    # What ended the run: DSPy's optimizers take it for a bad prompt, and would go on.
+    error: Exception | None = None
+    tried: set[str] = field(default_factory=set)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ProgramContext":
+        return self
+
+    def raise_error(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+class GroupJudge(dspy.Module):  # type: ignore[misc]
+    """Judges all items of an example; what is optimized is the predictor `judge` inside."""
+
+    def __init__(self, shared: ProgramContext) -> None:
+        super().__init__()
+        self.judge = dspy.Predict(signature_of(shared.evaluator.seed))
+        self.shared = shared
+
+    def forward(self, items: Items) -> dspy.Prediction:
+        shared = self.shared
+        shared.raise_error()
+        candidate = candidate_of(self.judge, shared)
+        try:
+            scores = shared.evaluator.scores(candidate, items)
+        except (SearchBudgetSpentError, BudgetSpentError):
+            shared.budget_spent = True
+            return dspy.Prediction(scores=None)
+        except FatalModelError as error:
+            shared.error = error
+            raise
+        shared.tried.add(candidate.id)
+        self._trace(items, scores)
+        return dspy.Prediction(scores=scores)
+
+    def _trace(self, items: Items, scores: Vector) -> None:
+        """What DSPy's own predictor would have left for bootstrapping and reflection."""
+        if dspy.settings.trace is None:
+            return
+        for item, score in zip(items.items, scores, strict=True):
+            if not np.isnan(score):
+                answer = _predicted_answer(self.shared.evaluator.seed, float(score))
+                dspy.settings.trace.append((self.judge, dict(item.texts), answer))
+
+
+def _predicted_answer(prompt: Prompt, score: float) -> dspy.Prediction:
+    answer = prompt.outputs[-1]
+    value = nearest_choice(answer.choices or (), score)
+    reasons = {output.name: f"The better one is {value}." for output in prompt.outputs[:-1]}
+    return dspy.Prediction(**reasons, **{answer.name: value})
+
+
+def candidate_of(predictor: Any, shared: ProgramContext) -> Candidate:
+    """The candidate that a predictor's instructions and demos make."""
+    seed = shared.evaluator.seed
+    demos: list[Demo] = []
+    ids, documents, room, bytes_left = [], set(), shared.longest, MOST_DEMO_BYTES
+    for demo, item_id, document in _demos(predictor, shared):
+        room -= sum(len(str(demo[text.name])) for text in seed.inputs)
+        size = demo_bytes(seed, demo)
+        bytes_left -= size or 0
+        if room < 0 or bytes_left < 0 or len(demos) == MOST_DEMOS:
+            break
+        if size is None:
+            continue
+        demos.append(demo)
+        ids.append(item_id)
+        documents.add(document)
+    demo_set = DemoSet(
+        demos=tuple(demos),
+        ids=tuple(ids),
+        kind=f"stock {len(demos)}",
+        documents=frozenset(documents),
+    )
+    return Candidate(
+        instruction=predictor.signature.instructions, demo_set=demo_set if demos else DemoSet()
+    )
+
+
+def _demos(predictor: Any, shared: ProgramContext) -> Iterator[tuple[Demo, str, str]]:
+    """Each demonstration with the ids of its item and document.
+
+    A bootstrapped demo is one already; a labelled one is an example, which lends some items.
+    """
+    seed = shared.evaluator.seed
+    for demo in predictor.demos:
+        if "items" not in demo:
+            yield {field.name: demo[field.name] for field in seed.fields}, "bootstrapped", ""
+            continue
+        source = unscored_source(demo["items"], seed, shared.longest)
+        # Always the same of the example's items, but not the first of each.
+        rng = stream(0, demo["items"].items[0].id)
+        for row in rng.permutation(len(source.items))[: shared.demos_per_example]:
+            item = source.items.items[row]
+            yield demonstration(source, int(row)), item.id, item.document_id
+
+
+def examples(items: Items, level: Level) -> list[Any]:
+    """One example a document, or a block of documents where the level is not within documents."""
+    documents = items.documents
+    size = 1
+    if level != "summary":
+        size = max(1, round(BLOCK * len(documents) / max(1, len(items))))
+    groups = []
+    for start in range(0, len(documents), size):
+        part = items.of_documents(documents[start : start + size])
+        if np.ptp(part.human) > 0:
+            groups.append(dspy.Example(items=part).with_inputs("items"))
+    return groups
+
+
+def metric(example: Any, prediction: Any, trace: object = None) -> float:
+    """Rho within the example; 0 where the judge's failures leave none, since DSPy takes no NaN."""
+    if prediction.scores is None:
+        return UNPAID
+    value = objective(prediction.scores, example["items"], "dataset")
+    return 0.0 if np.isnan(value) else value
 
 
 class OptimizerInputs:
@@ -37,10 +184,10 @@ class OptimizerInputs:
 
     def __init__(self, problem: SearchProblem) -> None:
         evaluator, train, level = problem.evaluator, problem.train, problem.level
-        self.problem, self.evaluator, self.plan = problem, evaluator, problem.plan
-        self.seed, plan = problem.seed, problem.plan
+        options = problem.options
+        self.problem, self.evaluator, self.options = problem, evaluator, options
         documents = list(train.documents)
-        stream(plan.seed, "stock").shuffle(documents)
+        stream(options.seed, "stock").shuffle(documents)
         half = max(1, len(documents) // 2)
         self.teaching = train.of_documents(documents[:half])
         self.judging = train.of_documents(documents[half:])
@@ -48,11 +195,11 @@ class OptimizerInputs:
         self.judging_examples = examples(self.judging, level)
         self._known_instructions = [evaluator.seed.instruction]
         self.n_proposed = self.n_fruitless = 0
-        most = max(plan.demo_sizes)
+        n_examples = max(1, len(self.teaching_examples))
         self.shared = ProgramContext(
             evaluator,
-            demos_per_example=max(1, most // max(1, len(self.teaching_examples))),
-            longest=plan.longest_demos,
+            demos_per_example=max(1, max(options.demo_sizes) // n_examples),
+            longest=options.longest_demos,
         )
 
     def program(self) -> GroupJudge:
@@ -60,13 +207,13 @@ class OptimizerInputs:
 
     def evaluations(self) -> int:
         """How many candidates the budget can score on all documents that judge."""
-        once = max(1, self.evaluator.cost(self.seed, self.judging))
+        once = max(1, self.evaluator.cost(self.problem.seed, self.judging))
         return max(1, self.evaluator.budget.left // once)
 
     def proposed(self, current: str, lines: Sequence[str], number: int) -> list[str]:
         """New instructions that may be tried; a rejected one is only counted."""
         try:
-            self.evaluator.budget.spend(self.evaluator.proposal * len(lines))
+            self.evaluator.budget.spend(self.evaluator.budget.proposal * len(lines))
             texts = self.problem.propose(current, lines, [], number)
         except (SearchBudgetSpentError, BudgetSpentError):
             self.shared.budget_spent = True
@@ -85,23 +232,25 @@ class OptimizerInputs:
     def mistakes(self, number: int) -> list[str]:
         """What the seed misplaces, on so many draws of half the documents that teach."""
         items = self.teaching
-        scores = self.evaluator.scores(self.seed, items)
-        draws = [stream(self.plan.seed, "stock lesson", draw) for draw in range(number)]
-        batch = max(1, len(items.documents) // 2)
-        return sampled_mistakes(scores, items, self.evaluator.seed, batch, draws)
+        scores = self.evaluator.scores(self.problem.seed, items)
+        draws = [stream(self.options.seed, "stock lesson", draw) for draw in range(number)]
+        n_documents = max(1, len(items.documents) // 2)
+        return sampled_mistakes(scores, items, self.evaluator.seed, n_documents, draws)
 
     def demo_sets(self, number: int) -> list[DemoSet]:
         """So many sets of our own search's kinds; all documents that teach may be shown."""
-        items = usable(self.teaching, self.evaluator.seed)
+        evaluator, seed, options = self.evaluator, self.problem.seed, self.options
+        items = usable(self.teaching, evaluator.seed)
         source = DemoSource(
             items=items,
-            scores=self.evaluator.scores(self.seed, items),
-            prompt=self.evaluator.seed,
-            comments=self.evaluator.comments(self.seed),
+            scores=evaluator.scores(seed, items),
+            prompt=evaluator.seed,
+            longest=options.longest_demos,
+            share=1.0,
+            comments=evaluator.comments(seed),
         )
-        plan, rng = self.plan, stream(self.plan.seed, "demos", 1)
-        drawn = demo_sets(source, plan.demo_sizes, plan.longest_demos, rng, share=1.0)
-        return [next(drawn) for _ in range(number)]
+        drawn = demo_sets(source, options.demo_sizes, stream(options.seed, "demos", 1))
+        return list(islice(drawn, number))
 
     def candidates_of(self, programs: Iterable[tuple[float, Any]]) -> ScoredCandidates:
         """The candidates that these programs hold."""
@@ -118,12 +267,73 @@ def unused_model() -> Any:
     return dspy.LM("nobody/none", engine=UnusedEngine(), cache=False, num_retries=0)
 
 
+def explores(optimize: Callable[[OptimizerInputs], ScoredCandidates]) -> Explore:
+    """Make an optimizer of a function that gives each candidate the objective it reached.
+
+    What it leaves of the budget is dev's as well.
+    """
+
+    def explore(problem: SearchProblem) -> Exploration:
+        evaluator, options = problem.evaluator, problem.options
+        budget = evaluator.budget
+        reserve = min((1 + options.finalists) * evaluator.price(problem.dev), budget.left // 2)
+        scored: ScoredCandidates = []
+        with budget.reserving(reserve):
+            inputs = OptimizerInputs(problem)
+            # Where the calls do not even reach for the seed's lessons, there is nothing to choose.
+            with _quietly(), contextlib.suppress(SearchBudgetSpentError, BudgetSpentError):
+                if inputs.teaching_examples and inputs.judging_examples:
+                    scored = _best_first(optimize(inputs))
+            inputs.shared.raise_error()
+        for rho, candidate in scored:
+            problem.record_candidate("stock", candidate, value=rho)
+        seed_id = problem.seed.id
+        seed_rho = next((rho for rho, candidate in scored if candidate.id == seed_id), 0.0)
+        better = [
+            candidate for rho, candidate in scored if candidate.id != seed_id and rho > seed_rho
+        ]
+        return Exploration(
+            finalists=better[: options.finalists],
+            tried=inputs.shared.tried,
+            n_proposed=inputs.n_proposed,
+            # None of theirs shows dev: each judges it itself.
+            cross_fit=CrossFit(Items(()), evaluator.seed, options),
+        )
+
+    return explore
+
+
+def _best_first(scored: ScoredCandidates) -> ScoredCandidates:
+    """Each candidate once, with the best it reached."""
+    best: dict[str, tuple[float, Candidate]] = {}
+    for rho, candidate in scored:
+        if candidate.id not in best or rho > best[candidate.id][0]:
+            best[candidate.id] = (rho, candidate)
+    return sorted(best.values(), key=lambda pair: (-pair[0], pair[1].id))
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """The optimizers print, log and draw progress bars; a run tells its own progress."""
+    loggers = [logging.getLogger(name) for name in ("dspy", "optuna", "gepa")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
 # A bootstrapped demonstration comes from an example that the judge ranks about this well.
 RANKED_WELL = 0.3
 MOST_PROGRAMS = 200
 
 
-def search_bootstrap(inputs: OptimizerInputs) -> ScoredCandidates:
+@explores
+def bootstrap(inputs: OptimizerInputs) -> ScoredCandidates:
     """As many draws as the budget can score; an example bootstraps one output or lends several."""
     number = len(inputs.teaching_examples)
     optimizer = dspy.BootstrapFewShotWithRandomSearch(
@@ -149,7 +359,8 @@ MINIBATCH = 6
 MOST_FRUITLESS = 25
 
 
-def search_gepa(inputs: OptimizerInputs) -> ScoredCandidates:
+@explores
+def gepa(inputs: OptimizerInputs) -> ScoredCandidates:
     """Until the budget ends, or the proposer has nothing new to say."""
     evaluator = inputs.evaluator
 
@@ -160,7 +371,7 @@ def search_gepa(inputs: OptimizerInputs) -> ScoredCandidates:
         pred_name: str | None = None,
         pred_trace: object = None,
     ) -> Any:
-        rho = score(gold, pred)
+        rho = metric(gold, pred)
         if pred_name is None or pred.scores is None:
             return rho
         feedback = mistakes(pred.scores, gold["items"], evaluator.seed)
@@ -189,7 +400,7 @@ def search_gepa(inputs: OptimizerInputs) -> ScoredCandidates:
 
     # What the next iteration needs: a proposal and a minibatch.
     sizes = sorted((len(example["items"]) for example in inputs.teaching_examples), reverse=True)
-    calls_needed = evaluator.proposal + sum(sizes[:MINIBATCH])
+    calls_needed = evaluator.budget.proposal + sum(sizes[:MINIBATCH])
 
     def is_finished(state: Any) -> bool:
         return (
@@ -207,7 +418,7 @@ def search_gepa(inputs: OptimizerInputs) -> ScoredCandidates:
         skip_perfect_score=False,
         num_threads=1,
         track_stats=True,
-        seed=inputs.plan.seed,
+        seed=inputs.options.seed,
         gepa_kwargs={"stop_callbacks": is_finished},
     )
     program = optimizer.compile(
@@ -222,9 +433,10 @@ MOST_TRIALS = 200
 HEAVY, EVALUATIONS_FOR_HEAVY = 18, 60
 
 
-def search_mipro(inputs: OptimizerInputs) -> ScoredCandidates:
+@explores
+def miprov2(inputs: OptimizerInputs) -> ScoredCandidates:
     """Every trial is a full evaluation; what the evaluator has scored before is free."""
-    usual = inputs.plan.proposals + inputs.plan.demo_sets
+    usual = inputs.options.proposals + inputs.options.demo_sets
     number = max(usual, HEAVY) if inputs.evaluations() >= EVALUATIONS_FOR_HEAVY else usual
 
     class Mipro(dspy.MIPROv2):  # type: ignore[misc]
@@ -250,7 +462,7 @@ def search_mipro(inputs: OptimizerInputs) -> ScoredCandidates:
         num_threads=1,
         max_errors=10**6,
         # DSPy takes a seed of 0 for none.
-        seed=inputs.plan.seed + 1,
+        seed=inputs.options.seed + 1,
     )
     program = optimizer.compile(
         inputs.program(),
@@ -263,74 +475,3 @@ def search_mipro(inputs: OptimizerInputs) -> ScoredCandidates:
     return inputs.candidates_of(
         (result["score"] / 100, result["program"]) for result in program.candidate_programs
     )
-
-
-SEARCHES: Mapping[str, Callable[[OptimizerInputs], ScoredCandidates]] = {
-    "gepa": search_gepa,
-    "miprov2": search_mipro,
-    "bootstrap": search_bootstrap,
-}
-
-
-def stock_search(optimizer: str, problem: SearchProblem) -> SearchResult:
-    """Search within a budget of its own; what the optimizer leaves is dev's as well."""
-    evaluator, dev, plan = problem.evaluator, problem.dev, problem.plan
-    budget = evaluator.budget
-    reserve = min((1 + plan.finalists) * evaluator.price(dev), budget.left // 2)
-    evaluator.budget = Budget(budget.left - reserve)
-    budget.hold(reserve)
-    inputs = OptimizerInputs(problem)
-    scored_candidates: ScoredCandidates = []
-    # Where the calls do not even reach for the seed's lessons, there is nothing to choose from.
-    with _quietly(), contextlib.suppress(SearchBudgetSpentError, BudgetSpentError):
-        scored_candidates = (
-            in_order(SEARCHES[optimizer](inputs))
-            if inputs.teaching_examples and inputs.judging_examples
-            else []
-        )
-    inputs.shared.raise_stopped()
-    budget.hold(0)
-    budget.spent += evaluator.budget.spent
-    evaluator.budget = budget
-    for rho, candidate in scored_candidates:
-        problem.trials.optimizer_result(candidate, rho)
-    base = next(
-        (rho for rho, candidate in scored_candidates if candidate.id == inputs.seed.id), 0.0
-    )
-    better = [
-        candidate
-        for rho, candidate in scored_candidates
-        if candidate.id != inputs.seed.id and rho > base
-    ]
-    finalists = better[: plan.finalists]
-    # None of theirs shows dev: each judges it itself.
-    cross_fit = CrossFit(Items(()), evaluator.seed, plan)
-    n_tried = len(inputs.shared.tried)
-    best, choice = inputs.seed, undecided(n_tried)
-    with contextlib.suppress(BudgetSpentError):
-        on_dev = score_with_seed(problem, cross_fit, finalists, dev, split="dev")
-        choice = choose_finalist(on_dev, {}, problem.level, n_tried, stream(plan.seed, "gate"))
-        best = inputs.seed if choice.best is None else finalists[choice.best]
-    return SearchResult(
-        tuned=best,
-        cross_fit=cross_fit,
-        choice=choice,
-        n_tried=n_tried,
-        n_proposed=inputs.n_proposed,
-        calls=budget.spent,
-    )
-
-
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """The optimizers print, log and draw progress bars; a run tells its own progress."""
-    loggers = [logging.getLogger(name) for name in ("dspy", "optuna", "gepa")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

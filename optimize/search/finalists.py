@@ -1,17 +1,23 @@
-"""Score the finalists on dev, cross-fitted where demos show all labels, and let the gate choose."""
+"""What an optimizer ends with is scored on dev, and the gate chooses.
 
-from collections.abc import Mapping, Sequence
+A finalist that shows all labels is cross-fitted there: versions of it that do not show a document
+judge that document.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from judges.inference.budget import BudgetSpentError
 from judges.prompt import Prompt
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate, DemoSet
+from optimize.search.demos import EVERYTHING, largest_demo_set
 from optimize.search.evaluator import Evaluator
-from optimize.search.gate import Choice, ComparedCandidate, choose
-from optimize.search.generator import EVERYTHING, largest_demo_set
+from optimize.search.gate import Choice, ComparedCandidate, choose, undecided
 from optimize.search.objective import (
     Level,
     contrast,
@@ -19,7 +25,7 @@ from optimize.search.objective import (
     objective,
     placement_terms,
 )
-from optimize.search.problem import SearchPlan, SearchProblem
+from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.difference import Contrast, contrast_terms
 
@@ -29,24 +35,33 @@ SYSTEMS_FOR_HOLDING_OUT = 7
 
 
 class CrossFit:
-    """What shows everything, and the versions of it that stand in for it where it may not judge."""
+    """What shows everything, and the versions of it that stand in for it where it may not judge.
 
-    def __init__(self, everything: Items, seed: Prompt, plan: SearchPlan) -> None:
-        self._everything, self._seed, self._plan = everything, seed, plan
-        self._fold_of = dict(_assign_folds(everything.documents, plan.seed, "documents"))
-        systems = everything.systems
+    No demonstration of any other candidate is an output of `systems_without_demos`.
+    """
+
+    def __init__(
+        self,
+        everything: Items,
+        seed: Prompt,
+        options: SearchOptions,
+        systems_without_demos: frozenset[str] = frozenset(),
+    ) -> None:
+        self._everything, self._seed, self._options = everything, seed, options
+        self._systems_without_demos = systems_without_demos
+        self._fold_of = _assign_folds(everything.documents, options.seed, "documents")
         self._systems: list[frozenset[str]] = [frozenset()] * FOLDS
-        if len(systems) >= SYSTEMS_FOR_HOLDING_OUT:
-            folds = _assign_folds(systems, plan.seed, "systems")
+        if len(everything.systems) >= SYSTEMS_FOR_HOLDING_OUT:
+            folds = _assign_folds(everything.systems, options.seed, "systems")
             self._systems = [
-                frozenset(name for name, fold in folds if fold == fold_number)
+                frozenset(name for name, fold in folds.items() if fold == fold_number)
                 for fold_number in range(FOLDS)
             ]
 
     @cached_property
     def all_demos(self) -> DemoSet:
         """Everything that can be shown, or the largest set where that is too much."""
-        return largest_demo_set(self._everything, self._seed, self._plan)
+        return largest_demo_set(self._everything, self._seed, self._options)
 
     @cached_property
     def possible(self) -> bool:
@@ -63,13 +78,17 @@ class CrossFit:
                 [name for name, name_fold in self._fold_of.items() if name_fold != fold]
             )
             demo_sets.append(
-                largest_demo_set(teaching.without_systems(systems), self._seed, self._plan)
+                largest_demo_set(teaching.without_systems(systems), self._seed, self._options)
             )
         return demo_sets
 
+    def applies_to(self, candidate: Candidate) -> bool:
+        """Whether versions stand in for the candidate."""
+        return candidate.demo_set.kind == EVERYTHING and self.possible
+
     def note(self, candidate: Candidate) -> str | None:
         """Who judges train and dev for the candidate, in a sentence; None where it does itself."""
-        if candidate.demo_set.kind != EVERYTHING or not self.possible:
+        if not self.applies_to(candidate):
             return None
         hidden = (
             "show neither the document nor a quarter of the systems"
@@ -79,9 +98,13 @@ class CrossFit:
         return f"on dev, versions of the tuned judge that {hidden} stand in for it"
 
     def systems_without_demos(self, candidate: Candidate, document: str) -> frozenset[str]:
-        """The systems not shown by the version that judges the document; none by the whole."""
+        """The systems not shown by the version that judges the document; none by the candidate."""
         fold = self._fold(candidate, document)
         return frozenset() if fold is None else self._systems[fold]
+
+    def new_systems(self, candidate: Candidate, document: str) -> frozenset[str]:
+        """The systems of which whoever judges the document for the candidate shows nothing."""
+        return self.systems_without_demos(candidate, document) or self._systems_without_demos
 
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
         """Scores in the items' order; raises SearchBudgetSpentError where they cannot be paid."""
@@ -100,19 +123,16 @@ class CrossFit:
 
     def known(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Items:
         """Those of the items that the candidate has been scored on."""
-        ids = [
+        known = {
             item.id
             for judge, rows in self._rows_by_judge(candidate, items)
             for item in evaluator.known(judge, items.of_rows(rows)).items
-        ]
-        known_ids = set(ids)
-        return Items(tuple(item for item in items.items if item.id in known_ids))
+        }
+        return Items(tuple(item for item in items.items if item.id in known))
 
     def _fold(self, candidate: Candidate, document: str) -> int | None:
         """Which version judges the document; None where the candidate itself may."""
-        if candidate.demo_set.kind != EVERYTHING or not self.possible:
-            return None
-        return self._fold_of.get(document)
+        return self._fold_of.get(document) if self.applies_to(candidate) else None
 
     def _rows_by_judge(
         self, candidate: Candidate, items: Items
@@ -121,18 +141,32 @@ class CrossFit:
         rows: dict[int | None, list[int]] = {}
         for row, item in enumerate(items.items):
             rows.setdefault(self._fold(candidate, item.document_id), []).append(row)
-        return [(self._for_fold(candidate, fold), fold_rows) for fold, fold_rows in rows.items()]
+        judges = {
+            fold: candidate
+            if fold is None
+            else replace(candidate, demo_set=self._fold_demo_sets[fold])
+            for fold in rows
+        }
+        return [(judges[fold], fold_rows) for fold, fold_rows in rows.items()]
 
-    def _for_fold(self, candidate: Candidate, fold: int | None) -> Candidate:
-        return (
-            candidate if fold is None else replace(candidate, demo_set=self._fold_demo_sets[fold])
-        )
 
-
-def _assign_folds(names: Sequence[str], seed: int, kind: str) -> list[tuple[str, int]]:
-    """Each name with the part it is dealt to."""
+def _assign_folds(names: Sequence[str], seed: int, kind: str) -> dict[str, int]:
+    """The part to which each name is dealt."""
     order = stream(seed, "parts", kind).permutation(len(names))
-    return [(names[index], place % FOLDS) for place, index in enumerate(order)]
+    return {names[index]: place % FOLDS for place, index in enumerate(order)}
+
+
+def affordable_part(
+    items: Items, documents: Iterable[str], calls: int, cost: Callable[[Items], int]
+) -> Items:
+    """The items of the first of these documents, as many as cost no more than so many calls."""
+    affordable = []
+    for document in documents:
+        calls -= cost(items.of_documents([document]))
+        if calls < 0:
+            break
+        affordable.append(document)
+    return items.of_documents(affordable)
 
 
 def affordable_documents(
@@ -142,19 +176,12 @@ def affordable_documents(
 
     Those that can tell judges apart come first.
     """
-    left = evaluator.budget.left
-    documents: list[str] = []
-    informative = informative_documents(dev, level)
-    for document in (
-        *informative,
-        *(name for name in dev.documents if name not in set(informative)),
-    ):
-        part = dev.of_documents([document])
-        left -= sum(cross_fit.cost(evaluator, judge, part) for judge in judges)
-        if left < 0:
-            break
-        documents.append(document)
-    return dev.of_documents(documents)
+
+    def cost(part: Items) -> int:
+        return sum(cross_fit.cost(evaluator, judge, part) for judge in judges)
+
+    documents = dict.fromkeys((*informative_documents(dev, level), *dev.documents))
+    return affordable_part(dev, documents, evaluator.budget.left, cost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,64 +225,48 @@ class FinalistScores:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult:
-    """What a search ends with: the tuned judge, whether to ship it, and why.
-
-    `cross_fit` tells who judges train and dev for a judge that shows them.
-    """
-
-    tuned: Candidate
-    cross_fit: CrossFit = field(compare=False, repr=False)
-    choice: Choice
-    n_tried: int
-    n_proposed: int
-    calls: int
-
-
 def score_with_seed(
     problem: SearchProblem,
     cross_fit: CrossFit,
     candidates: Sequence[Candidate],
     items: Items,
-    *,
     split: str,
-    systems_without_demos: frozenset[str] = frozenset(),
 ) -> list[FinalistScores]:
     """Score candidates and seed on the items, and record each candidate as a trial on `split`.
 
-    No demonstration and no mistake came from `systems_without_demos`: whether the gain reaches
-    their outputs too says more about new systems than those that were shown do.
+    Whether a gain reaches the outputs of systems that taught nothing says more about new systems
+    than those that were shown do.
     """
     evaluator, seed, level = problem.evaluator, problem.seed, problem.level
     if not candidates:
         return []
     part = affordable_documents(evaluator, cross_fit, [seed, *candidates], items, level)
-    base = evaluator.scores(seed, part) if len(part) else np.empty(0)
-    scored = []
+    seed_scores = evaluator.scores(seed, part)
+    comparisons = []
     for candidate in candidates:
-        left_out = {
-            name: cross_fit.systems_without_demos(candidate, name) for name in part.documents
-        }
-        scores = cross_fit.scores(evaluator, candidate, part) if len(part) else np.empty(0)
-        new_systems = {name: systems or systems_without_demos for name, systems in left_out.items()}
-        placed = [placement_terms(side, part, new_systems, level) for side in (scores, base)]
+        scores = cross_fit.scores(evaluator, candidate, part)
+        new_systems = {name: cross_fit.new_systems(candidate, name) for name in part.documents}
+        placed, placed_by_seed = (
+            placement_terms(side, part, new_systems, level) for side in (scores, seed_scores)
+        )
         comparison = FinalistScores(
             items=part,
             candidate=scores,
-            seed=base,
-            left_out=left_out,
-            placement_gains=placed[0] - placed[1],
+            seed=seed_scores,
+            left_out={
+                name: cross_fit.systems_without_demos(candidate, name) for name in part.documents
+            },
+            placement_gains=placed - placed_by_seed,
         )
-        scored.append(comparison)
-        problem.trials.compared(
+        comparisons.append(comparison)
+        problem.record_candidate(
             split,
             candidate,
-            comparison.value(level),
-            comparison.contrast(level).value,
-            len(part.documents),
+            value=comparison.value(level),
+            gain=comparison.contrast(level).value,
+            n_documents=len(part.documents),
         )
-    return scored
+    return comparisons
 
 
 def choose_finalist(
@@ -273,9 +284,9 @@ def choose_finalist(
     for index, dev in enumerate(on_dev):
         pooled = dev.beside(on_train[index]) if index in on_train else dev
         has_new_systems = bool(np.isfinite(pooled.placement_gains).any())
-        failures = [np.isnan(side) for side in (pooled.seed, pooled.candidate)]
+        seed_failed, failed = np.isnan(pooled.seed), np.isnan(pooled.candidate)
         reductions = [
-            float((failures[0][rows] * 1.0 - failures[1][rows]).mean())
+            float((seed_failed[rows] * 1.0 - failed[rows]).mean())
             for rows in pooled.items.places.values()
         ]
         finalists.append(
@@ -286,8 +297,60 @@ def choose_finalist(
                 if has_new_systems
                 else None,
                 failure_reduction=contrast_terms(np.array(reductions), pooled.items.documents),
-                failure_rate=float(failures[1].mean()) if len(failures[1]) else 0.0,
-                seed_failure_rate=float(failures[0].mean()) if len(failures[0]) else 0.0,
+                failure_rate=float(failed.mean()) if len(failed) else 0.0,
+                seed_failure_rate=float(seed_failed.mean()) if len(failed) else 0.0,
             )
         )
     return choose(finalists, n_tried, rng)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exploration:
+    """What an optimizer ends with: finalists for dev, of the candidates `tried` (their ids)."""
+
+    finalists: Sequence[Candidate]
+    tried: Collection[str]
+    n_proposed: int
+    cross_fit: CrossFit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """What a search ends with: the tuned judge, whether to ship it, and why.
+
+    `cross_fit` tells who judges train and dev for a judge that shows them.
+    """
+
+    tuned: Candidate
+    cross_fit: CrossFit = field(compare=False, repr=False)
+    choice: Choice
+    n_tried: int
+    n_proposed: int
+    calls: int
+
+
+def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchResult:
+    """Compare the finalists with the seed on dev, and let the gate choose."""
+    finalists, cross_fit = exploration.finalists, exploration.cross_fit
+    n_tried = len(exploration.tried)
+    choice = undecided(n_tried)
+    with suppress(BudgetSpentError):
+        on_dev = score_with_seed(problem, cross_fit, finalists, problem.dev, "dev")
+        # Neither the words nor the demonstrations of what shows everything beside the seed's
+        # instruction were chosen by train, which may judge it too.
+        on_train = {
+            index: score_with_seed(problem, cross_fit, [finalist], problem.train, "train")[0]
+            for index, finalist in enumerate(finalists)
+            if cross_fit.applies_to(finalist) and finalist.instruction == problem.seed.instruction
+        }
+        n_tried = len({*exploration.tried, *(finalist.id for finalist in finalists)})
+        rng = stream(problem.options.seed, "gate")
+        choice = choose_finalist(on_dev, on_train, problem.level, n_tried, rng)
+    return SearchResult(
+        tuned=problem.seed if choice.best is None else finalists[choice.best],
+        cross_fit=cross_fit,
+        choice=choice,
+        n_tried=n_tried,
+        n_proposed=exploration.n_proposed,
+        calls=problem.evaluator.budget.spent,
+    )

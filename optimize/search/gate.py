@@ -40,6 +40,11 @@ class Gain:
     n_documents: int
     error: float = np.inf
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether the gain is more than chance: the one criterion of all that ships."""
+        return self.low > 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedCandidate:
@@ -65,22 +70,44 @@ class ComparedCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The gate's decision: `best` is the finalists' index (None: there was none to choose)."""
+    """The gate's decision: `best` is the finalists' index (None: there was none to choose).
+
+    `evidence` are the figures that it rests on, `verdict` what follows from them.
+    """
 
     best: int | None
     ship: bool
-    why: str
+    verdict: str
+    evidence: str = ""
     gain: Gain | None = None
     unseen: Gain | None = None
+
+    @property
+    def why(self) -> str:
+        """The decision in a sentence."""
+        return f"{self.evidence}: {self.verdict}" if self.evidence else self.verdict
+
+
+SHIPPED = "the tuned judge is shipped"
+NOT_CLEAR = "no clear gain, so the seed is kept"
 
 
 def undecided(n_tried: int) -> Choice:
     """The choice where the budget ended before dev could be judged."""
-    why = (
+    verdict = (
         f"the budget ended before the best of {n_tried} candidates had been judged on dev, so the "
         "seed is kept; a larger one and --resume go on from there"
     )
-    return Choice(best=None, ship=False, why=why)
+    return Choice(best=None, ship=False, verdict=verdict)
+
+
+def unmeasured(choice: Choice) -> Choice:
+    """The choice where the budget ended before the tuned judge could be measured on test."""
+    verdict = (
+        "the budget ended before the tuned judge had been measured on test, so the seed is kept; a "
+        f"larger one and --resume go on from there (before that: {choice.why})"
+    )
+    return Choice(best=None, ship=False, verdict=verdict)
 
 
 def gains(
@@ -137,66 +164,76 @@ def choose(
     """
     eligible = [index for index, compared in enumerate(finalists) if compared.reliable]
     if not eligible:
-        why = f"none of {n_tried} candidates did better than the seed on train, so the seed is kept"
+        verdict = (
+            f"none of {n_tried} candidates did better than the seed on train, so the seed is kept"
+        )
         if finalists:
             least = min(compared.failure_rate for compared in finalists)
-            why = f"every finalist fails on {least:.0%} of the outputs or more, so the seed is kept"
-        return Choice(best=None, ship=False, why=why)
+            verdict = (
+                f"every finalist fails on {least:.0%} of the outputs or more, so the seed is kept"
+            )
+        return Choice(best=None, ship=False, verdict=verdict)
     intervals = gains([finalists[index].gain for index in eligible], rng)
     lows = [-np.inf if np.isnan(gain.low) else gain.low for gain in intervals]
     first = max(range(len(eligible)), key=lambda place: (lows[place], -place))
-    best, gain, finalist = eligible[first], intervals[first], finalists[eligible[first]]
+    gain, finalist = intervals[first], finalists[eligible[first]]
     (unseen,) = gains([finalist.unseen], rng) if finalist.unseen is not None else [None]
     documents = "dev documents"
     if len(finalist.gain.documents) > len(finalist.dev_gain.documents):
         dev_gain = f"{finalist.dev_gain.value:+.3f} on dev"
         documents = f"dev and train documents, judged by versions never shown them ({dev_gain})"
-    figures = (
-        f"{gain.value:+.3f} rho [{gain.low:+.3f}, {gain.high:+.3f}] over "
-        f"{gain.n_documents} {documents}, widened for the {len(eligible)} compared there, of "
-        f"{n_tried} tried"
+    evidence = (
+        f"{_gain_text(gain, 'rho ')} over {gain.n_documents} {documents}, widened for the "
+        f"{len(eligible)} compared there, of {n_tried} tried"
     )
-    clear = gain.low > 0 and finalist.dev_gain.value > 0
+    new_systems = "" if unseen is None else _new_systems_text(unseen)
     fails_less = _fails_clearly_less(finalist, rng)
-    ship = False
+    better = (gain.is_clear and finalist.dev_gain.value > 0) or fails_less
+    choice = Choice(
+        best=eligible[first], ship=False, verdict="", evidence=evidence, gain=gain, unseen=unseen
+    )
     if np.isnan(gain.value) or gain.n_documents < FEWEST_DOCUMENTS:
-        why = f"{figures}: too few documents to tell, so the seed is kept"
-    elif not clear and not fails_less and gain.value <= 0:
-        why = f"{figures}: it does no better than the seed there, so the seed is kept"
-        return Choice(best=None, ship=False, why=why, gain=gain, unseen=unseen)
-    elif not clear and not fails_less:
-        why = f"{figures}: no clear gain, so the seed is kept"
-    elif unseen is not None and unseen.value + unseen.error < 0:
-        new_systems = _new_systems_text(unseen)
-        why = f"{figures}, but {new_systems}: the gain does not carry over, so the seed is kept"
-    else:
-        new_systems = f", {_new_systems_text(unseen)}" if unseen else ""
-        fails = f"; it fails on {finalist.failure_rate:.0%} of the outputs, the seed on "
-        failures_text = f"{fails}{finalist.seed_failure_rate:.0%}" if fails_less else ""
-        ship, why = True, f"{figures}{new_systems}{failures_text}: the tuned judge is shipped"
-    return Choice(best=best, ship=ship, why=why, gain=gain, unseen=unseen)
+        return replace(choice, verdict="too few documents to tell, so the seed is kept")
+    if not better and gain.value <= 0:
+        verdict = "it does no better than the seed there, so the seed is kept"
+        return replace(choice, best=None, verdict=verdict)
+    if not better:
+        return replace(choice, verdict=NOT_CLEAR)
+    if unseen is not None and unseen.value + unseen.error < 0:
+        verdict = "the gain does not carry over, so the seed is kept"
+        return replace(choice, evidence=f"{evidence}, but {new_systems}", verdict=verdict)
+    if new_systems:
+        evidence += f", {new_systems}"
+    if fails_less:
+        evidence += (
+            f"; it fails on {finalist.failure_rate:.0%} of the outputs, the seed on "
+            f"{finalist.seed_failure_rate:.0%}"
+        )
+    return replace(choice, ship=True, evidence=evidence, verdict=SHIPPED)
 
 
 def confirm(choice: Choice, gap: Contrast, plan: str, rng: np.random.Generator) -> Choice:
-    """The choice again under another sampling plan, which ships the tuned judge or the seed.
+    """The choice under another sampling plan, which ships the tuned judge or the seed.
 
     `gap` contrasts, on dev under that plan, the judge that was to ship with the other one. A tuned
     judge has to show its gain there too; a seed ships as it is.
     """
     if not choice.ship:
-        why = f"{choice.why} (compared under another plan than {plan}, which ships)"
-        return replace(choice, why=why)
+        verdict = f"{choice.verdict} (compared under another plan than {plan}, which ships)"
+        return replace(choice, verdict=verdict)
     (gain,) = gains([gap], rng)
     figures = (
-        f"under the plan that ships, {plan}, {gain.value:+.3f} [{gain.low:+.3f}, "
-        f"{gain.high:+.3f}] over {gain.n_documents} dev documents"
+        f"under the plan that ships, {plan}, {_gain_text(gain)} over {gain.n_documents} dev "
+        "documents"
     )
-    if gain.low > 0:
-        return replace(choice, why=f"{choice.why}; {figures}")
-    reason = choice.why.removesuffix(": the tuned judge is shipped")
-    return replace(
-        choice, ship=False, why=f"{reason}, but {figures}: no clear gain, so the seed is kept"
-    )
+    if gain.is_clear:
+        return replace(choice, verdict=f"{choice.verdict}; {figures}")
+    evidence = f"{choice.evidence}, but {figures}"
+    return replace(choice, ship=False, evidence=evidence, verdict=NOT_CLEAR)
+
+
+def _gain_text(gain: Gain, unit: str = "") -> str:
+    return f"{gain.value:+.3f} {unit}[{gain.low:+.3f}, {gain.high:+.3f}]"
 
 
 def _fails_clearly_less(finalist: ComparedCandidate, rng: np.random.Generator) -> bool:
@@ -205,7 +242,7 @@ def _fails_clearly_less(finalist: ComparedCandidate, rng: np.random.Generator) -
     if not not_worse or not finalist.failure_reduction.value >= FEWER_FAILED:
         return False
     (fewer,) = gains([finalist.failure_reduction], rng)
-    return fewer.low > 0
+    return fewer.is_clear
 
 
 def _new_systems_text(gain: Gain) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
-from scipy.stats import rankdata
 
 from optimize.items import Items, Vector
+from optimize.statistics.agreement import rank_terms
 from optimize.statistics.difference import Contrast, contrast_judges
 from optimize.statistics.levels import level_statistic, read_rows
 
@@ -86,11 +86,7 @@ def placement_terms(
         scored = rows[~np.isnan(scores[rows])]
         if len(scored) < 2 or np.ptp(items.human[scored]) == 0:
             continue
-        if np.ptp(scores[scored]) == 0:
-            terms[scored] = 0.0
-            continue
-        gap = _standard(scores[scored]) - _standard(items.human[scored])
-        terms[scored] = 1 - gap**2 / 2
+        terms[scored] = rank_terms(scores[scored], items.human[scored])
     means = []
     for name, rows in items.places.items():
         systems = chosen[name]
@@ -98,9 +94,3 @@ def placement_terms(
         placed = terms[rows][is_chosen & ~np.isnan(terms[rows])]
         means.append(float(placed.mean()) if len(placed) else float("nan"))
     return np.array(means)
-
-
-def _standard(values: Vector) -> Vector:
-    ranks = rankdata(values)
-    standard: Vector = (ranks - ranks.mean()) / ranks.std()
-    return standard

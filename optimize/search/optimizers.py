@@ -1,20 +1,26 @@
-"""Search with the optimizer of a name: our own, or one of DSPy's."""
+"""The optimizers by name, ours and DSPy's, and the search with one of them.
 
-from typing import Literal, get_args
+A new optimizer is an entry here and its function.
+"""
 
-from optimize.search.finalists import SearchResult
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+from optimize.search.finalists import Exploration, SearchResult, choose_on_dev
 from optimize.search.problem import SearchProblem
-from optimize.search.rank_search import rank_search
 
-Optimizer = Literal["rank", "gepa", "miprov2", "bootstrap"]
-OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
+# Each function learns from train and leaves finalists, within the evaluator's budget. It is
+# imported when its name is chosen, since DSPy takes half a second.
+OPTIMIZERS: Mapping[str, str] = {
+    "rank": "optimize.search.rank_search:explore",
+    "gepa": "optimize.search.dspy_optimizers:gepa",
+    "miprov2": "optimize.search.dspy_optimizers:miprov2",
+    "bootstrap": "optimize.search.dspy_optimizers:bootstrap",
+}
 
 
-def search(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
-    """All learn from train and are chosen on dev, within the evaluator's budget."""
-    if optimizer == "rank":
-        return rank_search(problem)
-    # Here, because DSPy takes half a second to import.
-    from optimize.search.dspy_optimizers import stock_search
-
-    return stock_search(optimizer, problem)
+def search(optimizer: str, problem: SearchProblem) -> SearchResult:
+    """Search with the optimizer of this name, and choose among its finalists on dev."""
+    module, _, function = OPTIMIZERS[optimizer].partition(":")
+    explore: Callable[[SearchProblem], Exploration] = getattr(import_module(module), function)
+    return choose_on_dev(problem, explore(problem))

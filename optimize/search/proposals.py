@@ -1,16 +1,15 @@
 """Instructions proposed from ranked mistakes: what stands too high or too low for people."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.stats import rankdata
 
 from judges.prompt import Field, Prompt
 from judges.protocol import Reply, Sampling
-from optimize.items import Items, Vector
+from optimize.items import Item, Items, Vector
 from optimize.search.candidates import LONGEST_INSTRUCTION
-from optimize.search.demos import rank_gaps
 
 MISTAKES_SHOWN = 8
 TEXT_SHOWN = 2400
@@ -105,23 +104,36 @@ def sampled_mistakes(
 
 
 def _rating_mistakes(scores: Vector, items: Items) -> list[str]:
-    gaps = rank_gaps(scores, items)
+    """By standardised ranks, within documents if they have several outputs, else over all."""
     groups = list(items.places.values())
     if max(map(len, groups), default=0) < 3:
         groups = [np.arange(len(items))]
-    ranks: dict[int, tuple[float, float, int]] = {}
+    gaps = np.zeros(len(items))
+    places: dict[int, dict[str, float]] = {}
     for rows in groups:
         scored = rows[~np.isnan(scores[rows])]
-        judge_ranks, human_ranks = rankdata(-scores[scored]), rankdata(-items.human[scored])
-        for index, judge_rank, human_rank in zip(scored, judge_ranks, human_ranks, strict=True):
-            ranks[int(index)] = (float(judge_rank), float(human_rank), len(scored))
-    lines = []
-    for index in _largest_gaps(gaps):
-        judge, people, of = ranks[index]
-        texts = _shortened_texts(items.items[index].texts)
-        line = {"texts": texts, "judge_place": judge, "people_place": people, "of": of}
-        lines.append(json.dumps(line, ensure_ascii=False))
-    return lines
+        judge, human = scores[scored], items.human[scored]
+        if len(scored) > 1:
+            gaps[scored] = _standard_ranks(judge) - _standard_ranks(human)
+        for row, judge_place, people_place in zip(
+            scored, rankdata(-judge), rankdata(-human), strict=True
+        ):
+            places[int(row)] = {
+                "judge_place": float(judge_place),
+                "people_place": float(people_place),
+                "of": len(scored),
+            }
+    return [
+        json.dumps({"texts": _shortened_texts(items.items[row]), **places[row]}, ensure_ascii=False)
+        for row in _largest_gaps(gaps)
+    ]
+
+
+def _standard_ranks(values: Vector) -> Vector:
+    """Mid-ranks with mean 0 and deviation 1; 0 where all are alike."""
+    ranks = rankdata(values)
+    spread = ranks.std()
+    return (ranks - ranks.mean()) / spread if spread > 0 else np.zeros(len(ranks))
 
 
 def _pair_mistakes(scores: Vector, items: Items) -> list[str]:
@@ -130,7 +142,7 @@ def _pair_mistakes(scores: Vector, items: Items) -> list[str]:
     lines = []
     for index in _largest_gaps(gaps):
         line = {
-            "texts": _shortened_texts(items.items[index].texts),
+            "texts": _shortened_texts(items.items[index]),
             "judge_margin": round(float(scores[index]), 3),
             "people_margin": round(float(items.human[index]), 3),
         }
@@ -152,13 +164,10 @@ def _largest_gaps(gaps: Vector) -> list[int]:
     return interleaved[:MISTAKES_SHOWN]
 
 
-def _shortened_texts(texts: Mapping[str, str]) -> dict[str, str]:
+def _shortened_texts(item: Item) -> dict[str, str]:
     """Long texts lose their middle: a proposer need not read a whole report eight times."""
-    return {name: _shortened(text) for name, text in texts.items()}
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= TEXT_SHOWN:
-        return text
     half = TEXT_SHOWN // 2
-    return f"{text[:half]} [...] {text[-half:]}"
+    return {
+        name: text if len(text) <= TEXT_SHOWN else f"{text[:half]} [...] {text[-half:]}"
+        for name, text in item.texts.items()
+    }

@@ -8,7 +8,7 @@ suffice for everybody on all documents, everybody is judged on all of them.
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -44,14 +44,14 @@ class RaceResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RaceSetup:
-    """The train items, and the order in which documents are met."""
+class Race:
+    """Where candidates meet the seed: train items, and the order in which documents are met."""
 
+    evaluator: Evaluator
     items: Items
     order: tuple[str, ...]
     level: Level
     seed: Candidate
-    _unlearned: dict[frozenset[str], tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def by_document(self) -> dict[str, Items]:
@@ -60,53 +60,88 @@ class RaceSetup:
 
     def documents(self, candidate: Candidate, size: int) -> tuple[str, ...]:
         """The first documents of the order that the candidate did not learn from."""
-        known = candidate.documents
-        if known not in self._unlearned:
-            self._unlearned[known] = tuple(name for name in self.order if name not in known)
-        return self._unlearned[known][:size]
+        learned = candidate.documents
+        return tuple(name for name in self.order if name not in learned)[:size]
 
-    def items_for(self, candidate: Candidate, size: int) -> Items:
-        return self.items.of_documents(self.documents(candidate, size))
+    def compare_with_seed(self, candidate: Candidate, size: int) -> RaceResult:
+        """Score a candidate and the seed on the candidate's first documents."""
+        items = self.items.of_documents(self.documents(candidate, size))
+        scores = self.evaluator.scores(candidate, items)
+        seed_scores = self.evaluator.scores(self.seed, items)
+        difference = contrast(scores, seed_scores, items, self.level)
+        failed, seed_failed = (
+            np.isnan(side).mean() if len(side) else 0.0 for side in (scores, seed_scores)
+        )
+        return RaceResult(
+            candidate=candidate,
+            value=objective(scores, items, self.level),
+            gain=difference.value if difference.documents else 0.0,
+            error=difference.error,
+            n_documents=len(items.documents),
+            reliable=bool(failed <= max(MOST_FAILED, seed_failed)),
+        )
 
+    def affordable_documents(self, calls: int) -> int:
+        """How many documents the seed alone can be scored on for so many calls."""
+        costs = RaceCosts(self, [])
+        return max((n for n in range(len(self.order) + 1) if costs.seed(n) <= calls), default=0)
 
-def compare_with_seed(
-    evaluator: Evaluator, setup: RaceSetup, candidate: Candidate, size: int
-) -> RaceResult:
-    """Score a candidate and the seed on the candidate's first documents."""
-    items = setup.items_for(candidate, size)
-    scores, seed_scores = evaluator.scores(candidate, items), evaluator.scores(setup.seed, items)
-    difference = contrast(scores, seed_scores, items, setup.level)
-    failed, seed_failed = (
-        np.isnan(side).mean() if len(side) else 0.0 for side in (scores, seed_scores)
-    )
-    return RaceResult(
-        candidate=candidate,
-        value=objective(scores, items, setup.level),
-        gain=difference.value if difference.documents else 0.0,
-        error=difference.error,
-        n_documents=len(items.documents),
-        reliable=bool(failed <= max(MOST_FAILED, seed_failed)),
-    )
+    def run(
+        self,
+        candidates: Sequence[Candidate],
+        calls: int,
+        on_result: Callable[[int, RaceResult], None] = lambda rung, result: None,
+    ) -> list[RaceResult]:
+        """Spend at most so many calls; best first, those that went furthest before all others.
+
+        Where not even the fewest documents can be paid for all, the first entrants run.
+        """
+        budget = self.evaluator.budget
+        spent_at_end = budget.spent + calls
+        remaining = list(candidates)
+        latest: dict[str, tuple[int, RaceResult]] = {}
+        rung, n_documents = 0, 0
+        fewest = min(FEWEST_DOCUMENTS, len(self.order))
+        while remaining:
+            costs, calls = RaceCosts(self, remaining), spent_at_end - budget.spent
+            if rung == 0:
+                while len(remaining) > 1 and costs.cost_of_first(len(remaining), fewest) > calls:
+                    remaining.pop()
+            size = _size(costs, len(remaining), len(self.order), calls)
+            if rung == 0 and size < fewest and costs.cost_of_first(len(remaining), fewest) <= calls:
+                # The better half will not go far; but all of them have run.
+                size = fewest
+            if size <= n_documents:
+                break
+            results = [self.compare_with_seed(candidate, size) for candidate in remaining]
+            for result in results:
+                on_result(rung, result)
+                latest[result.candidate.id] = (rung, result)
+            results.sort(key=lambda result: (-result.gain, result.candidate.id))
+            remaining = [result.candidate for result in _survivors(results)]
+            rung, n_documents = rung + 1, size
+        ranked = sorted(latest.values(), key=lambda pair: (-pair[0], -pair[1].lower_gain))
+        return [result for _, result in ranked]
 
 
 class RaceCosts:
     """What it would cost to score each of some candidates, and the seed beside them."""
 
-    def __init__(
-        self, evaluator: Evaluator, setup: RaceSetup, candidates: Sequence[Candidate]
-    ) -> None:
+    def __init__(self, race: Race, candidates: Sequence[Candidate]) -> None:
+        evaluator = race.evaluator
         self._seed = {
-            name: evaluator.cost(setup.seed, setup.by_document[name]) for name in setup.order
+            name: evaluator.cost(race.seed, race.by_document[name]) for name in race.order
         }
-        self._met = [setup.documents(one, len(setup.order)) for one in candidates]
-        self._own = [
+        self._documents = [race.documents(candidate, len(race.order)) for candidate in candidates]
+        # A candidate's cost of its first 0, 1, 2 ... documents.
+        self._cumulative = [
             [
                 0,
                 *itertools.accumulate(
-                    evaluator.cost(candidate, setup.by_document[name]) for name in documents
+                    evaluator.cost(candidate, race.by_document[name]) for name in documents
                 ),
             ]
-            for candidate, documents in zip(candidates, self._met, strict=True)
+            for candidate, documents in zip(candidates, self._documents, strict=True)
         ]
 
     def seed(self, size: int) -> int:
@@ -115,8 +150,8 @@ class RaceCosts:
 
     def cost_of_first(self, number: int, size: int) -> int:
         """Calls for the first so many candidates on their first `size` documents."""
-        calls = sum(costs[min(size, len(costs) - 1)] for costs in self._own[:number])
-        shared = {name for documents in self._met[:number] for name in documents[:size]}
+        calls = sum(costs[min(size, len(costs) - 1)] for costs in self._cumulative[:number])
+        shared = {name for documents in self._documents[:number] for name in documents[:size]}
         return calls + sum(self._seed[name] for name in shared)
 
     def cost_of_race(self, number: int, size: int) -> int:
@@ -132,45 +167,6 @@ class RaceCosts:
             number = math.ceil(number / 2)
             already_paid = self.cost_of_first(number, size)
             size = min(2 * size, longest)
-
-
-def race(
-    evaluator: Evaluator,
-    setup: RaceSetup,
-    next_candidates: Sequence[Candidate],
-    calls: int,
-    on_result: Callable[[int, RaceResult], None],
-) -> list[RaceResult]:
-    """Spend at most so many calls; best first, those that went furthest before all others.
-
-    Where not even the fewest documents can be paid for all, the first entrants run.
-    """
-    spent_at_end = evaluator.budget.spent + calls
-    remaining = list(next_candidates)
-    latest: dict[str, tuple[int, RaceResult]] = {}
-    rung, n_documents = 0, 0
-    fewest = min(FEWEST_DOCUMENTS, len(setup.order))
-    while remaining:
-        costs, calls = RaceCosts(evaluator, setup, remaining), spent_at_end - evaluator.budget.spent
-        while (
-            rung == 0 and len(remaining) > 1 and costs.cost_of_first(len(remaining), fewest) > calls
-        ):
-            remaining.pop()
-        size = _size(costs, len(remaining), len(setup.order), calls)
-        if rung == 0 and size < fewest and costs.cost_of_first(len(remaining), fewest) <= calls:
-            # The better half will not go far; but all of them have run.
-            size = fewest
-        if size <= n_documents:
-            break
-        results = [compare_with_seed(evaluator, setup, candidate, size) for candidate in remaining]
-        for result in results:
-            on_result(rung, result)
-            latest[result.candidate.id] = (rung, result)
-        results.sort(key=lambda result: (-result.gain, result.candidate.id))
-        remaining = [result.candidate for result in _survivors(results)]
-        rung, n_documents = rung + 1, size
-    ranked = sorted(latest.values(), key=lambda pair: (-pair[0], -pair[1].lower_gain))
-    return [race_result for _, race_result in ranked]
 
 
 def _size(costs: RaceCosts, number: int, longest: int, calls: int) -> int:
@@ -194,10 +190,10 @@ def _survivors(results: Sequence[RaceResult]) -> list[RaceResult]:
     Of each kind, because an instruction and demonstrations that gain little alone may be crossed.
     """
     survivors = [result for result in results[: math.ceil(len(results) / 2)] if result.reliable]
-    kinds_kept = {_kind(result) for result in survivors}
+    kinds = {_kind(result) for result in survivors}
     for result in results:
-        if result.reliable and _kind(result) not in kinds_kept:
-            kinds_kept.add(_kind(result))
+        if result.reliable and _kind(result) not in kinds:
+            kinds.add(_kind(result))
             survivors.append(result)
     best = max((result.lower_gain for result in survivors), default=0.0)
     return [
@@ -209,4 +205,4 @@ def _survivors(results: Sequence[RaceResult]) -> list[RaceResult]:
 
 def _kind(result: RaceResult) -> tuple[bool, bool]:
     """Whether the instruction is a proposed one, and whether there are demonstrations."""
-    return result.candidate.instruction.round > 0, bool(result.candidate.demo_set.demos)
+    return result.candidate.round > 0, bool(result.candidate.demo_set.demos)

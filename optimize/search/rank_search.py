@@ -1,39 +1,22 @@
-"""The rank search: propose instructions and demonstrations, race them on train, choose on dev.
+"""The rank search: propose instructions and demonstrations, and race them on train.
 
 The same seed, items and replies make the same trials, whatever was journalled before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from judges.inference.budget import BudgetSpentError
 from optimize.items import Items
-from optimize.search.candidates import Candidate, Instruction
-from optimize.search.finalists import (
-    SYSTEMS_FOR_HOLDING_OUT,
-    CrossFit,
-    FinalistScores,
-    SearchResult,
-    choose_finalist,
-    score_with_seed,
-)
-from optimize.search.gate import Choice, undecided
-from optimize.search.generator import (
-    CandidateGenerator,
-    SearchState,
-    next_candidates,
-)
+from optimize.search.candidates import Candidate, DemoSet, fault
+from optimize.search.demos import DemoSource, demo_sets, largest_demo_set, usable
+from optimize.search.finalists import SYSTEMS_FOR_HOLDING_OUT, CrossFit, Exploration
 from optimize.search.objective import informative_documents
 from optimize.search.problem import SearchProblem
-from optimize.search.race import (
-    ELIMINATION_ERRORS,
-    FEWEST_DOCUMENTS,
-    RaceCosts,
-    RaceSetup,
-    compare_with_seed,
-    race,
-)
+from optimize.search.proposals import sampled_mistakes
+from optimize.search.race import ELIMINATION_ERRORS, FEWEST_DOCUMENTS, Race, RaceResult
 from optimize.statistics.bootstrap import stream
 
 # Rounds that share what is left of the budget: later ones build on better parents.
@@ -44,122 +27,289 @@ DECENT_FIELD = 6
 DOCUMENTS_TO_CHOOSE_ON = 100
 # The seed runs first, since its mistakes are the first lessons, on so much of a round's calls.
 SEEDS_SHARE = 0.25
+NO_REPLY = "no reply that could be read"
+LESSON_DOCUMENTS = 10
+LEADERS_CROSSED = 4
+LEADERS_RACED_ON = 2
+# Leaders have met so much of train, or of what their demonstrations left of it.
+FINISHED_SHARE = 0.4
+HISTORY_LENGTH = 5
+# A kind of demonstrations met on so many documents is believed by half.
+PRIOR_DOCUMENTS = 30
+PROPOSED = "proposed, "
+# How far the gains of two candidates of one kind lie apart: demonstrations alike in choice and
+# size do about the same, proposed instructions differ widely.
+DEMO_SPREAD, PROPOSED_SPREAD = 0.03, 0.08
+
+
+def explore(problem: SearchProblem) -> Exploration:
+    """Propose and race, round after round, until nothing better comes or the budget ends."""
+    return RankSearch(problem).explore()
+
+
+@dataclass(slots=True, kw_only=True)
+class SearchState:
+    """What the rounds have made and learned so far."""
+
+    instructions: list[str]
+    demo_sets: list[DemoSet] = field(default_factory=list)
+    race_results: dict[str, RaceResult] = field(default_factory=dict)
+    n_proposed: int = 0
+    n_drawn_kinds: int = 0
+
+    def leaders(self) -> list[RaceResult]:
+        """Those that went far in their race, the greatest likely gain first."""
+        longest = max((result.n_documents for result in self.race_results.values()), default=0)
+        finished = [
+            result
+            for result in self.race_results.values()
+            if result.reliable and result.n_documents >= FINISHED_SHARE * longest
+        ]
+        gains = self.gains_by_kind()
+        return sorted(
+            finished, key=lambda result: (-expected_gain(result, gains), result.candidate.id)
+        )
+
+    def gaining(self) -> list[Candidate]:
+        return [result.candidate for result in self.leaders() if result.gain > 0]
+
+    def gains_by_kind(self) -> dict[str, float]:
+        """What each kind of candidate gains on average, towards nothing when seldom met."""
+        results_of_kind: dict[str, list[RaceResult]] = {}
+        for result in self.race_results.values():
+            results_of_kind.setdefault(kind_of(result.candidate), []).append(result)
+        return {
+            kind: sum(result.n_documents * result.gain for result in results)
+            / (sum(result.n_documents for result in results) + PRIOR_DOCUMENTS)
+            for kind, results in results_of_kind.items()
+        }
+
+    def best_demo_kinds(self, number: int) -> list[str]:
+        """The kinds of demonstrations that gain most so far."""
+        demo_gains: dict[str, float] = {}
+        for kind, gain in self.gains_by_kind().items():
+            demo_kind = kind.removeprefix(PROPOSED)
+            if demo_kind != "none" and gain > 0:
+                demo_gains[demo_kind] = max(demo_gains.get(demo_kind, 0.0), gain)
+        return sorted(demo_gains, key=lambda kind: (-demo_gains[kind], kind))[:number]
+
+    def history(self) -> list[tuple[str, float]]:
+        """The best instructions with the rho each reached."""
+        best: dict[str, float] = {}
+        for result in self.race_results.values():
+            text = result.candidate.instruction
+            best[text] = max(best.get(text, -1.0), result.value)
+        return sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
+
+
+def expected_gain(result: RaceResult, gains_by_kind: Mapping[str, float]) -> float:
+    """A gain measured with error, drawn towards what its kind gains: luck alone seldom repeats."""
+    kind_gain = gains_by_kind[kind_of(result.candidate)]
+    spread = PROPOSED_SPREAD if result.candidate.round else DEMO_SPREAD
+    weight = spread**2 / (spread**2 + result.error**2)
+    return kind_gain + weight * (result.gain - kind_gain)
+
+
+def kind_of(candidate: Candidate) -> str:
+    """How its demonstrations were chosen, and whether its instruction was proposed."""
+    return (PROPOSED if candidate.round else "") + candidate.demo_set.kind
 
 
 class RankSearch:
-    """One search: `explore()` finds finalists on train, `choose_on_dev()` takes them to dev."""
+    """One search: each round's candidates are made from what the best one so far gets wrong."""
 
     def __init__(self, problem: SearchProblem) -> None:
-        evaluator, train, dev, plan = problem.evaluator, problem.train, problem.dev, problem.plan
-        self.problem, self.evaluator, self.plan = problem, evaluator, plan
-        self.seed, self.trials = problem.seed, problem.trials
+        evaluator, train, dev = problem.evaluator, problem.train, problem.dev
+        options = problem.options
+        self.problem, self.evaluator, self.options = problem, evaluator, options
+        self.seed = problem.seed
         self.state = SearchState(instructions=[self.seed.instruction])
-        self.setup = _race_setup(problem)
-        self.systems_without_demos = systems_without_demos(train, plan.seed)
-        self.generator = CandidateGenerator(
+        documents = informative_documents(train, problem.level)
+        order = stream(options.seed, "order").permutation(len(documents))
+        self.race = Race(
             evaluator=evaluator,
-            propose=problem.propose,
-            teaching=train.without_systems(self.systems_without_demos),
-            guard=problem.guard,
-            plan=plan,
+            items=train,
+            order=tuple(documents[index] for index in order),
+            level=problem.level,
+            seed=self.seed,
         )
-        self.cross_fit = CrossFit(problem.labelled, evaluator.seed, plan)
-        largest = self.cross_fit.all_demos if self.cross_fit.possible else self.generator.largest()
-        self._all_demos = Candidate(instruction=self.seed.instruction, demo_set=largest)
+        hidden_systems = systems_without_demos(train, options.seed)
+        self.teaching = train.without_systems(hidden_systems)
+        self.cross_fit = CrossFit(problem.labelled, evaluator.seed, options, hidden_systems)
+        # As much as can be shown: no race judges what leaves nothing of train to judge it on.
+        largest = (
+            self.cross_fit.all_demos
+            if self.cross_fit.possible
+            else largest_demo_set(self.teaching, evaluator.seed, options)
+        )
+        self.all_demos = Candidate(instruction=self.seed.instruction, demo_set=largest)
         # The final gets its share first: a race without one tells nothing. Where the calls reach
         # for one finalist alone there is no race: everything goes to dev. Of a large dev they meet
         # as many documents as the calls reach for.
         dev_part = dev.of_documents(dev.documents[:DOCUMENTS_TO_CHOOSE_ON])
         dev_cost, half_budget = max(1, evaluator.price(dev_part)), evaluator.budget.left // 2
-        self.n_finalists = max(1, min(plan.finalists, half_budget // dev_cost - 1))
+        self.n_finalists = max(1, min(options.finalists, half_budget // dev_cost - 1))
         train_cost = 2 * evaluator.price(train) if self.cross_fit.possible else 0
         final_cost = (1 + self.n_finalists) * evaluator.price(dev) + train_cost
-        self._dev_calls = (
+        self.calls_for_dev = (
             min(final_cost, half_budget) if self.n_finalists > 1 else evaluator.budget.left
         )
 
-    def explore(self) -> None:
-        """Propose and race, round after round, until nothing better comes or the budget ends."""
-        if self.n_finalists == 1 and self._all_demos.demo_set.demos:
-            return
-        self.evaluator.budget.hold(self._dev_calls)
-        # Retries and fresh asks come on top of what was planned; what is held for dev is left.
-        with suppress(BudgetSpentError):
-            self._rounds()
-        self.evaluator.budget.hold(0)
+    def explore(self) -> Exploration:
+        if self.n_finalists > 1 or not self.all_demos.demo_set.demos:
+            # Retries and fresh requests come on top of what was planned; what is reserved is left.
+            with self.evaluator.budget.reserving(self.calls_for_dev), suppress(BudgetSpentError):
+                self._run_rounds()
+        return Exploration(
+            finalists=self._finalists(),
+            tried=self.state.race_results.keys(),
+            n_proposed=self.state.n_proposed,
+            cross_fit=self.cross_fit,
+        )
 
-    def _rounds(self) -> None:
+    def _run_rounds(self) -> None:
         idle = 0
-        for number in range(1, self.plan.rounds + 1):
+        for number in range(1, self.options.rounds + 1):
             before = self._parent().id
-            if not self._round(number):
+            if not self._run_round(number):
                 break
             idle = idle + 1 if self._parent().id == before else 0
-            if idle == self.plan.patience:
+            if idle == self.options.patience:
                 break
 
-    def _left(self) -> int:
-        return self.evaluator.budget.left - self._dev_calls
+    def _run_round(self, number: int) -> bool:
+        """Propose, show, race; False where the budget does not allow it."""
+        budget, state = self.evaluator.budget, self.state
+        leaders, parent = state.gaining()[:LEADERS_RACED_ON], self._parent()
+        share = self._share(number)
+        spent_at_end = budget.spent + share
+        size = self.race.affordable_documents(int(SEEDS_SHARE * share))
+        if size < min(FEWEST_DOCUMENTS, len(self.race.order)):
+            return False
+        self.race.compare_with_seed(self.seed, size)
+        sets = self._draw_demo_sets(number, parent)
+        # Demonstrations first: an instruction that answers mistakes had better answer those that
+        # are left when people's own ratings have been shown.
+        instructions = []
+        if (number > 1 or not sets) and budget.left >= budget.proposal * self.options.proposals:
+            instructions = self._propose_instructions(number, parent)
+        candidates = self._next_candidates(number, parent, instructions, sets)
+        if not candidates:
+            return False
+
+        def record(rung: int, result: RaceResult) -> None:
+            self.problem.record_candidate(
+                "race",
+                result.candidate,
+                number,
+                rung=rung,
+                value=result.value,
+                gain=result.gain,
+                error=result.error,
+                n_documents=result.n_documents,
+            )
+
+        results = self.race.run([*leaders, *candidates], spent_at_end - budget.spent, record)
+        state.race_results |= {result.candidate.id: result for result in results}
+        return bool(results)
 
     def _parent(self) -> Candidate:
         return next(iter(self.state.gaining()), self.seed)
 
     def _share(self, number: int) -> int:
         """Calls for this round: the rounds to come keep theirs, if they can do much with them."""
-        decent = DECENT_FIELD * self.evaluator.price(self.setup.items) // 2
-        rounds = min(ROUNDS_SAVED_FOR, self.plan.rounds - number + 1, self._left() // decent)
-        return self._left() // max(1, rounds)
+        left = self.evaluator.budget.left
+        decent = DECENT_FIELD * self.evaluator.price(self.race.items) // 2
+        rounds = min(ROUNDS_SAVED_FOR, self.options.rounds - number + 1, left // decent)
+        return left // max(1, rounds)
 
-    def _round(self, number: int) -> bool:
-        """Propose, show, race; False where the budget does not allow it."""
-        evaluator, state, track = self.evaluator, self.state, self.setup
-        leaders = state.gaining()[:2]
-        parent = self._parent()
-        spent_at_end = evaluator.budget.spent + self._share(number)
-        if not self._score_seed(int(SEEDS_SHARE * self._share(number))):
-            return False
-        demo_sets = self.generator.demo_sets(number, parent, state)
-        # Demonstrations first: an instruction that answers mistakes had better answer those that
-        # are left when people's own ratings have been shown.
-        instructions = self._instructions(number, parent) if number > 1 or not demo_sets else []
-        candidates = next_candidates(parent, instructions, demo_sets, state)
-        if not candidates:
-            return False
-        results = race(
-            evaluator,
-            track,
-            [*leaders, *candidates],
-            spent_at_end - evaluator.budget.spent,
-            lambda rung, result: self.trials.raced(number, rung, result),
+    def _propose_instructions(self, number: int, parent: Candidate) -> list[str]:
+        """New instructions, each from the mistakes on its own draw of documents."""
+        evaluator, state = self.evaluator, self.state
+        items = evaluator.known(parent, self.teaching)
+        mistake_lists = sampled_mistakes(
+            evaluator.scores(parent, items),
+            items,
+            evaluator.seed,
+            max(1, min(LESSON_DOCUMENTS, len(items.documents) // 2)),
+            [
+                stream(self.options.seed, "lesson", number, draw)
+                for draw in range(self.options.proposals)
+            ],
         )
-        for race_result in results:
-            state.race_results[race_result.candidate.id] = race_result
-            state.tried[race_result.candidate.id] = race_result.candidate
-        return bool(results)
+        evaluator.budget.spend(evaluator.budget.proposal * len(mistake_lists))
+        fresh: list[str] = []
+        for text in self.problem.propose(
+            parent.instruction, mistake_lists, state.history(), number
+        ):
+            state.n_proposed += 1
+            if not isinstance(text, str):
+                reason = f"{NO_REPLY}: {text}" if text else NO_REPLY
+                self.problem.record("rejected", number, instruction=None, why=reason)
+            elif problem := fault(text, self.problem.guard, (*state.instructions, *fresh)):
+                self.problem.record("rejected", number, instruction=text, why=problem)
+            else:
+                fresh.append(text)
+        state.instructions += fresh
+        return fresh
 
-    def _instructions(self, number: int, parent: Candidate) -> list[Instruction]:
-        if self._left() < self.evaluator.proposal * self.plan.proposals:
+    def _draw_demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:
+        """New demonstration sets; where the parent is known to disagree, people may say so."""
+        evaluator, options, state = self.evaluator, self.options, self.state
+        items = usable(self.teaching, evaluator.seed)
+        if not len(items):
             return []
-        return self.generator.instructions(
-            number,
-            parent,
-            self.state,
-            lambda text, reason: self.trials.write(
-                "rejected", number, instruction=text, why=reason
-            ),
+        source = DemoSource(
+            items=items,
+            scores=evaluator.known_scores(parent, items),
+            prompt=evaluator.seed,
+            longest=options.longest_demos,
+            comments=evaluator.comments(parent),
         )
+        best = state.best_demo_kinds(options.demo_sets // 2)
+        rng = stream(options.seed, "demos", number)
+        drawn = demo_sets(source, options.demo_sizes, rng, best=best, start=state.n_drawn_kinds)
+        state.n_drawn_kinds += options.demo_sets - len(best)
+        known = {frozenset(demo_set.ids) for demo_set in state.demo_sets}
+        fresh: list[DemoSet] = []
+        for _ in range(options.demo_sets):
+            demo_set = next(drawn)
+            if demo_set.demos and frozenset(demo_set.ids) not in known:
+                known.add(frozenset(demo_set.ids))
+                fresh.append(demo_set)
+        state.demo_sets += fresh
+        return fresh
 
-    def _score_seed(self, calls: int) -> bool:
-        """Run the seed as far as these calls reach; False where that is not far enough to race."""
-        longest = len(self.setup.order)
-        costs = RaceCosts(self.evaluator, self.setup, [])
-        size = max((n for n in range(longest + 1) if costs.seed(n) <= calls), default=0)
-        if size < min(FEWEST_DOCUMENTS, longest):
-            return False
-        compare_with_seed(self.evaluator, self.setup, self.seed, size)
-        return True
+    def _next_candidates(
+        self, number: int, parent: Candidate, instructions: Sequence[str], sets: Sequence[DemoSet]
+    ) -> list[Candidate]:
+        """Crosses of the leaders, then new parts beside the parent's others: the surest first."""
+        leaders = self.state.gaining()[:LEADERS_CROSSED]
+        crosses = [
+            replace(first, demo_set=second.demo_set)
+            for first in leaders
+            for second in leaders
+            if first.instruction != second.instruction and first.demo_set != second.demo_set
+        ]
+        with_instructions = [
+            replace(parent, instruction=instruction, round=number) for instruction in instructions
+        ]
+        with_demos = [replace(parent, demo_set=demo_set) for demo_set in sets]
+        # In turn, so that a small budget tries some of each.
+        new = [
+            candidate
+            for pair in zip_longest(with_instructions, with_demos)
+            for candidate in pair
+            if candidate is not None
+        ]
+        candidates = {candidate.id: candidate for candidate in [*crosses[:LEADERS_CROSSED], *new]}
+        return [
+            candidate
+            for name, candidate in candidates.items()
+            if name not in self.state.race_results
+        ]
 
-    def finalists(self) -> list[Candidate]:
+    def _finalists(self) -> list[Candidate]:
         """What shows the most, then the leaders, with all that may teach if that can be shown.
 
         Where everything can be shown, a part of it is no finalist: what a race takes for the better
@@ -167,84 +317,25 @@ class RankSearch:
         """
         leaders = self.state.gaining()[: self.n_finalists]
         finalists = (
-            [self._all_demos] if self._all_demos.demo_set.demos and self._may_show_all() else []
+            [self.all_demos] if self.all_demos.demo_set.demos and self._may_show_all() else []
         )
         if finalists and self.cross_fit.possible:
-            finalists += [
-                replace(self._all_demos, instruction=candidate.instruction) for candidate in leaders
-            ]
-            leaders = [candidate for candidate in leaders if not candidate.demo_set.demos]
+            finalists += [replace(leader, demo_set=self.all_demos.demo_set) for leader in leaders]
+            leaders = [leader for leader in leaders if not leader.demo_set.demos]
         finalists += leaders
-        return list({candidate.id: candidate for candidate in finalists}.values())[
-            : self.n_finalists
-        ]
+        return list({finalist.id: finalist for finalist in finalists}.values())[: self.n_finalists]
 
     def _may_show_all(self) -> bool:
         """Unless every large set that raced was clearly worse than the seed."""
-        largest_size = str(max(self.plan.demo_sizes))
+        largest_size = str(max(self.options.demo_sizes))
         results = [
             result
             for result in self.state.race_results.values()
-            if result.candidate.demo_set.kind.endswith(largest_size)
-            and not result.candidate.instruction.round
+            if result.candidate.demo_set.kind.endswith(largest_size) and not result.candidate.round
         ]
         return not results or any(
             result.gain + ELIMINATION_ERRORS * result.error >= 0 for result in results
         )
-
-    def choose_on_dev(self) -> SearchResult:
-        """Compare the finalists on dev, and let the gate choose."""
-        finalists = self.finalists()
-        on_dev = self._score_with_seed(finalists, "dev", self.problem.dev)
-        on_train = {}
-        if self.cross_fit.possible and self._all_demos in finalists:
-            # Neither its words nor its demonstrations were chosen by train, which may judge it too.
-            (on_train_scores,) = self._score_with_seed(
-                [self._all_demos], "train", self.problem.train
-            )
-            on_train = {finalists.index(self._all_demos): on_train_scores}
-        rng = stream(self.plan.seed, "gate")
-        n_tried = len({*self.state.tried, *(candidate.id for candidate in finalists)})
-        choice = choose_finalist(on_dev, on_train, self.setup.level, n_tried, rng)
-        tuned = self.seed if choice.best is None else finalists[choice.best]
-        return self._result(tuned, choice, n_tried)
-
-    def without_choice(self) -> SearchResult:
-        """What the search ends with where the budget ends before the choice."""
-        n_tried = len(self.state.tried)
-        return self._result(self.seed, undecided(n_tried), n_tried)
-
-    def _result(self, tuned: Candidate, choice: Choice, n_tried: int) -> SearchResult:
-        return SearchResult(
-            tuned=tuned,
-            cross_fit=self.cross_fit,
-            choice=choice,
-            n_tried=n_tried,
-            n_proposed=self.state.n_proposed,
-            calls=self.evaluator.budget.spent,
-        )
-
-    def _score_with_seed(
-        self, candidates: Sequence[Candidate], split: str, items: Items
-    ) -> list[FinalistScores]:
-        return score_with_seed(
-            self.problem,
-            self.cross_fit,
-            candidates,
-            items,
-            split=split,
-            systems_without_demos=self.systems_without_demos,
-        )
-
-
-def rank_search(problem: SearchProblem) -> SearchResult:
-    """Search on train, choose on dev."""
-    search = RankSearch(problem)
-    search.explore()
-    try:
-        return search.choose_on_dev()
-    except BudgetSpentError:
-        return search.without_choice()
 
 
 def systems_without_demos(train: Items, seed: int) -> frozenset[str]:
@@ -254,14 +345,3 @@ def systems_without_demos(train: Items, seed: int) -> frozenset[str]:
         return frozenset()
     drawn = stream(seed, "systems").permutation(len(systems))[: max(2, len(systems) // 4)]
     return frozenset(systems[index] for index in drawn)
-
-
-def _race_setup(problem: SearchProblem) -> RaceSetup:
-    documents = informative_documents(problem.train, problem.level)
-    order = stream(problem.plan.seed, "order").permutation(len(documents))
-    return RaceSetup(
-        items=problem.train,
-        order=tuple(documents[index] for index in order),
-        level=problem.level,
-        seed=problem.seed,
-    )
