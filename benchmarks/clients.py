@@ -93,8 +93,8 @@ def this_project_with_journal(url: str, count: int, concurrency: int) -> None:
 
 
 def _signature() -> type:
-    from judges.adapter import signature_of
     from judges.catalog import find
+    from judges.modules import signature_of
 
     return signature_of(find("relevance").prompt())
 

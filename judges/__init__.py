@@ -8,9 +8,8 @@ if TYPE_CHECKING:
     from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
     from judges.errors import JudgesError
     from judges.frozen import FrozenJudgeError
-    from judges.judge import Judge
+    from judges.judge import Judge, load
     from judges.judgement import Judgement, NoScoreError, Verdict
-    from judges.loading import load
     from judges.modules import PairwiseJudge, RatingJudge
     from judges.prompt import Prompt
     from judges.scoring import SamplingPlan
@@ -50,7 +49,7 @@ _HOMES = {
     "SamplingPlan": "judges.scoring",
     "UnknownDimensionError": "judges.dimension",
     "Verdict": "judges.judgement",
-    "load": "judges.loading",
+    "load": "judges.judge",
     "read_subject": "judges.define",
 }
 

@@ -1,23 +1,33 @@
 """A judge to use: what it judges, how it asks, how replies become a score, where it came from.
 
-`judge(document=..., summary=...)` judges one output, `judge.score(frame)` a whole table;
-`program()` gives the DSPy module that asks the same, `save()` freezes all of it in one file.
+`load(...)` finds one; `judge(document=..., summary=...)` judges one output, `judge.score(frame)` a
+whole table; `program()` gives the DSPy module that asks the same, `save()` freezes it in one file.
 """
 
-import dataclasses
+import os
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
-from judges.dimension import Comparison, Dimension, Subject, check_prompt, seed_prompt
+import msgspec
+
+from judges.dimension import (
+    NAME,
+    Comparison,
+    Subject,
+    UnknownDimensionError,
+    check_prompt,
+    seed_prompt,
+)
+from judges.errors import OptionError
 from judges.inference.session import ModelOptions, Options, check_options, open_runner
 from judges.judgement import AnyJudgement
-from judges.judging import MissingColumnError, failed, find_columns, judge_rows, rows_of
+from judges.judging import MissingColumnError, Order, failed, find_columns, judge_rows, rows_of
 from judges.prompt import Prompt, fill
 from judges.protocol import Message
 from judges.scoring import SamplingPlan, default_plan
@@ -31,6 +41,7 @@ if TYPE_CHECKING:
     from judges.protocol import Model
 
 Kind = Literal["rating", "pairwise"]
+T = TypeVar("T")
 
 # The sets that ship, whose labels are computed from known faults.
 STARTER = ("starter", "starter_pairs")
@@ -57,8 +68,8 @@ class Judge:
     plan: SamplingPlan | None = None
     lm: str = "embedded"
     provenance: Mapping[str, object] | None = None
-    api_base: str | None = dataclasses.field(default=None, compare=False, repr=False)
-    from_file: bool = dataclasses.field(default=False, compare=False, repr=False)
+    api_base: str | None = field(default=None, compare=False, repr=False)
+    from_file: bool = field(default=False, compare=False, repr=False)
     stored_messages: tuple[Message, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -90,7 +101,7 @@ class Judge:
         provenance: Mapping[str, object] | None = None,
     ) -> "Judge":
         """Read instructions and demos off a DSPy module with one predictor (see `program`)."""
-        from judges.adapter import prompt_of
+        from judges.modules import prompt_of
 
         predictors = program.predictors()
         if len(predictors) != 1:
@@ -172,7 +183,8 @@ class Judge:
                 + (f"; not known: {', '.join(sorted(unknown))}" if unknown else "")
             )
         with self.open_runner() as runner:
-            return next(self.judge_rows([texts], runner))
+            (result,) = self.judge_rows([texts], runner)
+        return result
 
     @contextmanager
     def open_runner(
@@ -189,7 +201,7 @@ class Judge:
         rows: Iterable[Mapping[str, object]],
         runner: "Runner",
         *,
-        order: Literal["both", "random"] = "both",
+        order: Order = "both",
         seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
@@ -222,8 +234,8 @@ class Judge:
         opening: Any = {
             name: values[name] for name in ModelOptions.__annotations__ if name in values
         }
-        row_options = {name: values[name] for name in ("order", "seed") if name in values}
-        source, n_read, n_judged, why = iter(rows), 0, 0, ""
+        draws = {name: values[name] for name in ("order", "seed") if name in values}
+        source, n_read, n_judged, reason = iter(rows), 0, 0, ""
 
         def counted() -> Iterator[Mapping[str, object]]:
             nonlocal n_read
@@ -233,15 +245,15 @@ class Judge:
 
         with self.open_runner(**opening) as runner:
             try:
-                for result in self.judge_rows(counted(), runner, **row_options):
+                for result in self.judge_rows(counted(), runner, **draws):
                     n_judged += 1
                     yield result
             except BudgetSpentError as error:
-                why = f"not asked: {error}"
+                reason = f"not asked: {error}"
         for _ in range(n_judged, n_read):
-            yield failed(self.subject, why)
+            yield failed(self.subject, reason)
         for _ in source:
-            yield failed(self.subject, why)
+            yield failed(self.subject, reason)
 
     def score(self, frame: "pd.DataFrame", **options: Unpack[Options]) -> "pd.Series[float]":
         """Score every row of a DataFrame; the Series has the frame's index, failures are NaN.
@@ -331,8 +343,7 @@ class Judge:
                 "judge was measured; judge with it as it is, or take with_prompt().program() and "
                 "measure that anew"
             )
-        from judges.adapter import demos_of
-        from judges.modules import PairwiseJudge, RatingJudge
+        from judges.modules import PairwiseJudge, RatingJudge, demos_of
 
         if isinstance(self.subject, Comparison):
             module: Any = PairwiseJudge(self.subject, prompt=self.prompt)
@@ -419,35 +430,76 @@ class Judge:
         secrets = Redactor()
         if not find_secret(self.freeze(), "judge", secrets):
             return self, ()
-        prompt, notes = self.prompt, []
-        demos = tuple(demo for demo in prompt.demos if not find_secret(demo, "demo", secrets))
-        if left_out := len(prompt.demos) - len(demos):
+
+        def redacted(value: T) -> T:
+            return msgspec.convert(secrets.redact_data(msgspec.to_builtins(value)), type(value))
+
+        all_demos, notes = self.prompt.demos, []
+        demos = tuple(demo for demo in all_demos if not find_secret(demo, "demo", secrets))
+        if left_out := len(all_demos) - len(demos):
             notes.append(
-                f"{left_out} of {len(prompt.demos)} demonstrations hold what looks like a key and "
+                f"{left_out} of {len(all_demos)} demonstrations hold what looks like a key and "
                 "are left out of judge.json; its figures were measured with them"
             )
-        prompt = replace(
-            prompt,
-            instruction=secrets.redact(prompt.instruction),
-            fields=tuple(
-                replace(field, description=secrets.redact(field.description))
-                for field in prompt.fields
-            ),
-            demos=demos,
-        )
-        names = ["definition", "inputs", "instruction", "source"]
-        names += ["anchors"] if isinstance(self.subject, Dimension) else []
-        described = {name: getattr(self.subject, name) for name in names}
-        clean: Any = secrets.redact_data(described)
-        provenance: Any = secrets.redact_data(self.provenance)
-        if (clean, prompt.instruction) != (described, self.prompt.instruction):
+        subject, prompt = redacted(self.subject), redacted(replace(self.prompt, demos=demos))
+        if (subject, prompt.instruction) != (self.subject, self.prompt.instruction):
             notes.append(
                 "what looks like a key in the judge's instruction or definition is struck out in "
                 "judge.json; its figures were measured with it"
             )
-        subject = replace(self.subject, **clean)
-        written = replace(self, subject=subject, prompt=prompt, provenance=provenance)
-        return replace(written, stored_messages=None), tuple(notes)
+        provenance: Any = secrets.redact_data(self.provenance)
+        clean = replace(self, subject=subject, prompt=prompt, provenance=provenance)
+        return replace(clean, stored_messages=None), tuple(notes)
+
+
+def load(
+    judge: str | os.PathLike[str], *, lm: str | None = None, api_base: str | None = None
+) -> Judge:
+    """Load a judge by catalogue name, frozen file, run folder, or FILE.yaml / FILE.py with :NAME.
+
+    A catalogue name beats a folder of that name; write "./name" for the folder. `lm` and `api_base`
+    name the model it asks and the endpoint: a file chooses no endpoint, so that a judge of one's
+    own server is asked once its address is given here, where it is used, or in OPENAI_BASE_URL.
+    """
+    from judges.models.redaction import holds_secret
+
+    if not isinstance(judge, str | os.PathLike):
+        raise TypeError(
+            f"load() takes a catalogue name, a frozen judge's file, a run folder, FILE.yaml or "
+            f"FILE.py:NAME, not {judge!r}"
+        )
+    loaded = _find(os.fspath(judge))
+    if api_base is not None and holds_secret(api_base):
+        raise OptionError("api_base holds a password or a key: give it by OPENAI_API_KEY")
+    if lm is not None:
+        loaded = replace(loaded, lm=lm, from_file=False)
+    return loaded if api_base is None else replace(loaded, api_base=api_base)
+
+
+def _find(source: str) -> Judge:
+    from judges.catalog import find
+    from judges.define import is_definition, read_subject
+
+    path = Path(source)
+    if not source:
+        raise UnknownDimensionError("no judge's name is empty (python -m judges list shows them)")
+    if is_definition(source):
+        return Judge.of(read_subject(source))
+    if NAME.match(source):
+        try:
+            return Judge.of(find(source))
+        except UnknownDimensionError:
+            if not path.exists():
+                raise
+    if not path.is_dir():
+        return Judge.load(path)
+    if not (path / "judge.json").exists():
+        from judges.frozen import FrozenJudgeError
+
+        raise FrozenJudgeError(
+            f"{path}: holds no judge.json; a run folder has one once its run has ended"
+        )
+    return Judge.load(path / "judge.json")
 
 
 def _with_progress(

@@ -19,7 +19,7 @@ from judges.scoring import (
     NoProbabilitiesError,
     Sample,
     SamplingPlan,
-    check_model,
+    check_probabilities,
     margin_of,
     read_sample,
     sampling_of,
@@ -53,18 +53,18 @@ def find_columns(
     mapping = mapping or {}
     columns = {}
     for name in subject.texts:
-        wanted = [mapping[name]] if name in mapping else [name, *_other_names(subject, name)]
-        column = next((column for column in wanted if column in available), None)
+        candidates = [mapping[name]] if name in mapping else [name, *_synonyms(subject, name)]
+        column = next((column for column in candidates if column in available), None)
         if column is None:
             raise MissingColumnError(
-                f"no column {wanted[0]!r}, which the judge {subject.name!r} reads; columns: "
+                f"no column {candidates[0]!r}, which the judge {subject.name!r} reads; columns: "
                 f"{', '.join(sorted(available)) or 'none'}. Name yours, as in --map {name}=COLUMN"
             )
         columns[name] = column
     return columns
 
 
-def _other_names(subject: Subject, name: str) -> list[str]:
+def _synonyms(subject: Subject, name: str) -> list[str]:
     if not isinstance(subject, Comparison):
         return []
     if name in subject.fields:
@@ -97,34 +97,39 @@ def judge_rows(
     an order drawn for each pair from `seed`, which `order_ab` or `order_ba` then tells.
     Raises NoProbabilitiesError before anything is sent where the model cannot follow the plan.
     """
-    check_model(plan, runner.model)
+    check_probabilities(plan, runner.model)
     request = _request_maker(subject, prompt, plan, seed, template)
-    sides_of_next = _sides(subject, order, seed)
-    # Of each row pulled so far: why it cannot be sent, or which requests it takes.
+    orders = _orders(subject, order, seed)
+    # Of each row pulled so far: why it cannot be sent, or in which orders it is.
     pending: deque[str | tuple[Sides, ...]] = deque()
 
     def requests() -> "Iterator[ModelRequest]":
         for row in rows:
-            why = unusable(subject, row)
-            if why is not None:
-                pending.append(why)
+            failure = unusable(subject, row)
+            if failure is not None:
+                pending.append(failure)
                 continue
             texts = {name: str(joined_text(row[name])) for name in subject.texts}
-            pending.append(sides := next(sides_of_next))
-            for side in sides:
-                yield request(texts if side == "ab" else _swapped(subject, texts))
+            swapped = texts
+            if isinstance(subject, Comparison):
+                field_a, field_b = subject.fields
+                swapped = {**texts, field_a: texts[field_b], field_b: texts[field_a]}
+            pending.append(row_orders := next(orders))
+            for sides in row_orders:
+                yield request(texts if sides == "ab" else swapped)
 
-    answers = runner.run(requests())
-    for answer in answers:
-        while isinstance(sides := pending.popleft(), str):
-            yield failed(subject, sides)
+    responses = runner.run(requests())
+    for response in responses:
+        while isinstance(entry := pending.popleft(), str):
+            yield failed(subject, entry)
         if isinstance(subject, Comparison):
-            both = {side: answer if side == sides[0] else next(answers) for side in sides}
-            yield _verdict(prompt, plan, both)
+            by_order = {s: response if s == entry[0] else next(responses) for s in entry}
+            yield _verdict(prompt, plan, by_order)
         else:
-            yield _judgement(plan, answer)
-    for why in pending:
-        yield failed(subject, why if isinstance(why, str) else "not asked")
+            failures = response.failures or ((response.error,) if response.error else ())
+            yield score_of(plan, _samples(response), failures)
+    for entry in pending:
+        yield failed(subject, entry if isinstance(entry, str) else "not asked")
 
 
 def unusable(subject: Subject, row: Mapping[str, object]) -> str | None:
@@ -167,8 +172,8 @@ def _missing(value: object) -> bool:
     )
 
 
-def failed(subject: Subject, why: str) -> AnyJudgement:
-    return Verdict.failed(why) if isinstance(subject, Comparison) else Judgement.failed(why)
+def failed(subject: Subject, reason: str) -> AnyJudgement:
+    return Verdict.failed(reason) if isinstance(subject, Comparison) else Judgement.failed(reason)
 
 
 def _request_maker(
@@ -191,10 +196,10 @@ def _request_maker(
 
     # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges.
     restate = None if plan.kind == "mean" else partial(restated, prompt)
-    return lambda row: ModelRequest(fill(template, row), sampling, accept, restate=restate)
+    return lambda texts: ModelRequest(fill(template, texts), sampling, accept, restate=restate)
 
 
-def _sides(subject: Subject, order: Order, seed: int) -> Iterator[tuple[Sides, ...]]:
+def _orders(subject: Subject, order: Order, seed: int) -> Iterator[tuple[Sides, ...]]:
     """For row after row, in which orders its outputs are shown; a single output has one."""
     if not isinstance(subject, Comparison):
         yield from repeat(("ab",))
@@ -208,33 +213,22 @@ def _sides(subject: Subject, order: Order, seed: int) -> Iterator[tuple[Sides, .
             yield ("ab",) if rng.random() < 0.5 else ("ba",)
 
 
-def _swapped(subject: Subject, texts: Mapping[str, str]) -> dict[str, str]:
-    assert isinstance(subject, Comparison)
-    first, second = subject.fields
-    return {**texts, first: texts[second], second: texts[first]}
-
-
-def _samples(answer: "ModelResponse") -> list[Sample]:
-    return [cast("Sample", parsed) for parsed in answer.parsed]
-
-
-def _judgement(plan: SamplingPlan, answer: "ModelResponse") -> Judgement:
-    failures = answer.failures or ((answer.error,) if answer.error else ())
-    return score_of(plan, _samples(answer), failures)
+def _samples(response: "ModelResponse") -> list[Sample]:
+    return [cast("Sample", parsed) for parsed in response.parsed]
 
 
 def _verdict(
-    prompt: Prompt, plan: SamplingPlan, answers: "Mapping[Sides, ModelResponse]"
+    prompt: Prompt, plan: SamplingPlan, responses: "Mapping[Sides, ModelResponse]"
 ) -> Verdict:
     """Join the orders asked; where one has no answer, the verdict has failed."""
     letters = cast("tuple[Choice, Choice]", scored_field(prompt.outputs).choices)[:2]
     margins: dict[Sides, float] = {}
     comparison, failure = None, None
-    for sides, answer in answers.items():
-        samples = _samples(answer)
+    for sides, response in responses.items():
+        samples = _samples(response)
         if not samples:
-            why = answer.error or "; ".join(answer.failures) or "no reply"
-            failure = failure or f"shown as {sides}: {why}"
+            reason = response.error or "; ".join(response.failures) or "no reply"
+            failure = failure or f"shown as {sides}: {reason}"
             continue
         margin = margin_of(plan, samples, letters)
         margins[sides] = margin if sides == "ab" else -margin

@@ -69,7 +69,7 @@ def sampling_of(plan: SamplingPlan, *, seed: int = 0, max_tokens: int = 512) -> 
     return replace(sampling, top_logprobs=ALTERNATIVES) if plan.kind == "weighted" else sampling
 
 
-def check_model(plan: SamplingPlan, model: Model) -> None:
+def check_probabilities(plan: SamplingPlan, model: Model) -> None:
     """Raise NoProbabilitiesError where the plan asks for what the model is known not to give."""
     if plan.kind == "weighted" and model.has_logprobs is False:
         raise NoProbabilitiesError(_no_probabilities(model.name))
@@ -146,8 +146,8 @@ def margin_of(plan: SamplingPlan, samples: Sequence[Sample], sides: Sequence[Val
     return (values.count(first) - values.count(second)) / len(values)
 
 
-def _no_probabilities(who: str) -> str:
+def _no_probabilities(model: str) -> str:
     return (
-        f"{who} gives no log-probabilities, which the plan 'weighted' needs; use the plan 'one' "
+        f"{model} gives no log-probabilities, which the plan 'weighted' needs; use the plan 'one' "
         "(a single reply) or 'mean' (--samples 20 --temperature 2) instead"
     )

@@ -10,9 +10,9 @@ import dspy
 from dspy.teleprompt import Teleprompter
 
 from data.tables.atomic_write import in_use
-from judges.adapter import demos_of
 from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
+from judges.modules import demos_of
 from optimize.items import Item, Items
 from optimize.run.models import instruction_proposer, item_judge, open_models
 from optimize.run.settings import Settings

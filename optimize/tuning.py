@@ -10,8 +10,7 @@ from typing import Any
 from judges.cli.shell import say
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension
-from judges.judge import Judge
-from judges.loading import load
+from judges.judge import Judge, load
 from optimize.figures import SPLITS, scorecard
 from optimize.run import run_folder
 from optimize.run.settings import Settings

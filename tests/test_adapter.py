@@ -15,12 +15,18 @@ from dspy.utils.exceptions import AdapterParseError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.adapter import NOT_GIVEN, JudgeAdapter, prompt_of, signature_of
 from judges.catalog.summeval import RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
 from judges.dimension import RESERVED, Dimension, DimensionError
 from judges.judge import Judge
-from judges.modules import PairwiseJudge, RatingJudge
+from judges.modules import (
+    NOT_GIVEN,
+    JudgeAdapter,
+    PairwiseJudge,
+    RatingJudge,
+    prompt_of,
+    signature_of,
+)
 from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, neutralise
 
 TEXTS = {"document": "The bridge was closed on Monday.", "summary": "The bridge is closed."}

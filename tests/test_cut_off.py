@@ -23,8 +23,7 @@ from judges.catalog import find
 from judges.dimension import Dimension
 from judges.frozen import MOST_BYTES
 from judges.inference.budget import BudgetSpentError
-from judges.judge import Judge
-from judges.loading import load
+from judges.judge import Judge, load
 from judges.models import journal
 from judges.prompt import MOST_DEMOS
 from judges.scoring import SamplingPlan

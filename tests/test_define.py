@@ -12,8 +12,7 @@ import judges.define
 from judges.catalog.summeval import RELEVANCE
 from judges.define import define, is_definition, read_subject
 from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
-from judges.judge import Judge
-from judges.loading import load
+from judges.judge import Judge, load
 
 GROUNDED = """
 name: grounded

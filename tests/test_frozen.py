@@ -36,7 +36,7 @@ def test_every_kind_of_judge_comes_back_as_it_was(judge: Judge, tmp_path: Path) 
 
 @pytest.mark.parametrize("judge", KINDS.values(), ids=KINDS)
 def test_the_file_tells_its_messages_and_the_program_renders_them(judge: Judge) -> None:
-    from judges.adapter import JudgeAdapter
+    from judges.modules import JudgeAdapter
 
     document = json.loads(judge.dumps())
     texts = {name: f"a text for {name}" for name in judge.texts}

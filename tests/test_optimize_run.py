@@ -15,8 +15,7 @@ from openai_server import OpenAIServer
 
 import data
 from data.types import LabelledSet
-from judges.judge import Judge
-from judges.loading import load
+from judges.judge import Judge, load
 from optimize.cli.tune import command
 
 FEW = ["--dimension", "relevance", "--max-calls", "1500"]

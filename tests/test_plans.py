@@ -12,7 +12,7 @@ from openai_server import OpenAIServer
 from scripted_model import Scripted
 
 from judges import models
-from judges.loading import load
+from judges.judge import load
 from judges.protocol import Completion, Message, Reply, Sampling
 from judges.scoring import SamplingPlan
 from optimize.cli.tune import command

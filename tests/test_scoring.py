@@ -14,7 +14,7 @@ from judges.protocol import FatalModelError, Reply, Sampling, Token
 from judges.scoring import (
     NoProbabilitiesError,
     SamplingPlan,
-    check_model,
+    check_probabilities,
     default_plan,
     read_sample,
     sampling_of,
@@ -124,9 +124,9 @@ def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback() -> No
     with pytest.raises(NoProbabilitiesError, match=r"'one'.*'mean'"):
         judge_replies(WEIGHTED, BARE, [Reply(text="4")])
     with pytest.raises(FatalModelError, match="silent-1 gives no log-probabilities"):
-        check_model(WEIGHTED, Silent(has_logprobs=False))
-    check_model(WEIGHTED, Silent(has_logprobs=None))
-    check_model(ONE, Silent(has_logprobs=False))
+        check_probabilities(WEIGHTED, Silent(has_logprobs=False))
+    check_probabilities(WEIGHTED, Silent(has_logprobs=None))
+    check_probabilities(ONE, Silent(has_logprobs=False))
 
 
 def test_probabilities_on_no_rating_at_all_are_a_failure() -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 from data.tables.atomic_write import write_atomically
 from judges.cli.arguments import JUDGE, add_plan_flags, follow
 from judges.inference.progress import visible
-from judges.judge import Judge
-from judges.loading import load
+from judges.judge import Judge, load
 from judges.protocol import is_embedded
 from judges.scoring import SamplingPlan
 

@@ -14,8 +14,7 @@ from judges.cli.arguments import JUDGE, with_rationale
 from judges.dimension import Comparison, Dimension
 from judges.errors import JudgesError
 from judges.inference.progress import visible
-from judges.judge import STARTER, Judge
-from judges.loading import load
+from judges.judge import STARTER, Judge, load
 
 ABOUT_LIST = """\
 List the judges that come with this package: the texts each reads, its scale,

@@ -26,9 +26,8 @@ from judges.cli.estimate import estimate_record, estimate_table
 from judges.cli.table_run import TableRun, prepare, texts_of, write
 from judges.dimension import Comparison
 from judges.errors import UsageError
-from judges.judge import Judge
+from judges.judge import Judge, load
 from judges.judgement import Judgement, Verdict
-from judges.loading import load
 from judges.winrate import WinRate, text_length, win_rate
 
 ABOUT_SCORE = """\

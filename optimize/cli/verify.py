@@ -15,7 +15,7 @@ from judges.cli.shell import DONE, FAILED, run_command, say, show
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
 from judges.inference.progress import verbose_logging, visible
-from judges.loading import load
+from judges.judge import load
 from judges.parsing.recorded import Reading
 from judges.protocol import is_embedded
 from optimize.figures import correlation_lines

@@ -12,8 +12,7 @@ import data as label_files
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
-from judges.judge import Judge
-from judges.loading import load
+from judges.judge import Judge, load
 from optimize.figures import correlation_lines
 from optimize.items import Items, compared_items, rated_items
 from optimize.measuring.correlations import all_correlations, levels_of, pair_figures

@@ -16,9 +16,9 @@ from typing import Any
 import dspy
 import numpy as np
 
-from judges.adapter import signature_of
 from judges.frozen import MOST_DEMO_BYTES, demo_bytes
 from judges.inference.budget import BudgetSpentError
+from judges.modules import signature_of
 from judges.prompt import MOST_DEMOS, Prompt
 from judges.protocol import FatalModelError
 from optimize.items import Items, Vector
