@@ -14,7 +14,7 @@ import data
 from data.types import LabelledOutput
 from judges.catalog import find
 from judges.models.embedded import EmbeddedModel
-from judges.models.embedded.facets import NAMES, Vector
+from judges.models.embedded.facets import NAMES, Vector, emphases
 from judges.models.embedded.regression import (
     Posterior,
     Scorer,
@@ -23,7 +23,7 @@ from judges.models.embedded.regression import (
     update,
 )
 from judges.models.embedded.request import Demo, read_task
-from judges.models.embedded.traits import KINDS, common_subsequence
+from judges.models.embedded.traits import N_TRAITS, common_subsequence
 from judges.prompt import Prompt, Value, fill
 from judges.protocol import Sampling
 
@@ -139,26 +139,25 @@ def test_more_demos_than_can_be_learned_from_are_taken_evenly(monkeypatch):
 def test_a_text_like_none_that_taught_is_judged_by_facets_alone():
     # Each of the kinds is so far away that its part of the similarity is exp(-9 / 2) or less.
     rng = np.random.default_rng(0)
-    similarity = fit_similarity(rng.normal(size=(50, sum(KINDS.values()))), KINDS)
-    far = similarity.to(np.full((1, sum(KINDS.values())), 1e6))
-    near = similarity.to(np.zeros((1, sum(KINDS.values()))))
+    similarity = fit_similarity(rng.normal(size=(50, N_TRAITS)))
+    far = similarity.to(np.full((1, N_TRAITS), 1e6))
+    near = similarity.to(np.zeros((1, N_TRAITS)))
     assert far.max() < math.exp(-1.5)
     assert near.min() > far.max()
 
 
 def test_a_text_is_most_like_itself_and_likeness_is_mutual():
     rng = np.random.default_rng(1)
-    traits = rng.normal(size=(20, sum(KINDS.values())))
-    similarity = fit_similarity(traits, KINDS)
-    among = similarity.among()
+    traits = rng.normal(size=(20, N_TRAITS))
+    similarity = fit_similarity(traits)
+    among = similarity.to(traits)
     assert np.diag(among) == pytest.approx(np.ones(20))
     assert among == pytest.approx(among.T)
-    assert similarity.to(traits) == pytest.approx(among)
 
 
 def test_traits_in_which_all_demos_agree_have_no_part():
-    similarity = fit_similarity(np.ones((7, sum(KINDS.values()))), KINDS)
-    assert similarity.to(np.zeros((2, sum(KINDS.values())))).tolist() == [[0.0] * 7] * 2
+    similarity = fit_similarity(np.ones((7, N_TRAITS)))
+    assert similarity.to(np.zeros((2, N_TRAITS))).tolist() == [[0.0] * 7] * 2
 
 
 def test_a_pair_learned_from_is_judged_alike_from_both_sides():
@@ -230,15 +229,20 @@ def score(prompt: Prompt, texts: dict[str, str]) -> float:
     return math.fsum(int(rating) * math.exp(p) for rating, p in top.items())
 
 
+def learned(prior: Vector, facets: Vector, ratings: Vector) -> Posterior:
+    """From texts of one source each, which are all wholly alike."""
+    n = len(ratings)
+    return update(prior, facets[:, None], ratings, range(n), np.ones((n, n)))
+
+
 def everywhere(posterior: Posterior) -> Vector:
     """The weights for a text that is wholly like every one that taught."""
     return np.asarray(posterior.weights + posterior.shifts.sum(axis=0))
 
 
 def test_no_demos_leave_the_emphases_alone():
-    prior = np.linspace(0, 1, len(NAMES))
-    posterior = update(prior, np.zeros((0, 1, len(NAMES))), np.zeros(0), level=0.0)
-    assert posterior.weights is prior
+    posterior = make_scorer(TASK, []).posterior
+    assert np.array_equal(posterior.weights, emphases(TASK))
     assert posterior.level == 0.0
 
 
@@ -246,7 +250,7 @@ def test_a_facet_that_demos_reward_gains_and_one_they_do_not_show_stays():
     prior = np.full(len(NAMES), 0.2)
     facets = np.zeros((20, len(NAMES)))
     facets[:, 3] = np.tile([1.0, -1.0], 10)
-    weights = everywhere(update(prior, facets[:, None], np.tile([2.0, -2.0], 10), level=0.0))
+    weights = everywhere(learned(prior, facets, np.tile([2.0, -2.0], 10)))
     assert weights[3] > prior[3]
     assert np.delete(weights, 3) == pytest.approx(np.delete(prior, 3))
 
@@ -255,7 +259,7 @@ def test_ratings_that_are_all_high_move_the_level_and_hardly_the_weights():
     prior = np.full(len(NAMES), 0.2)
     rng = np.random.default_rng(0)
     facets = rng.normal(size=(30, len(NAMES)))
-    posterior = update(prior, facets[:, None], facets @ prior + 1.0, level=0.0)
+    posterior = learned(prior, facets, facets @ prior + 1.0)
     assert posterior.level > 0.5
     assert np.abs(everywhere(posterior) - prior).max() < 0.1
 
@@ -266,8 +270,8 @@ def test_more_demos_move_the_weights_further():
     facets = rng.normal(size=(64, len(NAMES)))
     truth = np.zeros(len(NAMES))
     truth[5] = 1.0
-    learned = [update(prior, facets[:n, None], facets[:n] @ truth, level=0.0) for n in (4, 16, 64)]
-    near = [float(np.corrcoef(everywhere(posterior), truth)[0, 1]) for posterior in learned]
+    posteriors = [learned(prior, facets[:n], facets[:n] @ truth) for n in (4, 16, 64)]
+    near = [float(np.corrcoef(everywhere(posterior), truth)[0, 1]) for posterior in posteriors]
     assert near == sorted(near)
 
 

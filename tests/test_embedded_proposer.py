@@ -8,9 +8,8 @@ import pytest
 
 from judges.catalog import find
 from judges.models.embedded import EmbeddedModel
-from judges.models.embedded.emphasis import compose, emphases
-from judges.models.embedded.facets import INDEX, NAMES
-from judges.models.embedded.propose import read_feedback
+from judges.models.embedded.facets import INDEX, NAMES, emphases
+from judges.models.embedded.propose import compose, read_feedback
 from judges.models.embedded.request import Task
 from judges.prompt import Field, Prompt
 from judges.protocol import Sampling

@@ -1,8 +1,13 @@
-"""The facets of quality: how each is measured, worded, and its part in an overall impression."""
+"""The facets of quality: how each is measured and worded, and how much of each a prompt asks for.
 
-import hashlib
+A facet is a row of FACETS and a line of PHRASES; the words of instructions, definitions and anchors
+that name it stand below.
+"""
+
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Lock
 from typing import NamedTuple
 
@@ -11,14 +16,11 @@ from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from judges.models.embedded import content, language
-from judges.models.embedded.request import Roles
-from judges.models.embedded.source import JudgedText, read_judged_text
-from judges.models.embedded.text import read_text
-from judges.models.embedded.traits import N_TRAITS, read_traits
+from judges.models.embedded.request import Roles, Task, read_roles
+from judges.models.embedded.source import MOST_VECTORS, digest, read_judged_text
+from judges.models.embedded.text import word_set
 
 Vector = NDArray[np.float64]
-# How many judged texts are remembered.
-MOST_TEXTS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +81,19 @@ HALO: Vector = np.array([facet.halo for facet in FACETS])
 TALK: Vector = np.array([facet.talk for facet in FACETS])
 IS_CONTENT = np.array([facet.content for facet in FACETS])
 IS_CHECKED = np.isin(NAMES, ("support", "truth"))
+# No single facet runs away: this is the farthest that it goes, and none stops telling texts apart.
 BOUND = 4.0
+# A text without words has nothing good: this on every facet.
+EMPTY = -3.0
 # What being better than usual earns, beside what being worse costs: all where it is asked for in
 # degrees, hardly anything where readers take it for granted, a little more elsewhere.
-_DEGREES = (
+_IN_DEGREES = (
     *("support", "truth", "knowledge", "answer", "engagement", "detail"),
     *("focus", "unity", "rewording"),
 )
-_GRANTED = ("grammar", "form", "completeness")
+_FOR_GRANTED = ("grammar", "form", "completeness")
 EXCELLENCE: Vector = np.select(
-    [np.isin(NAMES, _DEGREES), np.isin(NAMES, _GRANTED)], [1.0, 0.2], default=0.3
+    [np.isin(NAMES, _IN_DEGREES), np.isin(NAMES, _FOR_GRANTED)], [1.0, 0.2], default=0.3
 )
 
 
@@ -137,47 +142,328 @@ has a clear layout of lists and paragraphs | is laid out better | has no layout
 )
 
 
+@cached(LRUCache(MOST_VECTORS), key=digest, lock=Lock())
 def facets_of(roles: Roles, texts: Mapping[str, str], candidate: str) -> Vector:
-    """The facets of one judged text beside the others of its request."""
-    return facets_and_traits(roles, texts, candidate, with_traits=False)[0]
-
-
-def _sources(roles: Roles, texts: Mapping[str, str]) -> list[list[str]]:
-    """The documents, the turns and the knowledge of a request."""
-    groups = (roles.documents, roles.turns, roles.knowledge)
-    return [[texts.get(name, "") for name in names] for names in groups]
-
-
-def _digest(roles: Roles, texts: Mapping[str, str], candidate: str, *, with_traits: bool) -> bytes:
-    judged = texts.get(candidate, "")
-    key = repr((judged, _sources(roles, texts), roles.condenses, with_traits))
-    return hashlib.blake2b(key.encode(), digest_size=16).digest()
-
-
-@cached(LRUCache(MOST_TEXTS), key=_digest, lock=Lock())
-def facets_and_traits(
-    roles: Roles, texts: Mapping[str, str], candidate: str, *, with_traits: bool
-) -> tuple[Vector, Vector]:
-    """The same with its traits, which only demonstrations need; else none."""
-    text = read_text(texts.get(candidate, ""))
-    facets, traits = np.full(len(NAMES), -3.0), np.zeros(N_TRAITS if with_traits else 0)
-    # Nothing to judge is the worst there is, on every facet, and has no trait at all.
-    if text.sentences:
-        judged = read_judged_text(text, *_sources(roles, texts), condenses=roles.condenses)
-        facets = _measure(judged)
-        traits = read_traits(judged) if with_traits else traits
+    """The facets of one judged text beside the others of its request, each in (-4, 4)."""
+    judged = read_judged_text(roles, texts, candidate)
+    facets = np.full(len(NAMES), EMPTY)
+    if judged.text.sentences:
+        for place, facet in enumerate(FACETS):
+            sources = (getattr(judged, facet.needs),) if facet.needs else ()
+            facets[place] = 0.0
+            if None not in sources:
+                facets[place] = (facet.measure(judged, *sources) - facet.middle) / facet.spread
+        facets = BOUND * np.tanh(facets / BOUND)
+        facets = np.where(facets > 0, EXCELLENCE * facets, facets)
     facets.setflags(write=False)
-    traits.setflags(write=False)
-    return facets, traits
+    return facets
 
 
-def _measure(judged: JudgedText) -> Vector:
-    """All facets of one judged text."""
-    values = []
-    for facet in FACETS:
-        sources = (getattr(judged, facet.needs),) if facet.needs else ()
-        value = None if None in sources else facet.measure(judged, *sources)
-        values.append(0.0 if value is None else (value - facet.middle) / facet.spread)
-    # Soft bounds: no single facet runs away, and none stops telling texts apart.
-    bounded: Vector = BOUND * np.tanh(np.array(values) / BOUND)
-    return np.where(bounded > 0, EXCELLENCE * bounded, bounded)
+# The words that name facets, as people use them in definitions, anchors and instructions: how they
+# begin, then how much of which facet each means. Where a word names a broad quality, its parts are
+# those that published definitions give it.
+_WORDS = """
+coher incoher | order=.7 connection=.7 unity=.7 rewording=.7 repetition=.7 grammar=.4 style=.4
+organi disorgani structur | order=.6 connection=.3 structure=.1
+ordered order orderly sequen chronolog | order=1
+logic illogic | order=.7 connection=.3
+jumps jumpy jump | order=.6 connection=.4
+connect unconnect disconnect cohes link transition | connection=.85 order=.15
+flow smooth seamless | connection=.7 order=.3
+stitch patchwork paste pasted | unity=.3 rewording=.3 continuity=.4
+together whole unified unity heap discourse | connection=.3 unity=.3 order=.25 repetition=.15
+well-built well-structured well-organi leads | order=.4 connection=.4 repetition=.2
+loose dangling | connection=.7 repetition=.3
+repeat repetit redundan duplica twice restat | repetition=1
+consisten inconsisten factual faithful unfaithful | support=1.3 truth=.6 continuity=.8
+fact facts | support=.2 truth=.2
+attributab grounded groundedness entail | support=1.5 truth=.3 knowledge=.7
+verif | support=1
+support unsupport evidence back backed | support=.7 continuity=.3
+invent hallucinat fabricat made-up unfounded | support=.7 truth=.3
+contradict alter distort wrong false mistaken error-free | truth=1
+true truth accura inaccura correct incorrect precise numbers names negat | truth=.7 support=.3
+statement claim assert | support=.2 truth=.1 continuity=.1
+relevan irrelevan | coverage=1.3 focus=.8 repetition=.4
+cover coverage covers omit omission miss missing misses comprehensive | coverage=1
+important key salient salien main central essential essence gist crucial | coverage=.8 focus=.2
+point points | coverage=.8 focus=.2
+informativ | coverage=1.4 specificity=.6 detail=.4
+information inform content | coverage=.3 specificity=.1
+unimportant extraneous superfluous side off-topic focus focused digress trivia | focus=1
+unnecess needless padding | focus=1
+select picks pick | coverage=.5 focus=.5
+concise concis brief short succinct terse compact economical | conciseness=1
+wordy verbose long-winded lengthy rambl | conciseness=1
+thorough long longer elaborat developed depth extensive exhaustive length | detail=1
+detail detailed details rich | detail=.5 specificity=.5
+specific concrete vague generic exact | specificity=1
+fluen disfluen | grammar=1 style=2 form=.3 completeness=.6
+style styl written writing prose eloquen vocabular varied | style=1
+gramma ungramma syntax tense agreement preposition phras wording | grammar=1
+english language | grammar=.3 form=.2
+mistake error typo slip | grammar=.5 form=.5
+spell punctuat punctuation capital capitals casing format formatting typograph | form=1
+stray characters spacing clean | form=1
+fragment incomplete broken cut truncat unfinished complet ending | completeness=.7 grammar=.3
+garbled unintelligib | grammar=.6 form=.4
+readab understandab comprehensib intelligib | readability=.5 grammar=1.2 connection=.4
+easy hard simple simpl plain accessib | readability=.3 grammar=.4 connection=.1
+clear clarity understand follow | readability=.1 grammar=.4 connection=.3
+complex complicat jargon | readability=1
+engag | engagement=2.2 knowledge=.3
+interest interesting dull boring captivat entertain curious lively fun fascinat | engagement=1
+natural unnatural naturalness human-like humanlike conversational | naturalness=1.6 grammar=.7
+human spoken person | naturalness=.5
+appropriate on-topic answers answer responds responding | answer=.6
+reply replies response conversation context question query request asked | answer=.3
+helpful unhelpful useful | answer=1 detail=.5 specificity=.5 structure=.2
+help helps assist | answer=.5
+instruction instructions | answer=1
+knowledge knowledgeab background | knowledge=1
+polite impolite rude harm harmless harmful toxic offensive kindness | courtesy=1
+respect safe unsafe tone insult | courtesy=1
+bullet list layout paragraph heading section | structure=1
+verbatim copied copies wording-close quote literal | closeness=1
+reword rewrit paraphras retell retold anew abstractive | rewording=1
+"""
+# Phrases that mean something else than their words, taken out before words are read.
+_PHRASES = """
+(?:made|makes?|making) (?:it |things? )?up | support=.7 truth=.3
+(?:un|not )important (?:details?|information|content|points?) | focus=1
+(?:irrelevant|minor|needless|superfluous|side|extra|trivial) (?:\\w+ )?{things} | focus=1
+details? that (?:do|does) not matter | focus=1
+nothing superfluous | focus=1
+(?:and )?only that | focus=1
+(?:side issues?|beside the point|off the point|off topic) | focus=1
+(?:main|key|most important|important|essential|central) {things} | coverage=1
+what (?:really )?matters | coverage=.6 focus=.4
+miss(?:es|ing)? the point | coverage=.7 focus=.3
+(?:simple|short) (?:words )?and easy to read | readability=1
+(?:easy|easier|hard|harder) to {take} | readability=.2 grammar=.4 style=.2 form=.2
+(?:choice of words|word choice|sentence structure) | grammar=.3 style=.8 completeness=.2
+full,? (?:and )?varied sentences? | style=1
+(?:stray|odd|strange) (?:characters?|symbols?|tokens?) | form=1
+hold(?:s)? together | connection=.5 order=.3 repetition=.2
+from sentence to sentence | connection=.8 order=.2
+sentence by sentence | grammar=1
+one thing in each sentence | continuity=1
+last turn | answer=1
+one piece | unity=1
+own words | rewording=1
+original wording | closeness=1
+long enough | detail=1
+well[- ](?:written|formed) | grammar=.4 style=.4 form=.2
+as a whole | coverage=.3 grammar=.2 connection=.2 support=.3
+(?:knowledge|facts?) given | knowledge=1
+(?:the |a )?(?:given|provided) (?:facts?|knowledge) | knowledge=1
+(?:makes?|making) (?:good )?use of | knowledge=1.5
+uses? (?:of )?(?:the |it\\b) | knowledge=1
+(?:valid |good |natural )?(?:continuation|continues?) | answer=1
+(?:previous|preceding|dialog(?:ue)?) (?:context|turns?) | answer=.6
+complete sentences? | completeness=.8 grammar=.2
+on topic | answer=.6 focus=.4
+"""
+
+Shares = dict[int, float]
+
+
+def _shares(text: str) -> Shares:
+    """How much of each facet, by its place: "order=.7 unity=.3"."""
+    return {INDEX[name]: float(part) for name, part in (item.split("=") for item in text.split())}
+
+
+_BEGINNINGS: dict[str, Shares] = {
+    beginning: _shares(shares)
+    for beginnings, shares in (line.split(" | ") for line in _WORDS.strip().splitlines())
+    for beginning in beginnings.split()
+}
+# These beginnings are whole words too common to be read with any ending.
+_WHOLE_WORDS = word_set(
+    "order read main key point points link back true cut list fun kind name number long short hard"
+    " easy clear whole select numbers names pick picks last"
+    " turn reply complet used uses given side person help"
+    " helps leads jump fact facts content cover follow loose section task language tense"
+)
+SHORTEST_BEGINNING, LONGEST_BEGINNING = 4, max(map(len, _BEGINNINGS))
+_THINGS = "(?:details?|issues?|topics?|points?|ideas?|content|information|facts?|messages?|events?)"
+_TAKE = "(?:read|follow|grasp|understand)"
+_PHRASE_LINES = [
+    line.replace("{things}", _THINGS).replace("{take}", _TAKE).rsplit(" | ", 1)
+    for line in _PHRASES.strip().splitlines()
+]
+_PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase, _ in _PHRASE_LINES))
+_PHRASE_SHARES = [_shares(shares) for _, shares in _PHRASE_LINES]
+
+
+class Loudness(NamedTuple):
+    """How loud an instruction names what follows, until the next such word or the clause's end.
+
+    `words` (a pattern) say it; `asks` put it into words before "covers the main points", `prefers`
+    where two texts are compared.
+    """
+
+    factor: float
+    words: str
+    asks: tuple[str, ...]
+    prefers: tuple[str, ...]
+
+
+LOUDNESS = (
+    Loudness(
+        3.0,
+        r"above all(?: else)?|most of all|mainly|chiefly|primarily|foremost|first and foremost"
+        r"|(?:most|very) heavily|more than anything(?: else)?|decisive\w*",
+        ("Above all, look whether it", "Mainly ask whether it", "Attend mainly to whether it"),
+        ("Above all, prefer the one that", "Mainly prefer the one that"),
+    ),
+    Loudness(
+        1.8,
+        r"especially|particularly|strongly|heavily|strictly|severely|sharply|closely|very much",
+        ("Look closely at whether it", "Heed especially whether it", "Check strictly that it"),
+        ("Strongly prefer the one that", "Especially favour the one that"),
+    ),
+    Loudness(
+        1.0,
+        r"(?!)",
+        ("See whether it", "Ask whether it", "Weigh whether it"),
+        ("Prefer the one that", "Favour the one that"),
+    ),
+    Loudness(
+        0.6,
+        r"also|somewhat|slightly|a little|as well|less|lightly|to a (?:lesser|smaller)"
+        r" (?:degree|extent)|secondly|secondarily|in passing",
+        ("Consider also whether it", "Note also whether it", "See, in passing, whether it"),
+        ("Also favour the one that", "Prefer also the one that"),
+    ),
+    Loudness(
+        0.25,
+        r"(?:give |put )?(?:very )?little (?:weight|importance|attention)(?: (?:to|on))?"
+        r"|hardly|barely|only a little",
+        ("Give little weight to whether it",),
+        ("Give little weight to which one",),
+    ),
+    Loudness(
+        0.0,
+        r"ignor\w*|disregard\w*|regardless of|irrespective of|leav\w+ aside"
+        r"|(?:do|does|should) not (?:judge|consider|penali[sz]e|weigh|reward|mind)"
+        r"|don't (?:judge|consider|penali[sz]e|weigh)|never mind"
+        r"|(?:no|without any) (?:weight|regard)(?: (?:to|on|for))?"
+        r"|(?:do|does) not lower the (?:rating|score) for",
+        ("Ignore whether it",),
+        ("Ignore which one",),
+    ),
+)
+_LOUD = re.compile("|".join(rf"(\b(?:{level.words})\b)" for level in LOUDNESS))
+_FACTORS = [level.factor for level in LOUDNESS]
+_CLAUSE_END = re.compile(r"[.;:!?\n]+|\b(?:but|whereas|while|though|although)\b")
+_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
+# Suppressed facets keep a little, since raters rarely forget a fault.
+SUPPRESSED = 0.1
+# The instruction is what a user or an optimizer writes for this judge, so it counts most.
+INSTRUCTION, DEFINITION, ANCHORS = 0.55, 0.3, 0.15
+# The tenth mention of a facet adds less than the first.
+GROWTH = 0.5
+# What any overall impression adds to the facets that are asked for.
+IMPRESSION = 1.3
+# Checking facts is analytic work, which an impression colours less.
+CHECKING = 0.85
+_ANCHOR = re.compile(r"(?:^|[(;]\s?)-?\d+ = ")
+_RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|between) \d)")
+
+
+def emphases(task: Task) -> Vector:
+    """Weights on the facets: what the task's words ask for, on top of an overall impression.
+
+    Where no word names a facet, the overall impression alone decides.
+    """
+    requested = np.zeros(len(NAMES))
+    ignored: set[int] = set()
+    roles = read_roles(task.inputs, compares=task.compares)
+    instruction = (_RATINGS.sub(" ", task.instruction), INSTRUCTION)
+    for text, part in (instruction, *definition_and_anchors(task)):
+        for name in roles.candidates:
+            # The word for what is judged, as in "the response", names no quality.
+            word = name.rsplit("_", 1)[0] if task.compares else name.replace("_", " ")
+            text = re.sub(rf"\b{re.escape(word)}(?:s|'s)?\b", " ", text, flags=re.IGNORECASE)
+        requested += part * read_shares(text)
+        ignored |= read_amounts(text)[1]
+    size = np.abs(requested).sum()
+    if size:
+        requested /= size
+    weights = requested + impression(requested, roles)
+    for place in ignored:
+        weights[place] *= SUPPRESSED
+    return weights
+
+
+def definition_and_anchors(task: Task) -> tuple[tuple[str, float], tuple[str, float]]:
+    """Both texts with their parts in what is asked: the description of the field with choices."""
+    definition, anchors = task.choice.description if task.choice else "", ""
+    if start := _ANCHOR.search(definition):
+        anchors = _ANCHOR.sub("; ", definition[start.start() :])
+        definition = definition[: start.start()]
+    return (definition, DEFINITION), (anchors, ANCHORS)
+
+
+def impression(requested: Vector, roles: Roles) -> Vector:
+    """What else colours a judgement: content in the measure that content is asked for.
+
+    Where facts are to be checked, less of anything else does.
+    """
+    amounts = np.abs(requested)
+    size = amounts.sum() or 1.0
+    part = IMPRESSION * (1 - CHECKING * (amounts[IS_CHECKED].sum() / size))
+    if roles.turns and not roles.condenses:
+        return np.asarray(part * TALK / TALK.sum())
+    content_part = amounts[IS_CONTENT].sum() / size if requested.any() else 1.0
+    return np.asarray(part * np.where(IS_CONTENT, content_part * HALO, HALO) / HALO.sum())
+
+
+def read_shares(text: str) -> Vector:
+    """How much a text asks of each facet, summing to 1, or all 0."""
+    amounts = np.array(read_amounts(text)[0])
+    grown = np.sign(amounts) * np.abs(amounts) ** GROWTH
+    return np.asarray(grown / (np.abs(grown).sum() or 1.0))
+
+
+@lru_cache(maxsize=4096)
+def read_amounts(text: str) -> tuple[tuple[float, ...], frozenset[int]]:
+    """How much of each facet a text names, in all, and the facets that it says to ignore."""
+    total = [0.0] * len(NAMES)
+    ignored: set[int] = set()
+    for clause in _CLAUSE_END.split(text.lower()):
+        loud = [(match.start(), _FACTORS[_group(match)]) for match in _LOUD.finditer(clause)]
+        clause = _LOUD.sub(_blank, clause)
+        named = [(m.start(), _PHRASE_SHARES[_group(m)]) for m in _PHRASE.finditer(clause)]
+        clause = _PHRASE.sub(_blank, clause)
+        named += [(match.start(), _shares_of(match[0])) for match in _WORD.finditer(clause)]
+        factor = 1.0
+        for start, shares in sorted(named, key=lambda item: item[0]):
+            while loud and loud[0][0] < start:
+                factor = loud.pop(0)[1]
+            for place, share in shares.items():
+                total[place] += factor * share
+                if factor == 0.0 and share >= 0.3:
+                    ignored.add(place)
+    return tuple(total), frozenset(ignored)
+
+
+def _group(match: re.Match[str]) -> int:
+    """The number, from 0, of the alternative that matched."""
+    return (match.lastindex or 1) - 1
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
+
+
+def _shares_of(word: str) -> Shares:
+    """What a word names, by its longest beginning that is listed."""
+    if word in _BEGINNINGS:
+        return _BEGINNINGS[word]
+    # Nothing longer is listed: a hostile text may be one word of a million letters.
+    for end in range(min(len(word) - 1, LONGEST_BEGINNING), SHORTEST_BEGINNING - 1, -1):
+        if word[:end] in _BEGINNINGS and word[:end] not in _WHOLE_WORDS:
+            return _BEGINNINGS[word[:end]]
+    return {}

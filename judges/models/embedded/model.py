@@ -6,31 +6,34 @@ understands nothing; it is free, offline and deterministic.
 """
 
 import hashlib
+import json
+import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import NamedTuple
 
+import numpy as np
 from cachetools import LRUCache, cached
 
+from judges.models.embedded.facets import PHRASES, Vector
 from judges.models.embedded.propose import propose, read_feedback, read_fenced_feedback
-from judges.models.embedded.regression import Scorer, make_scorer
-from judges.models.embedded.replies import (
-    NOTHING,
-    comparison,
-    describe,
-    draw,
-    rationale,
-    top_logprobs,
-    write_reply,
-)
+from judges.models.embedded.regression import Prediction, Scorer, make_scorer
 from judges.models.embedded.request import Task, read_demos, read_task, read_texts
-from judges.protocol import Completion, Message, Reply, Sampling
+from judges.prompt import END, HEADER, Field, Value, neutralise
+from judges.protocol import Completion, Message, Reply, Sampling, Token
 
 NAME = "embedded-1"
 # A search goes to and fro between prompts with hundreds of demos; to read one anew takes as long as
 # a hundred judgements. All that is remembered of them has at most so many characters.
 MOST_DEMO_CHARACTERS = 32_000_000
+LEAST_PROBABILITY = 1e-9
+# A facet whose part in a score is smaller decided nothing.
+LEAST_PART = 0.05
+MOST_NAMES = 6
+NOT_A_LANGUAGE_MODEL = (
+    "This is a statistical judge, not a language model: it rates texts by counted facets."
+)
 
 
 class Prefix(NamedTuple):
@@ -39,6 +42,14 @@ class Prefix(NamedTuple):
     task: Task
     scorer: Scorer | None
     characters: int
+
+
+@cached(LRUCache(MOST_DEMO_CHARACTERS, lambda prefix: prefix.characters + 20_000), lock=Lock())
+def _read_prefix(*messages: tuple[str, str]) -> Prefix:
+    system = messages[0][1] if messages and messages[0][0] == "system" else ""
+    task = read_task(system)
+    scorer = make_scorer(task, read_demos(task, messages)) if task.choice else None
+    return Prefix(task, scorer, sum(len(content) for _, content in messages))
 
 
 class EmbeddedModel:
@@ -63,82 +74,189 @@ class EmbeddedModel:
     def reply(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer one prompt; never raises on any text."""
         *first, last = ((message["role"], message["content"]) for message in messages)
-        prefix = _read_prefix(*first)
-        rng, n = self._rng(messages, sampling), max(1, sampling.n)
+        prefix, content, n = _read_prefix(*first), last[1], max(1, sampling.n)
+        heat = 1.0 if sampling.temperature is None else sampling.temperature
+        rng = self._rng(messages, sampling) if heat > 0 else random.Random(0)
         if prefix.scorer is not None:
-            replies = _judge(prefix.task, prefix.scorer, last[1], sampling, rng)
-        elif _draws(sampling):
-            replies = [_write(prefix.task, last[1], sampling, rng) for _ in range(n)]
+            replies = _judge(prefix.scorer, content, n, heat, sampling.top_logprobs, rng)
+        elif heat > 0:
+            replies = [_write(prefix.task, content, heat, rng) for _ in range(n)]
         else:
-            replies = [_write(prefix.task, last[1], sampling, rng)] * n
+            replies = [_write(prefix.task, content, heat, rng)] * n
         return Completion(
             replies=tuple(replies),
-            tokens_in=(prefix.characters + len(last[1])) // 4 + 1,
+            tokens_in=(prefix.characters + len(content)) // 4 + 1,
             tokens_out=sum(len(reply.text) // 4 + 1 for reply in replies),
             model=self.name,
         )
 
     def _rng(self, messages: Sequence[Message], sampling: Sampling) -> random.Random:
         """Chance that depends on the seeds and the whole prompt alone."""
-        if not _draws(sampling):
-            return random.Random(0)
         digest = hashlib.blake2b(f"{self.seed} {sampling.seed}".encode(), digest_size=8)
         for message in messages:
             digest.update(message["content"].encode("utf-8", "replace"))
         return random.Random(int.from_bytes(digest.digest(), "big"))
 
 
-def _draws(sampling: Sampling) -> bool:
-    return sampling.temperature is None or sampling.temperature > 0
-
-
-@cached(
-    LRUCache(MOST_DEMO_CHARACTERS, lambda prefix: prefix.characters + 20_000),
-    lock=Lock(),
-)
-def _read_prefix(*messages: tuple[str, str]) -> Prefix:
-    system = messages[0][1] if messages and messages[0][0] == "system" else ""
-    task = read_task(system)
-    scorer = make_scorer(task, read_demos(task, messages)) if task.choice else None
-    return Prefix(task, scorer, sum(len(content) for _, content in messages))
-
-
 def _judge(
-    task: Task, scorer: Scorer, last: str, sampling: Sampling, rng: random.Random
+    scorer: Scorer, content: str, n: int, heat: float, n_logprobs: int, rng: random.Random
 ) -> list[Reply]:
     """Choices drawn by their probabilities; other fields tell why."""
-    prediction = scorer.predict(read_texts(task, last))
+    task = scorer.task
+    prediction = scorer.predict(read_texts(task, content))
     field, choices = task.choice, task.choices
     assert field is not None
     reason = ""
     if len(task.outputs) > 1:
         candidate = (scorer.roles.candidates or ("text",))[0]
-        reason = (comparison if task.compares else rationale)(prediction, candidate)
+        reason = (_comparison if task.compares else _rationale)(prediction, candidate)
     replies = []
-    for _ in range(max(1, sampling.n)):
-        place = draw(prediction.probabilities, sampling.temperature, rng)
-        values = {output.name: reason for output in task.outputs} | {
-            field.name: str(choices[place])
-        }
+    for _ in range(n):
+        chosen = _draw(prediction.probabilities, heat, rng)
+        values = dict.fromkeys((output.name for output in task.outputs), reason)
+        values[field.name] = str(choices[chosen])
         top = {}
-        if sampling.top_logprobs:
-            top = top_logprobs(choices, prediction.probabilities, sampling.top_logprobs, place)
-        replies.append(write_reply(task, values, field.name, top))
+        if n_logprobs:
+            top = _top_logprobs(choices, prediction.probabilities, n_logprobs, chosen)
+        replies.append(_reply(task, values, field.name, top))
     return replies
 
 
-def _write(task: Task, last: str, sampling: Sampling, rng: random.Random) -> Reply:
+def _write(task: Task, content: str, heat: float, rng: random.Random) -> Reply:
     """Fields of free text: instructions are proposed, others get a plain sentence."""
-    heat = 1.0 if sampling.temperature is None else sampling.temperature
     if not task.outputs:
-        if "```" in last:
-            return Reply(text=f"```\n{propose(read_fenced_feedback(last), rng, heat)}\n```")
-        return Reply(text=NOTHING)
-    texts = read_texts(task, last)
+        if "```" in content:
+            return Reply(text=f"```\n{propose(read_fenced_feedback(content), rng, heat)}\n```")
+        return Reply(text=NOT_A_LANGUAGE_MODEL)
+    texts = read_texts(task, content)
     values = {
         field.name: propose(read_feedback(texts), rng, heat)
         if "instruction" in field.name
-        else describe(field, task, texts)
+        else _description(field, task, texts)
         for field in task.outputs
     }
-    return write_reply(task, values, None, {})
+    return _reply(task, values, None, {})
+
+
+def _draw(probabilities: Sequence[float], heat: float, rng: random.Random) -> int:
+    """Draw a place by its probability, sharpened or flattened; at heat 0 the first likeliest."""
+    if heat <= 1e-3:
+        return max(range(len(probabilities)), key=lambda place: (probabilities[place], -place))
+    logs = [math.log(max(LEAST_PROBABILITY, p)) / heat for p in probabilities]
+    largest = max(logs)
+    return rng.choices(range(len(logs)), [math.exp(log - largest) for log in logs])[0]
+
+
+def _top_logprobs(
+    choices: Sequence[Value], probabilities: Sequence[float], n: int, chosen: int
+) -> dict[str, float]:
+    """At most n choices with their log-probabilities: the chosen one and the likeliest.
+
+    Where "5" is among them and some longer "50" is a choice, so is one that begins alike: it shows
+    that a number is always one token here.
+    """
+    order = sorted(range(len(choices)), key=lambda place: (place != chosen, -probabilities[place]))
+    top = order[: max(1, n)]
+    names = [str(choice) for choice in choices]
+    while True:
+        present = {names[place] for place in top}
+        longer = [_longer(place, names, present) for place in top]
+        missing = list(dict.fromkeys(place for place in longer if place is not None))
+        if not missing or len(top) <= len(missing) + 1:
+            break
+        room = max(1, n - len(missing))
+        if len(top) <= room:
+            top += missing
+            break
+        top = top[:room]
+    return {names[place]: math.log(max(LEAST_PROBABILITY, probabilities[place])) for place in top}
+
+
+def _longer(place: int, names: Sequence[str], present: set[str]) -> int | None:
+    """A longer number that begins with this one, where none is present yet."""
+    name = names[place]
+    longer = [i for i, other in enumerate(names) if other != name and other.startswith(name)]
+    if not name.isdigit() or not longer or any(names[i] in present for i in longer):
+        return None
+    return longer[0] if names[longer[0]].isdigit() else None
+
+
+def _reply(
+    task: Task, values: Mapping[str, str], choice: str | None, top: Mapping[str, float]
+) -> Reply:
+    """One reply: `values` in the task's format; the choice's token carries its alternatives."""
+    before, chosen, after = _layout(task, values, choice)
+    text = before + chosen + after
+    if not top:
+        return Reply(text=text)
+    tokens = (Token(before, {}), Token(chosen, dict(top)), Token(after, {}))
+    return Reply(text=text, tokens=tuple(token for token in tokens if token.text))
+
+
+def _layout(task: Task, values: Mapping[str, str], choice: str | None) -> tuple[str, str, str]:
+    """The reply cut at the value of the field `choice`."""
+    if task.dialect == "project" and len(task.outputs) == 1 and choice:
+        return "", values[choice], ""
+    if task.dialect == "json":
+        fields = {
+            field.name: int(values[field.name])
+            if field.choices and isinstance(field.choices[0], int)
+            else values[field.name]
+            for field in task.outputs
+        }
+        text = json.dumps(fields, ensure_ascii=False)
+        return text.rpartition(values[choice]) if choice and values[choice] else (text, "", "")
+    names = [field.name for field in task.outputs]
+    blocks = [f"{HEADER.format(name=name)}\n{neutralise(values[name])}" for name in names]
+    if choice is None:
+        return "\n\n".join([*blocks, END]), "", ""
+    place = names.index(choice)
+    before = "\n\n".join([*blocks[:place], f"{HEADER.format(name=choice)}\n"])
+    return before, values[choice], "\n\n" + "\n\n".join([*blocks[place + 1 :], END])
+
+
+def _rationale(prediction: Prediction, name: str) -> str:
+    """What speaks for and against the one text."""
+    good, bad = _sides(prediction.parts)
+    what = f"The {name.replace('_', ' ')}"
+    praise = " and ".join(PHRASES[place].asks for place in good)
+    blame = " and ".join(PHRASES[place].weakness for place in bad)
+    if praise and blame:
+        return f"{what} {praise}, but it {blame}."
+    return f"{what} {praise or blame or 'is ordinary in every respect'}."
+
+
+def _comparison(prediction: Prediction, name: str) -> str:
+    """Which of the two is preferred, and by what; the same whichever stands first."""
+    first = prediction.latent >= 0
+    better, worse = ("A", "B") if first else ("B", "A")
+    good, bad = _sides(prediction.parts if first else -prediction.parts)
+    word = name.rsplit("_", 1)[0].replace("_", " ")
+    title = word.capitalize()
+    if not good and not bad:
+        return f"{title} A and {word} B are alike in every respect."
+    praise = " and ".join(PHRASES[place].strength for place in good)
+    though = f", though {word} {worse} {PHRASES[bad[0]].strength}" if bad else ""
+    return f"{title} {better} {praise or 'is slightly better on the whole'}{though}."
+
+
+def _sides(parts: Vector) -> tuple[list[int], list[int]]:
+    """The two facets that speak most for, and the two most against."""
+    order = [int(place) for place in np.argsort(-parts, kind="stable")]
+    good = [place for place in order[:2] if parts[place] > LEAST_PART]
+    bad = [place for place in order[::-1][:2] if parts[place] < -LEAST_PART]
+    return good, bad
+
+
+def _description(field: Field, task: Task, texts: Mapping[str, str]) -> str:
+    """Two true sentences about the prompt, as DSPy's proposers ask for: a judge knows no more."""
+    names = [item.name.replace("_", " ") for item in task.inputs][:MOST_NAMES]
+    if not names:
+        return NOT_A_LANGUAGE_MODEL
+    listed = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+    n_words = sum(len(text.split()) for text in texts.values())
+    return (
+        f"The {field.name.replace('_', ' ')} rests on the {listed} given, some"
+        f" {max(10, round(n_words, -1))} words in all. The task appears to be to judge texts by the"
+        " qualities that its instruction names."
+    )

@@ -3,30 +3,49 @@
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from judges.models.embedded.emphasis import compose, emphases, instruction_shares
-from judges.models.embedded.facets import NAMES, Vector, facets_of
+from judges.models.embedded.facets import (
+    GROWTH,
+    INSTRUCTION,
+    LOUDNESS,
+    NAMES,
+    PHRASES,
+    Vector,
+    definition_and_anchors,
+    emphases,
+    facets_of,
+    impression,
+    read_amounts,
+    read_shares,
+)
 from judges.models.embedded.request import Task, read_described_task, read_roles
 from judges.prompt import Field
 
 # The ridge of the regression of gaps on facets: few, extreme texts say little of any one facet.
-RIDGE = 12.0
-HISTORY_RIDGE = 0.1
-# How far to go from the emphases that were, in parts of their length.
+RIDGE, HISTORY_RIDGE = 12.0, 0.1
+# How far to go from the emphases that were, in parts of their length; the middle one at heat 0.
 STEPS = (0.25, 0.5, 0.9)
 NOISE = 0.5
 ATTEMPTS = 12
 # An emphasis this far below 0, in parts of the largest, is asked to be ignored.
 IGNORED = -0.35
+# An instruction is at most so long, and names at most so many facets.
+LONGEST, MOST_FACETS = 880, 9
+# What is to have less than this part of a facet's own wording is left out.
+LEAST_PART = 0.12
 _FENCED = re.compile(r"```\w*\n?(.*?)```", re.DOTALL)
-_CURRENT = re.compile(r"instruction")
 _HISTORY = re.compile(r"histor|previous|tried|past")
 _TASK = re.compile(r"\btask\b|description")
+_CLAUSE = re.compile(r"[:;.?!\n]")
+_STEP = re.compile(r"\bone sentence\b|\bthen name\b|\bcompar(?:e|ing) the two\b", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(?<=[.?!])\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +60,29 @@ class Feedback:
     task: Task
     facets: Vector
     gaps: Vector
-    history: tuple[tuple[str, float], ...]
+    history: list[tuple[str, float]]
 
 
 def read_feedback(texts: Mapping[str, str]) -> Feedback:
     """Read our proposer's prompt, or any other that shows an instruction to improve."""
     fields = [(name.lower(), text) for name, text in texts.items()]
     instructions = (
-        text.strip() for name, text in fields if _CURRENT.search(name) and not _HISTORY.search(name)
+        text.strip() for name, text in fields if "instruction" in name and not _HISTORY.search(name)
     )
     task = read_described_task(next((text for name, text in fields if _TASK.search(name)), ""))
     rows = [row for text in texts.values() for row in _json_lines(text)]
-    facets, gaps = _measure(task, rows)
-    history = tuple(
-        (row["instruction"], numbers[0])
-        for row in rows
-        if isinstance(row.get("instruction"), str) and (numbers := _numbers(row, "rho"))
+    measured = [pair for row in rows if (pair := _facets_and_gap(task, row)) is not None]
+    return Feedback(
+        next(instructions, ""),
+        task,
+        facets=np.array([facets for facets, _ in measured]).reshape(len(measured), len(NAMES)),
+        gaps=np.array([gap for _, gap in measured]),
+        history=[
+            (row["instruction"], numbers[0])
+            for row in rows
+            if isinstance(row.get("instruction"), str) and (numbers := _numbers(row, "rho"))
+        ],
     )
-    return Feedback(next(instructions, ""), task, facets, gaps, history)
 
 
 def read_fenced_feedback(content: str) -> Feedback:
@@ -80,33 +104,32 @@ def _json_lines(text: str) -> Iterator[dict[str, Any]]:
                 yield row
 
 
-def _measure(task: Task, rows: Sequence[Mapping[str, Any]]) -> tuple[Vector, Vector]:
-    measured, gaps = [], []
-    for row in rows:
-        gap, texts = _gap(row), row.get("texts")
-        if gap is None or not isinstance(texts, dict) or not (texts or task.inputs):
-            continue
-        texts = {str(name): str(text) for name, text in texts.items()}
-        compares = "people_margin" in row
-        fields = [Field(name=name, description=name, role="input") for name in texts]
-        roles = read_roles(task.inputs or fields, compares=compares)
-        facets = [facets_of(roles, texts, name) for name in roles.candidates]
-        measured.append(facets[0] - facets[1] if compares and len(facets) > 1 else facets[0])
-        gaps.append(gap)
-    return np.array(measured).reshape(len(gaps), len(NAMES)), np.array(gaps)
+def _facets_and_gap(task: Task, row: Mapping[str, Any]) -> tuple[Vector, float] | None:
+    """A misplaced text's facets, and how much better people think of it than the judge does.
 
-
-def _gap(row: Mapping[str, Any]) -> float | None:
-    """How much better people think of a text than the judge does, or of A against B."""
-    of = row.get("of")
+    Of a pair, the first's facets less the second's; None where the row lacks either.
+    """
+    texts, n_places = row.get("texts"), row.get("of")
     places = _numbers(row, "judge_place", "people_place")
-    if places and isinstance(of, int | float) and of > 0:
-        return (places[0] - places[1]) / of
     margins = _numbers(row, "judge_margin", "people_margin")
-    return (margins[1] - margins[0]) / 2 if margins else None
+    if places and isinstance(n_places, int | float) and n_places > 0:
+        gap = (places[0] - places[1]) / n_places
+    elif margins:
+        gap = (margins[1] - margins[0]) / 2
+    else:
+        return None
+    if not isinstance(texts, dict) or not (texts or task.inputs):
+        return None
+    texts = {str(name): str(text) for name, text in texts.items()}
+    compares = "people_margin" in row
+    fields = [Field(name=name, description=name, role="input") for name in texts]
+    roles = read_roles(task.inputs or fields, compares=compares)
+    facets = [facets_of(roles, texts, name) for name in roles.candidates]
+    return facets[0] - facets[1] if compares and len(facets) > 1 else facets[0], gap
 
 
 def _numbers(row: Mapping[str, Any], *names: str) -> list[float]:
+    """The row's numbers of these names, or none where it has not all."""
     values = [row.get(name) for name in names]
     numbers = [float(value) for value in values if isinstance(value, int | float)]
     return numbers if len(numbers) == len(names) else []
@@ -129,34 +152,33 @@ def _folded(text: str) -> str:
 
 
 def _draw(feedback: Feedback, rng: random.Random, temperature: float) -> str:
-    task = feedback.task
     # Start from the current instruction, or now and then from the best so far.
     start = feedback.instruction
     if feedback.history and (not start or (temperature > 0 and rng.random() < 0.5)):
         start = max(feedback.history, key=lambda item: item[1])[0]
-    task = Task(task.inputs, task.outputs, start)
-    before = emphases(task)
+    task = replace(feedback.task, instruction=start)
+    current = emphases(task)
     # Which facets go with texts that people think better of than the judge does: levels within a
     # document are known by place alone, so only differences count.
     direction = _unit(_ridge(feedback.facets, feedback.gaps, RIDGE))
     if len(feedback.history) >= 3:
         # Which emphases went with a higher rho among the instructions tried.
-        rows = [emphases(Task(task.inputs, task.outputs, text)) for text, _ in feedback.history]
+        rows = [emphases(replace(task, instruction=text)) for text, _ in feedback.history]
         rhos = np.array([rho for _, rho in feedback.history])
         direction = direction + 0.5 * _unit(_ridge(np.array(rows), rhos, HISTORY_RIDGE))
-    chance = np.random.default_rng(rng.getrandbits(64))
-    noise = chance.normal(size=len(before)) * (0.3 + np.abs(before) / np.abs(before).max())
+    normal = np.random.default_rng(rng.getrandbits(64)).normal(size=len(current))
+    noise = normal * (0.3 + np.abs(current) / np.abs(current).max())
     if len(feedback.gaps) > 1:
         # What no text here shows cannot be asked for.
         noise *= feedback.facets.std(axis=0) > 0
     direction = _unit(direction) + NOISE * temperature * _unit(noise)
     step = rng.choice(STEPS) if temperature > 0 else STEPS[1]
-    target = before + step * float(np.linalg.norm(before)) * _unit(direction)
+    target = current + step * float(np.linalg.norm(current)) * _unit(direction)
     shares = instruction_shares(task, target)
-    most = float(shares.max())
-    if most <= 0:
-        shares, most = before, float(before.max())
-    shares = np.where(shares < IGNORED * most, shares, np.maximum(shares, 0.0))
+    largest = float(shares.max())
+    if largest <= 0:
+        shares, largest = current, float(current.max())
+    shares = np.where(shares < IGNORED * largest, shares, np.maximum(shares, 0.0))
     return compose(start, shares, rng, compares=task.compares)
 
 
@@ -171,3 +193,59 @@ def _ridge(rows: Vector, values: Vector, ridge: float) -> Vector:
 def _unit(vector: Vector) -> Vector:
     size = float(np.linalg.norm(vector))
     return vector / size if size > 0 else vector
+
+
+def instruction_shares(task: Task, target: Vector) -> Vector:
+    """What an instruction is to say so that, with definition and anchors, `target` comes out."""
+    described = np.zeros(len(NAMES))
+    for text, part in definition_and_anchors(task):
+        described += part * read_shares(text)
+    roles = read_roles(task.inputs, compares=task.compares)
+    requested = target - impression(np.maximum(target, 0.0), roles)
+    size = np.abs(requested).sum() or 1.0
+    return np.asarray((requested / size - described) / INSTRUCTION)
+
+
+def compose(current: str, target: Vector, rng: random.Random, *, compares: bool) -> str:
+    """An instruction that keeps what is judged and asks for the facets as `target` says.
+
+    `target` holds the share of the instruction that each facet is to have; below 0: to be ignored.
+    """
+    # The first clause says what is judged; sentences that say how to answer stay as they are.
+    opening = _CLAUSE.split(current.strip(), maxsplit=1)[0].strip()
+    if not 2 <= len(opening.split()) <= 24:
+        opening = "Judge the quality of the text"
+    steps = [s for s in _SENTENCE_END.split(current.strip())[1:] if _STEP.search(s)]
+    closing = " ".join(steps)[:240]
+    amounts = np.sign(target) * np.abs(target) ** (1 / GROWTH)
+    loudest = int(np.argmax(amounts))
+    amounts = amounts * (3.0 * _amount_in_wording(loudest) / max(1e-9, amounts[loudest]))
+    amounts = amounts - np.maximum(read_amounts(opening)[0], 0)
+    wordings: dict[float, list[str]] = defaultdict(list)
+    for place in [int(i) for i in np.argsort(-np.abs(amounts), kind="stable")][:MOST_FACETS]:
+        factor = 0.0
+        if target[place] >= 0:
+            ratio = float(amounts[place]) / _amount_in_wording(place)
+            if ratio < LEAST_PART:
+                continue
+            factor = min(_FACTORS, key=lambda level: abs(np.log(level / ratio)))
+        wordings[factor].append(PHRASES[place].asks)
+    sentences = [f"{opening}."]
+    for level in LOUDNESS:
+        phrases = wordings[level.factor]
+        for start in range(0, len(phrases), 3):
+            *first, last = phrases[start : start + 3]
+            phrase = f"{', '.join(first)} and {last}" if first else last
+            sentence = f"{rng.choice(level.prefers if compares else level.asks)} {phrase}."
+            if len(" ".join([*sentences, sentence, closing])) < LONGEST:
+                sentences.append(sentence)
+    return " ".join([*sentences, closing] if closing else sentences)
+
+
+_FACTORS = [level.factor for level in LOUDNESS if level.factor > 0]
+
+
+@lru_cache(maxsize=64)
+def _amount_in_wording(place: int) -> float:
+    """How much of its facet a facet's own wording names."""
+    return max(0.3, read_amounts(PHRASES[place].asks)[0][place])

@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from judges.models.embedded.emphasis import emphases
-from judges.models.embedded.facets import NAMES, Vector, facets_and_traits
+from judges.models.embedded.facets import NAMES, Vector, emphases, facets_of
 from judges.models.embedded.request import Demo, Roles, Task, read_roles
-from judges.models.embedded.traits import KINDS
+from judges.models.embedded.traits import KINDS, traits_of
 from judges.prompt import MOST_DEMOS
 
 # An example is one text, or a first less a second.
@@ -46,7 +45,7 @@ OFFSETS, SHIFTS = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
 CAUTION_OFFSETS, CAUTION_SHIFTS = 3.0, 1.0
 # Of what similar texts have in common beyond all facets, so much is taken to be theirs. The rest is
 # the hand that wrote them, which new texts need not share: chosen likewise, by systems never shown.
-TEXTS_OWN = 0.4
+TEXTS_SHARE = 0.4
 # What remains is expected to be about so much, as sure as so many examples would make it.
 NOISE, NOISE_EXAMPLES = 0.9, 8
 
@@ -76,10 +75,10 @@ class Scorer:
 
     def predict(self, texts: Mapping[str, str]) -> Prediction:
         """Judge one text, or two against each other."""
-        facets, traits = _measured(self.roles, texts, with_traits=self.similarity is not None)
+        facets = _facets(self.roles, texts)
         offsets, weights = np.zeros(len(facets)), np.tile(self.weights, (len(facets), 1))
         if self.similarity is not None:
-            similarity = self.similarity.to(traits)
+            similarity = self.similarity.to(_traits(self.roles, texts))
             offsets = similarity @ self.posterior.offsets
             weights = weights + similarity @ self.posterior.shifts
         signs = SIGNS[: len(facets)]
@@ -96,17 +95,17 @@ def make_scorer(task: Task, demos: Sequence[Demo]) -> Scorer:
     assert task.choice is not None
     compares, prior = task.compares, emphases(task)
     roles = read_roles(task.inputs, compares=compares)
-    level = None if compares else 0.0
     choices = [str(choice) for choice in task.choices]
     answers = [(demo, str(demo.get(task.choice.name, "")).strip()) for demo in demos]
     examples = [(demo, choices.index(answer)) for demo, answer in answers if answer in choices]
     if not examples or not roles.candidates:
-        return Scorer(task, roles, update(prior, np.zeros((0, 1, len(prior))), np.zeros(0), level))
+        return Scorer(task, roles, Posterior(prior, 0.0, np.zeros(0), np.zeros((0, len(prior)))))
     if len(examples) > MOST_DEMOS:
         # Learning takes the cube of their number: some, taken evenly.
         examples = [examples[n * len(examples) // MOST_DEMOS] for n in range(MOST_DEMOS)]
-    measured = [_measured(roles, demo, with_traits=True) for demo, _ in examples]
-    similarity = fit_similarity(np.concatenate([traits for _, traits in measured]), KINDS)
+    measured = [(_facets(roles, demo), _traits(roles, demo)) for demo, _ in examples]
+    texts_traits = np.concatenate([traits for _, traits in measured])
+    similarity = fit_similarity(texts_traits)
     shared = [field.name for field in task.inputs if field.name not in roles.candidates]
     sources = [
         tuple(demo.get(name, "") for name in shared) if shared else place
@@ -116,23 +115,21 @@ def make_scorer(task: Task, demos: Sequence[Demo]) -> Scorer:
         prior,
         np.array([facets for facets, _ in measured]),
         np.array([_latent(chosen, len(choices), compares=compares) for _, chosen in examples]),
-        level,
-        sources=() if compares else sources,
-        similarity=similarity.among(),
+        sources,
+        similarity.to(texts_traits),
     )
     return Scorer(task, roles, posterior, similarity)
 
 
-def _measured(
-    roles: Roles, texts: Mapping[str, str], *, with_traits: bool
-) -> tuple[Vector, Vector]:
-    """Facets and traits of the judged texts, a row for each."""
-    if not roles.candidates:
-        return np.zeros((1, len(NAMES))), np.zeros((0, 0))
-    rows = [
-        facets_and_traits(roles, texts, name, with_traits=with_traits) for name in roles.candidates
-    ]
-    return np.array([facets for facets, _ in rows]), np.array([traits for _, traits in rows])
+def _facets(roles: Roles, texts: Mapping[str, str]) -> Vector:
+    """The facets of the judged texts, a row for each; where none is judged, one of zeros."""
+    rows = [facets_of(roles, texts, name) for name in roles.candidates]
+    return np.array(rows or [np.zeros(len(NAMES))])
+
+
+def _traits(roles: Roles, texts: Mapping[str, str]) -> Vector:
+    """The traits of the judged texts, a row for each."""
+    return np.array([traits_of(roles, texts, name) for name in roles.candidates])
 
 
 def _latent(chosen: int, n: int, *, compares: bool) -> float:
@@ -147,8 +144,8 @@ def _probabilities(latent: float, n: int) -> tuple[float, ...]:
     middle = 1 / (1 + math.exp(-_logit(CENTRE) - STEEPNESS * latent)) * n - 0.5
     spread = max(LEAST_SPREAD, min(MOST_SPREAD, PART_OF_SCALE * n))
     logs = [-0.5 * ((step - middle) / spread) ** 2 for step in range(n)]
-    most = max(logs)
-    weights = [math.exp(max(-60.0, log - most)) for log in logs]
+    largest = max(logs)
+    weights = [math.exp(max(-60.0, log - largest)) for log in logs]
     total = math.fsum(weights)
     return tuple(weight / total for weight in weights)
 
@@ -174,41 +171,31 @@ class Similarity:
     sizes: Vector
     examples: Vector
 
-    def points(self, traits: Vector) -> Vector:
-        """Where texts stand, (n, dimensions), from their traits, (n, all)."""
-        standard = (traits[:, self.traits] - self.mean) / self.spread
-        return np.clip(standard, -FARTHEST, FARTHEST)
-
     def to(self, traits: Vector) -> Vector:
-        """The similarity of each of n texts to each example, in [0, 1]."""
-        return self._between(self.points(traits))
-
-    def among(self) -> Vector:
-        """The similarity of the examples to each other."""
-        return self._between(self.examples)
-
-    def _between(self, points: Vector) -> Vector:
+        """The similarity of n texts, whose traits are (n, all), to each example, in [0, 1]."""
         if not len(self.starts):
-            return np.zeros((len(points), len(self.examples)))
+            return np.zeros((len(traits), len(self.examples)))
         rows = []
-        for point in points:
+        for point in _points(traits[:, self.traits], self.mean, self.spread):
             squares = (self.examples - point) ** 2
             distances = np.add.reduceat(squares, self.starts, axis=1) / self.sizes
             rows.append(np.exp(-0.5 * distances).mean(axis=1))
         return np.array(rows)
 
 
-def fit_similarity(traits: Vector, kinds: Mapping[str, int]) -> Similarity:
+def fit_similarity(traits: Vector) -> Similarity:
     """The space of the examples' traits, (n, all); one in which they agree has no part."""
     mean, spread = traits.mean(axis=0), traits.std(axis=0)
-    varied = spread > 1e-9 * (1 + np.abs(mean))
-    kind = np.repeat(np.arange(len(kinds)), list(kinds.values()))[varied]
+    varied = np.flatnonzero(spread > 1e-9 * (1 + np.abs(mean)))
+    kind = np.repeat(np.arange(len(KINDS)), list(KINDS.values()))[varied]
     starts = np.flatnonzero(np.diff(kind, prepend=-1))
     sizes = np.diff(np.append(starts, len(kind))).astype(np.float64)
-    space = Similarity(
-        np.flatnonzero(varied), mean[varied], spread[varied], starts, sizes, traits[:, varied]
-    )
-    return replace(space, examples=space.points(traits))
+    mean, spread = mean[varied], spread[varied]
+    return Similarity(varied, mean, spread, starts, sizes, _points(traits[:, varied], mean, spread))
+
+
+def _points(traits: Vector, mean: Vector, spread: Vector) -> Vector:
+    return np.clip((traits - mean) / spread, -FARTHEST, FARTHEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,37 +217,33 @@ def update(
     prior: Vector,
     facets: Vector,
     ratings: Vector,
-    level: float | None,
-    *,
-    sources: Sequence[object] = (),
-    similarity: Vector | None = None,
+    sources: Sequence[object],
+    similarity: Vector,
 ) -> Posterior:
-    """The most probable weights and level given examples, and what goes beyond them.
+    """The most probable weights and level given n examples, and what goes beyond them.
 
     `facets` is (n, texts of an example, facets), one text each or two that are compared; `ratings`
-    (n,) is in latent units; `level` is the level expected before any example, or None where there
-    is none, as between two texts; equal `sources` mark examples that share a source (none do where
-    it is empty); `similarity`, square, is between the examples' texts: without it all are alike.
+    (n,) is in latent units; equal `sources` (n,) mark single texts that share a source;
+    `similarity`, square, is between the examples' texts.
     """
-    n, expected = len(ratings), level or 0.0
-    if not n:
-        return Posterior(prior, expected, np.zeros(0), np.zeros((0, len(prior))))
-    signs = SIGNS[: facets.shape[1]]
+    n, n_texts, n_facets = facets.shape
+    compares = n_texts > 1
+    signs = SIGNS[:n_texts]
     differences = signs @ facets
     variances = (PRIOR_PART * np.abs(prior) + PRIOR_LEAST) ** 2
     common = differences @ prior
-    residuals = ratings - common - expected
-    level_variance = 0.0 if level is None else PRIOR_LEVEL**2
-    blocks = _blocks(sources or range(n))
+    residuals = ratings - common
+    # Between two texts there is no level, and what their source adds to both is lost.
+    level_variance = 0.0 if compares else PRIOR_LEVEL**2
+    blocks = _blocks(range(n) if compares else sources)
     # The posterior through the examples' covariance, since they are few.
     fixed = np.eye(n) + level_variance + PRIOR_GAIN**2 * np.outer(common, common)
-    for block in blocks if sources else ():
+    for block in () if compares else blocks:
         fixed[np.ix_(block, block)] += PRIOR_SOURCE**2
-    texts = facets.reshape(-1, len(prior))
-    near = similarity if similarity is not None else np.ones((len(texts), len(texts)))
-    by_shifts = _of_examples((texts * variances) @ texts.T * near, signs)
-    by_offsets = _of_examples(near, signs)
-    scales = list(product(OFFSETS if similarity is not None else (0.0,), SHIFTS))
+    texts = facets.reshape(-1, n_facets)
+    by_shifts = _of_examples((texts * variances) @ texts.T * similarity, signs)
+    by_offsets = _of_examples(similarity, signs)
+    scales = list(product(OFFSETS, SHIFTS))
     solutions, evidence = [], []
     for offset, shift in scales:
         covariance = fixed + offset**2 * by_offsets + shift**2 * by_shifts
@@ -270,13 +253,13 @@ def update(
         evidence.append(_held_out_likelihood(precision, solutions[-1], blocks) - caution)
     shares = np.exp(np.array(evidence) - max(evidence))
     shares /= shares.sum()
-    least = LEAST_GAIN_OF_CHOICES if level is None else LEAST_GAIN
+    least = LEAST_GAIN_OF_CHOICES if compares else LEAST_GAIN
     gain = shares @ np.clip(PRIOR_GAIN**2 * (np.array(solutions) @ common), least - 1, 0.0)
     offsets, shifts = np.square(scales).T * shares @ np.array(solutions)
     return Posterior(
         np.asarray((1 + gain) * prior),
-        expected + level_variance * float((shares @ np.array(solutions)).sum()),
-        TEXTS_OWN * np.outer(offsets, signs).ravel(),
+        level_variance * float((shares @ np.array(solutions)).sum()),
+        TEXTS_SHARE * np.outer(offsets, signs).ravel(),
         np.outer(shifts, signs).reshape(-1, 1) * texts * variances,
     )
 

@@ -1,15 +1,18 @@
 """Index what a judged text was made from or answers, and match the text's sentences with it."""
 
+import hashlib
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from threading import Lock
 
 from cachetools import LRUCache, cached
 
-from judges.models.embedded.text import NEGATIONS, Sentence, Text, read_text, weight
+from judges.models.embedded.request import Roles
+from judges.models.embedded.text import Sentence, Text, read_text, weight
 
 # Writers put what matters early: the first sentence counts well over twice a late one.
 EARLY = 4.0
@@ -21,118 +24,140 @@ MOST_PLACES = 100
 ENOUGH, MOST_ENOUGH = 0.4, 5.0
 # Articles say a thing first in short and later again: of near equals the first is meant.
 NEARLY = 0.85
-# Bound on the sources remembered, in characters.
-MOST_CHARACTERS = 800_000
+# Bounds on what is remembered: characters of sources, judged texts, and what was measured of them.
+MOST_CHARACTERS, MOST_JUDGED_TEXTS, MOST_VECTORS = 800_000, 16, 20_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """Source texts as one, indexed once and used for every judged text.
 
-    `salience` of stems sums to 1 over the heaviest, whose mean is `mean_salience`; `places` lists
-    the sentences of a stem, `frequency` is its part of all stems. `key_pairs` holds neighbouring
-    stems of the sentences that matter most, with the share each carries, `key_stems` all their
-    stems. `points` has for each sentence its part of the whole, and the weight that a text must
-    share with it to say the same.
+    Where it has no words the indices are empty, and nothing is found in them.
     """
 
     text: Text
     characters: int
-    salience: dict[str, float]
-    mean_salience: float
-    places: dict[str, list[int]]
-    frequency: dict[str, float]
-    key_pairs: dict[tuple[str, str], float]
-    key_stems: frozenset[str]
-    points: tuple[tuple[float, float], ...]
-    words: frozenset[str]
-    bigrams: frozenset[str]
-    trigrams: frozenset[str]
-    negated: frozenset[int]
+
+    @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """The sentences in which each stem stands, by their places."""
+        places: dict[str, list[int]] = defaultdict(list)
+        for place, sentence in enumerate(self.text.sentences):
+            for stem in dict.fromkeys(sentence.stems):
+                if len(places[stem]) < MOST_PLACES:
+                    places[stem].append(place)
+        return dict(places)
+
+    @cached_property
+    def frequency(self) -> dict[str, float]:
+        """The part of all stems that each is."""
+        return {stem: n / len(self.text.stems) for stem, n in Counter(self.text.stems).items()}
+
+    @cached_property
+    def salience(self) -> dict[str, float]:
+        """How much each stem matters; sums to 1 over the `n_salient` heaviest."""
+        values = {
+            stem: weight(stem)
+            * (0.5 + math.log1p(n))
+            * (1 + 1.5 * math.exp(-self.places[stem][0] / EARLY))
+            for stem, n in Counter(self.text.stems).items()
+        }
+        total = math.fsum(sorted(values.values(), reverse=True)[: self.n_salient]) or 1.0
+        return {stem: value / total for stem, value in values.items()}
+
+    @property
+    def n_salient(self) -> int:
+        n_stems = len(self.places)
+        return max(1, min(n_stems, max(6, min(60, n_stems // 4))))
+
+    @cached_property
+    def sentence_saliences(self) -> list[float]:
+        """How much each sentence says of what matters."""
+        stems = (set(sentence.stems) for sentence in self.text.sentences)
+        return [math.fsum(self.salience[stem] for stem in distinct) for distinct in stems]
+
+    @cached_property
+    def key_sentences(self) -> list[Sentence]:
+        """The most salient sentences, early ones preferred, best first: a summary in the rough."""
+        ranked = sorted(
+            (-salience / (n_stems + 3) * (1 + math.exp(-place / EARLY)), place)
+            for place, salience in enumerate(self.sentence_saliences)
+            if (n_stems := len(set(self.text.sentences[place].stems))) >= 3
+        )
+        sentences: list[Sentence] = []
+        for _, place in ranked:
+            if sum(len(sentence.words) for sentence in sentences) >= KEY_WORDS:
+                break
+            sentences.append(self.text.sentences[place])
+        return sentences
+
+    @cached_property
+    def key_stems(self) -> frozenset[str]:
+        return frozenset(stem for sentence in self.key_sentences for stem in sentence.stems)
+
+    @cached_property
+    def key_pairs(self) -> dict[tuple[str, str], float]:
+        """Neighbouring stems of the key sentences, with the share that each carries."""
+        pairs: dict[tuple[str, str], float] = defaultdict(float)
+        for rank, sentence in enumerate(self.key_sentences):
+            for pair in set(pairwise(sentence.stems)):
+                pairs[pair] += 1.0 / (1 + 0.5 * rank)
+        total = math.fsum(pairs.values()) or 1.0
+        return {pair: value / total for pair, value in pairs.items()}
+
+    @cached_property
+    def points(self) -> list[tuple[float, float]]:
+        """Each sentence's part of what is said, and the weight that a text must share to say it."""
+        stems = [set(sentence.stems) for sentence in self.text.sentences]
+        parts = [
+            salience if len(distinct) > 1 else 0.0
+            for distinct, salience in zip(stems, self.sentence_saliences, strict=True)
+        ]
+        total = math.fsum(parts) or 1.0
+        enough = [max(1.0, min(MOST_ENOUGH, ENOUGH * total_weight(distinct))) for distinct in stems]
+        return [(part / total, least) for part, least in zip(parts, enough, strict=True)]
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(self.text.words)
+
+    @cached_property
+    def bigrams(self) -> frozenset[str]:
+        return frozenset(self.text.bigrams)
+
+    @cached_property
+    def trigrams(self) -> frozenset[str]:
+        return frozenset(self.text.trigrams)
+
+    def copied_runs(self, sentence: Sentence) -> list[int]:
+        """The lengths in words of a sentence's runs of neighbours that the source has, too.
+
+        The extractive fragments of Grusky et al. (2018, arXiv:1804.11283), without their search for
+        the longest.
+        """
+        trigrams = sentence.trigrams
+        runs, length = [], 0
+        for place, bigram in enumerate(sentence.bigrams):
+            is_copied = bigram in self.bigrams
+            if is_copied and (not length or trigrams[place - 1] in self.trigrams):
+                length += 1
+                continue
+            if length:
+                runs.append(length + 1)
+            length = int(is_copied)
+        return [*runs, length + 1] if length else runs
 
 
 @cached(LRUCache(MOST_CHARACTERS, lambda source: source.characters + 200), lock=Lock())
 def read_source(*texts: str) -> Source:
-    """Index source texts; without any words in them nothing is found there."""
-    text = _join([read_text(text) for text in texts])
-    places: dict[str, list[int]] = defaultdict(list)
-    count = Counter(text.stems)
-    for place, sentence in enumerate(text.sentences):
-        for stem in dict.fromkeys(sentence.stems):
-            if len(places[stem]) < MOST_PLACES:
-                places[stem].append(place)
-    raw = {
-        stem: weight(stem) * (0.5 + math.log1p(n)) * (1 + 1.5 * math.exp(-places[stem][0] / EARLY))
-        for stem, n in count.items()
-    }
-    heaviest = sorted(raw.values(), reverse=True)[: max(6, min(60, len(raw) // 4))]
-    total = math.fsum(heaviest) or 1.0
-    salience = {stem: value / total for stem, value in raw.items()}
-    key_pairs, key_stems = _key_content(text, salience)
-    return Source(
-        text=text,
-        characters=sum(map(len, texts)),
-        salience=salience,
-        mean_salience=1 / max(1, len(heaviest)),
-        places=dict(places),
-        frequency={stem: n / count.total() for stem, n in count.items()},
-        key_pairs=key_pairs,
-        key_stems=key_stems,
-        points=_points(text, salience),
-        words=frozenset(text.words),
-        bigrams=frozenset(text.bigrams),
-        trigrams=frozenset(text.trigrams),
-        negated=frozenset(i for i, s in enumerate(text.sentences) if is_negated(s)),
+    """Index source texts as one."""
+    separate = [read_text(text) for text in texts]
+    text = Text(
+        tuple(sentence for text in separate for sentence in text.sentences),
+        sum(text.lines for text in separate),
+        any(text.has_capitals for text in separate),
     )
-
-
-def is_negated(sentence: Sentence) -> bool:
-    return not NEGATIONS.isdisjoint(sentence.words)
-
-
-def _key_content(
-    text: Text, salience: Mapping[str, float]
-) -> tuple[dict[tuple[str, str], float], frozenset[str]]:
-    """Neighbouring stems, and all stems, of the most salient sentences, early ones preferred."""
-    merits = []
-    for place, sentence in enumerate(text.sentences):
-        stems = set(sentence.stems)
-        if len(stems) >= 3:
-            mean = math.fsum(salience[stem] for stem in stems) / (len(stems) + 3)
-            merits.append((-mean * (1 + math.exp(-place / EARLY)), place))
-    pairs: dict[tuple[str, str], float] = defaultdict(float)
-    key_stems: set[str] = set()
-    n_words = 0
-    for rank, (_, place) in enumerate(sorted(merits)):
-        if n_words >= KEY_WORDS:
-            break
-        sentence = text.sentences[place]
-        n_words += len(sentence.words)
-        for pair in set(pairwise(sentence.stems)):
-            pairs[pair] += 1.0 / (1 + 0.5 * rank)
-        key_stems.update(sentence.stems)
-    total = math.fsum(pairs.values()) or 1.0
-    return {pair: value / total for pair, value in pairs.items()}, frozenset(key_stems)
-
-
-def _points(text: Text, salience: Mapping[str, float]) -> tuple[tuple[float, float], ...]:
-    """Each sentence's part of what the text says, and how much shared weight says the same."""
-    parts = []
-    for sentence in text.sentences:
-        stems = set(sentence.stems)
-        enough = min(MOST_ENOUGH, ENOUGH * math.fsum(map(weight, stems)))
-        part = math.fsum(salience[stem] for stem in stems) if len(stems) > 1 else 0.0
-        parts.append((part, max(1.0, enough)))
-    total = math.fsum(part for part, _ in parts) or 1.0
-    return tuple((part / total, enough) for part, enough in parts)
-
-
-def _join(texts: Sequence[Text]) -> Text:
-    return Text(
-        tuple(sentence for text in texts for sentence in text.sentences),
-        sum(text.lines for text in texts),
-        any(text.cased for text in texts),
-    )
+    return Source(text, sum(map(len, texts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,52 +192,60 @@ class JudgedText:
     knowledge: Source | None
     source: Source | None
     condenses: bool
-    matches: tuple[Match, ...]
-    shared: Mapping[int, float]
+    matches: list[Match]
+    shared: dict[int, float]
     adjacency: float
 
 
-def read_judged_text(
-    text: Text,
-    documents: Sequence[str],
-    turns: Sequence[str],
-    knowledge: Sequence[str],
-    *,
-    condenses: bool,
-) -> JudgedText:
-    """Match the text's sentences with its sources."""
-    lines = [line for line in turns[-1].splitlines() if line.strip()] if turns else []
-    document, source = _source(documents), _source([*documents, *turns, *knowledge])
-    matches, shared = _align(text, source) if source else ((), {})
+def _sources(roles: Roles, texts: Mapping[str, str]) -> list[list[str]]:
+    """The documents, the turns and the knowledge of a request."""
+    groups = (roles.documents, roles.turns, roles.knowledge)
+    return [[texts.get(name, "") for name in names] for names in groups]
+
+
+def digest(roles: Roles, texts: Mapping[str, str], candidate: str) -> bytes:
+    """The key under which what is measured of a judged text is remembered."""
+    key = repr((texts.get(candidate, ""), _sources(roles, texts), roles.condenses))
+    return hashlib.blake2b(key.encode(), digest_size=16).digest()
+
+
+@cached(LRUCache(MOST_JUDGED_TEXTS), key=digest, lock=Lock())
+def read_judged_text(roles: Roles, texts: Mapping[str, str], candidate: str) -> JudgedText:
+    """Read the text named `candidate`, and match its sentences with its sources."""
+    text = read_text(texts.get(candidate, ""))
+    documents, turns, knowledge = _sources(roles, texts)
+    document, source = _read(documents), _read([*documents, *turns, *knowledge])
+    last_lines = [line for line in turns[-1].splitlines() if line.strip()] if turns else []
+    matches, shared = _match_sentences(text, source) if source else ([], {})
     if document is not source:
-        shared = _align(text, document)[1] if document else {}
+        shared = _match_sentences(text, document)[1] if document else {}
     return JudgedText(
         text,
         document=document,
-        turns=_source(turns),
-        last_turn=_source(lines[-1:]),
-        knowledge=_source(knowledge),
+        turns=_read(turns),
+        last_turn=_read(last_lines[-1:]),
+        knowledge=_read(knowledge),
         source=source,
-        condenses=condenses,
+        condenses=roles.condenses,
         matches=matches,
         shared=shared,
         adjacency=_adjacency(text, source) if source else 0.0,
     )
 
 
-def _source(texts: Sequence[str]) -> Source | None:
+def _read(texts: Sequence[str]) -> Source | None:
     texts = [text for text in texts if text.strip()]
     return read_source(*texts) if texts else None
 
 
-def _align(text: Text, source: Source) -> tuple[tuple[Match, ...], dict[int, float]]:
+def _match_sentences(text: Text, source: Source) -> tuple[list[Match], dict[int, float]]:
     """A match for every sentence, and the most weight shared with each source sentence."""
     shared: dict[int, float] = defaultdict(float)
-    matches = tuple(_match(sentence, source, shared) for sentence in text.sentences)
-    return matches, shared
+    return [_match(sentence, source, shared) for sentence in text.sentences], shared
 
 
 def _match(sentence: Sentence, source: Source, shared: dict[int, float]) -> Match:
+    """The sentence's match; raises `shared` to the weight that it shares."""
     scores: dict[int, float] = defaultdict(float)
     total = anywhere = 0.0
     for stem in dict.fromkeys(sentence.stems):
@@ -231,25 +264,28 @@ def _match(sentence: Sentence, source: Source, shared: dict[int, float]) -> Matc
     nearby = scores[best]
     for neighbour in (best - 1, best + 1):
         if neighbour in scores:
-            both = {*source.text.sentences[best].stems, *source.text.sentences[neighbour].stems}
-            nearby = max(nearby, math.fsum(map(weight, both.intersection(sentence.stems))))
+            stems = {*source.text.sentences[best].stems, *source.text.sentences[neighbour].stems}
+            nearby = max(nearby, total_weight(stems.intersection(sentence.stems)))
     return Match(best, scores[best] / total, nearby / total, anywhere / total)
 
 
 def _adjacency(text: Text, source: Source) -> float:
     """The share of neighbouring content words that stand close together in the source too."""
-    together = total = 0
-    for sentence in text.sentences:
-        for first, second in pairwise(sentence.stems):
-            total += 1
-            places = set(source.places.get(second, ()))
-            together += any(
-                not places.isdisjoint((place - 1, place, place + 1))
-                for place in source.places.get(first, ())
-            )
-    return together / max(1, total)
+    pairs = [pair for sentence in text.sentences for pair in pairwise(sentence.stems)]
+    together = 0
+    for first, second in pairs:
+        places = set(source.places.get(second, ()))
+        together += any(
+            not places.isdisjoint((place - 1, place, place + 1))
+            for place in source.places.get(first, ())
+        )
+    return together / max(1, len(pairs))
 
 
-def scaled(value: float, middle: float, spread: float) -> float:
+def total_weight(stems: Collection[str]) -> float:
+    return math.fsum(map(weight, stems))
+
+
+def z_score(value: float, middle: float, spread: float) -> float:
     """How far a measure is from the middle of ordinary texts, in spreads, at most 3 away."""
     return max(-3.0, min(3.0, (value - middle) / spread))

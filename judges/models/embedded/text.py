@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -18,14 +18,14 @@ DETERMINERS = ARTICLES | word_set("my your its our their every")
 SUBJECTS = word_set("i he she we they")
 OBJECTS = word_set("me him us them myself himself herself itself ourselves themselves yourself")
 # Words that point back and so need something before them.
-POINTING = word_set("he she they it this these those him his her them their its such") | word_set(
-    "also however but and so then therefore thus moreover meanwhile instead besides furthermore"
-    " otherwise nevertheless nonetheless afterwards later still yet or because"
+POINTING = word_set(
+    "he she they it this these those him his her them their its such also however but and so then"
+    " therefore thus moreover meanwhile instead besides furthermore otherwise nevertheless"
+    " nonetheless afterwards later still yet or because"
 )
-CONNECTIVES = word_set(
-    "however but so then therefore thus moreover meanwhile instead besides furthermore also"
-    " although though because since while after before when once first second third finally next"
-    " later earlier consequently nevertheless nonetheless otherwise still yet and as overall"
+CONNECTIVES = POINTING | word_set(
+    "although though since while after before when once first second third finally next earlier"
+    " consequently as overall"
 )
 MODALS = word_set("will would can could shall should may might must 'll 'd ca wo")
 AUXILIARIES = MODALS | word_set(
@@ -54,56 +54,51 @@ FUNCTION = frozenset[str]().union(
     *(ARTICLES, POSSESSIVES, DETERMINERS, SUBJECTS, OBJECTS, AUXILIARIES, NEGATIONS, PREPOSITIONS),
     *(CONJUNCTIONS, SUBORDINATORS),
     word_set(
-        "you it her this that these those his hers theirs mine yours there here very too just only"
-        " more most much many some any all both each few other another own same such then now again"
-        " further once ever even also already yet still quite rather almost one not s t d ll re ve"
-        " m o y"
+        "you it this these those hers theirs mine yours here there very too just only more most"
+        " much many some any all both each few another other own same such then now again further"
+        " ever even also already yet still quite rather almost one s t d ll re ve m o y"
     ),
 )
-# Everyday words carry little of what a text is about; any form of one stands for all.
-EVERYDAY = word_set(
-    "say said tell told go goes going went gone get got make made take took taken come came see"
-    " saw seen know knew known think thought want use used using find found give gave given work"
-    " call try tried ask need feel felt become became leave left put mean keep kept let begin"
-    " began seem help show shown hear play run move live believe hold bring brought happen write"
-    " sit stand lose pay meet include continue set learn change lead understand watch follow stop"
-    " create speak read allow add spend grow open walk win offer remember love consider appear buy"
-    " wait serve die send expect build stay fall cut reach kill remain suggest raise pass sell"
-    " require report decide pull return explain hope develop carry break receive agree support hit"
-    " produce eat cover catch draw choose cause look like turn start year time way day man men"
-    " thing woman women life child children world school state family student group country"
-    " problem hand part place case week company system program question number night point home"
-    " water room mother area money story fact month lot right study book eye job word business"
-    " issue side kind head house service friend father power hour game line end member law car"
-    " city community name president team minute idea kid body information back parent face level"
-    " office door health person people art history party result morning reason girl guy moment air"
-    " teacher force education good new first last long great little old big high different small"
-    " large next early young important public bad able best better sure free true whole clear"
-    " recent certain possible nice fine pretty really well maybe perhaps actually probably however"
-    " never always often sometimes usually today tomorrow yesterday around away ago later soon"
-    " thousand million second third every something anything everything someone anyone everyone"
-    " according added revealed claims yes no oh okay ok hi hello thanks please guess wow"
-    " interesting cool yeah yep fun favorite favourite"
+_EVERYDAY_VERBS = word_set(
+    "say said tell told go went gone get got make made take took taken come came see saw seen know"
+    " knew known think thought want use find found give gave given work call try ask feel felt"
+    " become became leave left put mean keep kept let begin began seem help show shown hear play"
+    " run move live believe hold brought happen write sit stand lose pay meet include continue set"
+    " learn change lead watch follow stop speak read add spend grow open win offer love consider"
+    " buy die send expect build stay fall cut reach remain suggest raise sell require report decide"
+    " pull return explain hope carry break receive agree support hit eat catch draw choose look"
+    " like turn start end face"
 )
 # Verbs that no ending in -s, -ed or -ing tells.
-VERBS = word_set(
-    "say said tell told go went gone get got make made take took taken come came see saw seen"
-    " know knew known think thought want find found give gave given keep kept let begin began show"
-    " shown run ran hold held brought write wrote written sit sat stand stood lose lost pay paid"
-    " meet met set lead leave left speak spoke spoken read spend spent grow grew win won send sent"
-    " build built stay fall fell cut hit sell sold rise rose feel felt become became put mean"
-    " meant eat ate drink drive drove fly flew wear wore buy bought catch caught draw drew choose"
-    " chose break broke broken beat sang teach taught fight fought hear heard sleep slept swim"
-    " swam throw threw shoot shot strike struck cost quit shut spread face use work call try ask"
-    " seem help play move live believe happen include continue learn change watch follow stop add"
-    " love consider expect remain suggest raise require report decide pull return explain hope"
-    " carry receive agree support like look start turn reveal claim plan offer warn fear wonder"
-    " enjoy admit deny join reach open close end die blame"
+VERBS = _EVERYDAY_VERBS | word_set(
+    "ran held wrote written sat stood lost paid met spoke spoken spent grew won sent built fell"
+    " sold rise rose meant ate drink drive drove fly flew wear wore bought caught drew chose broke"
+    " broken beat sang teach taught fight fought heard sleep slept swim swam throw threw shoot shot"
+    " strike struck cost quit shut spread reveal claim plan warn fear wonder enjoy admit deny join"
+    " close blame"
 )
-BASES = word_set(
+# Verbs in the form that "he" and "she" do not take.
+BASE_VERBS = word_set(
     "say go get make take come see know think want find give keep begin show run hold bring write"
     " sit stand lose pay meet lead leave speak spend grow win send build fall sell rise feel become"
     " eat drive fly wear buy choose break hear need seem help play move live believe work try ask"
+)
+# Everyday words carry little of what a text is about; any form of one stands for all.
+_EVERYDAY_WORDS = _EVERYDAY_VERBS | word_set(
+    "goes going used using tried need bring understand create allow walk remember appear wait serve"
+    " kill pass develop produce cover cause year time way day man men thing woman women life child"
+    " children world school state family student group country problem hand part place case week"
+    " company system program question number night point home water room mother area money story"
+    " fact month lot right study book eye job word business issue side kind head house service"
+    " friend father power hour game line member law car city community name president team minute"
+    " idea kid body information back parent level office door health person people art history"
+    " party result morning reason girl guy moment air teacher force education good new first last"
+    " long great little old big high different small large next early young important public bad"
+    " able best better sure free true whole clear recent certain possible nice fine pretty really"
+    " well maybe perhaps actually probably however never always often sometimes usually today"
+    " tomorrow yesterday around away ago later soon thousand million second third every something"
+    " anything everything someone anyone everyone according added revealed claims yes no oh okay ok"
+    " hi hello thanks please guess wow interesting cool yeah yep fun favorite favourite"
 )
 _NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
@@ -117,8 +112,8 @@ ABBREVIATIONS = word_set(
     "mr mrs ms dr prof sr jr st vs etc inc ltd co corp gen sen rep gov no dept fig"
 )
 # Of a longer text only the two ends are read.
-LONGEST = 600_000
-_CLITIC = re.compile(r"(?<=\w)(?=n['’]t\b|['’](?:s|re|ve|ll|d|m)\b)", re.IGNORECASE)
+MOST_CHARACTERS = 600_000
+_BEFORE_CLITIC = re.compile(r"(?<=\w)(?=n['’]t\b|['’](?:s|re|ve|ll|d|m)\b)", re.IGNORECASE)
 _TOKEN = re.compile(
     r"\n+|(?<!\w)(?:[^\W\d_]\.){2,}|``|''|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]|n['’]t\b|['’](?:s|re|ve|ll|d|m)\b"
     r"|[^\W\d_]+(?:[-'’][^\W\d_]+)*|\d+(?:[.,:]\d+)*(?:st|nd|rd|th|s)?\b|\d+|[^\w\s]|_+",
@@ -127,20 +122,23 @@ _TOKEN = re.compile(
 _STOPS = frozenset(".!?。！？…")
 _CLOSERS = frozenset({*"\"'”’)]", "''", "``"})
 _CAPITAL = re.compile(r"\A[^\w]*[A-ZÀ-Þ]|[.!?][\"'”’)\s]{1,4}[A-ZÀ-Þ]")
-_VOWELS = frozenset("aeiouy")
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """`tokens` as written, `words` in lower case without punctuation, `stems` of content words.
 
-    `ended` tells whether a full stop, a question mark or the like closes it.
+    `has_stop` tells whether a full stop, a question mark or the like closes it.
     """
 
     tokens: tuple[str, ...]
     words: tuple[str, ...]
     stems: tuple[str, ...]
-    ended: bool
+    has_stop: bool
+
+    @property
+    def is_negated(self) -> bool:
+        return not NEGATIONS.isdisjoint(self.words)
 
     @property
     def bigrams(self) -> list[str]:
@@ -153,68 +151,68 @@ class Sentence:
         return list(map(" ".join, zip(words, words[1:], words[2:], strict=False)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Text:
     """A text as its sentences, which all have words; `lines` is how many lines it has.
 
-    `cased` tells whether it has capitals where sentences begin.
+    `has_capitals` tells whether its sentences begin with them.
     """
 
     sentences: tuple[Sentence, ...]
     lines: int
-    cased: bool
+    has_capitals: bool
 
-    @property
-    def n_words(self) -> int:
-        return sum(len(sentence.words) for sentence in self.sentences)
+    @cached_property
+    def tokens(self) -> list[str]:
+        return [token for sentence in self.sentences for token in sentence.tokens]
 
-    @property
+    @cached_property
     def words(self) -> list[str]:
         return [word for sentence in self.sentences for word in sentence.words]
 
-    @property
+    @cached_property
     def stems(self) -> list[str]:
         return [stem for sentence in self.sentences for stem in sentence.stems]
 
-    @property
+    @cached_property
     def bigrams(self) -> list[str]:
         return [bigram for sentence in self.sentences for bigram in sentence.bigrams]
 
-    @property
+    @cached_property
     def trigrams(self) -> list[str]:
         return [trigram for sentence in self.sentences for trigram in sentence.trigrams]
 
 
 def read_text(text: str) -> Text:
     """Cut one text; never raises, whatever the text."""
-    if len(text) > LONGEST:
-        text = f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
+    if len(text) > MOST_CHARACTERS:
+        text = f"{text[: MOST_CHARACTERS // 2]}\n{text[-MOST_CHARACTERS // 2 :]}"
     if "'" in text or "’" in text:
-        text = _CLITIC.sub(" ", text).replace("’", "'")
+        text = _BEFORE_CLITIC.sub(" ", text).replace("’", "'")
     tokens: list[str] = _TOKEN.findall(text)
-    cased = _CAPITAL.search(text) is not None
-    sentences: list[Sentence | None] = []
-    lines, start = 1, 0
-    for place, token in enumerate(tokens):
+    has_capitals = _CAPITAL.search(text) is not None
+    sentences: list[Sentence] = []
+    lines, start = 0, 0
+    for place, token in enumerate([*tokens, "\n"]):
         newline = token[0] == "\n"
-        lines += newline
         if newline:
             stop = place
-        elif token in _STOPS and place >= start and _ends(tokens, place, cased):
+        elif token in _STOPS and place >= start and _ends_sentence(tokens, place, has_capitals):
             stop = place + 1
             if stop < len(tokens) and tokens[stop] in _CLOSERS:
                 stop += 1
         else:
             continue
-        sentences.append(_read_sentence(tokens[start:stop]))
+        lines += newline
+        if sentence := _read_sentence(tokens[start:stop]):
+            sentences.append(sentence)
         start = stop + newline
-    sentences.append(_read_sentence(tokens[start:]))
-    return Text(tuple(sentence for sentence in sentences if sentence), lines, cased)
+    return Text(tuple(sentences), lines, has_capitals)
 
 
-def _ends(tokens: Sequence[str], place: int, cased: bool) -> bool:
+def _ends_sentence(tokens: Sequence[str], place: int, has_capitals: bool) -> bool:
     """Whether the stop at `place` ends a sentence rather than an abbreviation or a quoted part."""
-    if tokens[place] in ".!?" and cased:
+    if tokens[place] in ".!?" and has_capitals:
         after = place + 1
         while after < len(tokens) and tokens[after] in _CLOSERS:
             after += 1
@@ -223,9 +221,8 @@ def _ends(tokens: Sequence[str], place: int, cased: bool) -> bool:
     if tokens[place] != "." or place == 0:
         return True
     before = tokens[place - 1]
-    if len(before) == 1 and before.isalpha() and before.lower() not in "ai":
-        return False
-    return before.lower() not in ABBREVIATIONS
+    is_initial = len(before) == 1 and before.isalpha() and before.lower() not in "ai"
+    return not is_initial and before.lower() not in ABBREVIATIONS
 
 
 def _read_sentence(tokens: Sequence[str]) -> Sentence | None:
@@ -265,7 +262,7 @@ def stem_of(word: str) -> str:
         word = word[:-1]
     for ending in ("ingly", "edly", "ing", "ed", "ly"):
         root = word.removesuffix(ending)
-        if root != word and len(root) >= 3 and not _VOWELS.isdisjoint(root):
+        if root != word and len(root) >= 3 and not set("aeiouy").isdisjoint(root):
             doubled = root[-1] == root[-2] and root[-1] not in "lsz"
             word = root[:-1] if doubled else root
             break
@@ -286,4 +283,4 @@ def weight(stem: str) -> float:
     return 1.0 + 0.04 * min(6, max(0, len(stem) - 5))
 
 
-_EVERYDAY_STEMS = frozenset(map(stem_of, EVERYDAY)) - frozenset(NUMBER_WORDS.values())
+_EVERYDAY_STEMS = frozenset(map(stem_of, _EVERYDAY_WORDS))
