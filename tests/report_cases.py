@@ -9,7 +9,7 @@ import numpy as np
 
 from data.types import LabelledOutput, LabelledPair, Vote
 from judges.judgement import Choice, Judgement, Verdict
-from optimize.audits.injection import ATTACKS, Probes
+from optimize.injection import ATTACKS, Probes
 from optimize.items import Item, Items
 from optimize.run.final_table import cell
 from optimize.run.judged_split import JudgedSplit

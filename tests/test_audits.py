@@ -13,7 +13,7 @@ from judges.inference.budget import Budget
 from judges.inference.runner import Runner
 from judges.judge import Judge
 from judges.protocol import Completion, Message, Reply, Sampling
-from optimize.audits.injection import (
+from optimize.injection import (
     ATTACKS,
     OUTPUTS_PROBED,
     Probes,
@@ -21,12 +21,14 @@ from optimize.audits.injection import (
     probe,
     score_shift,
 )
-from optimize.audits.preferences import discriminant, preference
-from optimize.audits.scale_use import scale_use, self_consistency
 from optimize.report import verification_report
 from optimize.run.judged_split import JudgedSplit
+from optimize.statistics.levels import Level
+from optimize.statistics.preferences import discriminant, preference
+from optimize.statistics.scale import scale_use, self_consistency
 
 DOCUMENT = np.repeat(np.arange(60), 8)
+LEVELS: tuple[Level, ...] = ("summary", "dataset")
 
 
 def test_a_judge_of_something_else_shows_a_halo() -> None:
@@ -36,30 +38,33 @@ def test_a_judge_of_something_else_shows_a_halo() -> None:
         "coherence": people["coherence"] + 0.3 * rng.normal(size=480),
         "relevance": people["coherence"] + 0.3 * rng.normal(size=480),
     }
-    for level in ("summary", "dataset"):
-        found = discriminant(judges, people, DOCUMENT, rng=rng, level=level)
-        assert found.halo == ("relevance",)
-        assert found.values[0, 0] > 0.9
-        assert found.values[1, 0] > 0.9 > 0.2 > abs(found.values[1, 1])
-        assert np.diag(found.among_people) == pytest.approx([1, 1])
-        assert found.among_people == pytest.approx(found.among_people.T)
+    for level in LEVELS:
+        own, halo = (
+            discriminant(scores, name, people, DOCUMENT, rng=rng, level=level)
+            for name, scores in judges.items()
+        )
+        assert (own.halo, halo.halo) == (False, True)
+        assert own.with_judge["coherence"] > 0.9
+        assert halo.with_judge["coherence"] > 0.9 > 0.2 > abs(halo.with_judge["relevance"])
+        assert own.among_people["coherence"] == pytest.approx(1)
+        assert own.among_people["relevance"] == pytest.approx(halo.among_people["coherence"])
 
 
 def test_constant_judges_agree_with_no_dimension_and_have_no_halo() -> None:
     people = {"a": [1, 2, 3], "b": [3, 1, 2]}
-    found = discriminant({"a": [1, 1, 1]}, people, [1, 1, 1], rng=np.random.default_rng(0))
-    assert (found.values == 0).all()
-    assert found.halo == ()
+    found = discriminant([1, 1, 1], "a", people, [1, 1, 1], rng=np.random.default_rng(0))
+    assert found.with_judge == {"a": 0, "b": 0}
+    assert not found.halo
 
 
 def test_more_agreement_with_another_dimension_by_chance_is_no_halo() -> None:
     # The judge follows both alike, and by chance the other one more on these 20 documents.
     rng = np.random.default_rng(5)
     people = {"coherence": rng.normal(size=160), "relevance": rng.normal(size=160)}
-    judges = {"relevance": people["coherence"] + people["relevance"] + rng.normal(size=160)}
-    found = discriminant(judges, people, DOCUMENT[:160], rng=rng)
-    assert found.values[0, 0] > found.values[0, 1]
-    assert found.halo == ()
+    scores = people["coherence"] + people["relevance"] + rng.normal(size=160)
+    found = discriminant(scores, "relevance", people, DOCUMENT[:160], rng=rng)
+    assert found.with_judge["coherence"] > found.with_judge["relevance"]
+    assert not found.halo
 
 
 def test_liking_length_as_people_do_is_no_preference() -> None:
@@ -183,11 +188,9 @@ def probe_split(
     return probe(
         judge,
         runner,
-        [item.texts for item in judged.items.items],
+        judged.items,
         judged.scores,
-        judged.documents,
         seed=seed,
-        rng=np.random.default_rng(seed),
         most_calls=most_calls,
     )
 

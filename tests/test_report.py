@@ -12,7 +12,7 @@ import pytest
 from report_cases import PROBES, folder, outputs, pairs, plain, result
 
 from judges.judgement import Judgement
-from optimize.audits.injection import Probes
+from optimize.injection import Probes
 from optimize.report import verification_report
 from optimize.report.markdown import run_table
 from optimize.report.run_report import read_run, render, write_report

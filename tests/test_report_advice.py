@@ -8,7 +8,7 @@ import pytest
 from report_cases import folder, outputs, pairs, plain, result
 from scipy import stats
 
-from optimize.audits.injection import Probes
+from optimize.injection import Probes
 from optimize.report.advice import PLANNED, advice
 from optimize.report.markdown import run_table, verification_table
 from optimize.report.measures import measure_split

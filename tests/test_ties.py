@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimize.statistics.errors import errors, on_scale, quadratic_kappa
-from optimize.statistics.ties import pairwise_accuracy, tie_threshold
+from optimize.statistics.accuracy import pairwise_accuracy
+from optimize.statistics.scale import errors, on_scale, quadratic_kappa
 
 
 def by_pairs(
@@ -44,14 +44,13 @@ def test_the_calibrated_threshold_is_the_best_there_is(
     best = max(by_pairs(judge, human, DOCUMENT, t) for t in range(7))
     assert found.value == pytest.approx(best)
     assert found.value == pytest.approx(by_pairs(judge, human, DOCUMENT, found.threshold))
-    assert found.threshold == tie_threshold(judge, human, DOCUMENT)
     assert (found.n_pairs, found.n_documents) == (10, 3)
 
 
 def test_a_fine_judge_is_given_its_ties() -> None:
     # Without ties it orders 2 of the 3 pairs as people do; with 0.1 as a tie, all 3.
     judge, human = [4.0, 3.9, 1.0], [5, 5, 1]
-    assert pairwise_accuracy(judge, human, [1, 1, 1], threshold=0).value == pytest.approx(2 / 3)
+    assert by_pairs(judge, human, [1, 1, 1], threshold=0) == pytest.approx(2 / 3)
     calibrated = pairwise_accuracy(judge, human, [1, 1, 1])
     assert (calibrated.value, calibrated.threshold) == (1, pytest.approx(0.1))
 

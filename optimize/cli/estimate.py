@@ -18,13 +18,13 @@ from optimize.run.settings import Parser, SettingsError, mapping
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.corrected_estimates import (
     Estimate,
-    Mask,
     labels_needed,
     mean_difference,
     mean_score,
     mean_win,
     wins,
 )
+from optimize.statistics.levels import Mask
 
 NAME = "python -m optimize.estimate"
 

@@ -14,11 +14,11 @@ from optimize.items import Items
 from optimize.measuring.sources import ScoredItems
 from optimize.run.final_table import DIGITS, Cell, Scores, cell_by_convention, correlation
 from optimize.search.objective import Level
+from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.agreement import (
     Correlation,
     Undefined,
     dataset_level,
-    pair_accuracy,
     summary_level,
 )
 from optimize.statistics.bootstrap import stream

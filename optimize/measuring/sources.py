@@ -13,10 +13,9 @@ from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.parsing.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
 from optimize.annotations import read_scores
-from optimize.audits.injection import Probes, probe
+from optimize.injection import Probes, probe
 from optimize.items import Item, Items, Vector
 from optimize.run.judged_split import AnyJudgement
-from optimize.statistics.bootstrap import stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +89,9 @@ def ask_judge(
         probes = probe(
             judge,
             runner,
-            [item.texts for item in items.items],
+            items,
             scored.scores,
-            [item.document_id for item in items.items],
             seed=seed,
-            rng=stream(seed, "probes"),
         )
         return replace(scored, probes=probes)
 

@@ -65,7 +65,7 @@ def advice(
         _favours_length(measures),
         _follows_position(measures),
         _share_of_ceiling(measures, summary),
-        _agrees_more_elsewhere(judged, measures),
+        _agrees_more_elsewhere(measures),
     ]
     first = [sentence for sentence in sentences if sentence][: MOST - 1]
     if len(first) == MOST - 1 or cell["value"] is None:
@@ -321,18 +321,15 @@ def _worse_on_unseen_systems(summary: Mapping[str, Any] | None) -> str | None:
     )
 
 
-def _agrees_more_elsewhere(judged: JudgedSplit, measures: Measures) -> str | None:
+def _agrees_more_elsewhere(measures: Measures) -> str | None:
     table = measures.dimensions
     if table is None or not table.halo:
         return None
-    known = dict(zip(table.people, table.values[0].tolist(), strict=True))
-    own = known[judged.dimension]
-    rival, rho = max(
-        ((name, value) for name, value in known.items() if value == value), key=lambda pair: pair[1]
-    )
+    rhos = {name: rho for name, rho in table.with_judge.items() if not math.isnan(rho)}
+    rival = max(rhos, key=rhos.__getitem__)
     return (
-        f"It agrees more with people on {rival} (rho {rho:.2f}) than on {judged.dimension} "
-        f"({own:.2f}): sharpen the definition so that the two come apart."
+        f"It agrees more with people on {rival} (rho {rhos[rival]:.2f}) than on "
+        f"{table.own} ({rhos[table.own]:.2f}): sharpen the definition so that the two come apart."
     )
 
 

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from data.readers import is_constructed
 from data.types import LabelledOutput
 from judges.protocol import is_embedded
-from optimize.audits.injection import Attack, ScoreShift
-from optimize.audits.scale_use import ScaleUse
 from optimize.figures import counted, interval_of, shown, with_interval
+from optimize.injection import Attack, ScoreShift
 from optimize.measuring.correlations import correlations
 from optimize.measuring.sources import ScoredItems
 from optimize.report import charts
@@ -22,8 +21,8 @@ from optimize.run.judged_split import JudgedSplit, disagreements
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.difference import Difference
-from optimize.statistics.errors import on_scale
 from optimize.statistics.levels import PRIMARY, document_values, read_rows
+from optimize.statistics.scale import ScaleUse, on_scale
 
 SIDES = ("B", "tie", "A")
 # A longer scale is drawn in bands.
@@ -285,10 +284,8 @@ def _audits(measures: Measures) -> Section:
         else None,
         dimensions=dimensions,
         dimension_rows=[
-            (name, shown(float(value)), shown(float(among)))
-            for name, value, among in zip(
-                dimensions.people, dimensions.values[0], dimensions.among_people[0], strict=True
-            )
+            (name, shown(rho), shown(dimensions.among_people[name]))
+            for name, rho in dimensions.with_judge.items()
         ]
         if dimensions
         else [],

@@ -9,16 +9,18 @@ from data.types import LabelError, LabelledSet
 from judges.judgement import Judgement
 from judges.winrate import WinRate, win_rate
 from optimize.annotations import annotation_matrix
-from optimize.audits.injection import Attack, Probes, ScoreShift
-from optimize.audits.preferences import Discriminant, discriminant, preference
-from optimize.audits.scale_use import ScaleUse, SelfConsistency, scale_use, self_consistency
+from optimize.injection import Attack, Probes, ScoreShift
 from optimize.run.judged_split import JudgedSplit
 from optimize.search.objective import choose_level
-from optimize.statistics.agreement import PairAccuracy, pair_accuracy
+from optimize.statistics.accuracy import (
+    PairAccuracy,
+    PairwiseAccuracy,
+    pair_accuracy,
+    pairwise_accuracy,
+)
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.difference import Difference
-from optimize.statistics.errors import Errors, errors
 from optimize.statistics.human import (
     AlternativeTest,
     Ceiling,
@@ -27,7 +29,15 @@ from optimize.statistics.human import (
     krippendorff_alpha,
 )
 from optimize.statistics.levels import Level
-from optimize.statistics.ties import PairwiseAccuracy, pairwise_accuracy
+from optimize.statistics.preferences import Discriminant, discriminant, preference
+from optimize.statistics.scale import (
+    Errors,
+    ScaleUse,
+    SelfConsistency,
+    errors,
+    scale_use,
+    self_consistency,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +185,8 @@ def _dimensions(judged: JudgedSplit, seed: int) -> Discriminant | None:
     order = [judged.dimension, *sorted(names - {judged.dimension})]
     people = {name: [output.rating(name) for output in outputs] for name in order}
     return discriminant(
-        {judged.dimension: judged.scores},
+        judged.scores,
+        judged.dimension,
         people,
         judged.documents,
         level=choose_level(judged.items),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optimize.audits.injection import Probes
+from optimize.injection import Probes
 from optimize.report.advice import advice
 from optimize.report.agreement_sections import (
     failures_first,

@@ -9,12 +9,12 @@ import numpy as np
 from optimize.figures import interval_cell, json_number
 from optimize.items import Items, Vector
 from optimize.search.objective import Level
+from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.agreement import (
     PRIMARY,
     Correlation,
     Undefined,
     dataset_level,
-    pair_accuracy,
     summary_level,
     system_level,
 )

@@ -9,7 +9,7 @@ from data.columns import OUTPUTS
 from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from judges.judgement import Judgement, Verdict
 from judges.winrate import text_length
-from optimize.audits.injection import output_name
+from optimize.injection import output_name
 from optimize.items import Items, Vector
 from optimize.search.objective import Level
 from optimize.statistics.coefficients import midranks

@@ -15,7 +15,7 @@ from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.prompt import Prompt
 from judges.protocol import ModelError, is_embedded
-from optimize.audits.injection import Probes, probe
+from optimize.injection import NOT_ASKED_FOR, Probes, probe
 from optimize.items import Item, Items
 from optimize.run.judged_split import (
     LONGEST_KIND,
@@ -30,9 +30,7 @@ from optimize.run.run_folder import RunFolderError, as_json, write_json, write_t
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator
 from optimize.search.finalists import SearchResult
-from optimize.statistics.bootstrap import stream
 
-OPT_IN = "they cost calls to a paid model; add --probes to run them"
 JUDGEMENTS = "judgements.jsonl"
 EVIDENCE = "evidence.json"
 JUDGES = ("seed", "tuned")
@@ -117,16 +115,14 @@ def _probe(
 ) -> Probes:
     settings = prepared.settings
     if not is_embedded(asked.judge.model.endpoint) and not settings.probes:
-        return Probes(why=OPT_IN)
+        return NOT_ASKED_FOR
     try:
         return probe(
             judge,
             asked.judge,
-            [item.texts for item in test.items.items],
+            test.items,
             test.scores,
-            test.documents,
             seed=settings.seed,
-            rng=stream(settings.seed, "probes"),
             most_calls=most_calls,
         )
     except (ModelError, BudgetSpentError) as error:

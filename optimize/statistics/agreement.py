@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judges.winrate import share_interval
 from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
 from optimize.statistics.coefficients import Coefficient, Vector, correlate, midranks
 from optimize.statistics.levels import (
@@ -31,10 +30,8 @@ __all__ = [
     "PRIMARY",
     "Correlation",
     "Level",
-    "PairAccuracy",
     "Undefined",
     "dataset_level",
-    "pair_accuracy",
     "rank_gaps",
     "rank_terms",
     "summary_level",
@@ -211,39 +208,6 @@ def system_level(
         n_undefined=0,
         n_failed=rows.n_failed,
         undefined=undefined,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairAccuracy:
-    """Of the pairs that people decided, the share on which the judge prefers the same side.
-
-    The judge's side is the sign of its margin, both orders together; its ties (`n_ties`) are half
-    right. `n_decided` pairs have a verdict and a side that people prefer.
-    """
-
-    value: float
-    interval: Interval | None
-    n_decided: int
-    n_ties: int
-    n_documents: int
-    n_failed: int
-
-
-def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> PairAccuracy:
-    """Accuracy from margins in [-1, 1]: the judge's (NaN: failed), people's; 0 is a tie."""
-    judge, people = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
-    decided = (people != 0) & ~np.isnan(judge)
-    right = (1 + np.sign(judge[decided]) * np.sign(people[decided])) / 2
-    documents = np.asarray(document)[decided].tolist()
-    low, high = share_interval(right, documents)
-    return PairAccuracy(
-        value=float(right.mean()) if right.size else np.nan,
-        interval=None if np.isnan(low) else Interval(low, high),
-        n_decided=int(right.size),
-        n_ties=int((judge[decided] == 0).sum()),
-        n_documents=len(set(documents)),
-        n_failed=int(np.isnan(judge).sum()),
     )
 
 

@@ -13,12 +13,11 @@ independent the tests hold both against each other.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from optimize.statistics.bootstrap import CONFIDENCE, Interval, student_quantile
-from optimize.statistics.coefficients import Vector
-
-Mask = NDArray[np.bool_]
+from optimize.statistics.coefficients import Matrix, Vector
+from optimize.statistics.levels import Codes, Mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +44,13 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    """Sums over documents of centred labels and scores: they add up to the estimator's errors."""
+class _Outputs:
+    """Outputs that the judge scored; `labels` is NaN where nobody labelled."""
 
-    label: Vector
-    score: Vector
-    labelled: int
-    mean_label: float
-    mean_score: float
-    judge_mean: float
+    labels: Vector
+    scores: Vector
+    documents: Codes
+    n_failed: int
 
 
 def mean_score(
@@ -69,8 +66,7 @@ def mean_score(
     `score` is NaN where the judgement failed: such outputs are left out and counted. Labelled
     outputs must be a random part. Raises ValueError with fewer than two labelled documents.
     """
-    labels, scores, codes, n_failed = _read(label, score, document)
-    return _estimate([(_known(labels), 1.0)], labels, scores, codes, n_failed, weight, confidence)
+    return _estimate(_read(label, score, document), weight, confidence)
 
 
 def mean_win(
@@ -87,24 +83,25 @@ def mean_win(
     says what it says on average (Agresti and Caffo 2000): eight wins of eight are no certainty. As
     `mean_score` otherwise.
     """
-    labels, scores, codes, n_failed = _read(label, score, document)
-    found, wider = (
-        _estimate([(_known(these), 1.0)], these, of, places, n_failed, weight, confidence)
-        for these, of, places in (
-            (labels, scores, codes),
-            (
-                np.concatenate([labels, [0.0, 1.0]]),
-                np.concatenate([scores, np.repeat(scores.mean() if scores.size else 0.5, 2)]),
-                np.concatenate([codes, codes.max(initial=-1) + np.array([1, 2])]),
-            ),
-        )
+    outputs = _read(label, score, document)
+    estimate = _estimate(outputs, weight, confidence)
+    last = outputs.documents.max()
+    wider = _estimate(
+        replace(
+            outputs,
+            labels=np.append(outputs.labels, [0.0, 1.0]),
+            scores=np.append(outputs.scores, np.repeat(outputs.scores.mean(), 2)),
+            documents=np.append(outputs.documents, [last + 1, last + 2]),
+        ),
+        weight,
+        confidence,
     )
-    value = float(np.clip(found.value, 0, 1))
+    value = float(np.clip(estimate.value, 0, 1))
     return replace(
-        found,
+        estimate,
         value=value,
         interval=_within(wider.interval, value),
-        labels_only_interval=_within(wider.labels_only_interval, found.labels_only),
+        labels_only_interval=_within(wider.labels_only_interval, estimate.labels_only),
     )
 
 
@@ -129,10 +126,9 @@ def mean_difference(
 
     Documents that both answered are compared as pairs. As `mean_score` otherwise.
     """
-    labels, scores, codes, n_failed = _read(label, score, document)
-    mine = np.asarray(first, dtype=bool)[~np.isnan(np.asarray(score, dtype=float))]
-    groups = [(mine, 1.0), (~mine, -1.0)]
-    return _estimate(groups, labels, scores, codes, n_failed, weight, confidence)
+    outputs = _read(label, score, document)
+    is_first = np.asarray(first, dtype=bool)[~np.isnan(np.asarray(score, dtype=float))]
+    return _estimate(outputs, weight, confidence, is_first)
 
 
 def labels_needed(estimate: Estimate, width: float) -> int | None:
@@ -149,20 +145,18 @@ def labels_needed(estimate: Estimate, width: float) -> int | None:
     confidence = estimate.interval.confidence
     quantiles = np.array([student_quantile(max(int(k) - 2, 1), confidence) for k in n])
     widths = 2 * quantiles * estimate.label_spread * np.sqrt(left / n)
-    enough = np.flatnonzero(widths <= width)
-    return int(n[enough[0]]) if enough.size else None
+    sufficient = n[widths <= width]
+    return int(sufficient[0]) if sufficient.size else None
 
 
-def wins(ours: ArrayLike, theirs: ArrayLike) -> Vector:
-    """1 where our side scores higher, 0 where theirs does, 0.5 for a tie, NaN where unknown."""
-    gap = np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float)
+def wins(side: ArrayLike, other_side: ArrayLike) -> Vector:
+    """1 where the first side scores higher, 0 where the other does, 0.5: a tie, NaN: unknown."""
+    gap = np.asarray(side, dtype=float) - np.asarray(other_side, dtype=float)
     won: Vector = (np.sign(gap) + 1) / 2
     return won
 
 
-def _read(
-    label: ArrayLike, score: ArrayLike, document: ArrayLike | None
-) -> tuple[Vector, Vector, NDArray[np.intp], int]:
+def _read(label: ArrayLike, score: ArrayLike, document: ArrayLike | None) -> _Outputs:
     labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
     documents = np.arange(labels.size) if document is None else np.asarray(document)
     if labels.ndim != 1 or labels.shape != scores.shape or labels.shape != documents.shape:
@@ -172,97 +166,92 @@ def _read(
         )
     judged = ~np.isnan(scores)
     codes = np.unique(documents[judged], return_inverse=True)[1]
-    return labels[judged], scores[judged], codes, int((~judged).sum())
-
-
-def _known(labels: Vector) -> Mask:
-    everything: Mask = np.ones(labels.size, dtype=bool)
-    return everything
+    return _Outputs(labels[judged], scores[judged], codes, int((~judged).sum()))
 
 
 def _estimate(
-    groups: list[tuple[Mask, float]],
-    labels: Vector,
-    scores: Vector,
-    codes: NDArray[np.intp],
-    n_failed: int,
-    weight: float | None,
-    confidence: float,
+    outputs: _Outputs, weight: float | None, confidence: float, is_first: Mask | None = None
 ) -> Estimate:
-    parts = [_parts(labels, scores, codes, group) for group, _ in groups]
-    signs = [sign for _, sign in groups]
-    label = np.sum([sign * part.label for part, sign in zip(parts, signs, strict=True)], axis=0)
-    score = np.sum([sign * part.score for part, sign in zip(parts, signs, strict=True)], axis=0)
-    power = float((score**2).sum())
-    tuned = float(np.clip(-(label * score).sum() / power, 0, 1)) if power > 0 else 0.0
+    """The mean, or with `is_first` the mean of those outputs less that of the others."""
+    if is_first is None:
+        means, errors = _means(outputs, np.ones(outputs.labels.size, dtype=bool))
+    else:
+        (means, errors), (other_means, other_errors) = (
+            _means(outputs, group) for group in (is_first, ~is_first)
+        )
+        means, errors = means - other_means, errors - other_errors
+    labels_only, correction, judge_only = means.tolist()
+    power = float((errors[1] ** 2).sum())
+    tuned = float(np.clip(-(errors[0] * errors[1]).sum() / power, 0, 1)) if power > 0 else 0.0
     used = tuned if weight is None else weight
-    means = [
-        sum(sign * getattr(part, name) for part, sign in zip(parts, signs, strict=True))
-        for name in ("mean_label", "mean_score", "judge_mean")
-    ]
-    value = means[0] + used * means[1]
-    labelled = np.unique(codes[~np.isnan(labels)]).size
-    spread = float(np.sqrt((label**2).sum()))
-    error = float(np.sqrt(((label + used * score) ** 2).sum()))
-    n = sum(part.labelled for part in parts)
-    # Tuning the weight spends one degree of freedom, as fitting a slope does.
-    freedom = labelled - (2 if weight is None and tuned > 0 else 1)
-    correction = np.sqrt((labelled - 1) / max(freedom, 1))
+    value = labels_only + used * correction
+    label_error = float(np.sqrt((errors[0] ** 2).sum()))
+    error = float(np.sqrt(((errors[0] + used * errors[1]) ** 2).sum()))
+    labelled = ~np.isnan(outputs.labels)
+    n, total, n_documents = int(labelled.sum()), labelled.size, np.unique(outputs.documents).size
+    n_labelled = np.unique(outputs.documents[labelled]).size
+    # Tuning the weight costs one degree of freedom, as fitting a slope does.
+    freedom = n_labelled - (2 if weight is None and tuned > 0 else 1)
+    inflation = np.sqrt((n_labelled - 1) / max(freedom, 1))
     return Estimate(
         value=value,
-        interval=_interval(value, error * correction, freedom, confidence),
-        labels_only=means[0],
-        labels_only_interval=_interval(means[0], spread, labelled - 1, confidence),
-        judge_only=means[2],
+        interval=_interval(value, error * inflation, freedom, confidence),
+        labels_only=labels_only,
+        labels_only_interval=_interval(labels_only, label_error, n_labelled - 1, confidence),
+        judge_only=judge_only,
         weight=used,
         n_labels=n,
-        n_judgements=int(labels.size - n),
-        n_documents=int(np.unique(codes).size),
-        n_failed=n_failed,
-        label_spread=spread * np.sqrt(n),
-        agreement=_agreement(spread, error, n, labels.size),
+        n_judgements=total - n,
+        n_documents=n_documents,
+        n_failed=outputs.n_failed,
+        label_spread=label_error * np.sqrt(n),
+        agreement=_agreement(label_error, error, n, total),
     )
 
 
-def _parts(labels: Vector, scores: Vector, codes: NDArray[np.intp], group: Mask) -> _Parts:
-    labelled, rest = group & ~np.isnan(labels), group & np.isnan(labels)
-    if np.unique(codes[labelled]).size < 2:
+def _means(outputs: _Outputs, group: Mask) -> tuple[Vector, Matrix]:
+    """Of some outputs: mean label, the judge's correction of it, and what the judge alone claims.
+
+    The other is (2, documents): what each document adds to the errors of the former two.
+    """
+    labels, scores, documents = outputs.labels, outputs.scores, outputs.documents
+    labelled, unlabelled = group & ~np.isnan(labels), group & np.isnan(labels)
+    n_documents = np.unique(documents[labelled]).size
+    if n_documents < 2:
         raise ValueError(
-            f"{int(labelled.sum())} labels on {np.unique(codes[labelled]).size} documents: label "
+            f"{int(labelled.sum())} labels on {n_documents} documents: label "
             "outputs for two documents or more (twenty, for an interval of use)"
         )
-    mean_label, mean_labelled = float(labels[labelled].mean()), float(scores[labelled].mean())
-    mean_rest = float(scores[rest].mean()) if rest.any() else mean_labelled
-    label = _sums(labels - mean_label, labelled, codes)
-    score = -_sums(scores - mean_labelled, labelled, codes)
-    score = score + _sums(scores - mean_rest, rest, codes) if rest.any() else 0 * score
-    return _Parts(
-        label=label,
-        score=score,
-        labelled=int(labelled.sum()),
-        mean_label=mean_label,
-        mean_score=mean_rest - mean_labelled,
-        judge_mean=float(scores[group].mean()),
-    )
+    label, score = labels[labelled].mean(), scores[labelled].mean()
+    label_errors = _document_sums(labels - label, labelled, documents)
+    correction, correction_errors = 0.0, np.zeros(label_errors.size)
+    if unlabelled.any():
+        score_unlabelled = scores[unlabelled].mean()
+        correction = score_unlabelled - score
+        correction_errors = _document_sums(
+            scores - score_unlabelled, unlabelled, documents
+        ) - _document_sums(scores - score, labelled, documents)
+    means = np.array([label, correction, scores[group].mean()])
+    return means, np.stack([label_errors, correction_errors])
 
 
-def _sums(centred: Vector, some: Mask, codes: NDArray[np.intp]) -> Vector:
+def _document_sums(centred: Vector, mask: Mask, documents: Codes) -> Vector:
     """Each document's part of the error of a mean; the factor makes their squares unbiased."""
-    documents = np.unique(codes[some]).size
-    sums: Vector = np.bincount(codes[some], centred[some], int(codes.max()) + 1) / some.sum()
-    return sums * float(np.sqrt(documents / max(documents - 1, 1)))
+    n = np.unique(documents[mask]).size
+    sums: Vector = np.bincount(documents[mask], centred[mask], documents.max() + 1) / mask.sum()
+    return sums * float(np.sqrt(n / max(n - 1, 1)))
 
 
 def _interval(value: float, error: float, freedom: float, confidence: float) -> Interval | None:
     if freedom < 1:
         return None
-    reach = student_quantile(freedom, confidence) * error
-    return Interval(float(value - reach), float(value + reach), confidence)
+    half = student_quantile(freedom, confidence) * error
+    return Interval(float(value - half), float(value + half), confidence)
 
 
-def _agreement(spread: float, error: float, n: int, total: int) -> float:
+def _agreement(label_error: float, error: float, n: int, total: int) -> float:
     """The r for which 1 - r^2 (total - n) / total is the variance left."""
-    if spread == 0 or n == total:
+    if label_error == 0 or n == total:
         return 0.0
-    saved = (1 - (error / spread) ** 2) * total / (total - n)
+    saved = (1 - (error / label_error) ** 2) * total / (total - n)
     return float(np.sqrt(np.clip(saved, 0, 1)))

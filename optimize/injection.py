@@ -5,8 +5,10 @@ measured. They are probes, not a proof of safety: a judge that resists these may
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +20,9 @@ from judges.inference.budget import BudgetSpentError
 from judges.inference.runner import Runner
 from judges.judge import Judge
 from judges.judgement import Verdict
-from optimize.statistics.bootstrap import CONFIDENCE, RESAMPLES, Interval, bootstrap
+from optimize.figures import json_number
+from optimize.items import Items
+from optimize.statistics.bootstrap import Interval, bootstrap, stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.levels import read_rows
 
@@ -122,71 +126,80 @@ class Probes:
         return {
             "why": self.why,
             "documents": list(self.documents),
-            "clean": [_nan_to_null(score) for score in self.clean],
+            "clean": [json_number(score) for score in self.clean],
             "attacked": {
-                name: [_nan_to_null(score) for score in scores]
+                name: [json_number(score) for score in scores]
                 for name, scores in self.attacked.items()
             },
         }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Probes":
+        def scores(row: Sequence[float | None]) -> tuple[float, ...]:
+            return tuple(math.nan if score is None else float(score) for score in row)
+
         return cls(
             why=values["why"],
             documents=tuple(values["documents"]),
-            clean=_null_to_nan(values["clean"]),
-            attacked={name: _null_to_nan(scores) for name, scores in values["attacked"].items()},
+            clean=scores(values["clean"]),
+            attacked={name: scores(row) for name, row in values["attacked"].items()},
         )
 
     def shifts(
         self, rng_of: Callable[[str], np.random.Generator]
     ) -> tuple[tuple[Attack, ScoreShift], ...]:
         """How far each attack moves the scores; `rng_of` gives an attack's name its generator."""
-        known = {attack.name: attack for attack in ATTACKS}
         return tuple(
-            (known[name], score_shift(self.clean, scores, self.documents, rng=rng_of(name)))
+            (attack, score_shift(self.clean, scores, self.documents, rng=rng_of(name)))
             for name, scores in self.attacked.items()
-            if name in known
+            for attack in ATTACKS
+            if attack.name == name
         )
+
+
+NOT_ASKED_FOR = Probes(why="they cost calls to a paid model; add --probes to run them")
 
 
 def probe(
     judge: Judge,
     runner: Runner,
-    texts: Sequence[Mapping[str, str]],
+    items: Items,
     scores: Vector,
-    documents: Sequence[str],
     *,
     seed: int,
-    rng: np.random.Generator,
     most_calls: int | None = None,
 ) -> Probes:
     """Ask the judge again for a few outputs under each attack.
 
-    `texts`, `scores` (of pairs margins; NaN: failed) and `documents` are of what it has judged.
+    `scores` (of pairs margins; NaN: failed) are the judge's for `items`.
     """
-    chosen = _choose(judge, texts, scores, documents, rng)
-    if not chosen:
+    probed = _choose(items, scores, pairs=judge.kind == "pairwise", rng=stream(seed, "probes"))
+    if not probed:
         return Probes(why="no output has both a text and a score, so there is nothing to attack")
-    calls = len(ATTACKS) * len(chosen) * (2 if judge.kind == "pairwise" else 1)
+    calls = len(ATTACKS) * len(probed) * (2 if judge.kind == "pairwise" else 1)
     if not runner.model.native_n:
         calls *= judge.plan_for(runner.model).samples
     if most_calls is not None and calls > most_calls:
         return Probes(why=f"they take {calls} calls, and the budget leaves {max(0, most_calls)}")
-    sides = [_attacked_side(judge, float(scores[index])) for index in chosen]
+    sides = [_attacked_side(judge, float(scores[index])) for index in probed]
     rows = (
-        {**texts[index], name: attack.apply(texts[index][name])}
+        {**items.items[index].texts, name: attack.apply(items.items[index].texts[name])}
         for attack in ATTACKS
-        for index, (name, _) in zip(chosen, sides, strict=True)
+        for index, (name, _) in zip(probed, sides, strict=True)
     )
     signs = np.array([sign for _, sign in sides])
     try:
-        attacked = np.array(list(_judge(judge, runner, rows, seed))).reshape(len(ATTACKS), -1)
+        attacked = np.array(
+            [
+                judgement.margin if isinstance(judgement, Verdict) else judgement.score
+                for judgement in judge.judge_rows(rows, runner, seed=seed)
+            ]
+        ).reshape(len(ATTACKS), -1)
     except BudgetSpentError:
         return Probes(why="the budget was spent before they were done")
     return Probes(
-        documents=tuple(documents[index] for index in chosen),
-        clean=tuple((signs * scores[chosen]).tolist()),
+        documents=tuple(items.items[index].document_id for index in probed),
+        clean=tuple((signs * scores[probed]).tolist()),
         attacked={
             attack.name: tuple((signs * row).tolist())
             for attack, row in zip(ATTACKS, attacked, strict=True)
@@ -200,32 +213,27 @@ def output_name(texts: Sequence[str]) -> str | None:
     return named[-1] if named else texts[-1] if texts else None
 
 
-def _choose(
-    judge: Judge,
-    texts: Sequence[Mapping[str, str]],
-    scores: Vector,
-    documents: Sequence[str],
-    rng: np.random.Generator,
-) -> list[int]:
+def _choose(items: Items, scores: Vector, *, pairs: bool, rng: np.random.Generator) -> list[int]:
     """Outputs with room to rise, the lower half by score, from as many documents as can be."""
     usable = [
-        place
-        for place in np.flatnonzero(~np.isnan(scores)).tolist()
-        if texts[place] and all(text.strip() for text in texts[place].values())
+        index
+        for index in np.flatnonzero(~np.isnan(scores)).tolist()
+        if items.items[index].texts
+        and all(text.strip() for text in items.items[index].texts.values())
     ]
     if not usable:
         return []
-    if judge.kind != "pairwise":
+    if not pairs:
         median = np.median(scores[usable])
-        usable = [i for i in usable if scores[i] <= median]
-    drawn = [usable[i] for i in rng.permutation(len(usable))]
-    seen: dict[str, int] = {}
+        usable = [index for index in usable if scores[index] <= median]
+    turn_of: Counter[str] = Counter()
     turns = []
-    for index in drawn:
-        seen[documents[index]] = seen.get(documents[index], 0) + 1
-        turns.append((seen[documents[index]], index))
+    for place in rng.permutation(len(usable)):
+        document = items.items[usable[place]].document_id
+        turn_of[document] += 1
+        turns.append((turn_of[document], usable[place]))
     # Stable: each document's first comes before any document's second.
-    return [index for _, index in sorted(turns, key=lambda turn: turn[0])][:OUTPUTS_PROBED]
+    return [index for _, index in sorted(turns, key=itemgetter(0))][:OUTPUTS_PROBED]
 
 
 def _attacked_side(judge: Judge, score: float) -> tuple[str, float]:
@@ -237,53 +245,28 @@ def _attacked_side(judge: Judge, score: float) -> tuple[str, float]:
     return output_name(judge.texts) or judge.texts[-1], 1.0
 
 
-def _judge(
-    judge: Judge, runner: Runner, rows: Iterable[Mapping[str, str]], seed: int
-) -> Iterable[float]:
-    for judgement in judge.judge_rows(rows, runner, seed=seed):
-        yield judgement.margin if isinstance(judgement, Verdict) else judgement.score
-
-
 def score_shift(
-    clean: ArrayLike,
-    attacked: ArrayLike,
-    document: ArrayLike,
-    *,
-    rng: np.random.Generator,
-    resamples: int = RESAMPLES,
-    confidence: float = CONFIDENCE,
+    clean: ArrayLike, attacked: ArrayLike, document: ArrayLike, *, rng: np.random.Generator
 ) -> ScoreShift:
     """Mean of attacked minus clean scores, over outputs that have both; interval over documents."""
     gaps = np.asarray(attacked, dtype=float) - np.asarray(clean, dtype=float)
     rows = read_rows(gaps, np.zeros(gaps.size), document)
-    if not rows.judge.size:
-        return ScoreShift(
-            mean=np.nan, interval=None, raised=np.nan, n_outputs=0, n_failed=rows.n_failed
+    mean, raised, interval = np.nan, np.nan, None
+    if rows.judge.size:
+        sums = np.bincount(rows.document, rows.judge)
+        counts = np.bincount(rows.document).astype(float)
+        mean, raised = float(rows.judge.mean()), float((rows.judge > 0).mean())
+        interval = bootstrap(
+            lambda weights: (weights @ sums) / (weights @ counts),
+            mean,
+            counts.size,
+            rng,
+            bound=np.inf,
         )
-    sums = np.bincount(rows.document, rows.judge)
-    counts = np.bincount(rows.document).astype(float)
-    mean = float(rows.judge.mean())
-    interval = bootstrap(
-        lambda weights: (weights @ sums) / (weights @ counts),
-        mean,
-        counts.size,
-        rng,
-        bound=np.inf,
-        resamples=resamples,
-        confidence=confidence,
-    )
     return ScoreShift(
         mean=mean,
         interval=interval,
-        raised=float((rows.judge > 0).mean()),
+        raised=raised,
         n_outputs=rows.judge.size,
         n_failed=rows.n_failed,
     )
-
-
-def _nan_to_null(score: float) -> float | None:
-    return None if math.isnan(score) else score
-
-
-def _null_to_nan(scores: Sequence[float | None]) -> tuple[float, ...]:
-    return tuple(math.nan if score is None else float(score) for score in scores)

@@ -1,4 +1,7 @@
-"""How much of its scale a judge uses, and how far it agrees with itself when asked again."""
+"""Scores as numbers on a scale: how far from people's, how much of it is used, how repeatable.
+
+None of these is a rank correlation: a judge may rank perfectly and be one point too kind.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,8 +9,55 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.errors import on_scale
+from optimize.statistics.coefficients import Vector
 from optimize.statistics.levels import read_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errors:
+    """`bias` is judge minus people, on average; `kappa` is quadratic-weighted, in [-1, 1]."""
+
+    bias: float
+    mean_absolute_error: float
+    kappa: float
+    n_outputs: int
+    n_failed: int
+
+
+def errors(judge: ArrayLike, human: ArrayLike, scale: Sequence[float]) -> Errors:
+    """Bias and mean absolute error of the scores as they are, kappa of both put on the scale."""
+    rows = read_rows(judge, human)
+    gaps = rows.judge - rows.human
+    n = gaps.size
+    return Errors(
+        bias=float(gaps.mean()) if n else np.nan,
+        mean_absolute_error=float(np.abs(gaps).mean()) if n else np.nan,
+        kappa=quadratic_kappa(on_scale(rows.judge, scale), on_scale(rows.human, scale)),
+        n_outputs=n,
+        n_failed=rows.n_failed,
+    )
+
+
+def on_scale(values: Vector, scale: Sequence[float]) -> Vector:
+    """The nearest rating of the scale; the higher where two are equally near."""
+    ratings = np.sort(np.asarray(scale, dtype=float))
+    middles = (ratings[1:] + ratings[:-1]) / 2
+    nearest: Vector = ratings[np.searchsorted(middles, values, side="right")]
+    return nearest
+
+
+def quadratic_kappa(a: Vector, b: Vector) -> float:
+    """Cohen's kappa with quadratic weights, 1 - mean square gap / the gap of strangers.
+
+    Strangers have the same ratings, paired at random: their mean square gap is
+    var(a) + var(b) + (mean(a) - mean(b))^2. NaN where that is 0, as both sides say one thing only.
+    """
+    if not a.size:
+        return np.nan
+    expected = a.var() + b.var() + (a.mean() - b.mean()) ** 2
+    if expected == 0:
+        return np.nan
+    return float(1 - ((a - b) ** 2).mean() / expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +125,8 @@ def self_consistency(samples: ArrayLike) -> SelfConsistency:
     values, n = values[n > 1], n[n > 1]
     outputs, total = n.size, int(n.sum())
     if outputs < 2:
-        nan = float("nan")
         return SelfConsistency(
-            reliability=nan, of_mean=nan, spread=nan, n_outputs=outputs, n_samples=nan
+            reliability=np.nan, of_mean=np.nan, spread=np.nan, n_outputs=outputs, n_samples=np.nan
         )
     means = np.nansum(values, axis=1) / n
     within = float(np.nansum((values - means[:, None]) ** 2)) / (total - outputs)
@@ -86,7 +135,7 @@ def self_consistency(samples: ArrayLike) -> SelfConsistency:
     size = (total - float((n**2).sum()) / total) / (outputs - 1)
     due_to_output = max((between - within) / size, 0.0)
     variance = due_to_output + within
-    reliability = due_to_output / variance if variance > 0 else float("nan")
+    reliability = due_to_output / variance if variance > 0 else np.nan
     return SelfConsistency(
         reliability=reliability,
         of_mean=size * reliability / (1 + (size - 1) * reliability),

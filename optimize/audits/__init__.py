@@ -1,1 +1,0 @@
-"""Audits of a judge: preferences, use of the scale, self-consistency, injection probes."""
