@@ -112,6 +112,22 @@ def test_any_text_survives_every_format(name: str, rows: Rows) -> None:
         assert output.rating("relevance") == pytest.approx(float(str(row["relevance"])))
 
 
+def test_rows_of_a_json_array_on_one_line_are_told_apart(tmp_path: Path) -> None:
+    """As pandas writes them; each is known by its number."""
+    path = tmp_path / "labels.json"
+    path.write_text(json.dumps(ROWS))
+    ids = [output.id for output in data.read_labels(path, mapping={"id": "#line"}).outputs]
+    assert ids == ["1", "2", "3", "4", "5", "6"]
+    path.write_text(json.dumps([*ROWS, {**ROWS[0], "relevance": "good"}]))
+    with pytest.raises(data.LabelError, match="row 7, field 'relevance': 'good' is not a number"):
+        data.read_labels(path)
+    pair = {"prompt": "Why?", "response_a": "Because.", "response_b": "So."}
+    votes = ["A", "B", "tie"]
+    rows = [{"id": str(n), **pair, "preferred": vote} for n, vote in enumerate(votes)]
+    path.write_text(json.dumps(rows))
+    assert [pair.votes for pair in data.read_pairs(path).pairs] == [("A",), ("B",), ("tie",)]
+
+
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
     for name in ("jsonl", "json", "csv", "tsv"):
         path = FORMATS[name](ROWS, tmp_path)

@@ -14,7 +14,7 @@ from data.tables.text import Row, TableRow, json_lines
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The rows of one file, and the columns that are no library's own."""
+    """The rows of one file, no two of one number, and the columns that are no library's own."""
 
     name: str
     sha256: str
@@ -70,6 +70,10 @@ def _read_file(path: Path, problems: Problems) -> Table | None:
     except OSError as error:
         problems.add("unreadable", f"cannot be read ({error.strerror})", "check its permission")
         return None
+    if len({row.line for row in kept_rows}) < len(kept_rows):
+        # A JSON array may stand on one line, and its rows are known by their numbers.
+        problems.unit = "row"
+        kept_rows = tuple(TableRow(number, row.cells) for number, row in enumerate(kept_rows, 1))
     name = path.stem or str(path)
     return Table(name=name, sha256=sha256, typed=form.typed, columns=columns, rows=kept_rows)
 
