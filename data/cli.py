@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from data.columns import Scale
+from data.cells import Scale
 from data.describe import (
     describe,
     describe_dimension,

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from data.columns import ColumnNames, Scale
+from data.cells import Scale
+from data.columns import ColumnNames
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")

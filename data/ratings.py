@@ -1,257 +1,27 @@
 """Ratings in a table: a column a dimension (wide), or a row an annotator and dimension (long)."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
-from data.columns import (
+from data.cells import (
     DOT,
-    LINE,
-    NO_RATINGS,
-    SOURCES,
-    CellRatings,
-    Columns,
-    Fault,
+    RatingsByAnnotator,
     Scale,
-    cell,
     is_blank,
-    is_known_text,
-    read_cell_ratings,
+    is_name,
     read_json,
     read_number,
+    read_ratings,
+    value_in,
 )
-from data.tables.problems import Problems, excerpt, joined_names
+from data.columns import NESTED, Columns, is_known_text
+from data.tables.problems import CellError, Problems, excerpt
 from data.tables.text import TableRow
 
-_LONG = ("id", "dimension", "annotator", "rating")
-# What says of which document and by whom an output is.
-_WHOSE = ("group", "system", "system_a", "system_b")
+_NO_DIMENSION = ("id", "group", "system", *NESTED)
 
-# id -> dimension -> who gave what
-Ratings = dict[str, dict[str, CellRatings]]
-
-
-def is_long(columns: Columns) -> bool:
-    """Whether a table is long: it names dimensions in one column and rates them in another."""
-    return columns.find("dimension") is not None and columns.find("rating") is not None
-
-
-def read_long(columns: Columns, problems: Problems, scales: Mapping[str, Scale]) -> Ratings:
-    """Read every rating; without annotators' names, they are numbered in the order of the rows."""
-    marks: dict[str, dict[str, dict[str, float]]] = {}
-    field = columns.find("rating") or "rating"
-    for line, item, dimension, annotator, value in _cells(columns):
-        if not (_is_name(item) and _is_name(dimension)):
-            name, cell = ("dimension", dimension) if _is_name(item) else ("id", item)
-            advice = "say of which output and on which dimension the rating is"
-            place = columns.find(name) or name
-            problems.add("no-name", "is no name", advice, line=line, field=place, value=cell)
-            continue
-        given = marks.setdefault(str(item), {}).setdefault(str(dimension), {})
-        if is_blank(value):
-            continue
-        number = read_number(value, scales.get(str(dimension), scales.get("*")))
-        if isinstance(number, Fault):
-            kind, what, advice, cell = number
-            problems.add(kind, what, advice, line=line, field=field, value=cell)
-            continue
-        who = str(len(given) + 1) if is_blank(annotator) else str(annotator)
-        if who in given:
-            what = (
-                f"is a second rating of {excerpt(item)} on {excerpt(dimension)} by {excerpt(who)}"
-            )
-            problems.add("twice", what, "keep one of the two", line=line, field=field, value=value)
-        given[who] = number
-    return {
-        item: {dimension: _cell_ratings(given) for dimension, given in rated.items() if given}
-        for item, rated in marks.items()
-    }
-
-
-def has_annotator_rows(columns: Columns) -> bool:
-    """Whether each row is what one annotator gave one output, dimensions (or a vote) in columns."""
-    column = columns.find("annotator")
-    return (
-        column is not None
-        and not is_long(columns)
-        and any(not is_blank(value) for value in columns.cells(column))
-    )
-
-
-def identify(
-    columns: Columns, problems: Problems, texts: Mapping[str, str], *, of: str = "output"
-) -> Columns:
-    """Give the rows of one output (or pair) one id where rows are several annotators' or numbered.
-
-    Rows without ids of their own belong together where group, systems and texts are the same. Ids
-    that number the rows, so that most outputs have several, are a problem.
-    """
-    numbered = columns.mapping.get("id") == (LINE,)
-    several = is_long(columns) or has_annotator_rows(columns)
-    key = [column for name in _WHOSE if (column := columns.find(name)) is not None]
-    key += [column for column in texts.values() if column not in key]
-    written = [column for name, column in texts.items() if name not in SOURCES]
-    if not (written and (several or numbered)):
-        if several and numbered:
-            what = "cannot be told apart without texts: each output has a row for each annotator"
-            problems.add("no-id", what, "name the output's id with --map id=COLUMN", field="id")
-        return columns
-    first: dict[tuple[str, ...], TableRow] = {}
-    lines: list[int] = []
-    for row in columns.table.rows:
-        content = tuple(str(row.cells.get(column)) for column in key)
-        lines.append(first.setdefault(content, row).line)
-    if several and numbered:
-        rows = tuple(
-            TableRow(row.line, {**row.cells, LINE: str(line)})
-            for row, line in zip(columns.table.rows, lines, strict=True)
-        )
-        table = replace(columns.table, columns=(*columns.table.columns, LINE), rows=rows)
-        return Columns(table, columns.mapping)
-    own = columns.find("id")
-    if own is None and not numbered:
-        # The reader of the rows says so.
-        return columns
-    ids = {row.line: row.line if own is None else row.cells.get(own) for row in columns.table.rows}
-    again = [
-        (row, line)
-        for row, line in zip(columns.table.rows, lines, strict=True)
-        if ids[line] != ids[row.line]
-    ]
-    # A few outputs may well be the same; most are not, unless each has a row for each annotator.
-    numbering = len(set(map(str, ids.values()))) == len(lines)
-    if numbering and 2 * len(again) >= len(lines) - 1 > 0 and (several or len(key) > len(written)):
-        row, line = again[0]
-        advice = "give all rows of an output its id, or match rows by their texts: --map id=#line"
-        if not several:
-            advice = (
-                f"where rows are several annotators', name who gave them with --map "
-                f"annotator=COLUMN; else give every {of} an id"
-            )
-        problems.add(
-            "rows-of-annotators",
-            f"holds the same texts as {problems.unit} {line}, and so do {len(again):,} of "
-            f"{len(lines):,} rows: each would count as an {of} of its own",
-            advice,
-            line=row.line,
-            field=own or "id",
-        )
-    return columns
-
-
-def read_annotator_rows(
-    columns: Columns, problems: Problems, read: Callable[[TableRow], Mapping[str, CellRatings]]
-) -> Ratings:
-    """Join the rows of each id; `read` gives a row's ratings, all by the row's annotator."""
-    key, whose = columns.find("id"), columns.find("annotator") or ""
-    joined: dict[str, dict[str, dict[str, float]]] = {}
-    for row in columns.table.rows:
-        item, annotator = row.cells.get(key or ""), row.cells.get(whose)
-        rated = read(row)
-        if not _is_name(item):
-            continue
-        of = joined.setdefault(str(item), {})
-        for dimension, marks in rated.items():
-            given = of.setdefault(dimension, {})
-            who = str(len(given) + 1) if is_blank(annotator) else str(annotator)
-            if who in given or len(marks.ratings) > 1:
-                what = f"{excerpt(item)} on {excerpt(dimension)} by {excerpt(who)}"
-                several = len(marks.ratings) > 1
-                problems.add(
-                    "twice",
-                    f"holds several ratings of {what}"
-                    if several
-                    else f"is a second rating of {what}",
-                    "give one number a row" if several else "keep one of the two",
-                    line=row.line,
-                    field=whose,
-                )
-            given[who] = marks.ratings[0]
-    return {
-        item: {dimension: _cell_ratings(given) for dimension, given in of.items()}
-        for item, of in joined.items()
-    }
-
-
-def fold(
-    columns: Columns,
-    problems: Problems,
-    *,
-    spent: Collection[str | None] = (),
-    texts: Collection[str] = (),
-    notes: list[str],
-) -> Columns:
-    """Return one row for each id, with everything its rows say of it beside ratings.
-
-    What only some outputs' rows agree on, such as an annotator's comment, is left out and noted,
-    unless it is one of `texts` or says whose the output is.
-    """
-    key = columns.find("id")
-    spent = {*spent, *(columns.find(name) for name in _LONG[1:])}
-    kept = [column for column in columns.table.columns if column not in spent]
-    needed = {*texts, *(columns.find(name) for name in _WHOSE)}
-    differing: dict[str, None] = {}
-    rows: dict[str | int, tuple[int, dict[str, object]]] = {}
-    for row in columns.table.rows:
-        item = row.cells.get(key or "")
-        # What is no name is nobody's, and refused when the row is read.
-        own = str(item) if _is_name(item) else row.line
-        _, cells = rows.setdefault(own, (row.line, {}))
-        for column in kept:
-            value = row.cells.get(column)
-            if is_blank(value):
-                continue
-            if cells.setdefault(column, value) != value:
-                if column not in needed:
-                    differing[column] = None
-                    continue
-                problems.add(
-                    "two-texts",
-                    f"differs from another row of the id {excerpt(item)}",
-                    "write the same in every row of an id, or give other outputs other ids",
-                    line=row.line,
-                    field=column,
-                    value=value,
-                )
-    if differing:
-        left_out = joined_names([f"column {column!r}" for column in differing])
-        notes.append(f"not one for each id, so left out: {left_out}")
-    kept = [column for column in kept if column not in differing]
-    folded = replace(
-        columns.table,
-        columns=tuple(kept),
-        rows=tuple(
-            TableRow(line, {name: cells[name] for name in kept if name in cells})
-            for line, cells in rows.values()
-        ),
-    )
-    mapping = {
-        name: mapped
-        for name, mapped in columns.mapping.items()
-        if not {*mapped} & {*spent, *differing}
-    }
-    return Columns(folded, mapping)
-
-
-def _cells(columns: Columns) -> Iterator[tuple[int, object, object, object, object]]:
-    item, dimension, annotator, rating = (columns.find(name) or name for name in _LONG)
-    for line, cells in columns.table.rows:
-        yield line, cells.get(item), cells.get(dimension), cells.get(annotator), cells.get(rating)
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str | int) and not isinstance(value, bool) and not is_blank(value)
-
-
-def _cell_ratings(given: Mapping[str, float]) -> CellRatings:
-    if not given:
-        return NO_RATINGS
-    # Sorted, so that the order of the rows does not matter.
-    names = sorted(given)
-    return CellRatings(tuple(given[name] for name in names), tuple(names))
-
-
-_NESTED = ("ratings", "annotations")
-_OTHERS = ("id", "group", "system", *_NESTED)
+# dimension -> annotator -> rating
+Ratings = dict[str, RatingsByAnnotator]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +34,7 @@ class RatingColumns:
     nested: tuple[str, ...]
     flat: Mapping[str, tuple[str, ...]]
 
-    @property
-    def taken(self) -> set[str]:
+    def all(self) -> set[str]:
         return {*self.nested, *(column for columns in self.flat.values() for column in columns)}
 
 
@@ -276,142 +45,204 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     them, one for each annotator); the last only in a table without nested ratings. A column mapped
     to a name of the user's own is a text only where its cells read as one.
     """
-    own = (columns.find(name) for name in _NESTED)
-    nested = tuple(name for name in own if name is not None)
-    taken = columns.taken((*_OTHERS, "annotator"))
+    nested = tuple(column for name in NESTED if (column := columns.find(name)) is not None)
+    used = columns.used((*_NO_DIMENSION, "annotator"))
     flat = {
         name: mapped
         for name, mapped in columns.mapping.items()
-        if name not in _OTHERS
+        if name not in _NO_DIMENSION
         and all(columns.has(column) for column in mapped)
-        and (_rates(columns, name, mapped) if dimensions is None else name in dimensions)
+        and (_are_ratings(columns, name, mapped) if dimensions is None else name in dimensions)
     }
     for name in dimensions or ():
         cased = columns.cased(name)
         if name not in flat and not columns.has(name) and cased is not None:
             flat[name] = (cased,)
     for column in columns.table.columns:
-        if column in taken or column in columns.mapping:
+        if column in used or column in columns.mapping:
             continue
-        if (dimensions is None and not nested and columns.numeric(column)) or (
-            dimensions is not None and column in dimensions
-        ):
+        if dimensions is None:
+            is_dimension = not nested and columns.is_numeric(column)
+        else:
+            is_dimension = column in dimensions
+        if is_dimension:
             flat[column] = (column,)
     return RatingColumns(nested, flat)
 
 
-def holds_ratings(columns: Columns) -> bool:
-    """Whether a table has ratings that nobody need name: nested or long ones."""
-    return is_long(columns) or any(columns.find(name) is not None for name in _NESTED)
-
-
-def _rates(columns: Columns, name: str, mapped: tuple[str, ...]) -> bool:
+def _are_ratings(columns: Columns, name: str, mapped: tuple[str, ...]) -> bool:
     """Whether what is mapped to a name of the user's own are ratings, sound or faulty."""
     if is_known_text(name):
         return False
-    first = mapped[0]
+    root, dot, _ = mapped[0].partition(DOT)
     return (
         len(mapped) > 1
-        or _is_nested(first)
-        or columns.numeric(first)
-        or not any(isinstance(value, str) for value in columns.cells(first))
-        or not columns.is_prose(first)
+        or (dot != "" and root in NESTED)
+        or columns.is_numeric(mapped[0])
+        or not any(isinstance(value, str) for value in columns.values(mapped[0]))
+        or not columns.is_prose(mapped[0])
     )
-
-
-def _is_nested(column: str) -> bool:
-    return DOT in column and column.partition(DOT)[0] in _NESTED
 
 
 @dataclass(slots=True)
 class RatingReader:
-    """Reads one row's ratings on the dimensions asked for, and counts what deserves a note."""
+    """Reads rows' ratings on `dimensions` (None: all), and counts what deserves a note.
+
+    A scale under the name "*" is every other dimension's.
+    """
 
     columns: Columns
     rating_columns: RatingColumns
     problems: Problems
     dimensions: Collection[str] | None
     scales: Mapping[str, Scale]
-    joined: Ratings | None = None
     n_differing: int = field(default=0, init=False)
 
-    def read(self, row: TableRow, item: str) -> dict[str, CellRatings]:
-        """Return who gave what, by dimension; a joined file's word goes before the row's own."""
-        rated: dict[str, CellRatings] = {}
+    def read(self, row: TableRow) -> Ratings:
+        """Return a row's ratings; faulty ones are noted, and left out."""
+        ratings: Ratings = {}
         for column in self.rating_columns.nested:
             nested = self._nested(row, column)
-            for dimension, cell_ratings in nested.items():
-                before = rated.get(dimension)
-                if before is not None and abs(_mean(before) - _mean(cell_ratings)) > 0.01:
+            for dimension, by_annotator in nested.items():
+                before = ratings.get(dimension)
+                if before is not None and abs(_mean(before) - _mean(by_annotator)) > 0.01:
                     self.n_differing += 1
-            rated |= nested
+            ratings |= nested
         for dimension, columns in self.rating_columns.flat.items():
-            if dimension in self.columns.mapping or dimension not in rated:
-                rated |= self._flat(row, dimension, columns)
-        if self.joined is not None:
-            own = self.joined.get(item, {})
-            rated |= {
-                name: cell_ratings for name, cell_ratings in own.items() if self._is_read(name)
-            }
-        return rated
+            if dimension in self.columns.mapping or dimension not in ratings:
+                by_annotator = self._flat(row, dimension, columns)
+                ratings |= {dimension: by_annotator} if by_annotator else {}
+        return ratings
 
-    def _flat(
-        self, row: TableRow, dimension: str, columns: tuple[str, ...]
-    ) -> dict[str, CellRatings]:
+    def is_read(self, dimension: str) -> bool:
+        return self.dimensions is None or dimension in self.dimensions
+
+    def _flat(self, row: TableRow, dimension: str, columns: tuple[str, ...]) -> RatingsByAnnotator:
         if len(columns) == 1:
-            return self._cell(row, dimension, columns[0], cell(row, columns[0]))
-        ratings: dict[str, float] = {}
+            return self._cell(row, dimension, columns[0], value_in(row, columns[0]))
+        by_column: RatingsByAnnotator = {}
         for column in columns:
-            cell_ratings = self._cell(row, dimension, column, cell(row, column)).get(dimension)
-            if cell_ratings is not None and len(cell_ratings.ratings) > 1:
-                what = "holds several ratings, and is one annotator's column of several"
+            ratings = self._cell(row, dimension, column, value_in(row, column))
+            if len(ratings) > 1:
+                fault = "holds several ratings, and is one annotator's column of several"
                 advice = "give one column with lists, or a number in each column"
-                self._note(row, column, Fault("not-a-number", what, advice))
-            elif cell_ratings is not None:
-                ratings[column] = cell_ratings.ratings[0]
-        return {dimension: CellRatings(tuple(ratings.values()), tuple(ratings))} if ratings else {}
+                self.problems.add("not-a-number", fault, advice, line=row.line, field=column)
+            elif ratings:
+                by_column[column] = next(iter(ratings.values()))
+        return by_column
 
-    def _nested(self, row: TableRow, column: str) -> dict[str, CellRatings]:
-        value = cell(row, column)
-        if isinstance(value, str) and not is_blank(value):
-            value = read_json(value)
-        if isinstance(value, Fault):
-            self._note(row, column, value)
-            return {}
+    def _nested(self, row: TableRow, column: str) -> Ratings:
+        value = value_in(row, column)
         if is_blank(value):
             return {}
-        if not isinstance(value, Mapping):
-            advice = "write an object of dimensions and their ratings"
-            self._note(row, column, Fault("no-object", "is no object", advice, value))
+        try:
+            if isinstance(value, str):
+                value = read_json(value)
+            if is_blank(value):
+                return {}
+            if not isinstance(value, Mapping):
+                advice = "write an object of dimensions and their ratings"
+                raise CellError("no-object", "is no object", advice, value)
+        except CellError as error:
+            self.problems.add_cell(error, line=row.line, field=column)
             return {}
-        rated: dict[str, CellRatings] = {}
+        ratings: Ratings = {}
         renamed = {column for columns in self.columns.mapping.values() for column in columns}
-        for dimension, given in _items(value):
-            if self._is_read(dimension) and f"{column}{DOT}{dimension}" not in renamed:
-                rated |= self._cell(row, dimension, f"{column}{DOT}{dimension}", given)
-        return rated
+        for key, rating in value.items():
+            dimension, path = str(key), f"{column}{DOT}{key}"
+            if self.is_read(dimension) and path not in renamed:
+                by_annotator = self._cell(row, dimension, path, rating)
+                ratings |= {dimension: by_annotator} if by_annotator else {}
+        return ratings
 
     def _cell(
         self, row: TableRow, dimension: str, column: str, value: object
-    ) -> dict[str, CellRatings]:
-        cell_ratings = read_cell_ratings(value, self.scales.get(dimension, self.scales.get("*")))
-        if isinstance(cell_ratings, Fault):
-            self._note(row, column, cell_ratings)
+    ) -> RatingsByAnnotator:
+        try:
+            return read_ratings(value, self.scales.get(dimension, self.scales.get("*")))
+        except CellError as error:
+            self.problems.add_cell(error, line=row.line, field=column)
             return {}
-        return {dimension: cell_ratings} if cell_ratings.ratings else {}
-
-    def _is_read(self, dimension: str) -> bool:
-        return self.dimensions is None or dimension in self.dimensions
-
-    def _note(self, row: TableRow, column: str, fault: Fault) -> None:
-        self.problems.add(
-            fault.kind, fault.what, fault.advice, line=row.line, field=column, value=fault.value
-        )
 
 
-def _items(value: Mapping[object, object]) -> Iterator[tuple[str, object]]:
-    return ((str(dimension), given) for dimension, given in value.items())
+def _mean(by_annotator: RatingsByAnnotator) -> float:
+    return sum(by_annotator.values()) / len(by_annotator)
 
 
-def _mean(cell_ratings: CellRatings) -> float:
-    return sum(cell_ratings.ratings) / len(cell_ratings.ratings)
+def read_long(
+    columns: Columns, problems: Problems, scales: Mapping[str, Scale]
+) -> dict[str, Ratings]:
+    """Read a long table's ratings, by id of the output.
+
+    Without annotators' names, they are numbered in the order of the rows.
+    """
+    ratings: dict[str, Ratings] = {}
+    names = ("id", "dimension", "annotator", "rating")
+    item_in, dimension_in, annotator_in, rating_in = (columns.find(name) or name for name in names)
+    for row in columns.table.rows:
+        item, dimension = row.cells.get(item_in), row.cells.get(dimension_in)
+        if not (is_name(item) and is_name(dimension)):
+            column, value = (dimension_in, dimension) if is_name(item) else (item_in, item)
+            advice = "say of which output and on which dimension the rating is"
+            problems.add("no-name", "is no name", advice, line=row.line, field=column, value=value)
+            continue
+        by_annotator = ratings.setdefault(str(item), {}).setdefault(str(dimension), {})
+        value = row.cells.get(rating_in)
+        if is_blank(value):
+            continue
+        try:
+            number = read_number(value, scales.get(str(dimension), scales.get("*")))
+        except CellError as error:
+            problems.add_cell(error, line=row.line, field=rating_in)
+            continue
+        annotator = _annotator(row, annotator_in, by_annotator)
+        if annotator in by_annotator:
+            fault = f"is a second rating of {excerpt(item)} on {excerpt(dimension)} by "
+            fault += excerpt(annotator)
+            advice = "keep one of the two"
+            problems.add("twice", fault, advice, line=row.line, field=rating_in, value=value)
+        by_annotator[annotator] = number
+    return _sorted(ratings)
+
+
+def read_annotator_rows(
+    columns: Columns, problems: Problems, reader: RatingReader
+) -> dict[str, Ratings]:
+    """Read by id of the output what each row's annotator gave it."""
+    ratings: dict[str, Ratings] = {}
+    item_in, annotator_in = columns.find("id") or "", columns.find("annotator") or ""
+    for row in columns.table.rows:
+        item = row.cells.get(item_in)
+        row_ratings = reader.read(row)
+        if not is_name(item):
+            continue
+        of_item = ratings.setdefault(str(item), {})
+        for dimension, cell_ratings in row_ratings.items():
+            by_annotator = of_item.setdefault(dimension, {})
+            annotator = _annotator(row, annotator_in, by_annotator)
+            several = len(cell_ratings) > 1
+            if annotator in by_annotator or several:
+                fault = "holds several ratings of " if several else "is a second rating of "
+                fault += f"{excerpt(item)} on {excerpt(dimension)} by {excerpt(annotator)}"
+                advice = "give one number a row" if several else "keep one of the two"
+                problems.add("twice", fault, advice, line=row.line, field=annotator_in)
+            by_annotator[annotator] = next(iter(cell_ratings.values()))
+    return _sorted(ratings)
+
+
+def _annotator(row: TableRow, column: str, by_annotator: RatingsByAnnotator) -> str:
+    """The row's annotator, or where nobody is named the number that comes next."""
+    annotator = row.cells.get(column)
+    return str(len(by_annotator) + 1) if is_blank(annotator) else str(annotator)
+
+
+def _sorted(ratings: dict[str, Ratings]) -> dict[str, Ratings]:
+    """Annotators by name, so that the order of the rows does not matter."""
+    return {
+        item: {
+            dimension: dict(sorted(by_annotator.items(), key=lambda rating: str(rating[0])))
+            for dimension, by_annotator in by_dimension.items()
+            if by_annotator
+        }
+        for item, by_dimension in ratings.items()
+    }

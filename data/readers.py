@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from data.columns import ColumnNames, Columns, Scale
+from data.cells import Scale
+from data.columns import ColumnNames, Columns
 from data.flags import map_flags, scale_flags
-from data.outputs import ReadOptions, read_outputs
-from data.pairs import find_sides, holds_pairs, read_pair_rows
-from data.ratings import Ratings, holds_ratings, is_long, read_long
+from data.labels import ReadOptions, find_sides, holds_pairs, read_outputs, read_pair_rows
+from data.ratings import Ratings, read_long
 from data.tables.problems import Problem, Problems
 from data.tables.read import read_table
 from data.types import LabelError, LabelledPairs, LabelledSet
@@ -87,22 +87,23 @@ def check_labels(
     annotations: str | Path | None = None,
 ) -> tuple[LabelledSet | None, tuple[Problem, ...]]:
     """Read as `read_labels`, and return what could be read and all problems."""
-    problems, more = Problems(str(path)), Problems(str(annotations))
+    problems, annotation_problems = Problems(str(path)), Problems(str(annotations))
     options = ReadOptions(dimensions=dimensions, scales=scales or {}, texts=texts)
-    joined: Ratings | None = None
-    joined_sha256 = ""
+    annotated: dict[str, Ratings] = {}
+    annotations_sha256 = ""
     if annotations is not None:
-        ratings, joined_sha256 = read_annotations(annotations, more, options.scales)
-        joined = ratings or None
+        annotated, annotations_sha256 = _read_long_file(
+            annotations, annotation_problems, options.scales
+        )
     table = read_table(path, problems)
     if table is None:
-        return None, (*problems, *more)
-    columns = Columns.of(table, mapping)
-    if joined is None and holds_pairs(columns):
+        return None, (*problems, *annotation_problems)
+    columns = Columns(table, mapping)
+    if not annotated and holds_pairs(columns):
         advice = "read it with read_pairs, or tune on it with --pairwise"
         problems.add("pairs", "holds pairs of candidates and votes, not rated outputs", advice)
         return None, tuple(problems)
-    labelled = read_outputs(columns, problems, options, joined)
+    labelled = read_outputs(columns, problems, options, annotated or None)
     if (sides := find_sides(columns)) is not None:
         note = (
             f"holds two candidates a row, {sides[1]} and {sides[2]}, and was read as one output a "
@@ -110,10 +111,10 @@ def check_labels(
             "each output"
         )
         labelled = replace(labelled, notes=(*labelled.notes, note))
-    if joined_sha256:
-        both = hashlib.sha256(f"{table.sha256}{joined_sha256}".encode()).hexdigest()
+    if annotations_sha256:
+        both = hashlib.sha256(f"{table.sha256}{annotations_sha256}".encode()).hexdigest()
         labelled = replace(labelled, sha256=both)
-    return labelled, (*problems, *more)
+    return labelled, (*problems, *annotation_problems)
 
 
 def check_pairs(
@@ -127,8 +128,8 @@ def check_pairs(
     table = read_table(path, problems)
     if table is None:
         return None, tuple(problems)
-    columns = Columns.of(table, mapping)
-    if find_sides(columns) is None and holds_ratings(columns):
+    columns = Columns(table, mapping)
+    if find_sides(columns) is None and columns.holds_ratings:
         advice = "read it with read_labels, or tune on it with --dimension"
         problems.add("outputs", "holds rated outputs, not pairs", advice)
         return None, tuple(problems)
@@ -138,29 +139,41 @@ def check_pairs(
 def file_holds_pairs(path: str | Path, *, mapping: Mapping[str, ColumnNames] | None = None) -> bool:
     """Whether a file looks like pairs rather than outputs; False where it cannot be read."""
     table = read_table(path, Problems(str(path)))
-    return table is not None and holds_pairs(Columns.of(table, mapping))
+    return table is not None and holds_pairs(Columns(table, mapping))
 
 
 def refusal(problems: Sequence[Problem], check: Sequence[str] = ()) -> LabelError:
-    """One error for a file's problems: the first, how many others there are, and who lists them.
+    """One error for a file's problems: the first, how many more there are, and what lists them.
 
     `check` are the words after `python -m data check` that find the same problems.
     """
-    more = len(problems) - 1
+    n_more = len(problems) - 1
     words = shlex.join(check or [problems[0].file])
-    also = "" if not more else f" (and {more:,} more: python -m data check {words})"
-    return LabelError(f"{problems[0]}{also}", problems)
+    more = f" (and {n_more:,} more: python -m data check {words})" if n_more else ""
+    return LabelError(f"{problems[0]}{more}", problems)
 
 
-def read_annotations(
+def read_annotations(path: str | Path) -> dict[str, Ratings]:
+    """Read a long file of ratings (id, dimension, annotator, rating), by id of the output.
+
+    Raises LabelError, whose `problems` are all there are.
+    """
+    problems = Problems(str(path))
+    ratings, _ = _read_long_file(path, problems, {})
+    if problems:
+        raise refusal(problems)
+    return ratings
+
+
+def _read_long_file(
     path: str | Path, problems: Problems, scales: Mapping[str, Scale]
-) -> tuple[Ratings, str]:
-    """Read a long file of ratings (id, dimension, annotator, rating), and its sha256."""
+) -> tuple[dict[str, Ratings], str]:
+    """A long file's ratings by id of the output, and its sha256."""
     table = read_table(path, problems)
     if table is None:
         return {}, ""
-    columns = Columns.of(table)
-    if not is_long(columns) or columns.find("id") is None:
+    columns = Columns(table)
+    if not columns.is_long or columns.find("id") is None:
         advice = "give a file with the columns id, dimension, annotator, rating"
         problems.add("no-column", "is no long file of ratings", advice)
         return {}, ""

@@ -1,127 +1,138 @@
-"""What outputs and pairs have in common: an id, a document, texts; read strictly, row by row."""
+"""From a table's rows to one row an output or pair, and what both kinds have in common."""
 
-import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
-from data.columns import (
-    LINE,
-    OUTPUTS,
-    SOURCES,
-    Columns,
-    cell,
-    is_blank,
-    join_texts,
-    missing_column,
-    only_text,
-)
-from data.tables.problems import NO_VALUE, Problems, count, joined_names
+from data.cells import LINE, is_blank, is_name, join_texts, value_in
+from data.columns import SOURCES, Columns
+from data.documents import document_of
+from data.tables.problems import CellError, Problems, count, excerpt, joined_names
 from data.tables.text import TableRow
-from data.types import LabelledOutput, LabelledPair
 
-# The second half of an instruction, which alone may be the same for many documents.
-_COMPANION = "input"
-
-Item = LabelledOutput | LabelledPair
-
-
-def source_name(texts: Iterable[str]) -> str | None:
-    """Return the first of the texts' names that tells what systems were given."""
-    names = set(texts)
-    return next((name for name in SOURCES if name in names), None)
-
-
-def source_key(texts: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return what tells one document from another by its words; None where no text is known to."""
-    name = source_name(texts)
-    return None if name is None else (texts[name], texts.get(_COMPANION, ""))
-
-
-def document_of(item_id: str, texts: Mapping[str, str]) -> str:
-    """Return a document's id by its words, the same in any order of rows; else the item's own."""
-    key = source_key(texts)
-    if key is None:
-        return item_id
-    digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:16]
-    return f"{source_name(texts)}-{digest}"
-
-
-def how_grouped(group: str | None, texts: Iterable[str]) -> str:
-    """Say what made the documents, for people."""
-    if group is not None:
-        return f"column {group!r}"
-    name = source_name(texts)
-    if name is None:
-        return "each row is its own document, since there is no group and no source text"
-    return f"identical text {name!r}, since there is no group"
-
-
-def required_texts(
-    columns: Columns,
-    problems: Problems,
-    texts: Mapping[str, str],
-    needed: Collection[str] | None,
-) -> Collection[str]:
-    """The texts that every row must have; a problem for each that no column holds.
-
-    Without `needed` they are those of the usual names; else also what tells documents apart.
-    """
-    if needed is None:
-        return {*SOURCES, *OUTPUTS}
-    if (only := only_text(texts, needed)) is not None:
-        return (only,)
-    for name in needed:
-        if name not in texts:
-            missing_column(columns, problems, name, name, ", and the judge reads it")
-    source = source_name(texts)
-    grouping = source is not None and columns.find("group") is None
-    return (*needed, source) if grouping and source is not None else tuple(needed)
-
-
-def same_words(items: Sequence[Item]) -> list[set[str]]:
-    """Return the sets of two or more document ids that share a source text, however many steps."""
-    leader: dict[str, str] = {}
-
-    def find(document: str) -> str:
-        while leader.setdefault(document, document) != document:
-            leader[document] = leader[leader[document]]
-            document = leader[document]
-        return document
-
-    first: dict[tuple[str, ...], str] = {}
-    for item in items:
-        key = source_key(item.texts)
-        if key is not None:
-            leader[find(item.document_id)] = find(first.setdefault(key, item.document_id))
-    groups: dict[str, set[str]] = {}
-    for document in list(leader):
-        groups.setdefault(find(document), set()).add(document)
-    return [group for group in groups.values() if len(group) > 1]
-
-
-def document_notes(items: Sequence[Item]) -> list[str]:
-    """Say where groups and texts disagree on what is one document."""
-    notes = []
-    together = same_words(items)
-    if together:
-        number = sum(map(len, together))
-        notes.append(f"same text as another document: {number:,}; splits keep those together")
-    words: dict[str, set[tuple[str, ...] | None]] = {}
-    for item in items:
-        words.setdefault(item.document_id, set()).add(source_key(item.texts))
-    mixed = sum(len(keys) > 1 for keys in words.values())
-    if mixed:
-        notes.append(
-            f"more than one source text: {mixed:,} of {count(len(words), 'group')}; each "
-            "counts as one document all the same"
-        )
-    return notes
-
-
+# What says of which document and by whom an output is.
+_ORIGINS = ("group", "system", "system_a", "system_b")
 LONGEST_TEXT = 5_000_000
 LONGEST_NAME = 1000
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
+
+
+def give_ids(
+    columns: Columns, problems: Problems, texts: Mapping[str, str], *, noun: str = "output"
+) -> Columns:
+    """Give the rows of one output (or pair) one id where rows are several annotators' or numbered.
+
+    Rows without ids of their own belong together where group, systems and texts are the same. Ids
+    that number the rows, so that most outputs have several, are a problem.
+    """
+    numbered = columns.numbers_rows
+    several = columns.is_long or columns.has_annotator_rows
+    written = [column for name, column in texts.items() if name not in SOURCES]
+    if not (written and (several or numbered)):
+        if several and numbered:
+            fault = "cannot be told apart without texts: each output has a row for each annotator"
+            problems.add("no-id", fault, "name the output's id with --map id=COLUMN", field="id")
+        return columns
+    rows = columns.table.rows
+    origins = [column for name in _ORIGINS if (column := columns.find(name)) is not None]
+    content_in = dict.fromkeys([*origins, *texts.values()])
+    first: dict[tuple[str, ...], int] = {}
+    first_lines = [
+        first.setdefault(tuple(str(row.cells.get(name)) for name in content_in), row.line)
+        for row in rows
+    ]
+    if several and numbered:
+        numbered_rows = tuple(
+            TableRow(row.line, {**row.cells, LINE: str(line)})
+            for row, line in zip(rows, first_lines, strict=True)
+        )
+        names = (*columns.table.columns, LINE)
+        return Columns(replace(columns.table, columns=names, rows=numbered_rows), columns.mapping)
+    id_in = columns.find("id")
+    if id_in is None and not numbered:
+        # The reader of the rows says so.
+        return columns
+    ids = {row.line: row.line if id_in is None else row.cells.get(id_in) for row in rows}
+    repeats = [
+        (row.line, line)
+        for row, line in zip(rows, first_lines, strict=True)
+        if ids[line] != ids[row.line]
+    ]
+    # A few outputs may well be the same; most are not, unless each has a row for each annotator.
+    numbering = len({str(name) for name in ids.values()}) == len(rows)
+    mostly_repeats = 2 * len(repeats) >= len(rows) - 1 > 0
+    if numbering and mostly_repeats and (several or len(content_in) > len(written)):
+        line, first_line = repeats[0]
+        advice = "give all rows of an output its id, or match rows by their texts: --map id=#line"
+        if not several:
+            advice = (
+                f"where rows are several annotators', name who gave them with --map "
+                f"annotator=COLUMN; else give every {noun} an id"
+            )
+        problems.add(
+            "rows-of-annotators",
+            f"holds the same texts as {problems.unit} {first_line}, and so do {len(repeats):,} of "
+            f"{len(rows):,} rows: each would count as an {noun} of its own",
+            advice,
+            line=line,
+            field=id_in or "id",
+        )
+    return columns
+
+
+def item_key(row: TableRow, id_column: str | None) -> str | int:
+    """The id of the row's output or pair; the line where it is none, which its reader refuses."""
+    item = row.cells.get(id_column or "")
+    return str(item) if is_name(item) else row.line
+
+
+def fold(
+    columns: Columns,
+    problems: Problems,
+    *,
+    rated: Collection[str | None],
+    texts: Collection[str],
+) -> tuple[Columns, list[str]]:
+    """Return one row for each id, with everything its rows say of it beside ratings; and notes.
+
+    `rated` columns are an annotator's. What only some outputs' rows agree on, such as a comment,
+    is left out and noted, unless it is one of `texts` or says whose the output is.
+    """
+    id_in = columns.find("id")
+    of_annotator = {*rated, *(columns.find(name) for name in ("dimension", "annotator", "rating"))}
+    of_item = [column for column in columns.table.columns if column not in of_annotator]
+    must_agree = {*texts, *(columns.find(name) for name in _ORIGINS)}
+    differing: dict[str, None] = {}
+    folded: dict[str | int, TableRow] = {}
+    for row in columns.table.rows:
+        cells = folded.setdefault(item_key(row, id_in), TableRow(row.line, {})).cells
+        for column in of_item:
+            value = row.cells.get(column)
+            if is_blank(value) or cells.setdefault(column, value) == value:
+                continue
+            if column not in must_agree:
+                differing[column] = None
+                continue
+            problems.add(
+                "two-texts",
+                f"differs from another row of the id {excerpt(row.cells.get(id_in or ''))}",
+                "write the same in every row of an id, or give other outputs other ids",
+                line=row.line,
+                field=column,
+                value=value,
+            )
+    names = tuple(column for column in of_item if column not in differing)
+    rows = tuple(
+        TableRow(line, {name: cells[name] for name in names if name in cells})
+        for line, cells in folded.values()
+    )
+    gone = of_annotator | differing.keys()
+    mapping = {name: mapped for name, mapped in columns.mapping.items() if not {*mapped} & gone}
+    left_out = joined_names([f"column {column!r}" for column in differing])
+    notes = [f"not one for each id, so left out: {left_out}"] if differing else []
+    return Columns(replace(columns.table, columns=names, rows=rows), mapping), notes
 
 
 class Common(NamedTuple):
@@ -133,27 +144,31 @@ class Common(NamedTuple):
 
 
 class RowReader:
-    """Reads ids, documents, systems and texts, and notes every fault of a row at once."""
+    """Reads ids, documents, systems and texts, and notes every fault of a row at once.
+
+    `texts` are names and columns, `required` the names of those that every row must have.
+    `candidates` are the columns of a pair's two.
+    """
 
     def __init__(
         self,
         columns: Columns,
         problems: Problems,
         texts: Mapping[str, str],
-        needed: Collection[str] = (),
+        required: Collection[str] = (),
         *,
         candidates: Collection[str] = (),
     ) -> None:
         self._columns, self._problems, self._texts = columns, problems, texts
-        self._needed = {*needed, *candidates}
+        self._required = {*required, *candidates}
         self._lines: dict[str, int] = {}
-        self._numbered = columns.mapping.get("id") == (LINE,) and not columns.has(LINE)
+        self._numbered = columns.numbers_rows and not columns.has(LINE)
         self._id, self.group = columns.find("id"), columns.find("group")
         # People vote on systems that wrote nothing, so a candidate may be empty where a file tells
         # that from a cell that somebody forgot; so may a pair's prompt be white space.
         self._candidates = set(candidates)
         self._may_be_blank = self._candidates if columns.table.typed else set()
-        self.n_blank = self.n_bare = self.n_joined = 0
+        self._odd_texts = Counter[str]()
 
     def check(self, advice: str) -> None:
         """Note what no row can mend: a file without ids, or without texts and so `advice`."""
@@ -170,64 +185,72 @@ class RowReader:
 
     def read(self, row: TableRow) -> Common | None:
         """Return the row's common part, or None where its id, group or a text is at fault."""
-        before = len(self._problems)
+        n_before = len(self._problems)
         item = self._read_id(row)
-        texts = self._read_texts(row)
+        texts = {
+            name: text
+            for name, column in self._texts.items()
+            if (text := self.text(row, name, column)) is not None
+        }
         group = None
         if self.group is not None:
             group = self.name(row, self.group)
-            if group is None and len(self._problems) == before:
-                self._fault(
-                    row, "no-group", "is empty", "name the document in every row", self.group
-                )
-        if item is None or len(self._problems) > before:
+            if group is None and len(self._problems) == n_before:
+                error = CellError("no-group", "is empty", "name the document in every row")
+                self._problems.add_cell(error, line=row.line, field=self.group)
+        if item is None or len(self._problems) > n_before:
             return None
         return Common(item, group if group is not None else document_of(item, texts), texts)
 
     def name(self, row: TableRow, column: str | None) -> str | None:
         """Return the name in a cell, None where it is blank or a fault."""
-        value = None if column is None else cell(row, column)
+        value = None if column is None else value_in(row, column)
         if column is None or is_blank(value):
             return None
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            self._fault(
-                row, "no-name", "is no name", "write a string or a whole number", column, value
-            )
+        try:
+            if not is_name(value):
+                advice = "write a string or a whole number"
+                raise CellError("no-name", "is no name", advice, value)
+            return _checked(str(value), LONGEST_NAME)
+        except CellError as error:
+            self._problems.add_cell(error, line=row.line, field=column)
             return None
-        name = str(value)
-        return name if self._is_sound(row, name, column, LONGEST_NAME) else None
 
     def text(self, row: TableRow, name: str, column: str) -> str | None:
-        """Return the text in a cell, None where there is none; a fault where it is needed."""
-        value = cell(row, column)
+        """Return the text in a cell, None where there is none; a fault where it is required."""
+        value = value_in(row, column)
         if (joined := join_texts(value)) is not None:
-            self.n_joined += 1
+            self._odd_texts["joined"] += 1
             value = joined
+        required = name in self._required
         # NaN, which equals nothing, is how data frames spell a missing text.
-        if name in self._needed and isinstance(value, bool | int | float) and value == value:
-            self.n_bare += 1
+        if required and isinstance(value, bool | int | float) and value == value:
+            self._odd_texts["number"] += 1
             return str(value)
-        if isinstance(value, str) and (
-            value.strip() or column in self._may_be_blank or (self._candidates and value)
-        ):
-            self.n_blank += not value.strip()
-            return value if self._is_sound(row, value, column, LONGEST_TEXT) else None
-        if name in self._needed:
-            self._note_missing_text(row, column, value)
+        try:
+            if isinstance(value, str) and (
+                value.strip() or column in self._may_be_blank or (self._candidates and value)
+            ):
+                self._odd_texts["blank"] += not value.strip()
+                return _checked(value, LONGEST_TEXT)
+            if required:
+                raise _missing_text(value, is_candidate=column in self._candidates)
+        except CellError as error:
+            self._problems.add_cell(error, line=row.line, field=column)
         return None
 
     def notes(self) -> list[str]:
         """Say which texts were read as they are, though they look odd."""
         notes = []
-        if self.n_blank:
+        if n_blank := self._odd_texts["blank"]:
             notes.append(
-                f"{count(self.n_blank, 'text')} kept that hold nothing but white space, if that"
+                f"{count(n_blank, 'text')} kept that hold nothing but white space, if that"
             )
-        if self.n_bare:
-            notes.append(f"{count(self.n_bare, 'bare number')} (or true, false) read as a text")
-        if self.n_joined:
+        if n_numbers := self._odd_texts["number"]:
+            notes.append(f"{count(n_numbers, 'bare number')} (or true, false) read as a text")
+        if n_joined := self._odd_texts["joined"]:
             notes.append(
-                f"{count(self.n_joined, 'list')} of texts read as one text each, a blank line "
+                f"{count(n_joined, 'list')} of texts read as one text each, a blank line "
                 "between its items"
             )
         return notes
@@ -237,60 +260,45 @@ class RowReader:
             return str(row.line)
         if self._id is None:
             return None
-        before = len(self._problems)
+        n_before = len(self._problems)
         item = self.name(row, self._id)
         if item is None:
-            if len(self._problems) == before:
-                self._fault(row, "no-id", "is empty", "give every row an id", self._id)
+            if len(self._problems) == n_before:
+                error = CellError("no-id", "is empty", "give every row an id")
+                self._problems.add_cell(error, line=row.line, field=self._id)
             return None
         first = self._lines.setdefault(item, row.line)
         if first != row.line:
-            what = f"is the id of {self._problems.unit} {first} too"
             advice = "give every row an id of its own"
             if self._columns.find("annotator") is None:
                 advice += ", or name who gave its ratings with --map annotator=COLUMN"
-            self._fault(row, "twice", what, advice, self._id, item)
+            error = CellError(
+                "twice", f"is the id of {self._problems.unit} {first} too", advice, item
+            )
+            self._problems.add_cell(error, line=row.line, field=self._id)
         return item
 
-    def _read_texts(self, row: TableRow) -> dict[str, str]:
-        texts = {}
-        for name, column in self._texts.items():
-            text = self.text(row, name, column)
-            if text is not None:
-                texts[name] = text
-        return texts
 
-    def _note_missing_text(self, row: TableRow, column: str, value: object) -> None:
-        """Note why a text that is needed is none."""
-        if isinstance(value, str):
-            advice = "write the text, or leave out the row"
-            if column in self._candidates:
-                advice = "write the text, or a space where the system wrote nothing"
-            self._fault(row, "empty-text", "is empty", advice, column)
-        elif value is None:
-            advice = "write the text; keep rows of another kind in another file"
-            self._fault(row, "no-text", "is missing", advice, column)
-        else:
-            self._fault(row, "no-text", "is no text", "write it as one string", column, value)
+def _missing_text(value: object, *, is_candidate: bool) -> CellError:
+    """Why a text that is required is none."""
+    if isinstance(value, str):
+        advice = "write the text, or leave out the row"
+        if is_candidate:
+            advice = "write the text, or a space where the system wrote nothing"
+        return CellError("empty-text", "is empty", advice)
+    if value is None:
+        advice = "write the text; keep rows of another kind in another file"
+        return CellError("no-text", "is missing", advice)
+    return CellError("no-text", "is no text", "write it as one string", value)
 
-    def _is_sound(self, row: TableRow, text: str, column: str, longest: int) -> bool:
-        if len(text) > longest:
-            what = f"has {len(text):,} characters, more than {longest:,}"
-            self._fault(row, "too-long", what, "shorten it, or look for an unclosed quote", column)
-        elif not text.isascii() and _HALF_PAIR.search(text):
-            what = "holds half a surrogate pair"
-            self._fault(row, "bad-text", what, "export the text as UTF-8 anew", column, text)
-        else:
-            return True
-        return False
 
-    def _fault(
-        self,
-        row: TableRow,
-        kind: str,
-        what: str,
-        advice: str,
-        column: str,
-        value: object = NO_VALUE,
-    ) -> None:
-        self._problems.add(kind, what, advice, line=row.line, field=column, value=value)
+def _checked(text: str, longest: int) -> str:
+    """The text itself; raises CellError where it is too long, or no Unicode."""
+    if len(text) > longest:
+        fault = f"has {len(text):,} characters, more than {longest:,}"
+        raise CellError("too-long", fault, "shorten it, or look for an unclosed quote")
+    if not text.isascii() and _HALF_PAIR.search(text):
+        raise CellError(
+            "bad-text", "holds half a surrogate pair", "export the text as UTF-8 anew", text
+        )
+    return text

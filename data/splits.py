@@ -9,7 +9,7 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from data.rows import Item, same_words
+from data.documents import Item, same_words
 from data.tables.problems import count, joined_names
 from data.types import LabelError, LabelledPairs, LabelledSet
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from data.columns import CellRatings
-from data.readers import read_annotations as read_long_file
-from data.readers import refusal
-from data.tables.problems import Problems, RowsError
+import data.readers
+from data.tables.problems import RowsError
 from data.tables.read import read_json_lines
 from data.types import LabelError, LabelledSet
 from optimize.statistics.coefficients import Matrix
@@ -50,20 +48,16 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     return matrix, names
 
 
-def read_annotations(path: Path, dimension: str) -> Mapping[str, CellRatings]:
+def read_annotations(path: Path, dimension: str) -> Mapping[str, Mapping[str, float]]:
     """Who gave what on a dimension, by output id, from a long file.
 
     Its columns are id, dimension, annotator, rating. Raises LabelError for what `data.read_labels`
     refuses, and where it holds no rating on the dimension.
     """
-    problems = Problems(str(path))
-    rated, _ = read_long_file(path, problems, {})
-    if problems:
-        raise refusal(problems)
     by_output = {
-        item: by_dimension[dimension]
-        for item, by_dimension in rated.items()
-        if dimension in by_dimension
+        item: {str(annotator): rating for annotator, rating in ratings[dimension].items()}
+        for item, ratings in data.readers.read_annotations(path).items()
+        if dimension in ratings
     }
     if not by_output:
         raise LabelError(f"{path}: no rating on {dimension!r}")

@@ -50,6 +50,17 @@ def test_any_other_vote_is_refused(vote: object, tmp_path: Path) -> None:
         read_one(tmp_path, preferred=vote)
 
 
+def test_broken_json_in_a_cell_of_votes_is_told_as_it_stands(tmp_path: Path) -> None:
+    with pytest.raises(data.LabelError, match=r"'\[\"A\"' is not JSON; write it as JSON"):
+        read_one(tmp_path, votes='["A"')
+
+
+def test_pairs_with_blank_ids_are_refused_and_not_taken_for_one(tmp_path: Path) -> None:
+    rows = [{**PAIR, "id": " ", "annotator": name, "preferred": "A"} for name in ("ann", "bob")]
+    with pytest.raises(data.LabelError, match="line 1, field 'id': is empty"):
+        data.read_pairs(file_of(tmp_path, *rows))
+
+
 CANDIDATES = {
     "response": ("response_a", "response_b"),
     "summary": ("summary_a", "summary_b"),

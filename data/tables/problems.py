@@ -1,7 +1,6 @@
 """What is wrong with a file: one problem each, collected, so that a check can tell all at once."""
 
 import reprlib
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -74,18 +73,6 @@ class Problem:
             "field": self.field,
             "value": self.value,
         }
-
-    @property
-    def what(self) -> str:
-        """The former name of `fault`."""
-        warnings.warn("Problem.what is now fault", DeprecationWarning, stacklevel=2)
-        return self.fault
-
-    @property
-    def way_out(self) -> str:
-        """The former name of `advice`."""
-        warnings.warn("Problem.way_out is now advice", DeprecationWarning, stacklevel=2)
-        return self.advice
 
 
 class Problems(list[Problem]):

@@ -283,8 +283,8 @@ def _with_annotations(evidence: RunEvidence, path: Path) -> RunEvidence:
         outputs = [
             replace(
                 output,
-                ratings={**output.ratings, dimension: rated[output.id].ratings},
-                annotators={**output.annotators, dimension: rated[output.id].annotators},
+                ratings={**output.ratings, dimension: tuple(rated[output.id].values())},
+                annotators={**output.annotators, dimension: tuple(rated[output.id])},
             )
             if isinstance(output, LabelledOutput) and output.id in rated
             else output

@@ -1,0 +1,440 @@
+"""From a table to labelled outputs or pairs, with every problem and every note on the way."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from data.cells import DOT, Scale, is_blank, read_votes, value_in
+from data.columns import (
+    NESTED,
+    OUTPUTS,
+    SOURCES,
+    Columns,
+    add_missing_column,
+    check_mapping,
+    is_known_text,
+    mapping_advice,
+    only_text,
+)
+from data.documents import document_notes, how_grouped, source_name
+from data.ratings import (
+    RatingColumns,
+    RatingReader,
+    Ratings,
+    find_ratings,
+    read_annotator_rows,
+    read_long,
+)
+from data.rows import RowReader, fold, give_ids, item_key
+from data.tables.problems import CellError, Problems, count, excerpt, joined_names
+from data.tables.text import TableRow
+from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet, Reading, Vote
+
+_OUTPUT_ROLES = ("id", "group", "system", *NESTED, "annotator")
+_SIDES = (("_a", "_b"), ("_A", "_B"), ("_1", "_2"))
+_CHOICES = ("votes", "preferred", "preference", "winner")
+_PAIR_ROLES = ("id", "group", "system_a", "system_b", "annotator")
+WIDE = "give what systems were given and wrote, as in document and summary"
+JOIN = "give it beside the file of outputs: --annotations FILE, or read_labels(annotations=FILE)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What the caller asks of a file; a scale under the name "*" is every other dimension's.
+
+    `texts` are required, and no other; None: every text of a usual name is.
+    """
+
+    dimensions: Collection[str] | None = None
+    scales: Mapping[str, Scale] = field(default_factory=dict)
+    texts: Collection[str] | None = None
+
+
+def read_outputs(
+    columns: Columns,
+    problems: Problems,
+    options: ReadOptions,
+    annotations: Mapping[str, Ratings] | None = None,
+) -> LabelledSet:
+    """Read a wide or long table; `annotations` are another file's ratings by id, and go first."""
+    check_mapping(columns, problems)
+    file_columns = columns
+    rating_columns = file_rating_columns = find_ratings(columns, options.dimensions)
+    texts = columns.texts(columns.used(_OUTPUT_ROLES), rating_columns.all())
+    # The texts that are surely an output's own, and no annotator's.
+    own_texts = {
+        name: column
+        for name, column in texts.items()
+        if is_known_text(name)
+        or name in ("input", *(options.texts or ()))
+        or name in columns.mapping
+    }
+    columns = give_ids(columns, problems, own_texts)
+    by_annotator_rows = columns.has_annotator_rows and columns.find("id") is not None
+    joined = annotations
+    notes: list[str] = []
+    if columns.is_long or by_annotator_rows:
+        if columns.is_long:
+            own = read_long(columns, problems, options.scales)
+            rated = set[str]()
+        else:
+            reader = _rating_reader(columns, rating_columns, problems, options)
+            own = read_annotator_rows(columns, problems, reader)
+            rated = {column.partition(DOT)[0] for column in rating_columns.all()}
+        columns, notes = fold(columns, problems, rated=rated, texts=own_texts.values())
+        rating_columns = find_ratings(columns, options.dimensions)
+        joined = {item: own.get(item, {}) | (annotations or {}).get(item, {}) for item in own}
+        joined |= {item: rated for item, rated in (annotations or {}).items() if item not in own}
+    texts = columns.texts(columns.used(_OUTPUT_ROLES), rating_columns.all())
+    rows = RowReader(
+        columns, problems, texts, _required_texts(columns, problems, texts, options.texts)
+    )
+    if texts or options.texts is None or options.texts:
+        rows.check(JOIN if file_columns.is_long else WIDE)
+    ratings = _rating_reader(columns, rating_columns, problems, options)
+    system = columns.find("system")
+    outputs = tuple(
+        output
+        for row in columns.table.rows
+        if (output := _output(row, rows, ratings, system, joined or {})) is not None
+    )
+    if not problems:
+        _check_rated(outputs, problems, options, columns)
+    notes += [] if joined is None else _join_notes(outputs, joined, problems)
+    if ratings.n_differing:
+        notes.append(
+            f"{count(ratings.n_differing, 'rating')} unlike its annotations' mean, which counts; "
+            "--map NAME=ratings.NAME reads the ratings instead"
+        )
+    notes += rows.notes()
+    notes += _output_notes(outputs, options)
+    notes += document_notes(outputs) if rows.group is not None else []
+    notes += _unread_notes(file_columns, file_rating_columns, texts, outputs, options)
+    return LabelledSet(
+        name=columns.table.name,
+        sha256=columns.table.sha256,
+        outputs=outputs,
+        grouped_by=how_grouped(rows.group, texts),
+        notes=tuple(notes),
+        reading=_outputs_reading(file_columns, file_rating_columns, texts),
+    )
+
+
+def _rating_reader(
+    columns: Columns, rating_columns: RatingColumns, problems: Problems, options: ReadOptions
+) -> RatingReader:
+    return RatingReader(columns, rating_columns, problems, options.dimensions, options.scales)
+
+
+def _required_texts(
+    columns: Columns,
+    problems: Problems,
+    texts: Mapping[str, str],
+    required: Collection[str] | None,
+) -> Collection[str]:
+    """The texts that every row must have; a problem for each that no column holds.
+
+    Without `required` they are those of the usual names; else also what tells documents apart.
+    """
+    if required is None:
+        return {*SOURCES, *OUTPUTS}
+    if (only := only_text(texts, required)) is not None:
+        return (only,)
+    for name in required:
+        if name not in texts:
+            add_missing_column(columns, problems, name, name, ", and the judge reads it")
+    source = source_name(texts)
+    groups_by_text = source is not None and columns.find("group") is None
+    return (*required, source) if groups_by_text and source is not None else tuple(required)
+
+
+def _output(
+    row: TableRow,
+    rows: RowReader,
+    ratings: RatingReader,
+    system_column: str | None,
+    joined: Mapping[str, Ratings],
+) -> LabelledOutput | None:
+    system = rows.name(row, system_column)
+    common = rows.read(row)
+    own = ratings.read(row)
+    if common is None:
+        return None
+    rated = own | {
+        dimension: by_annotator
+        for dimension, by_annotator in joined.get(common.id, {}).items()
+        if ratings.is_read(dimension)
+    }
+    return LabelledOutput(
+        id=common.id,
+        document_id=common.document_id,
+        system=system,
+        texts=common.texts,
+        ratings={dimension: tuple(of.values()) for dimension, of in rated.items()},
+        annotators={
+            dimension: tuple(name for name in of if name is not None)
+            for dimension, of in rated.items()
+            if None not in of
+        },
+    )
+
+
+def _check_rated(
+    outputs: tuple[LabelledOutput, ...], problems: Problems, options: ReadOptions, columns: Columns
+) -> None:
+    rated = sorted({dimension for output in outputs for dimension in output.ratings})
+    for dimension in options.dimensions or ():
+        if dimension not in rated:
+            nested = {name.partition(DOT)[2] for name in columns.nested_names}
+            known = sorted({*find_ratings(columns, None).flat, *nested})
+            problems.add(
+                "no-rating",
+                "no output has a rating on it; there are ratings on "
+                f"{joined_names(known) if known else 'nothing'}",
+                mapping_advice(columns, dimension, dimension),
+                field=dimension,
+            )
+    if not rated and not options.dimensions:
+        advice = "add a column named as the dimension, or name yours with --map DIMENSION=COLUMN"
+        used = columns.used(_OUTPUT_ROLES)
+        labels = []
+        for column in columns.table.columns:
+            value = next((value for value in columns.values(column) if not is_blank(value)), None)
+            text = is_known_text(column) or columns.is_prose(column)
+            if value is not None and column not in used and not text:
+                labels.append(f"{excerpt(column)} has {excerpt(value)}")
+        fault = "no output has a rating"
+        fault += f" that is a number ({'; '.join(labels[:3])})" if labels else ""
+        problems.add("no-rating", fault, advice)
+
+
+def _join_notes(
+    outputs: tuple[LabelledOutput, ...], joined: Mapping[str, Ratings], problems: Problems
+) -> list[str]:
+    ids = {output.id for output in outputs}
+    unknown_ids = [item for item in joined if item not in ids]
+    if unknown_ids and not problems:
+        problems.add(
+            "no-output",
+            f"is rated, but no output has this id ({count(len(unknown_ids), 'such id')})",
+            "give the file of outputs that was rated",
+            field="id",
+            value=unknown_ids[0],
+        )
+    n_without = sum(output.id not in joined for output in outputs)
+    outputs_text = count(len(outputs), "output")
+    return [f"not in the annotations: {n_without:,} of {outputs_text}"] if n_without else []
+
+
+def _output_notes(outputs: tuple[LabelledOutput, ...], options: ReadOptions) -> list[str]:
+    rated = dict.fromkeys(name for output in outputs for name in output.ratings)
+    outputs_text = count(len(outputs), "output")
+    notes = []
+    for dimension in rated if options.dimensions is None else options.dimensions:
+        if n_without := sum(dimension not in output.ratings for output in outputs):
+            notes.append(f"no rating on {dimension}: {n_without:,} of {outputs_text}")
+    n_anonymous = sum(output.system is None for output in outputs)
+    if 0 < n_anonymous < len(outputs):
+        notes.append(f"no system: {n_anonymous:,} of {outputs_text}")
+    return notes
+
+
+def _unread_notes(
+    columns: Columns,
+    rating_columns: RatingColumns,
+    texts: Mapping[str, str],
+    outputs: tuple[LabelledOutput, ...],
+    options: ReadOptions,
+) -> list[str]:
+    """Say what a reader of the file might take for read, and is not."""
+    rated = {dimension for output in outputs for dimension in output.ratings}
+    known = {*texts, *rated, *rating_columns.flat, *_OUTPUT_ROLES, "dimension", "rating"}
+    notes = [
+        f"--map {name}={mapped[0]} is not used: {name} is nothing that is read"
+        for name, mapped in columns.mapping.items()
+        if name not in known
+    ]
+    for name, column in texts.items() if options.dimensions is None else ():
+        if not is_known_text(name) and (n_numbers := columns.count_numbers(column)):
+            notes.append(
+                f"column {column!r} was read as a text, though {count(n_numbers, 'cell')} of it "
+                f"hold numbers; --dimension {column} reads it as ratings"
+            )
+    return notes
+
+
+def _outputs_reading(
+    columns: Columns, rating_columns: RatingColumns, texts: Mapping[str, str]
+) -> Reading:
+    roles = ["id", "group", "system"]
+    roles += ["annotator"] if columns.has_annotator_rows else []
+    if not columns.is_long:
+        ratings = {name: (name,) for name in rating_columns.nested} | dict(rating_columns.flat)
+        return _reading(columns, roles, texts, ratings)
+    ratings = {columns.find("dimension") or "": (columns.find("rating") or "",)}
+    long = (columns.find("dimension"), columns.find("annotator"))
+    return _reading(columns, roles, texts, ratings, used=long)
+
+
+def _reading(
+    columns: Columns,
+    roles: Iterable[str],
+    texts: Mapping[str, str],
+    ratings: Mapping[str, tuple[str, ...]],
+    *,
+    noun: str = "text",
+    used: Iterable[str | None] = (),
+) -> Reading:
+    """Which column was read as what; `used` are columns read beside."""
+    rows: dict[str, tuple[str, ...]] = {}
+    for role in roles:
+        column = columns.find(role)
+        if role == "id" and columns.numbers_rows:
+            several = columns.is_long or columns.has_annotator_rows
+            rows[role] = (f"the first line of each {noun}" if several else "the line's number",)
+        elif column is not None:
+            rows[role] = (column,)
+    read = {column for names in (*rows.values(), *ratings.values()) for column in names}
+    read |= {*texts.values(), *(column or "" for column in used)}
+    read |= {column.partition(DOT)[0] for column in read}
+    unread = tuple(column for column in columns.table.columns if column not in read)
+    return Reading(rows=rows, texts=texts, ratings=ratings, unread=unread)
+
+
+def find_sides(columns: Columns) -> tuple[str, str, str] | None:
+    """Return the candidate's word and the two columns that hold the candidates."""
+    first, second = columns.mapping.get("response_a"), columns.mapping.get("response_b")
+    if first is not None and second is not None:
+        return "response", first[0], second[0]
+    known = columns.table.columns
+    for word in ("response", *OUTPUTS):
+        for first_end, second_end in _SIDES:
+            if {word + first_end, word + second_end} <= {*known}:
+                return word, word + first_end, word + second_end
+    for column in known:
+        word, end = column[:-2], {"_a": "_b", "_1": "_2"}.get(column[-2:])
+        if end and f"{word}{end}" in known and word not in ("system", "model", "generator"):
+            return word, column, f"{word}{end}"
+    return None
+
+
+def _find_choices(columns: Columns) -> tuple[str, ...]:
+    """The columns that hold votes: those mapped, before any that is called so."""
+    for name in _CHOICES:
+        if name in columns.mapping:
+            return tuple(column for column in columns.mapping[name] if columns.has(column))
+    choices = (column for name in _CHOICES if (column := columns.find(name)) is not None)
+    return tuple(choices)[:1]
+
+
+def holds_pairs(columns: Columns) -> bool:
+    """Whether a table holds two candidates and a choice (or nothing but them), and no ratings."""
+    if find_sides(columns) is None or columns.holds_ratings:
+        return False
+    return _find_choices(columns) != () or not find_ratings(columns, None).flat
+
+
+def read_pair_rows(
+    columns: Columns, problems: Problems, required: Collection[str] | None = None
+) -> LabelledPairs:
+    """Read every pair that somebody voted on; `required` texts as in `ReadOptions.texts`."""
+    check_mapping(columns, problems)
+    sides, choices = find_sides(columns), _find_choices(columns)
+    known = joined_names(columns.table.columns)
+    if sides is None:
+        advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
+        problems.add("no-column", f"there are no two candidates in {known}", advice)
+    if not choices:
+        advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
+        problems.add("no-column", f"there are no votes in {known}", advice)
+    word, first, second = sides or ("response", "response_a", "response_b")
+    roles = columns.used((*_PAIR_ROLES, *_CHOICES, "response_a", "response_b"))
+    texts = columns.texts(roles | {first, second, *choices})
+    all_texts = {**texts, "response_a": first, "response_b": second}
+    reading = _reading(columns, _PAIR_ROLES, all_texts, {"votes": choices}, noun="pair")
+    notes: list[str] = []
+    votes: dict[int, tuple[Vote, ...] | None] = {}
+    if sides and choices:
+        own_texts = {name: column for name, column in texts.items() if is_known_text(name)}
+        own_texts |= {f"{word}_a": first, f"{word}_b": second}
+        columns = give_ids(columns, problems, own_texts, noun="pair")
+        joined = columns.has_annotator_rows and columns.find("id") is not None
+        votes = _read_votes(columns, choices, problems, joined=joined)
+        if joined:
+            columns, notes = fold(columns, problems, rated=choices, texts=own_texts.values())
+            texts = {name: column for name, column in texts.items() if columns.has(column)}
+    rows = RowReader(
+        columns,
+        problems,
+        texts,
+        _required_texts(columns, problems, texts, required),
+        candidates=(first, second),
+    )
+    if sides is not None:
+        rows.check("give what both candidates answer, as in prompt, document, post or query")
+    system_a, system_b = columns.find("system_a"), columns.find("system_b")
+    pairs, n_without = [], 0
+    for row in columns.table.rows if votes else ():
+        common = rows.read(row)
+        response_a, response_b = (rows.text(row, column, column) for column in (first, second))
+        name_a, name_b = rows.name(row, system_a), rows.name(row, system_b)
+        pair_votes = votes[row.line]
+        n_without += pair_votes == ()
+        if common is None or response_a is None or response_b is None or not pair_votes:
+            continue
+        pairs.append(
+            LabelledPair(
+                id=common.id,
+                document_id=common.document_id,
+                texts=common.texts,
+                response_a=response_a,
+                response_b=response_b,
+                system_a=name_a,
+                system_b=name_b,
+                votes=pair_votes,
+            )
+        )
+    notes += [f"{count(n_without, 'pair')} left out for want of a vote"] if n_without else []
+    notes += rows.notes()
+    if not pairs and not problems:
+        problems.add("no-vote", "no pair has a vote", "give people's choices in votes or preferred")
+    notes += document_notes(pairs) if rows.group is not None else []
+    return LabelledPairs(
+        name=columns.table.name,
+        sha256=columns.table.sha256,
+        pairs=tuple(pairs),
+        candidate=word,
+        grouped_by=how_grouped(rows.group, texts),
+        notes=tuple(notes),
+        reading=reading,
+    )
+
+
+def _read_votes(
+    columns: Columns, choices: tuple[str, ...], problems: Problems, *, joined: bool
+) -> dict[int, tuple[Vote, ...] | None]:
+    """The votes of every pair by its first row's line, all rows of an id `joined` or each alone.
+
+    None where a vote is a fault.
+    """
+    id_in = columns.find("id")
+    first_lines: dict[str | int, int] = {}
+    votes: dict[int, tuple[Vote, ...] | None] = {}
+    for row in columns.table.rows:
+        line = first_lines.setdefault(item_key(row, id_in), row.line) if joined else row.line
+        row_votes = _row_votes(row, choices, problems)
+        before = votes.setdefault(line, ())
+        votes[line] = None if before is None or row_votes is None else before + row_votes
+    return votes
+
+
+def _row_votes(
+    row: TableRow, choices: tuple[str, ...], problems: Problems
+) -> tuple[Vote, ...] | None:
+    votes: list[Vote] = []
+    for column in choices:
+        try:
+            votes += read_votes(value_in(row, column))
+        except CellError as error:
+            problems.add_cell(error, line=row.line, field=column)
+            return None
+    return tuple(votes)
