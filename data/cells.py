@@ -116,9 +116,8 @@ def read_ratings(value: object, scale: Scale | None) -> RatingsByAnnotator:
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         value = read_json(value)
     if isinstance(value, Mapping):
-        parts: Iterable[tuple[object, object]] = sorted(
-            value.items(), key=lambda part: str(part[0])
-        )
+        by_name = {str(name): part for name, part in value.items()}
+        parts: Iterable[tuple[object, object]] = sorted(by_name.items())
     elif isinstance(value, list | tuple):
         parts = enumerate(value, 1)
     else:

@@ -118,11 +118,11 @@ def test_rows_of_a_json_array_on_one_line_are_told_apart(tmp_path: Path) -> None
     path.write_text(json.dumps(ROWS))
     ids = [output.id for output in data.read_labels(path, mapping={"id": "#line"}).outputs]
     assert ids == ["1", "2", "3", "4", "5", "6"]
-    path.write_text(json.dumps([*ROWS, {**ROWS[0], "relevance": "good"}]))
+    path.write_text(json.dumps([*ROWS, {**ROWS[0], "id": "z", "relevance": "good"}]))
     with pytest.raises(data.LabelError, match="row 7, field 'relevance': 'good' is not a number"):
         data.read_labels(path)
     pair = {"prompt": "Why?", "response_a": "Because.", "response_b": "So."}
-    votes = ["A", "B", "tie"]
+    votes: list[data.Vote] = ["A", "B", "tie"]
     rows = [{"id": str(n), **pair, "preferred": vote} for n, vote in enumerate(votes)]
     path.write_text(json.dumps(rows))
     assert [pair.votes for pair in data.read_pairs(path).pairs] == [("A",), ("B",), ("tie",)]
