@@ -145,14 +145,14 @@ class Judge:
         Raises FatalModelError where only its file names what may be a stranger's choice (a model
         that is no known provider's), and where its run had another endpoint than the one to ask.
         """
-        from judges.models.registry import check_endpoint, check_model, check_name
+        from judges.models.registry import check_endpoint, check_name, check_plain
         from judges.protocol import FatalModelError
 
         model, base = lm or self.lm, api_base or self.api_base
         check_name(model)
         try:
             if self.from_file and lm is None:
-                check_model(self.lm)
+                check_plain(self.lm)
             provider = self.lm.partition("/")[0]
             if self.endpoint and model.partition("/")[0] == provider and "/" in model:
                 check_endpoint(model, self.endpoint, base)
@@ -394,7 +394,7 @@ class Judge:
     def freeze(self) -> "JudgeFile":
         """What its file holds."""
         from judges import frozen
-        from judges.models.registry import endpoint_of
+        from judges.models.providers import endpoint_of
 
         provenance = self.provenance
         if self.api_base is not None and self.endpoint is None:

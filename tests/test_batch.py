@@ -9,6 +9,7 @@ import pytest
 from openai_server import OpenAIServer
 
 import judges
+from data.tables.atomic_write import write_atomically
 from judges.inference import batch
 from judges.inference.runner import Runner
 from judges.judgement import Judgement, Verdict
@@ -109,20 +110,20 @@ def test_submitting_again_starts_no_batch_twice(
     openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("judges.inference.batch.MOST_REQUESTS", 10)
-    save, saved = batch._save, 0
+    n_written = 0
 
-    def killed(folder: Path, state: batch.State) -> batch.State:
-        nonlocal saved
-        saved += 1
-        if saved == 4:  # the first part is noted; the second has just been started
+    def killed(path: Path, content: bytes, *, overwrite: bool) -> None:
+        nonlocal n_written
+        n_written += 1
+        if n_written == 4:  # the first part is noted; the second has just been started
             raise KeyboardInterrupt
-        return save(folder, state)
+        write_atomically(path, content, overwrite=overwrite)
 
-    monkeypatch.setattr(batch, "_save", killed)
-    with pytest.raises(KeyboardInterrupt):
-        submit(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("judges.inference.batch.write_atomically", killed)
+        with pytest.raises(KeyboardInterrupt):
+            submit(tmp_path)
     assert len(openai_server.batches) == 2
-    monkeypatch.setattr(batch, "_save", save)
     state = batch.submit(tmp_path / "batch")
     assert [part.n_requests for part in state.parts] == [10, 10, 5]
     assert len(openai_server.batches) == 3

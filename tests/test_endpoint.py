@@ -25,8 +25,8 @@ from judges.models import (
     TransientError,
     open_model,
 )
-from judges.models.endpoint import chat_url
-from judges.models.openai_format import Dialect, most_bytes, read_completion, read_error, seconds
+from judges.models.endpoint import chat_url, max_answer_bytes
+from judges.models.openai_format import Dialect, read_completion, read_error, seconds
 from judges.protocol import (
     Message,
     ThrottledError,
@@ -466,7 +466,7 @@ def test_a_count_that_cannot_be_true_is_the_most_the_texts_can_take(counts: obje
 def test_a_count_that_cannot_be_true_is_said_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judges.models.openai_format._doubted", set())
+    monkeypatch.setattr("judges.models.openai_format._implausible_counts", set())
     for count in (-1, -2, -3):
         read_completion(
             answer_with(usage={"prompt_tokens": count, "completion_tokens": 1}), ASKED, Sampling()
@@ -665,8 +665,8 @@ def test_a_status_that_is_no_error_ends_no_run(status: str) -> None:
 
 
 def test_the_longest_answer_has_room_for_every_token_and_alternative_asked_for() -> None:
-    assert most_bytes(Sampling(max_tokens=4096, top_logprobs=20)) > 4096 * 21 * 200
-    assert most_bytes(Sampling(n=1000, max_tokens=100_000)) == 32 * 2**20
+    assert max_answer_bytes(Sampling(max_tokens=4096, top_logprobs=20)) > 4096 * 21 * 200
+    assert max_answer_bytes(Sampling(n=1000, max_tokens=100_000)) == 32 * 2**20
 
 
 def test_debug_logs_hold_no_key(
@@ -696,7 +696,7 @@ def test_azures_answers_are_capped_like_others(monkeypatch: pytest.MonkeyPatch) 
             await model.close()
 
     with ServingBytes(lambda _: [next(answers)]) as base:
-        with pytest.raises(TransientError, match="more than 33,554,432 bytes"):
+        with pytest.raises(TransientError, match=r"more than [\d,]+ bytes"):
             asyncio.run(once(base.removesuffix("/v1")))
         assert asyncio.run(once(base.removesuffix("/v1"))).replies[0].text == "four"
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges.inference.budget import Account, Budget, BudgetSpentError, Reservation
-from judges.models.prices import FREE, Price, estimate_tokens, find_price, most_tokens
+from judges.models.prices import FREE, Price, estimate_tokens, find_price, token_bound
 from judges.protocol import Completion, Message, Sampling
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
@@ -143,7 +143,7 @@ def test_prices_do_not_import_litellm() -> None:
 @given(st.text())
 def test_no_prompt_takes_more_tokens_than_the_bound(text: str) -> None:
     asked: list[Message] = [{"role": "user", "content": text}]
-    assert most_tokens(asked) >= len(text.encode("utf-8", "replace")) + 16
+    assert token_bound(asked) >= len(text.encode("utf-8", "replace")) + 16
 
 
 def test_a_token_is_about_four_characters() -> None:

@@ -20,7 +20,8 @@ from judges.__main__ import main as judges_command
 from judges.cluster import map_in_pandas
 from judges.frozen import digest
 from judges.inference import batch
-from judges.models.registry import endpoint_of, is_plain, open_model
+from judges.models.providers import endpoint_of
+from judges.models.registry import is_plain, open_model
 from judges.protocol import FatalModelError
 from judges.scoring import SamplingPlan
 from optimize import measure, tune

@@ -18,14 +18,19 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from data.tables.atomic_write import write_atomically
 from judges.models.endpoint import EndpointModel
 from judges.models.journal import Journal, request_key
-from judges.models.openai_format import LONGEST_EXCERPT, Dialect, read_completion, read_error
+from judges.models.openai_format import LONGEST_EXCERPT, read_completion
 from judges.models.redaction import Redactor, read_key, without_secrets
 from judges.protocol import (
     OPENAI,
@@ -45,35 +50,41 @@ URL = "/v1/chat/completions"
 # OpenAI's limits are 50,000 requests and 200 MB a file.
 MOST_REQUESTS = 50_000
 MOST_BYTES = 190_000_000
-
-
 STATE = "batch.json"
 FAILURES = "failures.json"
 RUNNING = ("validating", "in_progress", "finalizing", "cancelling")
 MARK = "judges_part"
 KEY = re.compile(r"[0-9a-f]{64}")
-_PART = re.compile(r"part-\d{3,}\.jsonl")
+PART_NAME = re.compile(r"part-\d{3,}\.jsonl")
 
 
-class QueueModel:
-    """Stands in for an endpoint and writes each distinct request to a part file, once.
-
-    A request's `custom_id` is its journal key, so that an answer finds its row by itself. Every
-    ask fails for now; what the journal holds already is not written.
-    """
+class _StandIn:
+    """Stands in for an endpoint, answers in this process, and fails every request for now."""
 
     native_n = True
     has_logprobs: bool | None = None
     in_process = True
 
-    def __init__(self, endpoint: EndpointModel, folder: Path) -> None:
+    def __init__(self, endpoint: EndpointModel) -> None:
         self.name = endpoint.name
         self.endpoint = endpoint.endpoint
+
+    async def close(self) -> None: ...
+
+
+class QueueModel(_StandIn):
+    """Writes each distinct request to a part file, once; what the journal holds never comes here.
+
+    A request's `custom_id` is its journal key, so that an answer finds its row by itself.
+    """
+
+    def __init__(self, endpoint: EndpointModel, folder: Path) -> None:
+        super().__init__(endpoint)
         self.parts: list[Path] = []
         self.written: set[str] = set()
         self._folder = folder
-        self._dialect = Dialect.of(endpoint.name)
-        self._left = (0, 0)  # requests and bytes that still fit into the last part
+        self._dialect = endpoint.dialect
+        self._room = (0, 0)  # requests and bytes that still fit into the last part
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         key = request_key(self.endpoint, self.name, messages, sampling)
@@ -84,43 +95,30 @@ class QueueModel:
             self.written.add(key)
         raise RefusedError("queued for a batch")
 
-    async def close(self) -> None: ...
-
     def _write(self, line: str) -> None:
-        requests, size = self._left
+        requests, size = self._room
         if not requests or size < len(line):
             self.parts.append(self._folder / f"part-{len(self.parts):03d}.jsonl")
             self.parts[-1].write_bytes(b"")
             requests, size = MOST_REQUESTS, MOST_BYTES
         with self.parts[-1].open("a", encoding="ascii") as part:
             part.write(line)
-        self._left = (requests - 1, size - len(line))
+        self._room = (requests - 1, size - len(line))
 
 
-class CollectedModel:
-    """Stands in for an endpoint once its batches are collected into the journal.
-
-    What the journal lacks failed, for the reason given or because the batch left it out.
-    """
-
-    native_n = True
-    has_logprobs: bool | None = None
-    in_process = True
+class CollectedModel(_StandIn):
+    """Gives the reason why a request has no answer in the journal: its own, or none was given."""
 
     def __init__(self, endpoint: EndpointModel, failures: Mapping[str, str]) -> None:
-        self.name = endpoint.name
-        self.endpoint = endpoint.endpoint
+        super().__init__(endpoint)
         self._failures = failures
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         key = request_key(self.endpoint, self.name, messages, sampling)
         raise RefusedError(self._failures.get(key, "not answered by the batch; submit again"))
 
-    async def close(self) -> None: ...
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """One file of requests, and how far the provider has got with it."""
 
     file: str
@@ -133,8 +131,7 @@ class Part:
     collected: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(Struct, frozen=True, kw_only=True):
     """The batches of one run. `done`: the provider works on none of them any more.
 
     `run` marks them at the provider's side; `api_base` is where they were submitted, without any
@@ -144,7 +141,7 @@ class State:
     run: str
     lm: str
     api_base: str | None
-    parts: tuple[Part, ...] = field(default=())
+    parts: tuple[Part, ...] = ()
 
     @property
     def done(self) -> bool:
@@ -157,6 +154,11 @@ class State:
     @property
     def n_completed(self) -> int:
         return sum(part.n_completed for part in self.parts)
+
+    def with_part(self, part: Part) -> "State":
+        """The same with another version of one part."""
+        parts = tuple(part if part.file == before.file else before for before in self.parts)
+        return replace(self, parts=parts)
 
     def __str__(self) -> str:
         lines = [f"{self.lm}: {self.n_completed} of {self.n_requests} requests answered"]
@@ -182,41 +184,45 @@ def queue(lm: str, folder: Path, *, api_base: str | None = None) -> QueueModel:
 
     A folder whose batches are under way is refused; one whose batches are collected starts anew.
     """
-    state = _read(folder) if (folder / STATE).exists() else None
-    if state is not None and any(part.batch_id and not part.collected for part in state.parts):
+    parts = _read_state(folder).parts if (folder / STATE).exists() else ()
+    if any(part.batch_id and not part.collected for part in parts):
         raise FatalModelError(f"{folder}: its batches are not collected yet; collect them first")
     folder.mkdir(parents=True, exist_ok=True)
     for old in [*folder.glob("part-*.jsonl"), folder / FAILURES]:
         old.unlink(missing_ok=True)
     endpoint = _endpoint(lm, api_base)
-    _save(folder, State(run=token_hex(8), lm=lm, api_base=endpoint.endpoint))
+    _write_state(folder, State(run=token_hex(8), lm=lm, api_base=endpoint.endpoint))
     return QueueModel(endpoint, folder)
 
 
 def submit(folder: Path, *, api_base: str | None = None) -> State:
     """Upload every part and start its batch; what was submitted before is left as it is."""
-    state = _load(folder, api_base)
+    state, endpoint = _open_state(folder, api_base)
     if not state.parts:
-        parts = tuple(_part(path) for path in sorted(folder.glob("part-*.jsonl")))
-        state = _save(folder, replace(state, parts=parts))
-    with _client(state, api_base) as client:
-        batches = _batches_by_mark(client) if any(not part.batch_id for part in state.parts) else {}
-        for part in state.parts:
-            if not part.batch_id:
-                # A run killed between starting a batch and noting it must not start it twice.
-                batch = batches.get(_mark(state, part)) or _start(client, folder, state, part)
-                state = _save(folder, _with_part(state, _progress(part, batch)))
+        parts = []
+        for path in sorted(folder.glob("part-*.jsonl")):
+            with path.open("rb") as lines:
+                parts.append(Part(file=path.name, n_requests=sum(1 for _ in lines)))
+        state = _write_state(folder, replace(state, parts=tuple(parts)))
+    unstarted = [part for part in state.parts if not part.batch_id]
+    with _client(endpoint, api_base) as client:
+        batches = _batches_by_mark(client) if unstarted else {}
+        for part in unstarted:
+            mark = f"{state.run}/{part.file}"
+            # A run killed between starting a batch and noting it must not start it twice.
+            batch = batches.get(mark) or _start(client, folder / part.file, mark)
+            state = _write_state(folder, state.with_part(_progress(part, batch)))
     return state
 
 
 def status(folder: Path, *, api_base: str | None = None) -> State:
     """Ask the provider how far it has got."""
-    state = _load(folder, api_base)
-    with _client(state, api_base) as client:
+    state, endpoint = _open_state(folder, api_base)
+    with _client(endpoint, api_base) as client:
         for part in state.parts:
             if part.batch_id:
-                state = _with_part(state, _progress(part, client.batches.retrieve(part.batch_id)))
-    return _save(folder, state)
+                state = state.with_part(_progress(part, client.batches.retrieve(part.batch_id)))
+    return _write_state(folder, state)
 
 
 def collect(folder: Path, journal: Journal, *, api_base: str | None = None) -> Collected:
@@ -231,31 +237,31 @@ def collect(folder: Path, journal: Journal, *, api_base: str | None = None) -> C
         )
     endpoint = _endpoint(state.lm, api_base)
     failures: dict[str, str] = {}
-    secrets = Redactor([_key()])
     n_answered = 0
-    with _client(state, api_base) as client:
+    with _client(endpoint, api_base) as client:
         for part in state.parts:
             assert part.batch_id is not None
             batch = client.batches.retrieve(part.batch_id)
             for file in (batch.output_file_id, batch.error_file_id):
                 for line in _lines(client, file):
-                    why = _record_answer(line, journal, endpoint, secrets)
-                    n_answered += why is None
-                    if why is not None:
-                        failures[str(line.get("custom_id"))] = secrets.redact(why)
-            state = _with_part(state, replace(_progress(part, batch), collected=True))
+                    failure = _record_answer(line, journal, endpoint)
+                    if failure is None:
+                        n_answered += 1
+                    else:
+                        failures[str(line.get("custom_id"))] = endpoint.secrets.redact(failure)
+            state = state.with_part(replace(_progress(part, batch), collected=True))
     (folder / FAILURES).write_text(json.dumps(failures, indent=1), encoding="utf-8")
-    _save(folder, state)
+    _write_state(folder, state)
     n_missing = state.n_requests - n_answered - len(failures)
     return Collected(n_answered=n_answered, n_missing=n_missing, failures=failures)
 
 
 def collected(folder: Path, *, api_base: str | None = None) -> CollectedModel:
     """Open the model whose answers `collect` put into the journal; it asks nothing."""
-    state = _load(folder, api_base)
+    _, endpoint = _open_state(folder, api_base)
     path = folder / FAILURES
     failures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return CollectedModel(_endpoint(state.lm, api_base), failures)
+    return CollectedModel(endpoint, failures)
 
 
 def _endpoint(lm: str, api_base: str | None) -> EndpointModel:
@@ -265,39 +271,22 @@ def _endpoint(lm: str, api_base: str | None) -> EndpointModel:
     return EndpointModel(name, api_base=api_base)
 
 
-def _key() -> str:
-    return read_key("OPENAI_API_KEY")
-
-
 @contextmanager
-def _client(state: State, api_base: str | None) -> Iterator["OpenAI"]:
+def _client(endpoint: EndpointModel, api_base: str | None) -> Iterator["OpenAI"]:
     """Open the official client; its errors become ours, in one line without the key."""
     import openai
 
-    where = _endpoint(state.lm, api_base)
     # A redirect would take the documents to a host that nobody named.
     http_client = openai.DefaultHttpxClient(follow_redirects=False)
+    key = read_key("OPENAI_API_KEY") or "none"
     try:
-        with openai.OpenAI(
-            base_url=api_base, api_key=_key() or "none", http_client=http_client
-        ) as client:
+        with openai.OpenAI(base_url=api_base, api_key=key, http_client=http_client) as client:
             yield client
     except openai.APIStatusError as error:
-        raise read_error(
-            error.status_code,
-            error.response.headers.get("retry-after"),
-            error.response.content,
-            model=where.name,
-            endpoint=where.endpoint,
-            redacted=Redactor([_key()]).redact,
-        ) from None
+        retry_after = error.response.headers.get("retry-after")
+        raise endpoint.read_error(error.status_code, retry_after, error.response.content) from None
     except openai.APIConnectionError:
-        raise UnreachableError(f"no connection to {where.endpoint}") from None
-
-
-def _part(path: Path) -> Part:
-    with path.open("rb") as lines:
-        return Part(file=path.name, n_requests=sum(1 for _ in lines))
+        raise UnreachableError(f"no connection to {endpoint.endpoint}") from None
 
 
 def _batches_by_mark(client: "OpenAI") -> dict[str, Any]:
@@ -309,18 +298,14 @@ def _batches_by_mark(client: "OpenAI") -> dict[str, Any]:
     }
 
 
-def _mark(state: State, part: Part) -> str:
-    return f"{state.run}/{part.file}"
-
-
-def _start(client: "OpenAI", folder: Path, state: State, part: Part) -> Any:
-    with (folder / part.file).open("rb") as content:
+def _start(client: "OpenAI", part: Path, mark: str) -> Any:
+    with part.open("rb") as content:
         uploaded = client.files.create(file=content, purpose="batch")
     return client.batches.create(
         input_file_id=uploaded.id,
         endpoint=URL,  # type: ignore[arg-type]
         completion_window="24h",
-        metadata={MARK: _mark(state, part)},
+        metadata={MARK: mark},
     )
 
 
@@ -350,7 +335,7 @@ def _lines(client: "OpenAI", file: str | None) -> Iterator[dict[str, Any]]:
 
 
 def _record_answer(
-    line: Mapping[str, Any], journal: Journal, endpoint: EndpointModel, secrets: Redactor
+    line: Mapping[str, Any], journal: Journal, endpoint: EndpointModel
 ) -> str | None:
     """Put one answer into the journal; returns why it is none."""
     response = _mapping(line.get("response"))
@@ -361,13 +346,14 @@ def _record_answer(
         message = message if isinstance(message, str) else response.get("status_code")
         return f"the batch failed it: {' '.join(str(message).split())[:LONGEST_EXCERPT]}"
     try:
-        completion = secrets.clean(read_completion(json.dumps(body).encode(), (), Sampling()))
+        completion = read_completion(json.dumps(body).encode(), (), Sampling())
     except ModelError as error:
         return f"the batch's answer is unusable: {error}"
     except RecursionError:
         return "the batch's answer is unusable: nested too deeply"
     key = str(line["custom_id"])
     if key not in journal:
+        completion = endpoint.secrets.clean(completion)
         journal.put(key, completion, endpoint=endpoint.endpoint, model=endpoint.name)
     return None
 
@@ -376,37 +362,33 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _with_part(state: State, part: Part) -> State:
-    parts = tuple(part if part.file == old.file else old for old in state.parts)
-    return replace(state, parts=parts)
-
-
-def _load(folder: Path, api_base: str | None = None) -> State:
+def _open_state(folder: Path, api_base: str | None) -> tuple[State, EndpointModel]:
     """What was written down; FatalModelError where another endpoint is asked now than then."""
-    state = _read(folder)
-    now, then = _endpoint(state.lm, api_base).endpoint, state.api_base or OPENAI
-    if now != without_secrets(then.rstrip("/")):
+    state = _read_state(folder)
+    endpoint, then = _endpoint(state.lm, api_base), state.api_base or OPENAI
+    if endpoint.endpoint != without_secrets(then.rstrip("/")):
         raise FatalModelError(
             f"{folder}: its batches are at {Redactor().redact(without_secrets(then))}, and not at "
-            f"{now}: say which to ask, as in --api-base (in code: api_base=...)"
+            f"{endpoint.endpoint}: say which to ask, as in --api-base (in code: api_base=...)"
         )
-    return state
+    return state, endpoint
 
 
-def _read(folder: Path) -> State:
+def _read_state(folder: Path) -> State:
     path = folder / STATE
     if not path.exists():
         raise FatalModelError(f"{folder}: no batches there; submit first")
-    record = json.loads(path.read_text(encoding="utf-8"))
-    parts = tuple(Part(**part) for part in record.pop("parts"))
-    if strange := [part.file for part in parts if not _PART.fullmatch(part.file)]:
-        raise FatalModelError(f"{path}: {strange[0]!r} is no part of a batch, and is not sent")
-    return State(**record, parts=parts)
+    try:
+        state = msgspec.json.decode(path.read_bytes(), type=State)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise FatalModelError(f"{path}: does not tell of batches ({error})") from error
+    for part in state.parts:
+        if not PART_NAME.fullmatch(part.file):
+            raise FatalModelError(f"{path}: {part.file!r} is no part of a batch, and is not sent")
+    return state
 
 
-def _save(folder: Path, state: State) -> State:
-    path = folder / STATE
-    whole = path.with_suffix(".tmp")
-    whole.write_text(json.dumps(asdict(state), indent=1) + "\n", encoding="utf-8")
-    whole.replace(path)
+def _write_state(folder: Path, state: State) -> State:
+    text = msgspec.json.format(msgspec.json.encode(state), indent=1)
+    write_atomically(folder / STATE, text + b"\n", overwrite=True)
     return state

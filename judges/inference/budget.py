@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from judges.errors import JudgesError, OptionError
-from judges.models.prices import FREE, Price, most_tokens
+from judges.models.prices import FREE, Price, token_bound
 from judges.protocol import Completion, Message, Sampling, Usage
 
 try:
@@ -307,7 +307,7 @@ class Account:
         budget, counts = self.budget, self._counts
         characters, cost = sum(len(message["content"]) for message in messages), 0.0
         if self.price is not None and self.price != FREE:
-            cost = self.price.cost(most_tokens(messages), sampling.n * sampling.max_tokens)
+            cost = self.price.cost(token_bound(messages), sampling.n * sampling.max_tokens)
         with budget.lock:
             budget.check_calls()
             untold = counts.open_calls >= max(1, 2 * self._closed)

@@ -115,7 +115,7 @@ def _completion(response: Any, messages: Sequence[Message]) -> Completion:
         "total_tokens": response.usage.total_tokens,
         "completion_tokens_details": {"reasoning_tokens": response.usage.reasoning_tokens},
     }
-    usage = read_usage({"usage": counts}, messages, (reply,))
+    usage = read_usage(counts, messages, (reply,))
     return Completion(
         replies=(reply,),
         tokens_in=usage.tokens_in,

@@ -1,30 +1,27 @@
-"""An OpenAI-compatible chat endpoint over aiohttp, with pooled connections."""
+"""A chat-completions endpoint over aiohttp, with pooled connections and bounded answers."""
 
 import asyncio
 import json
 import os
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
 import aiohttp
 
 from judges.models.openai_format import (
-    ENCODINGS,
     LONGEST_EXCERPT,
-    MOST_READ,
     Dialect,
     ErrorBodyError,
-    most_bytes,
-    read_body,
     read_completion,
     read_error,
 )
+from judges.models.providers import PROVIDERS, Provider
 from judges.models.redaction import Redactor, read_key, without_secrets
 from judges.protocol import (
-    OPENAI,
     Completion,
     FatalModelError,
     Message,
@@ -33,9 +30,16 @@ from judges.protocol import (
     UnreachableError,
 )
 
+# How an answer may be packed: what can be unpacked a piece at a time.
+ENCODINGS = "gzip, deflate"
+MAX_ANSWER_BYTES = 32 * 2**20
+LEAST_ANSWER_BYTES = 2 * 2**20
+BYTES_PER_TOKEN = 256  # with its own JSON around it
+MAX_ERROR_BYTES = 100_000
+
 
 class EndpointModel:
-    """Chat completions at `api_base`, with the key in OPENAI_API_KEY unless given.
+    """Chat completions at `api_base`, with the provider's key in the environment unless given.
 
     The key goes into the request's header and nowhere else; an answer that repeats it is cleaned.
     One pool of connections for each event loop, opened at the first request and closed by `close`
@@ -48,12 +52,15 @@ class EndpointModel:
     def __init__(
         self,
         name: str,
+        provider: Provider = PROVIDERS["openai"],
         *,
         api_base: str | None = None,
         api_key: str | None = None,
         timeout: float = 120.0,
     ) -> None:
-        base = (api_base or os.environ.get("OPENAI_BASE_URL") or OPENAI).rstrip("/")
+        base = provider.base(api_base)
+        if not base:
+            raise FatalModelError(f"{name}: api_base or {provider.address_variable} is not set")
         self.name = name
         self.endpoint = without_secrets(base)
         if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
@@ -61,21 +68,28 @@ class EndpointModel:
                 f"{name}: {Redactor().redact(self.endpoint)!r} is no address; write "
                 "http://HOST:PORT/v1 or https://..."
             )
-        self._key = read_key("OPENAI_API_KEY", api_key)
-        if self._key and "@" in urlsplit(base).netloc:
+        key = read_key(provider.key_variable, api_key)
+        if key and "@" in urlsplit(base).netloc:
             raise FatalModelError(
-                f"{name}: the address holds a user and OPENAI_API_KEY is set as well; a request "
-                "takes one of the two, so leave the other out"
+                f"{name}: the address holds a user and {provider.key_variable} is set as well; a "
+                "request takes one of the two, so leave the other out"
             )
-        self._secrets = Redactor([self._key], url=base)
-        if not self._key and base == OPENAI:
+        if not key and base == provider.address:
             raise FatalModelError(
-                f"{name}: OPENAI_API_KEY is not set; set it, or name another endpoint by api_base"
+                f"{name}: {provider.key_variable} is not set; set it, or name another endpoint by "
+                "api_base"
             )
-        self._url = chat_url(base)
+        if not key and not provider.address:
+            raise FatalModelError(f"{name}: {provider.key_variable} is not set")
+        self.secrets = Redactor([key], url=base)
+        self.dialect = Dialect.of(name)
+        self._key_variable = provider.key_variable
+        self._url = chat_url(base, name, provider)
         self._proxy = _proxy(self._url)
-        self._dialect = Dialect.of(name)
         self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._headers = {"Content-Type": "application/json", "Accept-Encoding": ENCODINGS}
+        if key:
+            self._headers[provider.key_header] = provider.key_form.format(key=key)
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
             WeakKeyDictionary()
         )
@@ -85,16 +99,16 @@ class EndpointModel:
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
-        body = self._dialect.body(self.name, messages, sampling)
-        status, headers, answer = await self._post(body, most_bytes(sampling))
+        body = self.dialect.body(self.name, messages, sampling)
+        status, headers, answer = await self._post(body, max_answer_bytes(sampling))
         if 200 <= status < 300:
             try:
-                return self._secrets.clean(read_completion(answer, messages, sampling))
+                return self.secrets.clean(read_completion(answer, messages, sampling))
             except ErrorBodyError as error:
                 status = error.status
         if status == 400:
-            self._dialect.learn(body, answer)
-        raise self._error(status, headers, answer)
+            self.dialect.learn(body, answer)
+        raise self.read_error(status, headers.get("Retry-After"), answer)
 
     async def close(self) -> None:
         """Close the connections opened on the running loop."""
@@ -102,8 +116,20 @@ class EndpointModel:
         if session is not None:
             await session.close()
 
+    def read_error(self, status: int, retry_after: str | None, answer: bytes) -> Exception:
+        """What an error answer of this endpoint means, without any key."""
+        return read_error(
+            status,
+            retry_after,
+            answer,
+            model=self.name,
+            endpoint=self.endpoint,
+            redacted=self.secrets.redact,
+            key_name=self._key_variable,
+        )
+
     async def _post(
-        self, body: Mapping[str, Any], most: int
+        self, body: Mapping[str, Any], max_bytes: int
     ) -> tuple[int, Mapping[str, str], bytes]:
         data = json.dumps(body).encode()
         try:
@@ -111,12 +137,12 @@ class EndpointModel:
             async with self._session().post(
                 self._url, data=data, proxy=self._proxy, allow_redirects=False
             ) as response:
-                well = 200 <= response.status < 300
+                succeeded = 200 <= response.status < 300
                 answer = await read_body(
                     response.content.iter_any(),
                     response.headers.get("Content-Encoding"),
-                    most if well else MOST_READ,
-                    cut=not well,
+                    max_bytes if succeeded else MAX_ERROR_BYTES,
+                    cut=not succeeded,
                 )
                 return response.status, response.headers, answer
         except aiohttp.ClientConnectorError as error:
@@ -128,42 +154,34 @@ class EndpointModel:
             ) from None
         except aiohttp.ClientError as error:
             # The library quotes what it could not read, over several lines.
-            what = self._secrets.redact(" ".join(f"{type(error).__name__}: {error}".split()))
-            what = what[:LONGEST_EXCERPT]
+            reason = self.secrets.redact(" ".join(f"{type(error).__name__}: {error}".split()))
             raise TransientError(
-                f"connection to {self.endpoint} lost ({what})", billed=True
+                f"connection to {self.endpoint} lost ({reason[:LONGEST_EXCERPT]})", billed=True
             ) from None
 
     def _session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None:
-            headers = {"Content-Type": "application/json", "Accept-Encoding": ENCODINGS}
-            if self._key:
-                headers["Authorization"] = f"Bearer {self._key}"
             session = self._sessions[loop] = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),  # the runner limits
-                headers=headers,
+                headers=self._headers,
                 timeout=self._timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,  # which knows no limit
             )
         return session
 
-    def _error(self, status: int, headers: Mapping[str, str], body: bytes) -> Exception:
-        return read_error(
-            status,
-            headers.get("Retry-After"),
-            body,
-            model=self.name,
-            endpoint=self.endpoint,
-            redacted=self._secrets.redact,
-        )
 
-
-def chat_url(base: str) -> str:
+def chat_url(base: str, name: str = "", provider: Provider = PROVIDERS["openai"]) -> str:
+    """Where requests go; a query of the address stays behind the path."""
     parts = urlsplit(base)
-    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + "/chat/completions"))
+    path = parts.path.rstrip("/") + provider.path.format(name=quote(name, safe=""))
+    query = parts.query
+    if provider.version:
+        version = os.environ.get(provider.version_variable, provider.version)
+        query = "&".join(filter(None, (query, urlencode({"api-version": version}))))
+    return urlunsplit(parts._replace(path=path, query=query))
 
 
 def _proxy(url: str) -> str | None:
@@ -172,3 +190,57 @@ def _proxy(url: str) -> str | None:
     if not parts.hostname or parts.hostname in {"localhost", "127.0.0.1", "::1"}:
         return None
     return None if proxy_bypass(parts.hostname) else getproxies().get(parts.scheme)
+
+
+def max_answer_bytes(sampling: Sampling) -> int:
+    """How long an answer may be: far longer than replies of `max_tokens` and their alternatives."""
+    tokens = sampling.n * sampling.max_tokens * (1 + sampling.top_logprobs)
+    return min(LEAST_ANSWER_BYTES + BYTES_PER_TOKEN * tokens, MAX_ANSWER_BYTES)
+
+
+async def read_body(
+    chunks: AsyncIterable[bytes], encoding: str | None, max_bytes: int, *, cut: bool = False
+) -> bytes:
+    """Read and unpack a body as it comes, and no more of it than `max_bytes`, packed or not.
+
+    Raises TransientError where it is longer (unless it is to be `cut`), or cannot be unpacked.
+    """
+    unpack = _unpacker((encoding or "").strip().lower())
+    body = bytearray()
+    n_received = 0
+    async for chunk in chunks:
+        # Empty blocks, and what follows a packed body's end, unpack to nothing for ever.
+        n_received += len(chunk)
+        try:
+            body += unpack(chunk, max_bytes + 1 - len(body))
+        except zlib.error as error:
+            raise TransientError(
+                f"malformed answer (not {encoding}: {error})", billed=True
+            ) from None
+        if max(len(body), n_received) > max_bytes:
+            if cut:
+                return bytes(body[:max_bytes])
+            raise TransientError(f"an answer of more than {max_bytes:,} bytes", billed=True)
+    return bytes(body)
+
+
+def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
+    """What takes a packed piece and the most bytes wanted of it."""
+    if encoding in {"", "identity"}:
+        return lambda chunk, max_bytes: chunk[:max_bytes]
+    if encoding not in {"gzip", "x-gzip", "deflate"}:
+        raise TransientError(
+            f"malformed answer (packed as {encoding[:200]!r}, unasked)", billed=True
+        )
+    inflate: Any = None
+
+    def unpack(chunk: bytes, max_bytes: int) -> bytes:
+        nonlocal inflate
+        if inflate is None:
+            # Some call deflate what lacks zlib's header, whose first byte ends on 8.
+            headless = encoding == "deflate" and chunk[:1] and chunk[0] & 15 != 8
+            inflate = zlib.decompressobj(-zlib.MAX_WBITS if headless else zlib.MAX_WBITS | 32)
+        unpacked: bytes = inflate.decompress(chunk, max_bytes)
+        return unpacked
+
+    return unpack

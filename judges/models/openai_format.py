@@ -4,14 +4,13 @@ import json
 import logging
 import math
 import re
-import zlib
-from collections.abc import AsyncIterable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
-from judges.models.prices import estimate_tokens, most_tokens
+from judges.models.prices import estimate_tokens, token_bound
 from judges.protocol import (
     Completion,
     FatalModelError,
@@ -29,21 +28,14 @@ from judges.protocol import (
 
 REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
 LONGEST_EXCERPT = 300
-_log = logging.getLogger(__name__)
-_doubted: set[str] = set()
-MOST_READ = 100_000  # of an error that is no JSON
-MOST_SEARCHED = 10_000  # of an error's text for keys, before its first words are shown
-REFUSALS = ("context_length_exceeded", "content_filter", "content_policy_violation", "string_above")
-# How an answer may be packed: what can be unpacked a piece at a time.
-ENCODINGS = "gzip, deflate"
-MOST_BYTES = 32 * 2**20
-LEAST_ROOM = 2 * 2**20
-BYTES_PER_TOKEN = 256  # with its own JSON around it
+LONGEST_SEARCHED = 10_000  # of an error's text for keys, before its first words are shown
+LONGEST_WORD = 200  # of a model's name, and of why a reply ended
 # No request takes that many tokens; a count above it is an error, and would end any budget.
 MOST_TOKENS = 100_000_000
-LONGEST_WORD = 200  # of a model's name, and of why a reply ended
 ROUNDING = 1e-3  # a log-probability so little above 0 is 0
 NEVER = -9999.0  # the log-probability of what cannot be, for which JSON has no number
+REFUSALS = ("context_length_exceeded", "content_filter", "content_policy_violation", "string_above")
+TOO_LONG = re.compile(r"context (?:length|window)|too many tokens|maximum.{0,20} tokens", re.I)
 QUOTA = re.compile(r"check your plan|billing|insufficient (?:quota|credit|balance)", re.I)
 # "try again in 1.5s", "Please retry in 34.07s", and the bare "34s" of Gemini's details.
 WAIT = re.compile(
@@ -73,32 +65,35 @@ ALTERNATIVES = re.compile(
     r"?(\d{1,3})\b",
     re.I,
 )
+
+_log = logging.getLogger(__name__)
+# The counts that have been warned of.
+_implausible_counts: set[str] = set()
 ModelErrorT = TypeVar("ModelErrorT", bound=ModelError)
-TOO_LONG = re.compile(r"context (?:length|window)|too many tokens|maximum.{0,20} tokens", re.I)
 
 
 @dataclass(slots=True)
 class Dialect:
     """Which of the format's spellings a model takes, learned from its complaints."""
 
-    most_tokens: str = "max_tokens"
+    token_limit: str = "max_tokens"
     temperature: bool = True
     seed: bool = True
     n: bool = True
-    most_alternatives: int | None = None
+    max_alternatives: int | None = None
 
     @classmethod
     def of(cls, model: str) -> "Dialect":
         """Start from the name: OpenAI's reasoning models take another spelling."""
         if REASONING.match(model):
-            return cls(most_tokens="max_completion_tokens", temperature=False)
+            return cls(token_limit="max_completion_tokens", temperature=False)
         return cls()
 
     def body(self, model: str, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": model,
             "messages": messages,
-            self.most_tokens: sampling.max_tokens,
+            self.token_limit: sampling.max_tokens,
         }
         if sampling.temperature is not None and self.temperature:
             body["temperature"] = sampling.temperature
@@ -108,8 +103,8 @@ class Dialect:
             body["n"] = sampling.n
         if sampling.top_logprobs:
             body["logprobs"] = True
-            most = self.most_alternatives or sampling.top_logprobs
-            body["top_logprobs"] = min(sampling.top_logprobs, most)
+            limit = self.max_alternatives or sampling.top_logprobs
+            body["top_logprobs"] = min(sampling.top_logprobs, limit)
         return body
 
     def learn(self, body: Mapping[str, Any], answer: bytes) -> None:
@@ -119,73 +114,21 @@ class Dialect:
         replies at once (one comes, and the runner asks for the rest), fewer alternatives.
         Raises TransientError where the request should be sent again, spelled otherwise.
         """
-        error = _error_of(answer)
+        error = _error_of(_decode(answer))
         param = error.get("param")
         text = f"{param if isinstance(param, str) else ''} {_message(error)}"
+        alternatives = ALTERNATIVES.search(text)
         if "max_tokens" in body and "max_completion_tokens" in text:
-            self.most_tokens = "max_completion_tokens"
+            self.token_limit = "max_completion_tokens"
         elif "seed" in body and re.search(r"\bseed\b", text):
             self.seed = False
-        elif "n" in body and (error.get("param") == "n" or SEVERAL.search(text)):
+        elif "n" in body and (param == "n" or SEVERAL.search(text)):
             self.n = False
-        elif (most := ALTERNATIVES.search(text)) and 0 < int(most[1]) < body.get("top_logprobs", 0):
-            self.most_alternatives = int(most[1])
+        elif alternatives and 0 < int(alternatives[1]) < body.get("top_logprobs", 0):
+            self.max_alternatives = int(alternatives[1])
         else:
             return
         raise TransientError("the endpoint wants the request spelled otherwise", 0.0)
-
-
-def most_bytes(sampling: Sampling) -> int:
-    """How long an answer may be: far longer than replies of `max_tokens` and their alternatives."""
-    tokens = sampling.n * sampling.max_tokens * (1 + sampling.top_logprobs)
-    return min(LEAST_ROOM + BYTES_PER_TOKEN * tokens, MOST_BYTES)
-
-
-async def read_body(
-    chunks: AsyncIterable[bytes], encoding: str | None, most: int, *, cut: bool = False
-) -> bytes:
-    """Read and unpack a body as it comes, and no more of it than `most` bytes, packed or not.
-
-    Raises TransientError where it is longer (unless it is to be `cut`), or cannot be unpacked.
-    """
-    unpack = _unpacker((encoding or "").strip().lower())
-    whole = bytearray()
-    taken = 0
-    async for chunk in chunks:
-        # Empty blocks, and what follows a packed body's end, unpack to nothing for ever.
-        taken += len(chunk)
-        try:
-            whole += unpack(chunk, most + 1 - len(whole))
-        except zlib.error as error:
-            raise TransientError(
-                f"malformed answer (not {encoding}: {error})", billed=True
-            ) from None
-        if max(len(whole), taken) > most:
-            if cut:
-                return bytes(whole[:most])
-            raise TransientError(f"an answer of more than {most:,} bytes", billed=True)
-    return bytes(whole)
-
-
-def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
-    """What takes a packed piece and the most bytes wanted of it."""
-    if encoding in {"", "identity"}:
-        return lambda chunk, most: chunk[:most]
-    if encoding not in {"gzip", "x-gzip", "deflate"}:
-        shown = _word(encoding)
-        raise TransientError(f"malformed answer (packed as {shown!r}, unasked)", billed=True)
-    inflate: Any = None
-
-    def unpack(chunk: bytes, most: int) -> bytes:
-        nonlocal inflate
-        if inflate is None:
-            # Some call deflate what lacks zlib's header, whose first byte ends on 8.
-            bare = encoding == "deflate" and chunk[:1] and chunk[0] & 15 != 8
-            inflate = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
-        unpacked: bytes = inflate.decompress(chunk, most)
-        return unpacked
-
-    return unpack
 
 
 class _ShapeError(ValueError):
@@ -210,47 +153,117 @@ def read_completion(answer: bytes, messages: Sequence[Message], sampling: Sampli
     try:
         body = _unwrapped(json.loads(answer))
         if body.get("error") and not body.get("choices"):
-            raise _with_usage(ErrorBodyError(_status_inside(_error_of(answer))), body)
+            raise _with_usage(ErrorBodyError(_status_inside(_error_of(body))), body)
         replies = tuple(_reply(choice) for choice in body["choices"])
         if not replies:
             raise _ShapeError("it holds no choices")
-    except RecursionError:
-        why = "nested too deeply"
-    except _ShapeError as error:
-        why = str(error)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        why = type(error).__name__
-    else:
-        usage = read_usage(body, messages, replies)
+        usage = read_usage(body.get("usage"), messages, replies)
         return Completion(
             replies=replies,
             tokens_in=usage.tokens_in,
             tokens_out=usage.tokens_out,
             model=_word(body.get("model")),
         )
-    raise _with_usage(TransientError(f"malformed answer ({why})", billed=True), body)
+    except RecursionError:
+        reason = "nested too deeply"
+    except _ShapeError as error:
+        reason = str(error)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = type(error).__name__
+    raise _with_usage(TransientError(f"malformed answer ({reason})", billed=True), body)
 
 
-def read_usage(
-    body: Mapping[str, Any], messages: Sequence[Message], replies: Sequence[Reply]
-) -> Usage:
+def _reply(choice: Mapping[str, Any]) -> Reply:
+    message = choice["message"]
+    content = message.get("content") or message.get("refusal") or ""
+    if not isinstance(content, str):
+        raise _ShapeError("its content is no text")
+    logprobs = (choice.get("logprobs") or {}).get("content") or ()
+    return Reply(
+        text=_without_surrogates(content),
+        tokens=tuple(
+            Token(
+                _token_text(token),
+                {
+                    _token_text(alternative): read_logprob(alternative["logprob"])
+                    for alternative in token.get("top_logprobs") or (token,)
+                },
+            )
+            for token in logprobs
+        ),
+        finish_reason=_word(choice.get("finish_reason")) or "stop",
+    )
+
+
+def read_logprob(value: object) -> float:
+    """A log-probability: 0 or less; ValueError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _ShapeError("a log-probability is no number")
+    if not value <= ROUNDING:  # not a number, among others
+        raise _ShapeError("a log-probability is above 0 or undefined")
+    return min(0.0, float(max(value, NEVER)))
+
+
+def _token_text(token: Mapping[str, Any]) -> str:
+    text = token["token"]
+    if not isinstance(text, str):
+        raise _ShapeError("a token is no text")
+    return _without_surrogates(text)
+
+
+def _word(value: object) -> str:
+    return _without_surrogates(value[:LONGEST_WORD]) if isinstance(value, str) else ""
+
+
+def _without_surrogates(text: str) -> str:
+    """JSON can spell lone surrogates, and no file can hold them."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def read_usage(usage: object, messages: Sequence[Message], replies: Sequence[Reply]) -> Usage:
     """Read what a request took.
 
     Counts that are lacking are estimated. Those that cannot be true (negative, of texts yet 0,
     huge, no numbers) become the most that the texts can take, so that a limit on cost still binds.
     """
     written: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
-    usage = body.get("usage")
-    counts = usage if isinstance(usage, Mapping) else {}
     if usage is not None and not isinstance(usage, Mapping):
-        _doubt("usage", type(usage).__name__)
-        return Usage(most_tokens(messages), most_tokens(written))
+        _warn_of_count("usage", type(usage).__name__)
+        return Usage(token_bound(messages), token_bound(written))
+    counts = usage or {}
     tokens_in = _count("prompt_tokens", counts, messages)
     tokens_out = _count("completion_tokens", counts, written)
-    return Usage(tokens_in, tokens_out + _thought(counts, tokens_in, tokens_out))
+    return Usage(tokens_in, tokens_out + _uncounted_thoughts(counts, tokens_in, tokens_out))
 
 
-def _thought(counts: Mapping[str, Any], tokens_in: int, tokens_out: int) -> int:
+def _count(name: str, counts: Mapping[str, Any], texts: Sequence[Message]) -> int:
+    value = counts.get(name)
+    if value is None:
+        return estimate_tokens(texts)
+    least = 1 if any(text["content"] for text in texts) else 0
+    if (count := _plausible(value, least)) is not None:
+        return count
+    if isinstance(value, int) and abs(value) > MOST_TOKENS:
+        # Neither repr() nor str() of an endless number: Python refuses it.
+        written = "a huge number"
+    elif isinstance(value, list | dict):
+        written = type(value).__name__
+    else:
+        written = _word(value) or repr(value)[:LONGEST_EXCERPT]
+    _warn_of_count(name, written)
+    return token_bound(texts)
+
+
+def _plausible(value: object, least: int = 0) -> int | None:
+    """A count of tokens that may be true."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST_TOKENS:
+        return value
+    return None
+
+
+def _uncounted_thoughts(counts: Mapping[str, Any], tokens_in: int, tokens_out: int) -> int:
     """Tokens of thoughts that the count of completion tokens leaves out, billed like the others.
 
     Gemini and xAI leave them out; their total, or the count of thoughts itself, tells.
@@ -264,34 +277,11 @@ def _thought(counts: Mapping[str, Any], tokens_in: int, tokens_out: int) -> int:
     return max(0, missing)
 
 
-def _count(name: str, counts: Mapping[str, Any], texts: Sequence[Message]) -> int:
-    value = counts.get(name)
-    if value is None:
-        return estimate_tokens(texts)
-    least = 1 if any(text["content"] for text in texts) else 0
-    if (count := _plausible(value, least)) is not None:
-        return count
-    # Neither repr() nor str() of an endless number: Python refuses it.
-    huge = isinstance(value, int) and abs(value) > MOST_TOKENS
-    odd = type(value).__name__ if isinstance(value, list | dict) else repr(value)[:LONGEST_EXCERPT]
-    _doubt(name, "a huge number" if huge else _word(value) or odd)
-    return most_tokens(texts)
-
-
-def _plausible(value: object, least: int = 0) -> int | None:
-    """A count of tokens that may be true."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST_TOKENS:
-        return value
-    return None
-
-
-def _doubt(name: str, value: str) -> None:
-    """Warn of a count that cannot be true, the first time that one does."""
-    if name in _doubted:
+def _warn_of_count(name: str, value: str) -> None:
+    """Warn of a count that cannot be true, only the first time of its name."""
+    if name in _implausible_counts:
         return
-    _doubted.add(name)
+    _implausible_counts.add(name)
     _log.warning(
         "an answer's %s cannot be true (%s); such are counted as the most that the texts can take",
         name,
@@ -306,55 +296,9 @@ def _with_usage(error: ModelErrorT, body: object) -> ModelErrorT:
         tokens_in = _plausible(counts.get("prompt_tokens"))
         tokens_out = _plausible(counts.get("completion_tokens"))
         if tokens_in is not None and tokens_out is not None:
-            error.usage = Usage(tokens_in, tokens_out + _thought(counts, tokens_in, tokens_out))
+            thoughts = _uncounted_thoughts(counts, tokens_in, tokens_out)
+            error.usage = Usage(tokens_in, tokens_out + thoughts)
     return error
-
-
-def _reply(choice: Mapping[str, Any]) -> Reply:
-    message = choice["message"]
-    content = message.get("content") or message.get("refusal") or ""
-    if not isinstance(content, str):
-        raise _ShapeError("its content is no text")
-    logprobs = (choice.get("logprobs") or {}).get("content") or ()
-    return Reply(
-        text=_mended(content),
-        tokens=tuple(
-            Token(
-                _text(token["token"]),
-                {_text(top["token"]): read_logprob(top["logprob"]) for top in _tops(token)},
-            )
-            for token in logprobs
-        ),
-        finish_reason=_word(choice.get("finish_reason")) or "stop",
-    )
-
-
-def _tops(token: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return token.get("top_logprobs") or (token,)
-
-
-def read_logprob(value: object) -> float:
-    """A log-probability: 0 or less; ValueError for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _ShapeError("a log-probability is no number")
-    if not value <= ROUNDING:  # not a number, among others
-        raise _ShapeError("a log-probability is above 0 or undefined")
-    return min(0.0, float(max(value, NEVER)))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise _ShapeError("a token is no text")
-    return _mended(value)
-
-
-def _word(value: object) -> str:
-    return _mended(value[:LONGEST_WORD]) if isinstance(value, str) else ""
-
-
-def _mended(text: str) -> str:
-    """Without lone surrogates, which JSON can spell and no file can hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def read_error(
@@ -368,18 +312,13 @@ def read_error(
     key_name: str = "OPENAI_API_KEY",
 ) -> ModelError:
     """Say what an error answer means for the request, the run, and the reader; never the key."""
-    error = _error_of(answer)
-    code = _code(error)
-    said = redacted(
-        # Cut far beyond what is shown: a key cut short may not be known for one.
-        (_message(error) or answer.decode("utf-8", "replace"))[:MOST_SEARCHED]
-    )
-    said = " ".join(said.split())[:LONGEST_EXCERPT]
+    body = _decode(answer)
+    error = _error_of(body)
+    message = _message(error)
+    # Cut far beyond what is shown: a key cut short may not be known for one.
+    text = redacted((message or answer.decode("utf-8", "replace"))[:LONGEST_SEARCHED])
+    excerpt = " ".join(text.split())[:LONGEST_EXCERPT]
     where = f"{status} from {endpoint}"
-    wait = seconds(retry_after)
-    if wait is None:
-        wait = _wait_in(error)
-    kind: ModelError
     if 300 <= status < 400:
         return FatalModelError(
             f"{where}: it redirects, and texts and keys follow nowhere; name the address itself "
@@ -387,23 +326,34 @@ def read_error(
         )
     if not 400 <= status <= 599:
         return TransientError(f"{where}: no answer of the format, and no error", billed=True)
+    wait = seconds(retry_after)
+    if wait is None:
+        wait = _wait_in(error)
+    code = _code(error)
+    result: ModelError
     if status == 401:
-        kind = FatalModelError(f"{where}: the key in {key_name} was not accepted for {model}")
-    elif _quota_is_gone(status, code, _message(error), answer, wait):
-        kind = FatalModelError(f"{where}: the account's quota is used up ({said})")
+        result = FatalModelError(f"{where}: the key in {key_name} was not accepted for {model}")
+    elif (
+        code == "insufficient_quota"
+        or status == 402
+        # Gemini words a limit on requests a minute as it words a quota; there it says how long to
+        # wait, while a day's share that is used up is waited for in vain.
+        or (status == 429 and (b"PerDay" in answer or (wait is None and QUOTA.search(message))))
+    ):
+        result = FatalModelError(f"{where}: the account's quota is used up ({excerpt})")
     elif status == 429:
-        kind = ThrottledError(f"{where}: too many requests", wait)
+        result = ThrottledError(f"{where}: too many requests", wait)
     elif status >= 500 or status in {408, 409, 425}:
-        kind = TransientError(f"{where}: {said}", wait)
-    elif any(word in code for word in REFUSALS) or status == 413 or TOO_LONG.search(said):
-        kind = RefusedError(f"{where}: {said}")
+        result = TransientError(f"{where}: {excerpt}", wait)
+    elif any(word in code for word in REFUSALS) or status == 413 or TOO_LONG.search(excerpt):
+        result = RefusedError(f"{where}: {excerpt}")
     elif status == 404:
-        kind = FatalModelError(f"{where}: no model {model!r} there ({said})")
+        result = FatalModelError(f"{where}: no model {model!r} there ({excerpt})")
     elif status in {400, 422}:
-        kind = UnsupportedRequestError(f"{where} for {model}: {said}")
+        result = UnsupportedRequestError(f"{where} for {model}: {excerpt}")
     else:
-        kind = FatalModelError(f"{where} for {model}: {said}")
-    return _with_usage(kind, _body_of(answer))
+        result = FatalModelError(f"{where} for {model}: {excerpt}")
+    return _with_usage(result, body)
 
 
 def _code(error: Mapping[str, Any]) -> str:
@@ -412,29 +362,17 @@ def _code(error: Mapping[str, Any]) -> str:
     return next((name for name in names if isinstance(name, str) and not name.isdecimal()), "")
 
 
-def _quota_is_gone(status: int, code: str, message: str, answer: bytes, wait: float | None) -> bool:
-    """Whether waiting a minute does not help: the account is empty, or the day's share is used.
-
-    Gemini words a limit on requests a minute as it words a quota; there it says how long to wait.
-    """
-    if code == "insufficient_quota" or status == 402:
-        return True
-    return status == 429 and (
-        b"PerDay" in answer or (wait is None and QUOTA.search(message) is not None)
-    )
-
-
 def _wait_in(error: Mapping[str, Any]) -> float | None:
     """How long an error's own words ask to wait: in prose, or in Gemini's details."""
     details = error.get("details")
     delays = [
-        one.get("retryDelay")
-        for one in (details if isinstance(details, list) else ())
-        if isinstance(one, Mapping)
+        detail.get("retryDelay")
+        for detail in (details if isinstance(details, list) else ())
+        if isinstance(detail, Mapping)
     ]
     for text in (*delays, error.get("message")):
-        if isinstance(text, str) and (found := WAIT.search(text)):
-            return float(found["n"]) / (1000 if found["unit"] == "ms" else 1)
+        if isinstance(text, str) and (match := WAIT.search(text)):
+            return float(match["n"]) / (1000 if match["unit"] == "ms" else 1)
     return None
 
 
@@ -465,19 +403,7 @@ def seconds(retry_after: str | None, now: datetime | None = None) -> float | Non
         return None
 
 
-def _error_of(answer: bytes) -> Mapping[str, Any]:
-    body = _body_of(answer)
-    error = body.get("error", body) if isinstance(body, dict) else {}
-    return error if isinstance(error, dict) else {"message": error}
-
-
-def _message(error: Mapping[str, Any]) -> str:
-    """Only if it is a text: Python cannot write down all that JSON can nest."""
-    message = error.get("message")
-    return message if isinstance(message, str) else ""
-
-
-def _body_of(answer: bytes) -> object:
+def _decode(answer: bytes) -> object:
     try:
         return _unwrapped(json.loads(answer))
     except (ValueError, RecursionError):
@@ -487,3 +413,14 @@ def _body_of(answer: bytes) -> object:
 def _unwrapped(body: Any) -> Any:
     """Gemini wraps an error's body in a list."""
     return body[0] if isinstance(body, list) and body else body
+
+
+def _error_of(body: object) -> Mapping[str, Any]:
+    error = body.get("error", body) if isinstance(body, dict) else {}
+    return error if isinstance(error, dict) else {"message": error}
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    """Only if it is a text: Python cannot write down all that JSON can nest."""
+    message = error.get("message")
+    return message if isinstance(message, str) else ""

@@ -55,7 +55,7 @@ def estimate_tokens(messages: Sequence[Message]) -> int:
     return -(-characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * len(messages)
 
 
-def most_tokens(messages: Sequence[Message]) -> int:
+def token_bound(messages: Sequence[Message]) -> int:
     """Bound what a prompt can take: a byte-level tokenizer makes no token of less than a byte."""
     size = 0
     for message in messages:

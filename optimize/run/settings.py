@@ -11,8 +11,9 @@ from judges.cli.arguments import Parser as OneLineParser
 from judges.define import is_python, read_subject
 from judges.dimension import MOST_RATINGS, Comparison, Dimension, Subject
 from judges.errors import UsageError
+from judges.models.providers import THROUGH_DSPY, endpoint_of
 from judges.models.redaction import KEY_FOR_NAME, Redactor, holds_secret
-from judges.models.registry import endpoint_of, is_plain, shown
+from judges.models.registry import is_plain, quoted
 from judges.protocol import OPENAI
 from optimize.search.objective import LEVELS, Level
 from optimize.search.optimizers import OPTIMIZERS
@@ -244,8 +245,8 @@ def _check_repeated_on_resume(saved: Mapping[str, Any], chosen: Mapping[str, Any
         )
         if must_repeat:
             raise SettingsError(
-                f"the run to resume names {_flag(name)} {shown(value)}, which its folder alone "
-                f"cannot choose: give it again, as in {_flag(name)} {shown(value)}"
+                f"the run to resume names {_flag(name)} {quoted(value)}, which its folder alone "
+                f"cannot choose: give it again, as in {_flag(name)} {quoted(value)}"
             )
 
 
@@ -256,9 +257,9 @@ def _check_endpoints(settings: Settings, recorded: Mapping[str, str]) -> None:
         address_then = recorded.get(role, address_now)
         if address_then == address_now:
             continue
-        address = shown(address_then.removeprefix("dspy.LM").strip() or "default")
+        address = quoted(address_then.removeprefix(THROUGH_DSPY).strip() or "default")
         raise SettingsError(
-            f"the run to resume asked its {role} at {address}, and not at {shown(address_now)}: "
+            f"the run to resume asked its {role} at {address}, and not at {quoted(address_now)}: "
             f"give {flags[role]} {address} again to go on there"
         )
 
