@@ -11,13 +11,14 @@ import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from judges.judgement import NoScoreError
-from judges.parsing.lenient import first_digit, last_digit
 from judges.parsing.parse import parse_choice
 from judges.parsing.recorded import (
     Reading,
     RecordedPair,
     RecordingError,
+    first_digit,
     judgement,
+    last_digit,
     read_pair_replies,
     read_replies,
     verdict,

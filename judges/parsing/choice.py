@@ -104,72 +104,74 @@ def parse_choice(text: str, choices: Sequence[str]) -> str:
 
     A tie counts only where `choices` has a word for it.
     """
-    made = choices_made(text, choices)
-    if len(made) > 1:
-        raise NoScoreError(f"two choices, {' and '.join(sorted(made))}, in {shortened(text)}")
-    if not made:
+    chosen = choices_made(text, choices)
+    if len(chosen) > 1:
+        raise NoScoreError(f"two choices, {' and '.join(sorted(chosen))}, in {shortened(text)}")
+    if not chosen:
         raise NoScoreError(f"none of {', '.join(choices)} chosen in {shortened(text)}")
-    return made.pop()
+    return chosen.pop()
 
 
 def choices_made(text: str, choices: Sequence[str]) -> set[str]:
     """Every choice that `text` makes; NoScoreError where one is doubtful, withdrawn or a tie."""
     before, items, after = json_object(plain_lines(text))
-    around = f"{before}\n{after}"
-    mentions = [*_mentions(around, tuple(choices))]
-    made = {parse_choice(str(value), choices) for name, value in items if name in _KEYS}
-    made |= {name for name, kind in mentions if kind in {"called", "alone"}}
+    prose = f"{before}\n{after}"
+    mentions = [*_mentions(prose, tuple(choices))]
+    chosen = {parse_choice(str(value), choices) for name, value in items if name in _KEYS}
+    chosen |= {name for name, kind in mentions if kind in {"called", "alone"}}
+    if not chosen:
+        return chosen
     last = max((i for i, (_, kind) in enumerate(mentions) if kind == "called"), default=0)
-    if any(kind == "doubtful" and name not in made for name, kind in mentions[last:]) and made:
+    if any(kind == "doubtful" and name not in chosen for name, kind in mentions[last:]):
         raise NoScoreError(f"another choice in its place in {shortened(text)}")
-    if made & {name for name, kind in mentions if kind == "worse"}:
+    if chosen & {name for name, kind in mentions if kind == "worse"}:
         raise NoScoreError(f"a choice for better and worse in {shortened(text)}")
-    lowered = around.lower()
-    if made and (WITHDRAWN.search(lowered) or REFUSED.search(lowered)):
+    if WITHDRAWN.search(prose.lower()) or REFUSED.search(prose.lower()):
         raise NoScoreError(f"a choice that is withdrawn or refused in {shortened(text)}")
-    if made and len(choices) == 2 and _TIED.search(around):
+    if len(choices) == 2 and _TIED.search(prose):
         raise NoScoreError(f"a choice and a tie in {shortened(text)}")
-    return made
+    return chosen
 
 
 def _mentions(text: str, choices: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Every mention of a choice that matters, as "called", "alone", "worse" or "doubtful"."""
     text = _INITIAL.sub("§", text)
-    pattern, letter = _patterns(choices)
+    pattern, any_choice = _patterns(choices)
     by_name = {choice.lower(): choice for choice in choices}
-    seen = 0
-    for sentence in sentences(text, rf"\(?{letter}\)?"):
+    n_mentions = 0
+    for sentence in sentences(text, rf"\(?{any_choice}\)?"):
         for mention in pattern.finditer(sentence):
-            seen += 1
-            if seen > MOST_ANSWERS:
+            n_mentions += 1
+            if n_mentions > MOST_ANSWERS:
                 raise NoScoreError(f"more than {MOST_ANSWERS} possible answers: {shortened(text)}")
-            kind = _kind(sentence, mention, letter)
+            kind = _kind(sentence, mention, any_choice)
             if kind:
                 yield by_name[next(filter(None, mention.groups())).lower()], kind
 
 
-def _kind(sentence: str, mention: re.Match[str], letter: str) -> str | None:
+def _kind(sentence: str, mention: re.Match[str], any_choice: str) -> str | None:
     """What a mention says of its choice, or None where it only speaks of it."""
     before, after = sentence[: mention.start()], sentence[mention.end() :]
     before = re.sub(r"\AA(?= [a-z])", "a", before)
     if _WORSE.match(after) or _WORSE_LABEL.search(before.lower()):
         return "worse"
     better = _BETTER.match(after)
-    own = None if "?" in after[:120] else own_clause(before, _known)
-    if own and (own[1] or not _PARTLY.match(before.lower())):
-        clause = own[0].strip(" -•+⭐★'\"(")
-        labels = words(clause.rstrip(" :").rpartition(":")[2])
-        named = _VERB.search(clause) or (_LINK.search(clause) and labels & _NAMED)
-        whole = _whole(letter).match(after, better.end()) if better else None
-        ends = re.match(_END, after) or _than(letter).match(after)
-        if (whole and not _UNDONE.match(after, whole.end())) or (
-            named and not better and ends and not _UNDONE.match(after)
-        ):
-            return "called"
-        lone = own[1] and clause.strip(" ,") in _LEADS and not better
-        bare = " " not in mention.group().strip() or re.match(r"[.!]?\Z", after)
-        if lone and bare and _ALONE.match(after) and not _UNDONE.match(after):
-            return "alone"
+    clause = None if "?" in after[:120] else own_clause(before, _known)
+    if clause and (clause.begins_sentence or not _PARTLY.match(before.lower())):
+        claim = clause.text.strip(" -•+⭐★'\"(")
+        label = words(claim.rstrip(" :").rpartition(":")[2])
+        if better:
+            comparison = _comparison(any_choice).match(after, better.end())
+            if comparison and not _UNDONE.match(after, comparison.end()):
+                return "called"
+        elif not _UNDONE.match(after):
+            named = _VERB.search(claim) or (_LINK.search(claim) and label & _NAMED)
+            if named and (re.match(_END, after) or _compared(any_choice).match(after)):
+                return "called"
+            alone = clause.begins_sentence and claim.strip(" ,") in _LEADS
+            letter = " " not in mention.group().strip() or re.match(r"[.!]?\Z", after)
+            if alone and letter and _ALONE.match(after):
+                return "alone"
     previous = re.findall(r"[\w']+|[^\w\s]", before.lower())[-1:]
     corrects = not previous or previous[0] in _DOUBTS or _LINK.search(before)
     if better or (corrects and re.match(r"\)?(?:[.!?,]|\Z| [A-Z])", after)):
@@ -183,32 +185,33 @@ def _known(word: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _patterns(choices: tuple[str, ...]) -> tuple[re.Pattern[str], str]:
-    """A mention: in parentheses in any case, else in the choice's own; and any choice's letter."""
+    """A mention: in parentheses in any case, else in the choice's own; and any choice."""
     name = "|".join(re.escape(choice) for choice in choices)
-    letter = rf"(?i:{name})"
+    any_choice = rf"(?i:{name})"
     pattern = re.compile(
-        rf"(?:\b(?i:{_NOUN}) )?(?:# ?)?(?:\(({letter})\)|(?<![\w'.&/-])({name})(?:'s (?i:{_NOUN}))?"
-        rf"(?![\w'&+]|[-/.]\w)|(?<![\w'.&/-])({letter})(?=[.!)]?\Z|[.!;,)]* (?:is|was|seems)\b))"
+        rf"(?:\b(?i:{_NOUN}) )?(?:# ?)?(?:\(({any_choice})\)|(?<![\w'.&/-])({name})"
+        rf"(?:'s (?i:{_NOUN}))?(?![\w'&+]|[-/.]\w)"
+        rf"|(?<![\w'.&/-])({any_choice})(?=[.!)]?\Z|[.!;,)]* (?:is|was|seems)\b))"
     )
-    return pattern, letter
+    return pattern, any_choice
 
 
-def _compared(letter: str) -> str:
+def _rival(any_choice: str) -> str:
     """What a choice is better than or preferred to."""
-    other = rf"the other(?: one| {_NOUN})?|(?i:(?:{_NOUN} )?)\(?{letter}\)?(?!\w)"
-    return rf"(?: (?:than|to|over))? ?(?:{other})"
+    rival = rf"the other(?: one| {_NOUN})?|(?i:(?:{_NOUN} )?)\(?{any_choice}\)?(?!\w)"
+    return rf"(?: (?:than|to|over))? ?(?:{rival})"
 
 
 @lru_cache(maxsize=64)
-def _than(letter: str) -> re.Pattern[str]:
-    return re.compile(_compared(letter) + _END)
+def _compared(any_choice: str) -> re.Pattern[str]:
+    return re.compile(_rival(any_choice) + _END)
 
 
 @lru_cache(maxsize=64)
-def _whole(letter: str) -> re.Pattern[str]:
-    """What may follow "is better": the whole, what it is better than, a reason; never a part."""
+def _comparison(any_choice: str) -> re.Pattern[str]:
+    """What may follow "is better": what it is better than, "overall", a reason; never a part."""
     return re.compile(
-        rf"(?:{_compared(letter)})?(?: (?:overall|here|in every way|in all respects|on balance"
+        rf"(?:{_rival(any_choice)})?(?: (?:overall|here|in every way|in all respects|on balance"
         r"|on (?:all|most) counts|at everything|at this|for me))?"
         rf"(?:{_END}| (?:due to|given|for (?:its|being|these|this))\b)"
     )

@@ -1,7 +1,7 @@
 """Parse raw replies strictly: exactly one score or choice, or a failed judgement."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
 from judges.judgement import NoScoreError
@@ -44,18 +44,50 @@ def parse_fields(
     its own counts.
     """
     start, end = answer_span(reply, outputs)
-    whole = reply[start:end]
-    sections, closed = _sections(whole, [field.name for field in outputs])
+    answer, alone = reply[start:end], len(outputs) == 1
+    headers = list(_HEADER.finditer(answer))
+    last_headers = {header.group(1).lower(): header for header in headers}
+    field_names = {_END, *(field.name for field in outputs)}
+    field_starts = [h.start() for name, h in last_headers.items() if name in field_names]
     values: dict[str, Value] = {}
     for field in outputs:
-        cut = truncated and end == len(reply) and field.name not in closed
-        if cut and (field.choices or len(outputs) == 1):
-            raise NoScoreError(f"{field.name}: the reply is cut short: {shortened(whole)}")
-        try:
-            values[field.name] = _value(field, sections, whole, names, alone=len(outputs) == 1)
-        except NoScoreError as error:
-            raise NoScoreError(f"{field.name}: {error}") from error
+        header = last_headers.get(field.name)
+        closed = header is not None and header is not headers[-1]
+        if truncated and end == len(reply) and not closed and (field.choices or alone):
+            raise NoScoreError(f"{field.name}: the reply is cut short: {shortened(answer)}")
+        if field.choices:
+            # A header of any name ends a choice: another field's number is another's.
+            starts = [header.start() for header in headers]
+            text = answer if header is None else _content(answer, header, starts)
+            try:
+                values[field.name] = _choice(text, field.choices, names)
+            except NoScoreError as error:
+                raise NoScoreError(f"{field.name}: {error}") from error
+        elif header is not None:
+            values[field.name] = _content(answer, header, field_starts)
+        else:
+            text = answer[: min(field_starts, default=len(answer))].strip()
+            # Beside a choice, a lone word is the choice itself.
+            values[field.name] = text if alone or len(text.split()) > 1 else ""
+        if alone and values[field.name] == "":
+            raise NoScoreError(f"{field.name}: nothing written: {shortened(answer)}")
     return values
+
+
+def _content(answer: str, header: re.Match[str], starts: Iterable[int]) -> str:
+    """What stands between a header and the next of these starts."""
+    end = min((start for start in starts if start > header.start()), default=len(answer))
+    return answer[header.end() : end].strip()
+
+
+def _choice(text: str, choices: Sequence[Value], names: Collection[str]) -> Value:
+    scale = [choice for choice in choices if isinstance(choice, int)]
+    if len(scale) < len(choices):
+        return parse_choice(text, [str(choice) for choice in choices])
+    # A dimension's name need not be the word that a model has for it.
+    with suppress(NoScoreError):
+        return parse_rating(text, scale, names=names)
+    return parse_rating(text, scale)
 
 
 def answer_span(reply: str, outputs: Sequence[Field]) -> tuple[int, int]:
@@ -84,61 +116,9 @@ def answer_span(reply: str, outputs: Sequence[Field]) -> tuple[int, int]:
 def content_span(reply: str, outputs: Sequence[Field], name: str) -> tuple[int, int, bool]:
     """Where a field's content begins and ends in a reply, and whether a header says so."""
     start, end = answer_span(reply, outputs)
-    last = None
-    for header in _HEADER.finditer(reply, start, end):
+    headers = list(_HEADER.finditer(reply, start, end))
+    for place, header in reversed(list(enumerate(headers))):
         if header.group(1).lower() == name:
-            last = header
-    if last is None:
-        return start, end, False
-    after = _HEADER.search(reply, last.end(), end)
-    return last.end(), after.start() if after else end, True
-
-
-def _value(
-    field: Field,
-    sections: dict[str, str],
-    whole: str,
-    names: Collection[str],
-    *,
-    alone: bool,
-) -> Value:
-    if not field.choices:
-        text = sections.get(field.name, sections[""])
-        if not alone and field.name not in sections and len(text.split()) < 2:
-            # A lone word is the score itself.
-            return ""
-        if alone and not text:
-            raise NoScoreError(f"nothing written: {shortened(whole)}")
-        return text
-    text = sections.get(field.name, whole)
-    # A header of any name ends what a choice is read from: another field's number is another's.
-    if field.name in sections and (another := _HEADER.search(text)):
-        text = text[: another.start()]
-    scale = [choice for choice in field.choices if isinstance(choice, int)]
-    if len(scale) == len(field.choices):
-        # A dimension's name need not be the word that a model has for it.
-        with suppress(NoScoreError):
-            return parse_rating(text, scale, names=names)
-        return parse_rating(text, scale)
-    return parse_choice(text, [str(choice) for choice in field.choices])
-
-
-def _sections(reply: str, names: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
-    """Cut a reply at the last header of each name; what precedes them all goes by "".
-
-    The names that another header of the reply follows come beside.
-    """
-    last = {}
-    places = []
-    for header in _HEADER.finditer(reply):
-        name = header.group(1).lower()
-        places.append(header.start())
-        if name in names or name == _END:
-            last[name] = header
-    cuts = sorted(last.values(), key=lambda header: header.start())
-    ends = [*(header.start() for header in cuts), len(reply)]
-    sections = {"": reply[: ends[0]].strip()}
-    for header, end in zip(cuts, ends[1:], strict=True):
-        sections[header.group(1).lower()] = reply[header.end() : end].strip()
-    closed = {name for name, header in last.items() if places[-1] > header.start()}
-    return sections, frozenset(closed)
+            following = headers[place + 1 : place + 2]
+            return header.end(), following[0].start() if following else end, True
+    return start, end, False

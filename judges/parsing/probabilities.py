@@ -29,10 +29,10 @@ def chosen_token(reply: Reply, outputs: Sequence[Field], field: Field, value: Va
     start, end, headed = content_span(reply.text, outputs, field.name)
     mentions = () if headed else _MENTION.finditer(reply.text, start, end)
     starts = {start, max((match.end() for match in mentions), default=start)}
-    whole = len("".join(token.text for token in reply.tokens))
+    spelled = sum(len(token.text) for token in reply.tokens)
     for first in sorted(starts, reverse=True):
         # Where tokens do not spell the reply (raw vocabularies), the end alone is known.
-        position = len(reply.text) - whole
+        position = len(reply.text) - spelled
         for place, token in enumerate(reply.tokens):
             position += len(token.text)
             if first < position <= end + len(token.text) and _begins(token.text, value):
@@ -96,12 +96,12 @@ def _begins(text: str, value: Value) -> bool:
 def _share_prefixes(mass: dict[Value, float], tokens: Sequence[Token]) -> None:
     """Give longer ratings their part of a token that only begins them, where it can be known."""
     numbers = [choice for choice in mass if isinstance(choice, int)]
-    seen = [_plain(text) for text in tokens[0].top]
+    texts = [_plain(text) for text in tokens[0].top]
     written = _plain(tokens[0].text)
-    for short in dict.fromkeys(word for word in seen if word.isdigit()):
+    for short in dict.fromkeys(word for word in texts if word.isdigit()):
         longer = [n for n in numbers if str(n) != short and str(n).startswith(short)]
         # A vocabulary that has one of the longer numbers whole would have used it.
-        if not longer or any(str(n) in seen for n in longer):
+        if not longer or any(str(n) in texts for n in longer):
             continue
         begun = _mass_of(tokens[0].top, short)
         if short != written:

@@ -25,6 +25,7 @@ from judges.parsing.text import (
     OWN,
     REFUSED,
     WITHDRAWN,
+    Clause,
     json_object,
     own_clause,
     plain_lines,
@@ -169,9 +170,9 @@ def parse_rating(
     `letters` ({"A": 1, ...}) is for prompts that offer lettered options; without it a letter is no
     rating. `names` are what the dimension is called, where that is known.
     """
-    bare = text.strip()
-    if bare.isascii() and bare.isdigit() and len(bare) < 7 and bare in map(str, scale):
-        return int(bare)
+    digits = text.strip()
+    if digits.isascii() and digits.isdigit() and len(digits) < 7 and digits in map(str, scale):
+        return int(digits)
     number = _one_number(text, scale, letters, names)
     if number not in scale:
         raise NoScoreError(
@@ -197,14 +198,14 @@ def parse_score(
 def _one_number(
     text: str, scale: Sequence[int], letters: Mapping[str, int] | None, names: Collection[str]
 ) -> float:
-    own = frozenset(name.lower().replace("_", " ") for name in names)
+    own_names = frozenset(name.lower().replace("_", " ") for name in names)
     before, items, after = json_object(plain_lines(text))
     mentions = [
-        *_mentions(before, scale, own),
-        *_json_mentions(items, scale, own, text),
-        *_mentions(after, scale, own),
+        *_mentions(before, scale, own_names),
+        *_json_mentions(items, scale, own_names, text),
+        *_mentions(after, scale, own_names),
     ]
-    ratings = _deciding([mention for mention in mentions if not mention.doubtful], own)
+    ratings = _deciding([mention for mention in mentions if not mention.doubtful], own_names)
     values = {rating.value for rating in ratings}
     if letters:
         values |= {float(letters[choice]) for choice in choices_made(text, list(letters))}
@@ -217,12 +218,12 @@ def _one_number(
     last = max((i for i, mention in enumerate(mentions) if mention.called), default=0)
     if any(mention.doubtful and mention.value != value for mention in mentions[last:]):
         raise NoScoreError(f"another number where the rating belongs in {shortened(text)}")
-    around = f"{before}\n{after}"
-    if WITHDRAWN.search(around.lower()) or REFUSED.search(around.lower()):
+    prose = f"{before}\n{after}"
+    if WITHDRAWN.search(prose.lower()) or REFUSED.search(prose.lower()):
         raise NoScoreError(f"a rating that is withdrawn or refused in {shortened(text)}")
-    if _RECKONED.search(around):
+    if _RECKONED.search(prose):
         raise NoScoreError(f"a rating that is reckoned in {shortened(text)}")
-    tops = [top for match in _OTHER_SCALE.finditer(around) for top in match.groups() if top]
+    tops = [top for match in _OTHER_SCALE.finditer(prose) for top in match.groups() if top]
     if any(_value(top) != scale[-1] for top in tops):
         raise NoScoreError(f"a rating on another scale in {shortened(text)}")
     return value
@@ -240,11 +241,11 @@ def _deciding(ratings: Sequence[_Mention], names: frozenset[str]) -> list[_Menti
 
 def _mentions(text: str, scale: Sequence[int], names: frozenset[str]) -> Iterator[_Mention]:
     """Every number of the text that is a rating or stands where one belongs."""
-    seen = 0
+    n_numbers = 0
     for sentence in sentences(_without_scale(_without_list_numbers(text), scale), _ALONE):
         for number in _NUMBER.finditer(sentence):
-            seen += 1
-            if seen > MOST_ANSWERS:
+            n_numbers += 1
+            if n_numbers > MOST_ANSWERS:
                 raise NoScoreError(f"more than {MOST_ANSWERS} possible answers: {shortened(text)}")
             mention = _mention(sentence, number, scale, names)
             if mention is not None:
@@ -264,7 +265,7 @@ def _mention(
         return None  # "4 errors", "one of them"
     clause = own_clause(before, lambda word: _known(word.lower(), names))
     if clause and value is not None and not sentence.endswith("?") and not _HEDGES & set(following):
-        rating = _rating(*clause, number, value, after, names)
+        rating = _rating(clause, number, value, after, names)
         if rating is not None:
             return rating
     previous = re.findall(r"[\w']+|[^\w\s]", before)[-1:]
@@ -285,50 +286,49 @@ def _mention(
 
 
 def _rating(
-    clause: str,
-    begins: bool,
-    number: re.Match[str],
-    value: float,
-    after: str,
-    names: frozenset[str],
+    clause: Clause, number: re.Match[str], value: float, after: str, names: frozenset[str]
 ) -> _Mention | None:
     """The rating that a clause of known words states, if it states one."""
-    if (after[:1] == ")" and "(" not in clause) or _NOT_GIVEN.search(clause):
+    if (after[:1] == ")" and "(" not in clause.text) or _NOT_GIVEN.search(clause.text):
         return None
-    clause = clause.lstrip(" -•+⭐★'\"(").rstrip(" ⭐★'\"(")
-    if not all(map(_BEFORE_LABEL.search, clause.split(":")[:-2])):
+    claim = clause.text.lstrip(" -•+⭐★'\"(").rstrip(" ⭐★'\"(")
+    if not all(map(_BEFORE_LABEL.search, claim.split(":")[:-2])):
         return None
-    stated = re.findall(r"[\w'-]+", clause)
-    part = _part(clause, after, names)
+    stated = re.findall(r"[\w'-]+", claim)
+    part = _part(claim, after, names)
     if part and part not in names and stated[:1] and stated[0] in ("for", "in", "on", "as"):
         return None  # "For style I give it a 5"
     called = (
         bool(number["top"] or "/" in (number["digits"] or ""))
         or bool(_RATING & set(stated))
-        or any(_QUALITY.fullmatch(word) or _QUALIFIER.fullmatch(word) for word in stated)
-        or any(name in clause for name in names)
-        or bool(_LABELLED.search(clause) or _GIVEN.search(clause))
+        or any(map(_names_quality, stated))
+        or any(name in claim for name in names)
+        or bool(_LABELLED.search(claim) or _GIVEN.search(claim))
     )
     if called and (_TAIL.match(after) or _NEXT.match(after)):
         final = not _FINAL.isdisjoint(stated)
-        return _Mention(value=value, called=bool(clause), part=part, final=final)
-    lone = begins and clause.strip(" ,") in _LEADS and not _PART.match(after)
-    if lone and not called and (_TAIL.match(after) or _REASON.match(after)):
+        return _Mention(value=value, called=bool(claim), part=part, final=final)
+    alone = clause.begins_sentence and claim.strip(" ,") in _LEADS and not _PART.match(after)
+    if alone and not called and (_TAIL.match(after) or _REASON.match(after)):
         return _Mention(value=value)
     return None
 
 
-def _part(clause: str, after: str, names: frozenset[str]) -> str:
-    """The quality that a clause rates, where it names one."""
+def _part(claim: str, after: str, names: frozenset[str]) -> str:
+    """The quality that a claim rates, where it names one."""
     tail = _PART.match(after)
-    named = [tail[1].lower()] if tail else []
-    for word in [*named, *reversed(re.findall(r"[\w'-]+", clause))]:
-        if not _QUALITY.fullmatch(word) and not _QUALIFIER.fullmatch(word) and word not in names:
+    tail_words = [tail[1].lower()] if tail else []
+    for word in [*tail_words, *reversed(re.findall(r"[\w'-]+", claim))]:
+        if not _names_quality(word) and word not in names:
             continue
-        own = next((name for name in names if _stem(name) == _stem(word)), None)
-        if own or _QUALITY.fullmatch(word):
-            return own or word
-    return next((name for name in names if " " in name and name in clause), "")
+        own_name = next((name for name in names if _stem(name) == _stem(word)), None)
+        if own_name or _QUALITY.fullmatch(word):
+            return own_name or word
+    return next((name for name in names if " " in name and name in claim), "")
+
+
+def _names_quality(word: str) -> bool:
+    return bool(_QUALITY.fullmatch(word) or _QUALIFIER.fullmatch(word))
 
 
 def _stem(quality: str) -> str:
@@ -337,11 +337,7 @@ def _stem(quality: str) -> str:
 
 
 def _known(word: str, names: frozenset[str]) -> bool:
-    return (
-        word in _KNOWN
-        or any(word in name.split() for name in names)
-        or bool(_QUALITY.fullmatch(word) or _QUALIFIER.fullmatch(word))
-    )
+    return word in _KNOWN or any(word in name.split() for name in names) or _names_quality(word)
 
 
 def _plain_value(number: re.Match[str], top: int) -> float | None:
@@ -400,19 +396,19 @@ def _without_scale(text: str, scale: Sequence[int]) -> str:
 
 @lru_cache(maxsize=64)
 def _scale_pattern(low: int, high: int) -> re.Pattern[str]:
-    least, most = (
+    lowest, highest = (
         f"(?:{n}|{NUMBER_WORDS[n]})" if 0 <= n < len(NUMBER_WORDS) else str(n) for n in (low, high)
     )
     aside = r"(?: ?\([^()\n]{0,30}\))?"
-    ends = rf"{least}{aside} ?(?:to|-|–) ?{most}{aside}"
+    ends = rf"{lowest}{aside} ?(?:to|-|–) ?{highest}{aside}"
     means = r" ?(?:=|:|is|being|meaning|-|–)[^()\n]"
     return re.compile(
         rf"[(\[](?:[a-z ]{{0,20}}\b)?{ends}[^()\n\]]{{0,40}}[)\]]"
         rf"|(?:\b(?:on|using) )?(?:(?:a|the) )?\b(?:scale |range )?(?:of |from )?{ends}"
         rf"(?:-point)?(?: (?:likert )?scale)?(?![\w.,]?\d)"
-        rf"|\bbetween {least} and {most}(?![\w.,]?\d)"
-        rf"|(?:\bon )?(?:a |the )?\b{most}-point (?:likert )?scale|\bon a scale of {most}\b"
-        rf"|\(?\bout of {most}(?:\)|(?= ?:))|\({most} is (?:the )?(?:best|highest|max\w*)\)"
-        rf"|\((?:where |with )?{least}{means}{{0,80}}\b{most}{means}{{0,60}}\)",
+        rf"|\bbetween {lowest} and {highest}(?![\w.,]?\d)"
+        rf"|(?:\bon )?(?:a |the )?\b{highest}-point (?:likert )?scale|\bon a scale of {highest}\b"
+        rf"|\(?\bout of {highest}(?:\)|(?= ?:))|\({highest} is (?:the )?(?:best|highest|max\w*)\)"
+        rf"|\((?:where |with )?{lowest}{means}{{0,80}}\b{highest}{means}{{0,60}}\)",
         re.IGNORECASE,
     )

@@ -9,6 +9,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from judges.judgement import NoScoreError
 
@@ -90,11 +91,11 @@ def shortened(text: str) -> str:
     """Quote a reply for a message: its two ends where it is long, since the score is at an end."""
     if len(text) > 4 * LONGEST:
         text = f"{text[:LONGEST]} ... {text[-LONGEST:]}"
-    whole = " ".join(text.split())
-    if len(whole) <= QUOTED_LENGTH:
-        return repr(whole)
+    line = " ".join(text.split())
+    if len(line) <= QUOTED_LENGTH:
+        return repr(line)
     half = QUOTED_LENGTH // 2
-    return repr(f"{whole[:half]} ... {whole[-half:]}")
+    return repr(f"{line[:half]} ... {line[-half:]}")
 
 
 class _Folding(dict[int, str]):
@@ -160,16 +161,19 @@ def plain_lines(text: str) -> str:
     """A reply without markup, blank lines and double spaces; NoScoreError where it is too long."""
     # A token that ends a turn, left in by the endpoint, is no word of the judge's.
     text = _TURN_END.sub("", text.rstrip())
-    lines = (" ".join(line.split()) for line in text.splitlines())
-    whole = "\n".join(line for line in lines if line)
-    if len(whole) > LONGEST:
+    plain = _without_blanks(text)
+    if len(plain) > LONGEST:
         raise NoScoreError(
-            f"{len(whole):,} characters, of which at most {LONGEST:,} are read: {shortened(text)}"
+            f"{len(plain):,} characters, of which at most {LONGEST:,} are read: {shortened(text)}"
         )
-    whole = whole.translate(_FOLDING)
+    plain = plain.translate(_FOLDING)
     for pattern, replacement in _REWRITTEN:
-        whole = pattern.sub(replacement, whole)
-    return "\n".join(filter(None, (" ".join(line.split()) for line in whole.splitlines())))
+        plain = pattern.sub(replacement, plain)
+    return _without_blanks(plain)
+
+
+def _without_blanks(text: str) -> str:
+    return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
 
 
 def json_object(text: str) -> tuple[str, list[tuple[str, object]], str]:
@@ -211,12 +215,18 @@ def sentences(text: str, answer: str) -> Iterator[str]:
             yield " ".join(sentence.split()).replace(" .", ".")
 
 
-def own_clause(before: str, known: Callable[[str], bool]) -> tuple[str, bool] | None:
-    """The clause that an answer stands in, up to the answer, and whether it begins the sentence.
+class Clause(NamedTuple):
+    """The clause that an answer stands in, up to the answer, in lower case."""
 
-    `before` is the sentence up to the answer. The clause begins the sentence, or follows a comma, a
-    dash or a word as "so" after a part that supposes and reports nothing, and negates nothing but
-    as a reason. None where there is no such clause of known words.
+    text: str
+    begins_sentence: bool
+
+
+def own_clause(before: str, known: Callable[[str], bool]) -> Clause | None:
+    """The clause of `before`, a sentence up to the answer, if its words are all `known`.
+
+    The clause begins the sentence, or follows a comma, a dash or a word as "so" after a part that
+    supposes and reports nothing, and negates nothing but as a reason. Else None.
     """
     lowered = before.lower()
     tokens = list(_TOKEN.finditer(before))
@@ -224,7 +234,7 @@ def own_clause(before: str, known: Callable[[str], bool]) -> tuple[str, bool] | 
     while start and (tokens[start - 1].group() in _PUNCTUATION or known(tokens[start - 1].group())):
         start -= 1
     if not start:
-        return lowered, True
+        return Clause(lowered, begins_sentence=True)
     label, colon, _ = lowered.partition(":")
     label = label.lstrip(" -•+")
     own_label = not colon or "," in label or label in _LABELS or own_clause(label, known)
@@ -234,8 +244,10 @@ def own_clause(before: str, known: Callable[[str], bool]) -> tuple[str, bool] | 
         after_break = token.group() in _BREAK
         if after_break or token.group().lower() in _SO:
             clause = lowered[token.end() if after_break else token.start() :].strip()
-            first = clause.split(" ", 1)[0].strip(",")
+            result = clause.split(" ", 1)[0].strip(",") in _RESULTS
             reported = _REPORTED.search(lowered)
             negated = _NEGATED.search(lowered, 0, token.start()) and not _ALTHOUGH.match(lowered)
-            return None if (reported or negated) and first not in _RESULTS else (clause, False)
+            if (reported or negated) and not result:
+                return None
+            return Clause(clause, begins_sentence=False)
     return None

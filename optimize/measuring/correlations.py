@@ -152,7 +152,7 @@ def other_readings(
     """For each lenient reading: how many scores differ from the strict ones, and rho with it.
 
     Published tables were often made with such readings, which find a number in nearly any reply
-    and sometimes a wrong one (judges/parsing/lenient.py). They know single digits only: other
+    and sometimes a wrong one (judges/parsing/recorded.py). They know single digits only: other
     scales have none to compare with. Summary-level rho is there by both conventions, the published
     one ("left_out") to compare with such tables.
     """
