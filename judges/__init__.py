@@ -1,7 +1,8 @@
 """Judges: define, run, freeze and load them."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from data.lazy import lazy_names
 
 if TYPE_CHECKING:
     from judges.define import read_subject
@@ -33,34 +34,15 @@ __all__ = [
     "read_subject",
 ]
 
-# Where each public name lives: it is imported when first used, since two of them need DSPy.
 _HOMES = {
-    "Comparison": "judges.dimension",
-    "Dimension": "judges.dimension",
-    "DimensionError": "judges.dimension",
-    "FrozenJudgeError": "judges.frozen",
-    "Judge": "judges.judge",
-    "Judgement": "judges.judgement",
-    "JudgesError": "judges.errors",
-    "NoScoreError": "judges.judgement",
-    "PairwiseJudge": "judges.modules",
-    "Prompt": "judges.prompt",
-    "RatingJudge": "judges.modules",
-    "SamplingPlan": "judges.scoring",
-    "UnknownDimensionError": "judges.dimension",
-    "Verdict": "judges.judgement",
-    "load": "judges.judge",
-    "read_subject": "judges.define",
+    "judges.define": "read_subject",
+    "judges.dimension": "Comparison Dimension DimensionError UnknownDimensionError",
+    "judges.errors": "JudgesError",
+    "judges.frozen": "FrozenJudgeError",
+    "judges.judge": "Judge load",
+    "judges.judgement": "Judgement NoScoreError Verdict",
+    "judges.modules": "PairwiseJudge RatingJudge",
+    "judges.prompt": "Prompt",
+    "judges.scoring": "SamplingPlan",
 }
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'judges' has no attribute {name!r}")
-    value: object = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

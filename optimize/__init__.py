@@ -1,7 +1,8 @@
 """Tune judges against human labels and measure them on labels they never saw."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from data.lazy import lazy_names
 
 if TYPE_CHECKING:
     from optimize.annotations import annotation_matrix
@@ -52,39 +53,20 @@ __all__ = [
     "tune",
 ]
 
-# Where each public name lives: it is imported when first used, since RankOptimizer needs DSPy.
 _HOMES = {
-    "AlternativeTest": "optimize.statistics.human",
-    "Ceiling": "optimize.statistics.human",
-    "Correlation": "optimize.statistics.agreement",
-    "Interval": "optimize.statistics.bootstrap",
-    "Measured": "optimize.measuring.measure",
-    "RankOptimizer": "optimize.rank_optimizer",
-    "Run": "optimize.tuning",
-    "RunFolderError": "optimize.run.run_folder",
-    "SettingsError": "optimize.run.settings",
-    "alternative_test": "optimize.statistics.human",
-    "annotation_matrix": "optimize.annotations",
-    "dataset_level": "optimize.statistics.agreement",
-    "human_ceiling": "optimize.statistics.human",
-    "krippendorff_alpha": "optimize.statistics.human",
-    "measure": "optimize.measuring.measure",
-    "paired_difference": "optimize.statistics.difference",
-    "rank_gaps": "optimize.statistics.agreement",
-    "rank_terms": "optimize.statistics.agreement",
-    "summary_level": "optimize.statistics.agreement",
-    "system_level": "optimize.statistics.agreement",
-    "tune": "optimize.tuning",
+    "optimize.annotations": "annotation_matrix",
+    "optimize.measuring.measure": "Measured measure",
+    "optimize.rank_optimizer": "RankOptimizer",
+    "optimize.run.run_folder": "RunFolderError",
+    "optimize.run.settings": "SettingsError",
+    "optimize.statistics.agreement": (
+        "Correlation dataset_level rank_gaps rank_terms summary_level system_level"
+    ),
+    "optimize.statistics.bootstrap": "Interval",
+    "optimize.statistics.difference": "paired_difference",
+    "optimize.statistics.human": (
+        "AlternativeTest Ceiling alternative_test human_ceiling krippendorff_alpha"
+    ),
+    "optimize.tuning": "Run tune",
 }
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'optimize' has no attribute {name!r}")
-    value: object = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
