@@ -169,7 +169,7 @@ def define(entry: object, where: str = "definition") -> Subject:
     """Build a dimension or comparison from a decoded mapping; raises DimensionError."""
     pairwise = isinstance(entry, dict) and entry.get("kind") == "pairwise"
     try:
-        check_plain(entry, where, most_values=20_000, most_depth=12, most_characters=20_000)
+        check_plain(entry, where)
         if pairwise:
             subject: Subject = _comparison(converted(entry, _PairwiseDefinition, where))
         else:

@@ -30,9 +30,6 @@ MOST_BYTES = 20_000_000
 # What DSPy marks parts of a message with that it sends as an image, a file or the like.
 CUSTOM_TYPE = "<<CUSTOM-TYPE-"
 MOST_BRACKETS = 500_000
-# A judge has few values, and each is checked.
-MOST_VALUES = 200_000
-MOST_DEPTH = 10
 MOST_CHARACTERS = 1_000_000
 # What all demonstrations may take of it; an instruction and a provenance fit beside them.
 MOST_DEMO_BYTES = 16_000_000
@@ -174,14 +171,14 @@ def freeze(
     entry = SubjectEntry(
         name=subject.name,
         definition=subject.definition,
-        inputs=[Described(name=name, description=what) for name, what in subject.inputs.items()],
+        inputs=[Described(name=name, description=text) for name, text in subject.inputs.items()],
         instruction=subject.instruction,
         source=subject.source,
     )
     if isinstance(subject, Comparison):
         entry.candidate = subject.candidate
     else:
-        entry.anchors = [Anchor(rating=r, meaning=what) for r, what in subject.anchors.items()]
+        entry.anchors = [Anchor(rating=r, meaning=text) for r, text in subject.anchors.items()]
     return JudgeFile(
         kind="rating" if isinstance(subject, Dimension) else "pairwise",
         name=subject.name,
@@ -213,8 +210,8 @@ def load(path: Path | str) -> JudgeFile:
     """Read a frozen judge; raises FrozenJudgeError, or OSError where the file cannot be read."""
     path = Path(path)
     if not path.is_file():
-        why = "not a regular file" if path.exists() else "no such file"
-        raise FrozenJudgeError(f"{path}: {why}")
+        problem = "not a regular file" if path.exists() else "no such file"
+        raise FrozenJudgeError(f"{path}: {problem}")
     # One byte more than allowed is read, since a file may grow after its size was asked.
     with path.open("rb") as file:
         raw = file.read(MOST_BYTES + 1)
@@ -260,8 +257,8 @@ def loads(raw: bytes) -> JudgeFile:
 
 def digest(document: Mapping[str, object]) -> str:
     """sha256 over the canonical JSON of everything but the digest itself."""
-    whole = {name: value for name, value in document.items() if name != "digest"}
-    canonical = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    content = {name: value for name, value in document.items() if name != "digest"}
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"sha256:{hashlib.sha256(canonical.encode('ascii')).hexdigest()}"
 
 
@@ -311,13 +308,7 @@ def _typed(document: dict[str, Any]) -> JudgeFile:
             f"format version {repr(document.get('version'))[:20]}; this release reads {VERSION}: "
             "load it with the release that wrote it, or freeze the judge again"
         )
-    check_plain(
-        document,
-        "judge",
-        most_values=MOST_VALUES,
-        most_depth=MOST_DEPTH,
-        most_characters=MOST_CHARACTERS,
-    )
+    check_plain(document, "judge", most_characters=MOST_CHARACTERS)
     content = {name: value for name, value in document.items() if name != "digest"}
     judge = converted(content, JudgeFile, "judge")
     # Messages and fields are of types that others use, which pass over keys that they lack.
@@ -325,15 +316,8 @@ def _typed(document: dict[str, Any]) -> JudgeFile:
     if encode(typed, order="sorted") != encode(raw, order="sorted"):
         raise FrozenJudgeError("a message or a field has a key that this release does not know")
     if judge.provenance is not None:
-        where = "judge.provenance"
-        check_plain(
-            judge.provenance,
-            where,
-            most_values=MOST_VALUES,
-            most_depth=MOST_DEPTH,
-            most_characters=20_000,
-        )
-        converted(judge.provenance, _Provenance, where)
+        check_plain(judge.provenance, "judge.provenance")
+        converted(judge.provenance, _Provenance, "judge.provenance")
     if document.get("digest") != digest(document):
         raise FrozenJudgeError(
             "the digest does not match: the file was changed after it was saved; "
@@ -347,11 +331,11 @@ def _check_agreement(judge: JudgeFile) -> None:
     subject, prompt = judge.read_subject(), judge.read_prompt()
     check_prompt(subject, prompt)
     messages, plan = judge.messages, judge.read_plan()
-    again = freeze(
+    rebuilt = freeze(
         subject, prompt.normalised(), messages, plan, lm=judge.lm, provenance=judge.provenance
     )
     for name in ("kind", "name", "texts", "scale", "program", "subject"):
-        if getattr(again, name) != getattr(judge, name):
+        if getattr(rebuilt, name) != getattr(judge, name):
             raise FrozenJudgeError(
                 f"its {name!r} does not follow from its program and subject; "
                 "freeze the judge again instead of editing its file"
@@ -383,8 +367,8 @@ def _plain(value: object) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(entry) for entry in value]
     unwrap = getattr(value, "item", None)
-    bare = unwrap() if callable(unwrap) else value
-    if isinstance(bare, str):
+    scalar = unwrap() if callable(unwrap) else value
+    if isinstance(scalar, str):
         # A file's name may hold bytes that are no text.
-        return encodable(bare)
-    return None if isinstance(bare, float) and not math.isfinite(bare) else bare
+        return encodable(scalar)
+    return None if isinstance(scalar, float) and not math.isfinite(scalar) else scalar

@@ -13,6 +13,9 @@ from msgspec import Meta
 from judges.errors import JudgesError
 
 LONGEST_MESSAGE = 500
+# A judge or a definition has few values, not deep, and each is checked.
+MOST_VALUES = 200_000
+MOST_DEPTH = 10
 T = TypeVar("T")
 # What names of judges and texts look like, and the numbers that may be ratings.
 Word = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
@@ -59,9 +62,7 @@ def decode_json(raw: bytes, *, most_brackets: int) -> object:
         raise InvalidDataError(f"not plain JSON: {error}") from error
 
 
-def check_plain(
-    value: object, where: str, *, most_values: int, most_depth: int, most_characters: int
-) -> None:
+def check_plain(value: object, where: str, *, most_characters: int = 20_000) -> None:
     """Raise InvalidDataError for what is no plain data, or more, deeper or longer than allowed.
 
     Plain are texts that UTF-8 can hold, finite numbers, true, false, null, and lists and mappings
@@ -75,16 +76,16 @@ def check_plain(
             _check_leaf(entry, place, most_characters)
             continue
         size += len(entry)
-        if size > most_values:
-            raise InvalidDataError(f"{where} holds more than {most_values:,} values")
-        if depth >= most_depth:
+        if size > MOST_VALUES:
+            raise InvalidDataError(f"{where} holds more than {MOST_VALUES:,} values")
+        if depth >= MOST_DEPTH:
             raise InvalidDataError(f"{place} is nested too deeply")
         if isinstance(entry, list):
             pending += [(v, f"{place}[{i}]", depth + 1) for i, v in enumerate(entry)]
             continue
         for key, inner in entry.items():
             _check_leaf(key, f"a key of {place}", most_characters)
-            name = key if _WORD.fullmatch(str(key)) else shown(key)
+            name = key if _WORD.fullmatch(str(key)) else quoted(key)
             pending.append((inner, f"{place}.{name}", depth + 1))
 
 
@@ -102,7 +103,7 @@ def shortened(message: object) -> str:
     return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 3]}..."
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """A value in a message: short, on one line, and never a whole document."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
@@ -132,10 +133,10 @@ def _check_leaf(value: object, place: str, most_characters: int) -> None:
         if _SURROGATE.search(value):
             raise InvalidDataError(f"{place} holds a broken character (a lone surrogate)")
     elif value is not None and not isinstance(value, int | float):
-        raise InvalidDataError(f"{place} is {shown(value)}; plain text or a number belongs there")
+        raise InvalidDataError(f"{place} is {quoted(value)}; plain text or a number belongs there")
     # Compared, which infinite and endless numbers and NaN stand, rather than computed with.
     elif value is not None and not -1e300 <= value <= 1e300:
-        raise InvalidDataError(f"{place} is {shown(value)}; a finite number belongs there")
+        raise InvalidDataError(f"{place} is {quoted(value)}; a finite number belongs there")
 
 
 def _explained(problem: str, value: Any, kind: Any, where: str) -> str:
@@ -154,14 +155,14 @@ def _explained(problem: str, value: Any, kind: Any, where: str) -> str:
     if isinstance(value, list | str) and "length" in problem:
         unit = "entries" if isinstance(value, list) else "characters"
         return f"{where} has {len(value):,} {unit}: {words}"
-    return f"{where} is {shown(value)}; {words}"
+    return f"{where} is {quoted(value)}; {words}"
 
 
 def _plainly(problem: str, kind: Any, path: str) -> str:
     holder = get_origin(kind) or kind
     if match := re.fullmatch(r"Object contains unknown field `(.*)`", problem, re.DOTALL):
         known = "" if path else f"; known: {', '.join(holder.__struct_fields__)}"
-        return f"has the unknown key {shown(match[1])}{known}"
+        return f"has the unknown key {quoted(match[1])}{known}"
     if match := re.fullmatch(r"Object missing required field `(\w+)`", problem):
         return f"lacks {match[1]!r}"
     if match := re.fullmatch(r"Expected `([\w |]+)`, got `.*`", problem):
