@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from data import read_labels
-from optimize.annotations import annotation_matrix
 from optimize.cli.verify import command
 from optimize.figures import scorecard
-from optimize.measuring.sources import bare_items, from_replies
+from optimize.items import annotation_matrix, items_of
+from optimize.measuring.sources import from_replies
 from optimize.report.verification_report import main_cell
 from optimize.run.final_table import Scores, cell, correlation
 from optimize.search.objective import objective
@@ -79,7 +79,7 @@ def ceilings(dimension: str, verified: Any) -> tuple[Ceiling, Ceiling]:
 def figures(dimension: str) -> dict[str, Any]:
     """Every part's figure for one dimension."""
     labelled = read_labels(LABELS, dimensions=[dimension])
-    items = bare_items(labelled, dimension)
+    items = items_of(labelled, dimension)
     verified = from_replies(REPLIES, items, dimension, SCALE)
     rows = verified.items
     human, documents = rows.human, [item.document_id for item in rows.items]

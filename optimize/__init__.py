@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from data.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from optimize.annotations import annotation_matrix
+    from optimize.items import annotation_matrix
     from optimize.measuring.measure import Measured, measure
     from optimize.rank_optimizer import RankOptimizer
     from optimize.run.run_folder import RunFolderError
@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "optimize.annotations": "annotation_matrix",
+    "optimize.items": "annotation_matrix",
     "optimize.measuring.measure": "Measured measure",
     "optimize.rank_optimizer": "RankOptimizer",
     "optimize.run.run_folder": "RunFolderError",

@@ -1,16 +1,23 @@
-"""What a split holds for one judge: the texts of every output or pair, and people's number."""
+"""Labels as statistics take them: items with texts and a number, annotators' ratings, scores."""
 
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+import data.readers
 from data.columns import only_text
+from data.tables.problems import RowsError
+from data.tables.read import read_json_lines
 from data.types import LabelError, LabelledPairs, LabelledSet
-from judges.dimension import Comparison, Dimension
+from judges.dimension import Comparison, Subject
 
 Vector = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 
@@ -63,33 +70,34 @@ class Items:
         return tuple(sorted({item.system for item in self.items if item.system is not None}))
 
 
-def rated_items(labelled: LabelledSet, dimension: Dimension) -> Items:
-    """The outputs rated on `dimension`; LabelError where one lacks a text it is judged from."""
-    items = []
-    for output in labelled.outputs:
-        if not output.ratings.get(dimension.name):
-            continue
-        texts = _texts(labelled.name, output.id, output.texts, tuple(dimension.inputs))
-        human = output.rating(dimension.name)
-        items.append(
-            Item(
-                id=output.id,
-                document_id=output.document_id,
-                system=output.system,
-                texts=texts,
-                human=human,
+def items_of(
+    labelled: LabelledSet | LabelledPairs, dimension: str, subject: Subject | None = None
+) -> Items:
+    """The outputs rated on a dimension, or the pairs, with the texts that `subject` is judged from.
+
+    Without a subject they have no texts: enough to compare recorded scores with people's. A pair's
+    candidates go by the comparison's field names. Raises LabelError where a text is missing.
+    """
+    if isinstance(labelled, LabelledSet):
+        return Items(
+            tuple(
+                Item(
+                    id=output.id,
+                    document_id=output.document_id,
+                    system=output.system,
+                    texts=_texts(labelled.name, output.id, output.texts, subject),
+                    human=output.rating(dimension),
+                )
+                for output in labelled.outputs
+                if output.ratings.get(dimension)
             )
         )
-    return Items(tuple(items))
-
-
-def compared_items(labelled: LabelledPairs, comparison: Comparison) -> Items:
-    """The pairs, their two candidates under the comparison's field names."""
-    first, second = comparison.fields
     items = []
     for pair in labelled.pairs:
-        shared = _texts(labelled.name, pair.id, pair.texts, tuple(comparison.inputs))
-        texts = {**shared, first: pair.response_a, second: pair.response_b}
+        texts = _texts(labelled.name, pair.id, pair.texts, subject)
+        if isinstance(subject, Comparison):
+            first, second = subject.fields
+            texts |= {first: pair.response_a, second: pair.response_b}
         items.append(
             Item(
                 id=pair.id,
@@ -103,14 +111,103 @@ def compared_items(labelled: LabelledPairs, comparison: Comparison) -> Items:
 
 
 def _texts(
-    name: str, item: str, texts: Mapping[str, str], names: tuple[str, ...]
+    data_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
 ) -> dict[str, str]:
-    missing = [word for word in names if word not in texts]
+    names = () if subject is None else tuple(subject.inputs)
+    missing = [name for name in names if name not in texts]
     if not missing:
-        return {word: texts[word] for word in names}
+        return {name: texts[name] for name in names}
     if (only_name := only_text(texts, names)) is not None:
         return {names[0]: texts[only_name]}
     raise LabelError(
-        f"{name}: {item!r} has no text {missing[0]!r}, which the judge reads; it has "
+        f"{data_name}: {item_id!r} has no text {missing[0]!r}, which the judge reads; it has "
         f"{', '.join(sorted(texts)) or 'none'}: rename one with --map {missing[0]}=COLUMN"
     )
+
+
+def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tuple[str, ...]]:
+    """(outputs, annotators) ratings, NaN where unrated, and the annotators' names.
+
+    Ratings without names are taken by their place, if every output with several has as many. A
+    single rating by nobody named may be a mean: NaN. Raises LabelError where only such are known,
+    or who gave a rating is not.
+    """
+    names_of = [output.annotators.get(dimension, ()) for output in labelled.outputs]
+    ratings = [output.ratings.get(dimension, ()) for output in labelled.outputs]
+    ratings = [
+        values if annotators or len(values) > 1 else ()
+        for annotators, values in zip(names_of, ratings, strict=True)
+    ]
+    sizes = {len(values) for values in ratings if values}
+    if max(sizes, default=0) < 2:
+        raise LabelError(
+            f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
+            "give every annotator's, in `annotations` or a long file (--annotations)"
+        )
+    if not any(names_of) and len(sizes) == 1:
+        names_of = [tuple(str(place + 1) for place in range(len(values))) for values in ratings]
+    names = tuple(sorted({name for annotators in names_of for name in annotators}))
+    matrix = np.full((len(ratings), len(names)), np.nan)
+    for row, (annotators, values) in enumerate(zip(names_of, ratings, strict=True)):
+        if values and len(annotators) != len(values):
+            raise LabelError(
+                f"{labelled.name}: output {labelled.outputs[row].id!r} has {len(values)} ratings "
+                f"on {dimension!r} and {len(annotators)} annotators' names: say who gave which"
+            )
+        for name, value in zip(annotators, values, strict=True):
+            matrix[row, names.index(name)] = value
+    return matrix, names
+
+
+def read_annotations(path: Path, dimension: str) -> Mapping[str, Mapping[str, float]]:
+    """Who gave what on a dimension, by output id, from a long file.
+
+    Its columns are id, dimension, annotator, rating. Raises LabelError for what `data.read_labels`
+    refuses, and where it holds no rating on the dimension.
+    """
+    by_output = {
+        item: {str(annotator): rating for annotator, rating in ratings[dimension].items()}
+        for item, ratings in data.readers.read_annotations(path).items()
+        if dimension in ratings
+    }
+    if not by_output:
+        raise LabelError(f"{path}: no rating on {dimension!r}")
+    return by_output
+
+
+def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
+    """Read `{"id", "dimension", "score"}` lines on a dimension; NaN for a null score.
+
+    Rows as `judges score` writes them, with their scores under `judgements`, will do as well.
+    Raises LabelError for any other line, a second score of an id, or none at all.
+    """
+    scores: dict[str, float] = {}
+    for number, row in _score_rows(path):
+        where = f"{path.name}, line {number}"
+        try:
+            if row.get("dimension", dimension) != dimension:
+                continue
+            judged = row["judgements"].get(dimension) if "judgements" in row else row
+            if judged is None:
+                continue
+            name, score = str(row["id"]), judged["score"]
+            value = math.nan if score is None else float(score)
+            if math.isinf(value):
+                raise ValueError("an infinite score")
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise LabelError(
+                f'{where}: expected {{"id", "dimension", "score"}} with a number ({error!r:.200})'
+            ) from error
+        if name in scores:
+            raise LabelError(f"{where}: {name!r:.60} has a score already")
+        scores[name] = value
+    if not scores:
+        raise LabelError(f"{path.name}: no score on {dimension!r}")
+    return scores
+
+
+def _score_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        yield from read_json_lines(path)
+    except RowsError as error:
+        raise LabelError(str(error)) from error

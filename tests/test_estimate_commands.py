@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import data
-from optimize.annotations import annotation_matrix, read_scores
 from optimize.cli import alternative as alternative_command
 from optimize.cli import estimate as estimate_command
+from optimize.items import annotation_matrix, read_scores
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 

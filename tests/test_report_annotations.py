@@ -8,8 +8,8 @@ import pytest
 from report_cases import folder, outputs, pairs, plain
 
 from data.types import LabelError
-from optimize.annotations import annotation_matrix, read_annotations
 from optimize.cli import report, tune
+from optimize.items import annotation_matrix, read_annotations
 from optimize.report.run_report import read_run, render
 from optimize.run.judged_split import JudgedSplit
 

@@ -18,7 +18,7 @@ from data.tables.text import Row
 from data.tables.write import RowWriter, partial_of
 from judges.models.journal import Journal, JournalError, describe
 from judges.parsing.recorded import RecordingError, read_replies
-from optimize.annotations import read_scores
+from optimize.items import read_scores
 from optimize.report.run_report import read_run
 from optimize.run.record_evidence import EVIDENCE, JUDGEMENTS, read_evidence
 from optimize.run.run_folder import CONFIG, RunFolderError, read_config

@@ -11,9 +11,9 @@ import numpy as np
 import data
 from data.types import LabelError
 from judges.cli.shell import say
-from optimize.annotations import read_scores
 from optimize.cli.tool import Result, run
 from optimize.figures import figure_text, interval_cell
+from optimize.items import read_scores
 from optimize.run.settings import Parser, SettingsError, mapping
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.corrected_estimates import (

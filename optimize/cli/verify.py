@@ -7,32 +7,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-import data
 from data.tables.formats import READ_ENDINGS
 from data.types import LabelledPairs, LabelledSet
 from judges.cli.arguments import constructed_note, count, positive, seed, share
 from judges.cli.shell import DONE, FAILED, run_command, say, show
-from judges.define import read_subject
-from judges.dimension import Comparison, Dimension, UnknownDimensionError
+from judges.dimension import Dimension
 from judges.inference.progress import verbose_logging, visible
 from judges.judge import load
 from judges.parsing.recorded import Reading
 from judges.protocol import is_embedded
 from optimize.figures import correlation_lines
-from optimize.items import Items, compared_items, rated_items
+from optimize.items import items_of
 from optimize.measuring.correlations import other_readings, reading_lines
 from optimize.measuring.measure import measure_scores, on_labels_scale
 from optimize.measuring.sources import (
     ScoredItems,
     ask_judge,
-    bare_items,
     from_pair_replies,
     from_replies,
     from_scores,
 )
 from optimize.run.final_table import Cell
 from optimize.run.judged_split import JudgedSplit, labelled_by_id
-from optimize.run.labels import read_rated
+from optimize.run.labels import known_subject, load_labels
 from optimize.run.run_folder import write_text
 from optimize.run.settings import (
     Parser,
@@ -269,18 +266,19 @@ def _measure_judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItem
         say(f"note: {note}")
     judge = on_labels_scale(loaded, flags.scale)
     subject = judge.subject
-    labelled = _labels(flags, subject.name, subject)
-    items = (
-        compared_items(labelled, subject)
-        if isinstance(subject, Comparison) and isinstance(labelled, LabelledPairs)
-        else rated_items(labelled, subject)  # type: ignore[arg-type]
+    labelled = load_labels(
+        flags.data or None,
+        subject.name,
+        subject,
+        mapping=mapping(flags.map),
+        scale=flags.scale,
+        annotations=flags.annotations,
     )
-    _check_rated(len(items), labelled.name, subject.name)
     for note in labelled.notes:
         say(f"note: {note}")
     scored = ask_judge(
         judge,
-        items,
+        items_of(labelled, subject.name, subject),
         lm=flags.lm,
         api_base=flags.api_base,
         max_calls=flags.max_calls,
@@ -300,17 +298,26 @@ def _measure_recorded(
 ) -> tuple[str, Labelled, ScoredItems, Scale, list[dict[str, Any]]]:
     if (flags.dimension is None) == (flags.pairwise is None):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
-    subject = _subject(flags.dimension or flags.pairwise)
-    name = subject.name if subject else flags.dimension or flags.pairwise
-    labelled = _labels(flags, name, subject)
-    items = bare_items(labelled, name)
-    _check_rated(len(items), labelled.name, name)
+    name = flags.dimension or flags.pairwise
+    subject = known_subject(name)
+    name = subject.name if subject else name
+    labelled = load_labels(
+        flags.data or None,
+        name,
+        subject,
+        mapping=mapping(flags.map),
+        annotations=flags.annotations,
+        recorded=True,
+        pairwise=flags.pairwise is not None,
+    )
+    items = items_of(labelled, name)
     if flags.scores:
         scale = subject.scale if isinstance(subject, Dimension) else ()
         return name, labelled, from_scores(Path(flags.scores), items, name), scale, []
     path = Path(flags.replies)
     if flags.pairwise:
-        return name, labelled, _pairs(flags, path, items, name), (), []
+        scored = from_pair_replies(path, items, name, flags.prompt, flags.tie)
+        return name, labelled, scored, (), []
     scale = _scale(flags, subject)
     letters = dict(zip(flags.letters, scale, strict=False)) if flags.letters else None
 
@@ -323,44 +330,6 @@ def _measure_recorded(
     strict = flags.reading == "strict" and letters is None
     readings = other_readings(scored, scale, read) if strict else []
     return name, labelled, scored, scale, readings
-
-
-def _pairs(flags: argparse.Namespace, path: Path, items: Items, name: str) -> ScoredItems:
-    return from_pair_replies(path, items, name, flags.prompt, flags.tie)
-
-
-def _subject(name: str) -> Dimension | Comparison | None:
-    """A recorded judge's dimension may be in nobody's catalogue: its name and scale suffice."""
-    try:
-        return read_subject(name)
-    except UnknownDimensionError:
-        return None
-
-
-def _labels(
-    flags: argparse.Namespace, name: str, subject: Dimension | Comparison | None
-) -> Labelled:
-    columns = mapping(flags.map) or None
-    if flags.pairwise or isinstance(subject, Comparison):
-        if not flags.data:
-            return data.starter_pairs()
-        # Recorded judgements were made of texts that nobody reads again.
-        texts = tuple(subject.inputs) if flags.judge and subject is not None else ()
-        return data.read_pairs(flags.data, mapping=columns, texts=texts)
-    if not flags.data:
-        return data.starter()
-    if isinstance(subject, Dimension) and flags.judge:
-        return read_rated(
-            flags.data, subject, flags.scale, mapping=columns, annotations=flags.annotations
-        )
-    return data.read_labels(
-        flags.data, mapping=columns, dimensions=[name], texts=(), annotations=flags.annotations
-    )
-
-
-def _check_rated(number: int, data_name: str, name: str) -> None:
-    if not number:
-        raise SettingsError(f"{data_name}: no output has a label on {name!r}")
 
 
 def _scale(flags: argparse.Namespace, subject: object) -> tuple[int, ...]:

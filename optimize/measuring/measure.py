@@ -8,28 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import data as label_files
 from data.types import LabelError, LabelledPairs, LabelledSet
-from judges.define import read_subject
-from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
+from judges.dimension import Dimension
 from judges.judge import Judge, load
 from optimize.figures import correlation_lines
-from optimize.items import Items, compared_items, rated_items
+from optimize.items import items_of
 from optimize.measuring.correlations import all_correlations, levels_of, pair_figures
 from optimize.measuring.sources import (
     ScoredItems,
     ask_judge,
-    bare_items,
     from_numbers,
 )
 from optimize.run.final_table import cell_by_convention
-from optimize.run.labels import Labelled, read_rated
+from optimize.run.labels import AnyPath, Labelled, known_subject, load_labels
 from optimize.run.settings import SettingsError, bounds_of, on_scale, refuse_secret
 from optimize.search.objective import LEVELS, Level, choose_level
 from optimize.statistics.agreement import PRIMARY, Correlation, Undefined
 from optimize.statistics.coefficients import Coefficient
 
-AnyPath = str | os.PathLike[str]
 AnyLevel = Level | Literal["auto"]
 
 
@@ -173,7 +169,8 @@ def measure(
     refuse_secret(api_base)
     if level not in ("auto", *LEVELS):
         raise SettingsError(f"level {level!r}: choose from auto, {', '.join(LEVELS)}")
-    label_source = LabelSource(data=data, map=map, scale=_scale(scale), annotations=annotations)
+    scale_text = _scale(scale)
+    how: dict[str, Any] = {"mapping": map, "scale": scale_text, "annotations": annotations}
     if not isinstance(judge, Judge | str | os.PathLike):
         if not hasattr(judge, "items"):
             raise TypeError(
@@ -181,19 +178,19 @@ def measure(
             )
         if dimension is None:
             raise TypeError("measure() needs dimension=NAME, to know what the scores are about")
-        labelled, items = label_source.labels(_comparison(dimension), dimension)
-        scored = from_numbers(_scores_by_id(judge), items)
+        labelled = load_labels(data, dimension, known_subject(dimension), recorded=True, **how)
+        scored = from_numbers(_scores_by_id(judge), items_of(labelled, dimension))
         return measure_scores("scores", dimension, labelled, scored, level=level, seed=seed)
-    loaded = on_labels_scale(judge if isinstance(judge, Judge) else load(judge), label_source.scale)
+    loaded = on_labels_scale(judge if isinstance(judge, Judge) else load(judge), scale_text)
     if dimension not in (None, loaded.name):
         raise TypeError(
             f"this judge is about {loaded.name!r}, not {dimension!r}; if the labels call it "
             f"otherwise, say map={{{loaded.name!r}: COLUMN}}"
         )
-    labelled, items = label_source.labels(loaded.subject, loaded.name)
+    labelled = load_labels(data, loaded.name, loaded.subject, **how)
     scored = ask_judge(
         loaded,
-        items,
+        items_of(labelled, loaded.name, loaded.subject),
         lm=lm,
         api_base=api_base,
         max_calls=max_calls,
@@ -222,7 +219,7 @@ def measure_scores(
         raise SettingsError(f"level {level}: pairs have one margin each; only dataset fits them")
     if level == "auto":
         # By what is labelled, not by what has a record: a judge must not choose its level.
-        level = "dataset" if pairs else choose_level(bare_items(labelled, dimension))
+        level = "dataset" if pairs else choose_level(items_of(labelled, dimension))
     elif not pairs and level not in levels_of(items):
         known = ", ".join(levels_of(items))
         raise SettingsError(f"level {level}: these labels have the levels {known}")
@@ -263,64 +260,6 @@ def on_labels_scale(judge: Judge, scale: str | None) -> Judge:
     if bounds is None or not isinstance(judge.subject, Dimension) or judge.plan is not None:
         return judge
     return Judge.of(on_scale(judge.subject, bounds), lm=judge.lm)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelSource:
-    """Labels, and how to read them."""
-
-    data: AnyPath | LabelledSet | LabelledPairs | None
-    map: Mapping[str, str | Sequence[str]] | None
-    scale: str | None
-    annotations: AnyPath | None
-
-    def labels(self, subject: Subject | None, name: str) -> tuple[Labelled, Items]:
-        """The labels and their items; `subject` None where only their name and numbers matter."""
-        labelled = self._read(subject, name)
-        if isinstance(labelled, LabelledPairs):
-            if not isinstance(subject, Comparison):
-                raise LabelError(f"{labelled.name}: holds pairs, and {name} rates outputs")
-            return labelled, compared_items(labelled, subject)
-        if isinstance(subject, Comparison):
-            raise LabelError(f"{labelled.name}: holds outputs, and {name} compares two")
-        labelled = label_files.with_ratings(labelled, name).labelled
-        if subject is None:
-            return labelled, bare_items(labelled, name)
-        return labelled, rated_items(labelled, subject)
-
-    def _read(self, subject: Subject | None, name: str) -> Labelled:
-        pairs = isinstance(subject, Comparison)
-        if self.data is None:
-            return label_files.starter_pairs() if pairs else label_files.starter()
-        if isinstance(self.data, LabelledSet | LabelledPairs):
-            return self.data
-        if not isinstance(self.data, str | os.PathLike):
-            raise TypeError(f"data is {self.data!r}; a file's path or a labelled set is wanted")
-        path = os.fspath(self.data)
-        if pairs:
-            inputs = tuple(subject.inputs) if subject is not None else None
-            return label_files.read_pairs(path, mapping=self.map, texts=inputs)
-        more = None if self.annotations is None else os.fspath(self.annotations)
-        if isinstance(subject, Dimension):
-            return read_rated(path, subject, self.scale, mapping=self.map, annotations=more)
-        bounds = bounds_of(self.scale) if self.scale else None
-        return label_files.read_labels(
-            path,
-            mapping=self.map,
-            dimensions=[name],
-            scales={name: bounds} if bounds else None,
-            texts=(),
-            annotations=more,
-        )
-
-
-def _comparison(name: str) -> Comparison | None:
-    """The comparison of that name, if it is one; any other name is a dimension's."""
-    try:
-        subject = read_subject(name)
-    except UnknownDimensionError:
-        return None
-    return subject if isinstance(subject, Comparison) else None
 
 
 def _scale(scale: str | tuple[float, float] | None) -> str | None:

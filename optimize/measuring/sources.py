@@ -7,14 +7,13 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from data.types import LabelError, LabelledPairs, LabelledSet
+from data.types import LabelError
 from judges.inference.session import ModelOptions
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.parsing.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
-from optimize.annotations import read_scores
 from optimize.injection import Probes, probe
-from optimize.items import Item, Items, Vector
+from optimize.items import Items, Vector, read_scores
 from optimize.run.judged_split import AnyJudgement
 
 
@@ -35,36 +34,6 @@ class ScoredItems:
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         return tuple(judgement for judgement in self.judgements if isinstance(judgement, Verdict))
-
-
-def bare_items(labelled: LabelledSet | LabelledPairs, dimension: str) -> Items:
-    """The labelled outputs without texts: enough to compare recorded scores with people's."""
-    if isinstance(labelled, LabelledPairs):
-        return Items(
-            tuple(
-                Item(
-                    id=pair.id,
-                    document_id=pair.document_id,
-                    system=None,
-                    texts={},
-                    human=pair.margin,
-                )
-                for pair in labelled.pairs
-            )
-        )
-    return Items(
-        tuple(
-            Item(
-                id=output.id,
-                document_id=output.document_id,
-                system=output.system,
-                texts={},
-                human=output.rating(dimension),
-            )
-            for output in labelled.outputs
-            if output.ratings.get(dimension)
-        )
-    )
 
 
 def ask_judge(

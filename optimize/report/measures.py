@@ -8,8 +8,8 @@ import numpy as np
 from data.types import LabelError, LabelledSet
 from judges.judgement import Judgement
 from judges.winrate import WinRate, win_rate
-from optimize.annotations import annotation_matrix
 from optimize.injection import Attack, Probes, ScoreShift
+from optimize.items import annotation_matrix
 from optimize.run.judged_split import JudgedSplit
 from optimize.search.objective import choose_level
 from optimize.statistics.accuracy import (

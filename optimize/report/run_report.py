@@ -9,8 +9,8 @@ from typing import Any
 from data.tables.read import read_json_lines
 from data.tables.text import read_json_file
 from data.types import LabelError, LabelledOutput
-from optimize.annotations import read_annotations
 from optimize.figures import interval_of
+from optimize.items import read_annotations
 from optimize.report import charts
 from optimize.report.advice import advice
 from optimize.report.agreement_sections import (

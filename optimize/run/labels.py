@@ -1,5 +1,6 @@
-"""Human labels for one run: read, split, and checked before its first question to a model."""
+"""Human labels for a run or a measurement: read; for a run split, and checked before it asks."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,12 +8,13 @@ from typing import Any
 import numpy as np
 
 import data
+import judges.define
 from data.types import LabelError, LabelledPairs, LabelledSet
-from judges.dimension import Comparison, Dimension, Subject
+from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
-from optimize.items import Items, compared_items, rated_items
-from optimize.run.settings import Settings, SettingsError, label_bounds
+from optimize.items import Items, items_of
+from optimize.run.settings import Settings, SettingsError, bounds_of, label_bounds
 from optimize.run.settings import read as read_subject
 from optimize.search.objective import Level, choose_level
 
@@ -20,6 +22,7 @@ from optimize.search.objective import Level, choose_level
 USUAL_SCALES = ((0, 1), (1, 3), (-1, 1), (1, 4), (1, 5), (1, 7), (1, 10), (0, 10), (0, 100))
 
 Labelled = LabelledSet | LabelledPairs
+AnyPath = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +50,12 @@ class Labels:
         }
 
 
-def read(settings: Settings, subject: Dimension | Comparison) -> Labels:
+def split_labels(settings: Settings, subject: Subject) -> Labels:
     """Raises LabelError where the labels cannot carry a run."""
-    labelled = load(settings, subject)
-    everything = _items(labelled, subject)
+    labelled = load_labels(
+        settings.data, subject.name, subject, mapping=settings.map, scale=settings.scale
+    )
+    everything = items_of(labelled, subject.name, subject)
     if np.ptp(everything.human) == 0:
         raise LabelError(
             f"{labelled.name}: every rating on {subject.name} is {everything.human[0]:g}: there is "
@@ -66,10 +71,10 @@ def read(settings: Settings, subject: Dimension | Comparison) -> Labels:
         sha256=labelled.sha256,
         labelled=labelled,
         everything=everything,
-        train=_items(splits.train, subject),
-        dev=_items(splits.dev, subject),
-        test=_items(splits.test, subject),
-        unseen=_items(unseen, subject) if unseen is not None else None,
+        train=items_of(splits.train, subject.name, subject),
+        dev=items_of(splits.dev, subject.name, subject),
+        test=items_of(splits.test, subject.name, subject),
+        unseen=None if unseen is None else items_of(unseen, subject.name, subject),
         split={
             "by": by,
             "seed": settings.seed,
@@ -81,31 +86,66 @@ def read(settings: Settings, subject: Dimension | Comparison) -> Labels:
     )
 
 
-def load(settings: Settings, subject: Dimension | Comparison) -> Labelled:
-    """The labels on this subject alone; without --data, the starter set."""
-    mapping = dict(settings.map) or None
-    if isinstance(subject, Comparison):
-        if settings.data is None:
-            return data.starter_pairs()
-        return data.read_pairs(settings.data, mapping=mapping, texts=tuple(subject.inputs))
-    if settings.data is None:
-        labelled = data.starter()
-    else:
-        labelled = read_rated(settings.data, subject, settings.scale, mapping=mapping)
-    return data.with_ratings(labelled, subject.name).labelled
+def known_subject(name: str) -> Subject | None:
+    """What was judged; a recorded judge's may be in nobody's catalogue, and its name suffices."""
+    try:
+        return judges.define.read_subject(name)
+    except UnknownDimensionError:
+        return None
 
 
-def read_rated(
-    path: str,
-    subject: Dimension,
-    scale: str | None,
+def load_labels(
+    source: AnyPath | Labelled | None,
+    name: str,
+    subject: Subject | None,
     *,
     mapping: Mapping[str, str | Sequence[str]] | None = None,
-    annotations: str | None = None,
+    scale: str | None = None,
+    annotations: AnyPath | None = None,
+    recorded: bool = False,
+    pairwise: bool = False,
+) -> Labelled:
+    """The labels on one subject alone; without a source, the starter set.
+
+    `recorded`: what judged them did so before, so that neither texts nor the judge's own scale are
+    needed. `pairwise`: they are pairs, whatever the subject is known for. Raises LabelError for
+    labels of the other kind, or none on the subject.
+    """
+    pairwise = pairwise or isinstance(subject, Comparison)
+    judged = None if recorded else subject
+    if source is None:
+        labelled: Labelled = data.starter_pairs() if pairwise else data.starter()
+    elif isinstance(source, LabelledSet | LabelledPairs):
+        labelled = source
+    elif not isinstance(source, str | os.PathLike):
+        raise TypeError(f"data is {source!r}; a file's path or a labelled set is wanted")
+    elif pairwise:
+        texts = () if judged is None else tuple(judged.inputs)
+        labelled = data.read_pairs(os.fspath(source), mapping=mapping, texts=texts)
+    else:
+        labelled = _read_outputs(os.fspath(source), name, judged, mapping, scale, annotations)
+    if isinstance(labelled, LabelledPairs):
+        if not pairwise:
+            raise LabelError(f"{labelled.name}: holds pairs, and {name} rates outputs")
+        return labelled
+    if pairwise:
+        raise LabelError(f"{labelled.name}: holds outputs, and {name} compares two")
+    return data.with_ratings(labelled, name).labelled
+
+
+def _read_outputs(
+    path: str,
+    name: str,
+    subject: Subject | None,
+    mapping: Mapping[str, str | Sequence[str]] | None,
+    scale: str | None,
+    annotations: AnyPath | None,
 ) -> LabelledSet:
-    """Labelled outputs with ratings on one dimension; LabelError says how to state their scale."""
-    bounds = label_bounds(subject, scale)
-    name = subject.name
+    """Outputs rated on one dimension; where off the scale, LabelError says how to state theirs."""
+    if isinstance(subject, Dimension):
+        bounds = label_bounds(subject, scale)
+    else:
+        bounds = None if scale is None else bounds_of(scale)
 
     def labels(bounds: tuple[float, float] | None) -> LabelledSet:
         return data.read_labels(
@@ -113,8 +153,8 @@ def read_rated(
             mapping=mapping,
             dimensions=[name],
             scales=None if bounds is None else {name: bounds},
-            texts=tuple(subject.inputs),
-            annotations=annotations,
+            texts=() if subject is None else tuple(subject.inputs),
+            annotations=None if annotations is None else os.fspath(annotations),
         )
 
     try:
@@ -145,16 +185,6 @@ def _scale_advice(ratings: list[float]) -> str:
     )
 
 
-def _items(labelled: Labelled, subject: Dimension | Comparison) -> Items:
-    if isinstance(labelled, LabelledPairs):
-        if not isinstance(subject, Comparison):
-            raise LabelError(f"{labelled.name}: holds pairs, and {subject.name} rates outputs")
-        return compared_items(labelled, subject)
-    if isinstance(subject, Comparison):
-        raise LabelError(f"{labelled.name}: holds outputs, and {subject.name} compares two")
-    return rated_items(labelled, subject)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
     """A run before its first question to a model: all that can be checked without one has been."""
@@ -169,7 +199,7 @@ def prepare(settings: Settings) -> PreparedRun:
     """Read what is judged and the labels; raises what the user has to mend."""
     subject = read_subject(settings)
     pairwise = isinstance(subject, Comparison)
-    labels = read(settings, subject)
+    labels = split_labels(settings, subject)
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
     if pairwise and settings.level not in ("auto", "dataset"):
         raise SettingsError(f"--level {level}: pairs have one margin each; only dataset fits them")
