@@ -170,14 +170,14 @@ logic illogic | order=.7 connection=.3
 jumps jumpy jump | order=.6 connection=.4
 connect unconnect disconnect cohes link transition | connection=.85 order=.15
 flow smooth seamless | connection=.7 order=.3
-stitch patchwork paste pasted | unity=.3 rewording=.3 continuity=.4
+stitch patchwork paste | unity=.3 rewording=.3 continuity=.4
 together whole unified unity heap discourse | connection=.3 unity=.3 order=.25 repetition=.15
 well-built well-structured well-organi leads | order=.4 connection=.4 repetition=.2
 loose dangling | connection=.7 repetition=.3
 repeat repetit redundan duplica twice restat | repetition=1
 consisten inconsisten factual faithful unfaithful | support=1.3 truth=.6 continuity=.8
 fact facts | support=.2 truth=.2
-attributab grounded groundedness entail | support=1.5 truth=.3 knowledge=.7
+attributab grounded entail | support=1.5 truth=.3 knowledge=.7
 verif | support=1
 support unsupport evidence back backed | support=.7 continuity=.3
 invent hallucinat fabricat made-up unfounded | support=.7 truth=.3
@@ -185,44 +185,41 @@ contradict alter distort wrong false mistaken error-free | truth=1
 true truth accura inaccura correct incorrect precise numbers names negat | truth=.7 support=.3
 statement claim assert | support=.2 truth=.1 continuity=.1
 relevan irrelevan | coverage=1.3 focus=.8 repetition=.4
-cover coverage covers omit omission miss missing misses comprehensive | coverage=1
-important key salient salien main central essential essence gist crucial | coverage=.8 focus=.2
-point points | coverage=.8 focus=.2
+cover coverage covers omit omission miss comprehensive | coverage=1
+important key salien main central essential essence gist crucial point points | coverage=.8 focus=.2
 informativ | coverage=1.4 specificity=.6 detail=.4
-information inform content | coverage=.3 specificity=.1
-unimportant extraneous superfluous side off-topic focus focused digress trivia | focus=1
+inform content | coverage=.3 specificity=.1
+unimportant extraneous superfluous side off-topic focus digress trivia | focus=1
 unnecess needless padding | focus=1
 select picks pick | coverage=.5 focus=.5
-concise concis brief short succinct terse compact economical | conciseness=1
+concis brief short succinct terse compact economical | conciseness=1
 wordy verbose long-winded lengthy rambl | conciseness=1
 thorough long longer elaborat developed depth extensive exhaustive length | detail=1
-detail detailed details rich | detail=.5 specificity=.5
+detail rich | detail=.5 specificity=.5
 specific concrete vague generic exact | specificity=1
 fluen disfluen | grammar=1 style=2 form=.3 completeness=.6
-style styl written writing prose eloquen vocabular varied | style=1
+styl written writing prose eloquen vocabular varied | style=1
 gramma ungramma syntax tense agreement preposition phras wording | grammar=1
 english language | grammar=.3 form=.2
 mistake error typo slip | grammar=.5 form=.5
-spell punctuat punctuation capital capitals casing format formatting typograph | form=1
-stray characters spacing clean | form=1
+spell punctuat capital casing format typograph stray characters spacing clean | form=1
 fragment incomplete broken cut truncat unfinished complet ending | completeness=.7 grammar=.3
 garbled unintelligib | grammar=.6 form=.4
 readab understandab comprehensib intelligib | readability=.5 grammar=1.2 connection=.4
-easy hard simple simpl plain accessib | readability=.3 grammar=.4 connection=.1
+easy hard simpl plain accessib | readability=.3 grammar=.4 connection=.1
 clear clarity understand follow | readability=.1 grammar=.4 connection=.3
 complex complicat jargon | readability=1
 engag | engagement=2.2 knowledge=.3
-interest interesting dull boring captivat entertain curious lively fun fascinat | engagement=1
-natural unnatural naturalness human-like humanlike conversational | naturalness=1.6 grammar=.7
+interest dull boring captivat entertain curious lively fun fascinat | engagement=1
+natural unnatural human-like humanlike conversational | naturalness=1.6 grammar=.7
 human spoken person | naturalness=.5
-appropriate on-topic answers answer responds responding | answer=.6
+appropriate on-topic answer responds responding | answer=.6
 reply replies response conversation context question query request asked | answer=.3
 helpful unhelpful useful | answer=1 detail=.5 specificity=.5 structure=.2
 help helps assist | answer=.5
-instruction instructions | answer=1
-knowledge knowledgeab background | knowledge=1
-polite impolite rude harm harmless harmful toxic offensive kindness | courtesy=1
-respect safe unsafe tone insult | courtesy=1
+instruction | answer=1
+knowledge background | knowledge=1
+polite impolite rude harm toxic offensive kindness respect safe unsafe tone insult | courtesy=1
 bullet list layout paragraph heading section | structure=1
 verbatim copied copies wording-close quote literal | closeness=1
 reword rewrit paraphras retell retold anew abstractive | rewording=1
@@ -280,10 +277,9 @@ _BEGINNINGS: dict[str, Shares] = {
 }
 # These beginnings are whole words too common to be read with any ending.
 _WHOLE_WORDS = word_set(
-    "order read main key point points link back true cut list fun kind name number long short hard"
-    " easy clear whole select numbers names pick picks last"
-    " turn reply complet used uses given side person help"
-    " helps leads jump fact facts content cover follow loose section task language tense"
+    "order main key point points link back true cut list fun long short hard easy clear whole"
+    " select numbers names pick picks reply complet side person help helps leads jump fact facts"
+    " content cover follow loose section language tense"
 )
 SHORTEST_BEGINNING, LONGEST_BEGINNING = 4, max(map(len, _BEGINNINGS))
 _THINGS = "(?:details?|issues?|topics?|points?|ideas?|content|information|facts?|messages?|events?)"
@@ -296,8 +292,8 @@ _PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase, _ in _PHRASE_LINES)
 _PHRASE_SHARES = [_shares(shares) for _, shares in _PHRASE_LINES]
 
 
-class Loudness(NamedTuple):
-    """How loud an instruction names what follows, until the next such word or the clause's end.
+class Intensity(NamedTuple):
+    """How much an instruction stresses what follows, until the next such word or the clause's end.
 
     `words` (a pattern) say it; `asks` put it into words before "covers the main points", `prefers`
     where two texts are compared.
@@ -309,41 +305,41 @@ class Loudness(NamedTuple):
     prefers: tuple[str, ...]
 
 
-LOUDNESS = (
-    Loudness(
+INTENSITIES = (
+    Intensity(
         3.0,
         r"above all(?: else)?|most of all|mainly|chiefly|primarily|foremost|first and foremost"
         r"|(?:most|very) heavily|more than anything(?: else)?|decisive\w*",
         ("Above all, look whether it", "Mainly ask whether it", "Attend mainly to whether it"),
         ("Above all, prefer the one that", "Mainly prefer the one that"),
     ),
-    Loudness(
+    Intensity(
         1.8,
         r"especially|particularly|strongly|heavily|strictly|severely|sharply|closely|very much",
         ("Look closely at whether it", "Heed especially whether it", "Check strictly that it"),
         ("Strongly prefer the one that", "Especially favour the one that"),
     ),
-    Loudness(
+    Intensity(
         1.0,
         r"(?!)",
         ("See whether it", "Ask whether it", "Weigh whether it"),
         ("Prefer the one that", "Favour the one that"),
     ),
-    Loudness(
+    Intensity(
         0.6,
         r"also|somewhat|slightly|a little|as well|less|lightly|to a (?:lesser|smaller)"
         r" (?:degree|extent)|secondly|secondarily|in passing",
         ("Consider also whether it", "Note also whether it", "See, in passing, whether it"),
         ("Also favour the one that", "Prefer also the one that"),
     ),
-    Loudness(
+    Intensity(
         0.25,
         r"(?:give |put )?(?:very )?little (?:weight|importance|attention)(?: (?:to|on))?"
         r"|hardly|barely|only a little",
         ("Give little weight to whether it",),
         ("Give little weight to which one",),
     ),
-    Loudness(
+    Intensity(
         0.0,
         r"ignor\w*|disregard\w*|regardless of|irrespective of|leav\w+ aside"
         r"|(?:do|does|should) not (?:judge|consider|penali[sz]e|weigh|reward|mind)"
@@ -354,8 +350,8 @@ LOUDNESS = (
         ("Ignore which one",),
     ),
 )
-_LOUD = re.compile("|".join(rf"(\b(?:{level.words})\b)" for level in LOUDNESS))
-_FACTORS = [level.factor for level in LOUDNESS]
+_INTENSIFIER = re.compile("|".join(rf"(\b(?:{level.words})\b)" for level in INTENSITIES))
+_FACTORS = [level.factor for level in INTENSITIES]
 _CLAUSE_END = re.compile(r"[.;:!?\n]+|\b(?:but|whereas|while|though|although)\b")
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 # Suppressed facets keep a little, since raters rarely forget a fault.
@@ -433,15 +429,17 @@ def read_amounts(text: str) -> tuple[tuple[float, ...], frozenset[int]]:
     total = [0.0] * len(NAMES)
     ignored: set[int] = set()
     for clause in _CLAUSE_END.split(text.lower()):
-        loud = [(match.start(), _FACTORS[_group(match)]) for match in _LOUD.finditer(clause)]
-        clause = _LOUD.sub(_blank, clause)
+        intensities = [
+            (match.start(), _FACTORS[_group(match)]) for match in _INTENSIFIER.finditer(clause)
+        ]
+        clause = _INTENSIFIER.sub(_blank, clause)
         named = [(m.start(), _PHRASE_SHARES[_group(m)]) for m in _PHRASE.finditer(clause)]
         clause = _PHRASE.sub(_blank, clause)
         named += [(match.start(), _shares_of(match[0])) for match in _WORD.finditer(clause)]
         factor = 1.0
         for start, shares in sorted(named, key=lambda item: item[0]):
-            while loud and loud[0][0] < start:
-                factor = loud.pop(0)[1]
+            while intensities and intensities[0][0] < start:
+                factor = intensities.pop(0)[1]
             for place, share in shares.items():
                 total[place] += factor * share
                 if factor == 0.0 and share >= 0.3:

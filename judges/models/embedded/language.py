@@ -39,9 +39,9 @@ ENGLISH = 0.1
 LONG, RUN_ON = 25, 0.04
 # Words that may be doubled.
 _DOUBLED = word_set("that had very so no really her is bye ha many much far long")
-# Classes of words that clash where the second follows the first, and how bad that is; of several
-# lines for two words the first counts.
-_CLASHES = (
+# Words that are a fault where the second follows the first, and its gravity; of several lines for
+# the same two words the first counts.
+_PAIR_FAULT_TABLE = (
     (
         DETERMINERS,
         FINITE | MODALS | SUBJECTS | OBJECTS | CONJUNCTIONS | ARTICLES | word_set("to of at from"),
@@ -58,9 +58,9 @@ _CLASHES = (
     (word_set("we they you"), word_set("is was has does am"), 0.8),
     (word_set("i"), word_set("is are has does"), 0.8),
 )
-_CLASH = {
+_PAIR_FAULTS = {
     pair: fault
-    for firsts, seconds, fault in reversed(_CLASHES)
+    for firsts, seconds, fault in reversed(_PAIR_FAULT_TABLE)
     for pair in product(firsts, seconds)
 }
 _AN_SOUNDS = ("hour", "honest", "honor", "honour", "heir")
@@ -105,21 +105,23 @@ def grammar(judged: JudgedText) -> float:
 def _grammar_faults(sentence: Sentence) -> float:
     """One sentence's faults, each by its gravity."""
     words = sentence.words
-    faults = sum(_clash(first, second) for first, second in pairwise(words))
+    faults = sum(_pair_fault(first, second) for first, second in pairwise(words))
     faults += _missing_verb(words) + _unfinished_end(words) + _missing_subject(sentence)
     faults += sum(_uninflected_verb(words, place) for place in range(len(words) - 1))
-    faults += _missing_small_words(words) + _echoes(sentence.stems) + _clauses(sentence)
+    faults += (
+        _missing_small_words(words) + _close_repetitions(sentence.stems) + _clause_faults(sentence)
+    )
     # A sentence that runs on is hard to follow to its end.
     return faults + RUN_ON * max(0, min(30, len(words) - LONG))
 
 
-def _clash(first: str, second: str) -> float:
+def _pair_fault(first: str, second: str) -> float:
     """How badly two neighbouring words go together."""
     if first == second and first not in _DOUBLED and first.isalpha():
         return 1.0
-    if first in {"a", "an"} and (first, second) not in _CLASH:
+    if first in {"a", "an"} and (first, second) not in _PAIR_FAULTS:
         return _article_fault(first, second)
-    return _CLASH.get((first, second), 0.0)
+    return _PAIR_FAULTS.get((first, second), 0.0)
 
 
 def _article_fault(article: str, word: str) -> float:
@@ -177,7 +179,7 @@ def _missing_subject(sentence: Sentence) -> float:
     return 0.3 * (first in {"of", "than", "nor"})
 
 
-def _clauses(sentence: Sentence) -> float:
+def _clause_faults(sentence: Sentence) -> float:
     """Clauses opened without a verb of their own, and verbs that share one clause."""
     words = sentence.words
     faults, opener = 0.0, -1
@@ -203,7 +205,7 @@ def _missing_small_words(words: Sequence[str]) -> float:
     return 3 * max(0.0, 0.24 - small) + 0.35 * (not articles and len(words) > 13 and small < 0.4)
 
 
-def _echoes(stems: Sequence[str]) -> float:
+def _close_repetitions(stems: Sequence[str]) -> float:
     """A content word that comes back within a few words, as no writer lets it."""
     faults = 0.0
     for place, stem in enumerate(stems):

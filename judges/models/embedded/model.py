@@ -175,7 +175,7 @@ def _top_logprobs(
 def _longer(place: int, names: Sequence[str], present: set[str]) -> int | None:
     """A longer number that begins with this one, where none is present yet."""
     name = names[place]
-    longer = [i for i, other in enumerate(names) if other != name and other.startswith(name)]
+    longer = [i for i, text in enumerate(names) if text != name and text.startswith(name)]
     if not name.isdigit() or not longer or any(names[i] in present for i in longer):
         return None
     return longer[0] if names[longer[0]].isdigit() else None

@@ -14,7 +14,7 @@ import numpy as np
 from judges.models.embedded.facets import (
     GROWTH,
     INSTRUCTION,
-    LOUDNESS,
+    INTENSITIES,
     NAMES,
     PHRASES,
     Vector,
@@ -137,21 +137,23 @@ def _numbers(row: Mapping[str, Any], *names: str) -> list[float]:
 
 def propose(feedback: Feedback, rng: random.Random, temperature: float) -> str:
     """One revised instruction; other draws of `rng` give others, none of them tried before."""
-    tried = {_folded(text) for text in (feedback.instruction, *(t for t, _ in feedback.history))}
+    tried = {
+        _normalised(text) for text in (feedback.instruction, *(t for t, _ in feedback.history))
+    }
     text = ""
     for _ in range(ATTEMPTS):
-        text = _draw(feedback, rng, temperature)
-        if _folded(text) not in tried:
+        text = _draw_instruction(feedback, rng, temperature)
+        if _normalised(text) not in tried:
             break
         temperature = max(temperature, 0.5) * 1.3
     return text
 
 
-def _folded(text: str) -> str:
+def _normalised(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _draw(feedback: Feedback, rng: random.Random, temperature: float) -> str:
+def _draw_instruction(feedback: Feedback, rng: random.Random, temperature: float) -> str:
     # Start from the current instruction, or now and then from the best so far.
     start = feedback.instruction
     if feedback.history and (not start or (temperature > 0 and rng.random() < 0.5)):
@@ -218,8 +220,8 @@ def compose(current: str, target: Vector, rng: random.Random, *, compares: bool)
     steps = [s for s in _SENTENCE_END.split(current.strip())[1:] if _STEP.search(s)]
     closing = " ".join(steps)[:240]
     amounts = np.sign(target) * np.abs(target) ** (1 / GROWTH)
-    loudest = int(np.argmax(amounts))
-    amounts = amounts * (3.0 * _amount_in_wording(loudest) / max(1e-9, amounts[loudest]))
+    strongest = int(np.argmax(amounts))
+    amounts = amounts * (3.0 * _amount_in_wording(strongest) / max(1e-9, amounts[strongest]))
     amounts = amounts - np.maximum(read_amounts(opening)[0], 0)
     wordings: dict[float, list[str]] = defaultdict(list)
     for place in [int(i) for i in np.argsort(-np.abs(amounts), kind="stable")][:MOST_FACETS]:
@@ -231,7 +233,7 @@ def compose(current: str, target: Vector, rng: random.Random, *, compares: bool)
             factor = min(_FACTORS, key=lambda level: abs(np.log(level / ratio)))
         wordings[factor].append(PHRASES[place].asks)
     sentences = [f"{opening}."]
-    for level in LOUDNESS:
+    for level in INTENSITIES:
         phrases = wordings[level.factor]
         for start in range(0, len(phrases), 3):
             *first, last = phrases[start : start + 3]
@@ -242,7 +244,7 @@ def compose(current: str, target: Vector, rng: random.Random, *, compares: bool)
     return " ".join([*sentences, closing] if closing else sentences)
 
 
-_FACTORS = [level.factor for level in LOUDNESS if level.factor > 0]
+_FACTORS = [level.factor for level in INTENSITIES if level.factor > 0]
 
 
 @lru_cache(maxsize=64)
