@@ -10,26 +10,14 @@ from collections.abc import Collection, Sequence
 from itertools import combinations, pairwise
 
 from judges.models.embedded.source import JudgedText, Match, Source, total_weight, z_score
-from judges.models.embedded.text import CONNECTIVES, FUNCTION, POINTING, Sentence, Text, stem_of
+from judges.models.embedded.text import ENGLISH, FUNCTION, POINTING, Sentence, Text, stem_of
 
 # Bounds on what takes long: looking through the whole source, comparing every two sentences.
 MOST_LOOKUPS, MOST_SENTENCES = 6, 60
 # The share of bigrams of a text's own from which on more says nothing.
 NEW_WORDING = 0.3
-_OPPOSITES = (
-    "increase/decrease rise/fall rose/fell more/fewer more/less higher/lower up/down win/lose"
-    " won/lost accept/refuse accept/reject agree/refuse open/close start/stop start/end begin/end"
-    " first/last before/after always/never with/without good/bad best/worst better/worse early/late"
-    " earlier/later old/new buy/sell love/hate allow/ban allow/forbid approve/reject support/oppose"
-    " free/fee guilty/innocent alive/dead male/female man/woman husband/wife mother/father"
-    " brother/sister son/daughter boy/girl north/south east/west left/right push/pull gain/lose"
-    " double/halve halve/treble most/least all/none safe/dangerous cheap/dear cheaper/dearer"
-    " hot/cold strong/weak remember/forget succeed/fail pass/fail arrive/leave deny/admit"
-    " deny/confirm profit/loss keep/remove keep/drop shorter/longer faster/slower major/minor"
-    " public/private morning/evening day/night weeks/months months/years days/weeks"
-)
 _OPPOSITE_STEMS: dict[str, set[str]] = defaultdict(set)
-for _first, _second in (map(stem_of, pair.split("/")) for pair in _OPPOSITES.split()):
+for _first, _second in (map(stem_of, pair.split("/")) for pair in ENGLISH["opposites"]):
     _OPPOSITE_STEMS[_first].add(_second)
     _OPPOSITE_STEMS[_second].add(_first)
 
@@ -324,7 +312,7 @@ def _points_back(sentence: Sentence) -> float:
 def _link(first: Sentence, second: Sentence) -> float:
     """How a sentence takes up the one before: by a shared word, or by one that points back."""
     stems, next_stems = set(first.stems), set(second.stems)
-    connects = not CONNECTIVES.isdisjoint(second.words[:2])
+    connects = not ENGLISH["connectives"].isdisjoint(second.words[:2])
     link = 0.5 * min(1.0, total_weight(stems & next_stems)) + 0.5 * connects
     return link * (1.0 if len(next_stems - stems) > 1 else 0.5)
 

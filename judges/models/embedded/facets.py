@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from judges.models.embedded import content, language
 from judges.models.embedded.request import Roles, Task, read_roles
 from judges.models.embedded.source import MOST_VECTORS, digest, read_judged_text
-from judges.models.embedded.text import word_set
+from judges.models.embedded.text import read_table
 
 Vector = NDArray[np.float64]
 
@@ -159,137 +159,29 @@ def facets_of(roles: Roles, texts: Mapping[str, str], candidate: str) -> Vector:
     return facets
 
 
-# The words that name facets, as people use them in definitions, anchors and instructions: how they
-# begin, then how much of which facet each means. Where a word names a broad quality, its parts are
-# those that published definitions give it.
-_WORDS = """
-coher incoher | order=.7 connection=.7 unity=.7 rewording=.7 repetition=.7 grammar=.4 style=.4
-organi disorgani structur | order=.6 connection=.3 structure=.1
-ordered order orderly sequen chronolog | order=1
-logic illogic | order=.7 connection=.3
-jumps jumpy jump | order=.6 connection=.4
-connect unconnect disconnect cohes link transition | connection=.85 order=.15
-flow smooth seamless | connection=.7 order=.3
-stitch patchwork paste | unity=.3 rewording=.3 continuity=.4
-together whole unified unity heap discourse | connection=.3 unity=.3 order=.25 repetition=.15
-well-built well-structured well-organi leads | order=.4 connection=.4 repetition=.2
-loose dangling | connection=.7 repetition=.3
-repeat repetit redundan duplica twice restat | repetition=1
-consisten inconsisten factual faithful unfaithful | support=1.3 truth=.6 continuity=.8
-fact facts | support=.2 truth=.2
-attributab grounded entail | support=1.5 truth=.3 knowledge=.7
-verif | support=1
-support unsupport evidence back backed | support=.7 continuity=.3
-invent hallucinat fabricat made-up unfounded | support=.7 truth=.3
-contradict alter distort wrong false mistaken error-free | truth=1
-true truth accura inaccura correct incorrect precise numbers names negat | truth=.7 support=.3
-statement claim assert | support=.2 truth=.1 continuity=.1
-relevan irrelevan | coverage=1.3 focus=.8 repetition=.4
-cover coverage covers omit omission miss comprehensive | coverage=1
-important key salien main central essential essence gist crucial point points | coverage=.8 focus=.2
-informativ | coverage=1.4 specificity=.6 detail=.4
-inform content | coverage=.3 specificity=.1
-unimportant extraneous superfluous side off-topic focus digress trivia | focus=1
-unnecess needless padding | focus=1
-select picks pick | coverage=.5 focus=.5
-concis brief short succinct terse compact economical | conciseness=1
-wordy verbose long-winded lengthy rambl | conciseness=1
-thorough long longer elaborat developed depth extensive exhaustive length | detail=1
-detail rich | detail=.5 specificity=.5
-specific concrete vague generic exact | specificity=1
-fluen disfluen | grammar=1 style=2 form=.3 completeness=.6
-styl written writing prose eloquen vocabular varied | style=1
-gramma ungramma syntax tense agreement preposition phras wording | grammar=1
-english language | grammar=.3 form=.2
-mistake error typo slip | grammar=.5 form=.5
-spell punctuat capital casing format typograph stray characters spacing clean | form=1
-fragment incomplete broken cut truncat unfinished complet ending | completeness=.7 grammar=.3
-garbled unintelligib | grammar=.6 form=.4
-readab understandab comprehensib intelligib | readability=.5 grammar=1.2 connection=.4
-easy hard simpl plain accessib | readability=.3 grammar=.4 connection=.1
-clear clarity understand follow | readability=.1 grammar=.4 connection=.3
-complex complicat jargon | readability=1
-engag | engagement=2.2 knowledge=.3
-interest dull boring captivat entertain curious lively fun fascinat | engagement=1
-natural unnatural human-like humanlike conversational | naturalness=1.6 grammar=.7
-human spoken person | naturalness=.5
-appropriate on-topic answer responds responding | answer=.6
-reply replies response conversation context question query request asked | answer=.3
-helpful unhelpful useful | answer=1 detail=.5 specificity=.5 structure=.2
-help helps assist | answer=.5
-instruction | answer=1
-knowledge background | knowledge=1
-polite impolite rude harm toxic offensive kindness respect safe unsafe tone insult | courtesy=1
-bullet list layout paragraph heading section | structure=1
-verbatim copied copies wording-close quote literal | closeness=1
-reword rewrit paraphras retell retold anew abstractive | rewording=1
-"""
-# Phrases that mean something else than their words, taken out before words are read.
-_PHRASES = """
-(?:made|makes?|making) (?:it |things? )?up | support=.7 truth=.3
-(?:un|not )important (?:details?|information|content|points?) | focus=1
-(?:irrelevant|minor|needless|superfluous|side|extra|trivial) (?:\\w+ )?{things} | focus=1
-details? that (?:do|does) not matter | focus=1
-nothing superfluous | focus=1
-(?:and )?only that | focus=1
-(?:side issues?|beside the point|off the point|off topic) | focus=1
-(?:main|key|most important|important|essential|central) {things} | coverage=1
-what (?:really )?matters | coverage=.6 focus=.4
-miss(?:es|ing)? the point | coverage=.7 focus=.3
-(?:simple|short) (?:words )?and easy to read | readability=1
-(?:easy|easier|hard|harder) to {take} | readability=.2 grammar=.4 style=.2 form=.2
-(?:choice of words|word choice|sentence structure) | grammar=.3 style=.8 completeness=.2
-full,? (?:and )?varied sentences? | style=1
-(?:stray|odd|strange) (?:characters?|symbols?|tokens?) | form=1
-hold(?:s)? together | connection=.5 order=.3 repetition=.2
-from sentence to sentence | connection=.8 order=.2
-sentence by sentence | grammar=1
-one thing in each sentence | continuity=1
-last turn | answer=1
-one piece | unity=1
-own words | rewording=1
-original wording | closeness=1
-long enough | detail=1
-well[- ](?:written|formed) | grammar=.4 style=.4 form=.2
-as a whole | coverage=.3 grammar=.2 connection=.2 support=.3
-(?:knowledge|facts?) given | knowledge=1
-(?:the |a )?(?:given|provided) (?:facts?|knowledge) | knowledge=1
-(?:makes?|making) (?:good )?use of | knowledge=1.5
-uses? (?:of )?(?:the |it\\b) | knowledge=1
-(?:valid |good |natural )?(?:continuation|continues?) | answer=1
-(?:previous|preceding|dialog(?:ue)?) (?:context|turns?) | answer=.6
-complete sentences? | completeness=.8 grammar=.2
-on topic | answer=.6 focus=.4
-"""
-
 Shares = dict[int, float]
 
 
-def _shares(text: str) -> Shares:
-    """How much of each facet, by its place: "order=.7 unity=.3"."""
-    return {INDEX[name]: float(part) for name, part in (item.split("=") for item in text.split())}
+def _read_names() -> tuple[dict[str, Shares], dict[str, Shares], dict[str, Shares]]:
+    """The words, the beginnings of words and the patterns of phrases that name facets."""
+    words: dict[str, Shares] = {}
+    beginnings: dict[str, Shares] = {}
+    phrases: dict[str, Shares] = {}
+    for row, names in read_table("facet_words.txt"):
+        shares = {INDEX[name]: float(part) for name, part in (x.split("=") for x in row.split())}
+        for phrase in re.findall(r'"([^"]+)"', names):
+            phrases[phrase] = shares
+        for word in re.sub(r'"[^"]+"', "", names).split():
+            words[word.removesuffix(".")] = shares
+            if not word.endswith("."):
+                beginnings[word] = shares
+    return words, beginnings, phrases
 
 
-_BEGINNINGS: dict[str, Shares] = {
-    beginning: _shares(shares)
-    for beginnings, shares in (line.split(" | ") for line in _WORDS.strip().splitlines())
-    for beginning in beginnings.split()
-}
-# These beginnings are whole words too common to be read with any ending.
-_WHOLE_WORDS = word_set(
-    "order main key point points link back true cut list fun long short hard easy clear whole"
-    " select numbers names pick picks reply complet side person help helps leads jump fact facts"
-    " content cover follow loose section language tense"
-)
+_WORDS, _BEGINNINGS, _PHRASES = _read_names()
 SHORTEST_BEGINNING, LONGEST_BEGINNING = 4, max(map(len, _BEGINNINGS))
-_THINGS = "(?:details?|issues?|topics?|points?|ideas?|content|information|facts?|messages?|events?)"
-_TAKE = "(?:read|follow|grasp|understand)"
-_PHRASE_LINES = [
-    line.replace("{things}", _THINGS).replace("{take}", _TAKE).rsplit(" | ", 1)
-    for line in _PHRASES.strip().splitlines()
-]
-_PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase, _ in _PHRASE_LINES))
-_PHRASE_SHARES = [_shares(shares) for _, shares in _PHRASE_LINES]
+_PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _PHRASES))
+_PHRASE_SHARES = list(_PHRASES.values())
 
 
 class Intensity(NamedTuple):
@@ -457,11 +349,11 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _shares_of(word: str) -> Shares:
-    """What a word names, by its longest beginning that is listed."""
-    if word in _BEGINNINGS:
-        return _BEGINNINGS[word]
+    """What a word names: it is listed, or else its longest beginning is."""
+    if word in _WORDS:
+        return _WORDS[word]
     # Nothing longer is listed: a hostile text may be one word of a million letters.
     for end in range(min(len(word) - 1, LONGEST_BEGINNING), SHORTEST_BEGINNING - 1, -1):
-        if word[:end] in _BEGINNINGS and word[:end] not in _WHOLE_WORDS:
+        if word[:end] in _BEGINNINGS:
             return _BEGINNINGS[word[:end]]
     return {}

@@ -7,6 +7,7 @@ says otherwise.
 import math
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import pairwise, product
 
@@ -14,49 +15,39 @@ from judges.models.embedded.source import JudgedText, Source, total_weight, z_sc
 from judges.models.embedded.text import (
     ARTICLES,
     AUXILIARIES,
-    BASE_VERBS,
     CONJUNCTIONS,
     DETERMINERS,
+    ENGLISH,
     FINITE,
     FUNCTION,
     MODALS,
-    OBJECTS,
-    POSSESSIVES,
-    PREPOSITIONS,
     STRICT_PREPOSITIONS,
     SUBJECTS,
-    SUBORDINATORS,
     VERBS,
     Sentence,
-    word_set,
 )
 
 # Of a longer text only so much is read.
 MOST_SENTENCES, MOST_WORDS = 400, 3000
 # Below this share of English small words a text is not judged by English grammar.
-ENGLISH = 0.1
+LEAST_ENGLISH = 0.1
 # From how many words on a sentence runs on, and the fault that each more is.
 LONG, RUN_ON = 25, 0.04
-# Words that may be doubled.
-_DOUBLED = word_set("that had very so no really her is bye ha many much far long")
 # Words that are a fault where the second follows the first, and its gravity; of several lines for
 # the same two words the first counts.
-_PAIR_FAULT_TABLE = (
-    (
-        DETERMINERS,
-        FINITE | MODALS | SUBJECTS | OBJECTS | CONJUNCTIONS | ARTICLES | word_set("to of at from"),
-        1.0,
-    ),
+_AFTER_NO_DETERMINER = FINITE | MODALS | SUBJECTS | ENGLISH["objects"] | CONJUNCTIONS | ARTICLES
+_PAIR_FAULT_TABLE: tuple[tuple[AbstractSet[str], AbstractSet[str], float], ...] = (
+    (DETERMINERS, _AFTER_NO_DETERMINER | {"to", "of", "at", "from"}, 1.0),
     (STRICT_PREPOSITIONS, SUBJECTS | FINITE | MODALS, 0.8),
-    (word_set("'d 'll"), ARTICLES, 0.3),
+    ({"'d", "'ll"}, ARTICLES, 0.3),
     (MODALS, MODALS | FINITE | ARTICLES, 0.8),
-    (word_set("had"), word_set("had"), 0.0),
+    ({"had"}, {"had"}, 0.0),
     (FINITE, FINITE, 0.8),
     (SUBJECTS, SUBJECTS | ARTICLES | STRICT_PREPOSITIONS, 0.8),
     (CONJUNCTIONS - {"nor"}, CONJUNCTIONS - {"nor"}, 0.5),
-    (word_set("he she it"), word_set("are were have do am"), 0.7),
-    (word_set("we they you"), word_set("is was has does am"), 0.8),
-    (word_set("i"), word_set("is are has does"), 0.8),
+    ({"he", "she", "it"}, {"are", "were", "have", "do", "am"}, 0.7),
+    ({"we", "they", "you"}, {"is", "was", "has", "does", "am"}, 0.8),
+    ({"i"}, {"is", "are", "has", "does"}, 0.8),
 )
 _PAIR_FAULTS = {
     pair: fault
@@ -65,23 +56,12 @@ _PAIR_FAULTS = {
 }
 _AN_SOUNDS = ("hour", "honest", "honor", "honour", "heir")
 _A_SOUNDS = ("uni", "use", "usu", "eu", "one", "once", "ufo", "uk", "u.", "ut")
-# Words that open a clause, that say or think another clause, and that leave a sentence open.
-_CLAUSE_OPENERS = word_set("that who which when while because if whether although though where")
-_REPORTING = word_set(
-    "said says say told tells tell thinks think thought believes believe hopes claims claimed knew"
-    " revealed heard reports reported added explained insists insisted know means feels felt"
-)
 _NEEDS_MORE = ARTICLES | STRICT_PREPOSITIONS | CONJUNCTIONS
 _STRAY = frozenset("�<>|\\^~*_{}@")
 _BRACKETS = (("(", ")"), ("[", "]"), ("“", "”"))
 _CLOSING = frozenset(",;:.!?")
-_JOINTS = CONJUNCTIONS | SUBORDINATORS | _REPORTING
+_JOINTS = CONJUNCTIONS | ENGLISH["subordinators"] | ENGLISH["reporting"]
 _JOINT_MARKS = frozenset({*",;:-'`\"", "--", "``", "''"})
-_RUDE = word_set(
-    "stupid idiot idiots dumb moron shut damn hell hate crap shit fuck fucking bitch loser ugly"
-    " pathetic disgusting worthless trash garbage kill"
-)
-_POLITE = word_set("please thank thanks sorry welcome glad happy appreciate kindly hope understand")
 _REFUSALS = (
     *("i cannot", "i can not", "i ca n't", "i am sorry", "as an ai", "i am unable", "unable to"),
     *("i do n't know", "i do not know", "i 'm not sure", "not sure what", "no idea"),
@@ -95,7 +75,7 @@ def grammar(judged: JudgedText) -> float:
     """
     sentences = judged.text.sentences
     words = [word for sentence in sentences[:60] for word in sentence.words]
-    if len(words) >= 6 and sum(word in FUNCTION for word in words) < ENGLISH * len(words):
+    if len(words) >= 6 and sum(word in FUNCTION for word in words) < LEAST_ENGLISH * len(words):
         return 0.0
     faults = [min(2.5, _grammar_faults(sentence)) for sentence in sentences[:MOST_SENTENCES]]
     mean = sum(faults) / math.sqrt(len(faults))
@@ -117,7 +97,7 @@ def _grammar_faults(sentence: Sentence) -> float:
 
 def _pair_fault(first: str, second: str) -> float:
     """How badly two neighbouring words go together."""
-    if first == second and first not in _DOUBLED and first.isalpha():
+    if first == second and first not in ENGLISH["doubled"] and first.isalpha():
         return 1.0
     if first in {"a", "an"} and (first, second) not in _PAIR_FAULTS:
         return _article_fault(first, second)
@@ -135,7 +115,7 @@ def _article_fault(article: str, word: str) -> float:
 
 def _uninflected_verb(words: Sequence[str], place: int) -> float:
     """A base verb after a singular subject, unless an auxiliary governs it: "he go"."""
-    if words[place] not in {"he", "she"} or words[place + 1] not in BASE_VERBS:
+    if words[place] not in {"he", "she"} or words[place + 1] not in ENGLISH["base-verbs"]:
         return 0.0
     governors = words[max(0, place - 3) : place]
     return 0.7 * (not any(word in AUXILIARIES or word in {"let", "that"} for word in governors))
@@ -168,7 +148,7 @@ def _unfinished_end(words: Sequence[str]) -> float:
         return 1.2
     if last in {"is", "was", "were", "has", "had", "be", "been"} and len(words) > 3:
         return 0.4
-    return 0.2 * (last in PREPOSITIONS)
+    return 0.2 * (last in ENGLISH["prepositions"])
 
 
 def _missing_subject(sentence: Sentence) -> float:
@@ -184,7 +164,7 @@ def _clause_faults(sentence: Sentence) -> float:
     words = sentence.words
     faults, opener = 0.0, -1
     for place, word in enumerate(words):
-        if word in _CLAUSE_OPENERS and words[place + 1 : place + 2] != ("of",):
+        if word in ENGLISH["clause-openers"] and words[place + 1 : place + 2] != ("of",):
             if 0 <= opener < place - 1 and not any(map(_may_be_verb, words[opener + 1 : place])):
                 faults += 0.4
             opener = place
@@ -201,7 +181,7 @@ def _missing_small_words(words: Sequence[str]) -> float:
     if len(words) < 8:
         return 0.0
     small = sum(word in FUNCTION for word in words) / len(words)
-    articles = any(word in ARTICLES or word in POSSESSIVES for word in words)
+    articles = any(word in ARTICLES or word in ENGLISH["possessives"] for word in words)
     return 3 * max(0.0, 0.24 - small) + 0.35 * (not articles and len(words) > 13 and small < 0.4)
 
 
@@ -381,7 +361,9 @@ def answer(judged: JudgedText, turns: Source) -> float:
 def courtesy(judged: JudgedText) -> float:
     """Polite words, and no rude ones; -2.7 to 1.1."""
     words = judged.text.words
-    rude, polite = (sum(word in listed for word in words) for listed in (_RUDE, _POLITE))
+    rude, polite = (
+        sum(word in listed for word in words) for listed in (ENGLISH["rude"], ENGLISH["polite"])
+    )
     return 0.3 - 1.0 * min(3, rude) + 0.4 * min(2, polite)
 
 

@@ -4,102 +4,30 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 
 
-def word_set(words: str) -> frozenset[str]:
-    """The words of a string."""
-    return frozenset(words.split())
+def read_table(name: str) -> list[tuple[str, str]]:
+    """The rows "key: value" of a table beside this file; indented lines continue a value."""
+    text = re.sub(r"\n +", " ", Path(__file__).with_name(name).read_text("utf-8"))
+    rows = [line.partition(": ") for line in text.splitlines() if line and line[0] != "#"]
+    return [(key, value) for key, _, value in rows]
 
 
-# English word classes, written down by hand: all that the model knows of the language.
-ARTICLES = word_set("a an the")
-POSSESSIVES = word_set("my your his her its our their whose")
-DETERMINERS = ARTICLES | word_set("my your its our their every")
-SUBJECTS = word_set("i he she we they")
-OBJECTS = word_set("me him us them myself himself herself itself ourselves themselves yourself")
-# Words that point back and so need something before them.
-POINTING = word_set(
-    "he she they it this these those him his her them their its such also however but and so then"
-    " therefore thus moreover meanwhile instead besides furthermore otherwise nevertheless"
-    " nonetheless afterwards later still yet or because"
-)
-CONNECTIVES = POINTING | word_set(
-    "although though since while after before when once first second third finally next earlier"
-    " consequently as overall"
-)
-MODALS = word_set("will would can could shall should may might must 'll 'd ca wo")
-AUXILIARIES = MODALS | word_set(
-    "am is are was were be been being 's 're 'm has have had having 've do does did"
-)
-FINITE = word_set("is are was were has had does did")
-NEGATIONS = word_set(
-    "not n't no never none nobody nothing neither nor without cannot hardly barely"
-)
-PREPOSITIONS = word_set(
-    "of in to for on at with by from into about over under between during through against among"
-    " without within toward towards upon across behind beyond near since until despite off around"
-    " above below along beside per via amid like than as out up down after before"
-)
-# Prepositions that end no English sentence and take no subject pronoun or finite verb.
-STRICT_PREPOSITIONS = word_set(
-    "of at from into during between among toward towards upon within per via amid with"
-)
-CONJUNCTIONS = word_set("and or but nor")
-SUBORDINATORS = word_set(
-    "that which who whom whose because although though if when while where whereas whether unless"
-    " since until what how why once so as after before than"
-)
-# Small words, which say little of what a text is about.
-FUNCTION = frozenset[str]().union(
-    *(ARTICLES, POSSESSIVES, DETERMINERS, SUBJECTS, OBJECTS, AUXILIARIES, NEGATIONS, PREPOSITIONS),
-    *(CONJUNCTIONS, SUBORDINATORS),
-    word_set(
-        "you it this these those hers theirs mine yours here there very too just only more most"
-        " much many some any all both each few another other own same such then now again further"
-        " ever even also already yet still quite rather almost one s t d ll re ve m o y"
-    ),
-)
-_EVERYDAY_VERBS = word_set(
-    "say said tell told go went gone get got make made take took taken come came see saw seen know"
-    " knew known think thought want use find found give gave given work call try ask feel felt"
-    " become became leave left put mean keep kept let begin began seem help show shown hear play"
-    " run move live believe hold brought happen write sit stand lose pay meet include continue set"
-    " learn change lead watch follow stop speak read add spend grow open win offer love consider"
-    " buy die send expect build stay fall cut reach remain suggest raise sell require report decide"
-    " pull return explain hope carry break receive agree support hit eat catch draw choose look"
-    " like turn start end face"
-)
-# Verbs that no ending in -s, -ed or -ing tells.
-VERBS = _EVERYDAY_VERBS | word_set(
-    "ran held wrote written sat stood lost paid met spoke spoken spent grew won sent built fell"
-    " sold rise rose meant ate drink drive drove fly flew wear wore bought caught drew chose broke"
-    " broken beat sang teach taught fight fought heard sleep slept swim swam throw threw shoot shot"
-    " strike struck cost quit shut spread reveal claim plan warn fear wonder enjoy admit deny join"
-    " close blame"
-)
-# Verbs in the form that "he" and "she" do not take.
-BASE_VERBS = word_set(
-    "say go get make take come see know think want find give keep begin show run hold bring write"
-    " sit stand lose pay meet lead leave speak spend grow win send build fall sell rise feel become"
-    " eat drive fly wear buy choose break hear need seem help play move live believe work try ask"
-)
-# Everyday words carry little of what a text is about; any form of one stands for all.
-_EVERYDAY_WORDS = _EVERYDAY_VERBS | word_set(
-    "goes going used using tried need bring understand create allow walk remember appear wait serve"
-    " kill pass develop produce cover cause year time way day man men thing woman women life child"
-    " children world school state family student group country problem hand part place case week"
-    " company system program question number night point home water room mother area money story"
-    " fact month lot right study book eye job word business issue side kind head house service"
-    " friend father power hour game line member law car city community name president team minute"
-    " idea kid body information back parent level office door health person people art history"
-    " party result morning reason girl guy moment air teacher force education good new first last"
-    " long great little old big high different small large next early young important public bad"
-    " able best better sure free true whole clear recent certain possible nice fine pretty really"
-    " well maybe perhaps actually probably however never always often sometimes usually today"
-    " tomorrow yesterday around away ago later soon thousand million second third every something"
-    " anything everything someone anyone everyone according added revealed claims yes no oh okay ok"
-    " hi hello thanks please guess wow interesting cool yeah yep fun favorite favourite"
-)
+def _word_classes() -> dict[str, frozenset[str]]:
+    classes: dict[str, frozenset[str]] = {}
+    for name, words in read_table("english.txt"):
+        parts = (classes[word[1:]] if word[0] == "@" else {word} for word in words.split())
+        classes[name] = frozenset[str]().union(*parts)
+    return classes
+
+
+ENGLISH = _word_classes()
+ARTICLES, DETERMINERS = ENGLISH["articles"], ENGLISH["determiners"]
+SUBJECTS, FINITE, MODALS = ENGLISH["subjects"], ENGLISH["finite"], ENGLISH["modals"]
+AUXILIARIES, VERBS = ENGLISH["auxiliaries"], ENGLISH["verbs"]
+STRICT_PREPOSITIONS, CONJUNCTIONS = ENGLISH["strict-prepositions"], ENGLISH["conjunctions"]
+POINTING, FUNCTION = ENGLISH["pointing"], ENGLISH["function"]
 _NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
     " sixteen seventeen eighteen nineteen twenty"
@@ -108,9 +36,6 @@ NUMBER_WORDS = {
     **{word: str(value) for value, word in enumerate(_NUMBERS.split())},
     **{"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "hundred": "100"},
 }
-ABBREVIATIONS = word_set(
-    "mr mrs ms dr prof sr jr st vs etc inc ltd co corp gen sen rep gov no dept fig"
-)
 # Of a longer text only the two ends are read.
 MOST_CHARACTERS = 600_000
 _BEFORE_CLITIC = re.compile(r"(?<=\w)(?=n['’]t\b|['’](?:s|re|ve|ll|d|m)\b)", re.IGNORECASE)
@@ -138,7 +63,7 @@ class Sentence:
 
     @property
     def is_negated(self) -> bool:
-        return not NEGATIONS.isdisjoint(self.words)
+        return not ENGLISH["negations"].isdisjoint(self.words)
 
     @property
     def bigrams(self) -> list[str]:
@@ -222,7 +147,7 @@ def _ends_sentence(tokens: Sequence[str], place: int, has_capitals: bool) -> boo
         return True
     before = tokens[place - 1]
     is_initial = len(before) == 1 and before.isalpha() and before.lower() not in "ai"
-    return not is_initial and before.lower() not in ABBREVIATIONS
+    return not is_initial and before.lower() not in ENGLISH["abbreviations"]
 
 
 def _read_sentence(tokens: Sequence[str]) -> Sentence | None:
@@ -283,4 +208,4 @@ def weight(stem: str) -> float:
     return 1.0 + 0.04 * min(6, max(0, len(stem) - 5))
 
 
-_EVERYDAY_STEMS = frozenset(map(stem_of, _EVERYDAY_WORDS))
+_EVERYDAY_STEMS = frozenset(map(stem_of, ENGLISH["everyday"]))
