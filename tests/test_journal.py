@@ -14,8 +14,14 @@ from hypothesis import strategies as st
 from judges.cli.command import command
 from judges.inference.runner import ModelRequest, Runner
 from judges.models import FatalModelError, open_model
-from judges.models.journal import Journal, RequestHasher, describe, line_of, request_key
-from judges.models.replay import ReplayModel
+from judges.models.journal import (
+    Journal,
+    ReplayModel,
+    RequestHasher,
+    describe,
+    line_of,
+    request_key,
+)
 from judges.protocol import Completion, Message, Reply, Sampling, Token
 
 

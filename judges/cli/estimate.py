@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from judges.judge import Judge
 from judges.models.prices import CHARACTERS_PER_TOKEN, estimate_tokens, find_price
+from judges.models.providers import gives_n_replies
 
 # Their prices are shown beside the chosen model's, for choosing.
 LISTED_MODELS = (
@@ -17,7 +18,6 @@ LISTED_MODELS = (
 # Replies are short: a rating alone, or a sentence and a choice in their frames.
 RATING_TOKENS = 4
 COMMENTED_TOKENS = 60
-NATIVE_N = ("embedded", "openai/", "azure/", "replay:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ def estimate_run(judge: Judge, *, n_rows: int, characters: int, orders: int) -> 
     """Estimate for so many rows whose texts together have so many characters."""
     samples = judge.plan.samples if judge.plan else 1
     prompts = n_rows * orders
-    requests = prompts if judge.lm.startswith(NATIVE_N) else prompts * samples
+    requests = prompts if gives_n_replies(judge.lm) else prompts * samples
     fixed_tokens = estimate_tokens(judge.template()) * prompts
     prompt_tokens = fixed_tokens + characters * orders // CHARACTERS_PER_TOKEN
     reply_tokens = COMMENTED_TOKENS if len(judge.prompt.outputs) > 1 else RATING_TOKENS

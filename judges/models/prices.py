@@ -10,6 +10,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from judges.models.providers import PROVIDERS, RECORDING, Provider
 from judges.protocol import Message, is_embedded
 
 TABLE = "model_prices_and_context_window_backup.json"
@@ -35,12 +36,13 @@ FREE = Price(per_token_in=0.0, per_token_out=0.0)
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
     """Look up a model's price under its full name or without its provider; None if unknown."""
-    if is_embedded(model) or model.startswith("replay:"):
+    if is_embedded(model) or model.startswith(RECORDING):
         return FREE
     table = _table()
-    provider, _, bare = model.partition("/")
-    for name in (model, bare if provider in {"openai", "azure"} else model):
-        entry = table.get(name, {})
+    prefix, _, name = model.partition("/")
+    # The table knows the models of those that our own client asks by their names alone.
+    in_table = PROVIDERS.get(prefix, Provider()).client == "chat"
+    for entry in (table.get(model, {}), table.get(name, {}) if in_table else {}):
         if "input_cost_per_token" in entry and "output_cost_per_token" in entry:
             return Price(
                 per_token_in=float(entry["input_cost_per_token"]),

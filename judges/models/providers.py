@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from judges.models.redaction import without_secrets
-from judges.protocol import OPENAI
+from judges.protocol import OPENAI, is_embedded
 
 EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
 RECORDING = "replay:"
@@ -93,6 +93,13 @@ def provider_of(lm: str, api_base: str | None = None) -> tuple[Provider, str]:
         if any(host in base for host in provider.hosts):
             return provider, name or lm
     return PROVIDERS.get(prefix, Provider()), name
+
+
+def gives_n_replies(lm: str) -> bool:
+    """Whether n replies cost one request, as far as a model's name tells; DSPy sends n."""
+    prefix, _, name = lm.partition("/")
+    known = PROVIDERS.get(prefix, Provider()).client == "chat" and bool(name)
+    return known or is_embedded(lm) or lm.startswith(RECORDING)
 
 
 def endpoint_of(lm: str, api_base: str | None = None) -> str:

@@ -36,7 +36,7 @@ def open_model(lm: str, *, api_base: str | None = None, timeout: float = TIMEOUT
     if lm in EMBEDDED_MODELS:
         return _embedded_model()
     if lm.startswith(RECORDING):
-        from judges.models.replay import ReplayModel
+        from judges.models.journal import ReplayModel
 
         return ReplayModel(lm.removeprefix(RECORDING))
     provider, name = provider_of(lm, api_base)
