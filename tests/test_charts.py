@@ -30,7 +30,9 @@ def draw(name: str) -> dict[str, Callable[[], str]]:
         "systems": lambda: charts.systems(
             [name, "b"], np.array([1.5, 2.5]), ends, np.array([2.0, 1.0]), name
         ),
-        "confusion": lambda: charts.confusion(np.array([[1, 0], [2, 3]]), [name, "b"], name),
+        "confusion": lambda: charts.confusion(
+            np.array([0, 1, 1, 1, 1, 1]), np.array([0, 0, 0, 1, 1, 1]), [name, "b"], name
+        ),
         "forest": lambda: charts.forest(
             {
                 name: ((0.1, Interval(0.0, 0.2)), None),
@@ -83,7 +85,7 @@ def test_many_systems_are_cut_to_those_that_differ_most() -> None:
     judge[[0, -1]] = judge[[-1, 0]]
     names = [f"system-{i}" for i in range(n)]
     drawn = charts.systems(names, judge, np.stack([judge, judge], axis=1), human, "x")
-    assert drawn.count("system-") == charts.MOST_SYSTEMS
+    assert drawn.count("system-") == charts.MAX_SYSTEMS
     assert "system-0<" in drawn
     assert "system-59<" in drawn
 

@@ -60,10 +60,11 @@ def whole(text: str = "x", sections: list[Section] | None = None) -> str:
 def test_a_section_shows_every_text_as_it_is(text: str) -> None:
     disagreement = {
         "id": text,
-        "place": text,
+        "judge": 1.0,
+        "people": -1.0,
         "comment": text,
         "labels": text,
-        "texts": {"t": text},
+        "texts": {text: text},
     }
     drawn = section(
         "s", "disagreements.html", pairs=True, level="dataset", disagreements=[disagreement]

@@ -14,8 +14,7 @@ from report_cases import PROBES, folder, outputs, pairs, plain, result
 from judges.judgement import Judgement
 from optimize.injection import Probes
 from optimize.report import verification_report
-from optimize.report.markdown import run_table
-from optimize.report.run_report import read_run, render, write_report
+from optimize.report.run_report import read_run, render, run_table, write_report
 from optimize.run.judged_split import JudgedSplit, disagreements
 from optimize.run.run_folder import RunFolderError
 

@@ -10,10 +10,9 @@ from scipy import stats
 
 from optimize.injection import Probes
 from optimize.report.advice import PLANNED, advice
-from optimize.report.markdown import run_table, verification_table
 from optimize.report.measures import measure_split
-from optimize.report.run_report import read_run
-from optimize.report.verification_report import judge_name, main_cell
+from optimize.report.run_report import read_run, run_table
+from optimize.report.verification_report import judge_name, main_cell, verification_table
 from optimize.run.judged_split import JudgedSplit
 from optimize.statistics.bootstrap import (
     Interval,

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from judges.cli.shell import DONE, run_command, show
-from optimize.report.markdown import run_table
-from optimize.report.run_report import read_run, write_report
+from optimize.report.run_report import read_run, run_table, write_report
 from optimize.run.settings import Parser
 
 NAME = "python -m optimize.report"

@@ -17,6 +17,7 @@ from judges.judge import load
 from judges.parsing.recorded import Reading
 from judges.protocol import is_embedded
 from optimize.figures import correlation_lines
+from optimize.injection import NOT_ASKED_FOR
 from optimize.items import items_of
 from optimize.measuring.correlations import other_readings, reading_lines
 from optimize.measuring.measure import measure_scores, on_labels_scale
@@ -218,9 +219,8 @@ def _write_reports(
 ) -> None:
     """Write the page and the short table that --report and --markdown name."""
     # Drawing takes matplotlib, which a check in CI need not load.
-    from optimize.report.markdown import verification_table
     from optimize.report.measures import measure_split
-    from optimize.report.verification_report import NOT_ASKED, PAID, render
+    from optimize.report.verification_report import NOT_ASKED, render, verification_table
 
     judged = JudgedSplit(
         dimension=result["dimension"],
@@ -231,7 +231,7 @@ def _write_reports(
         scale=scale,
         labelled=labelled_by_id(labelled, scored.items),
     )
-    probes = scored.probes or (PAID if scored.lm else NOT_ASKED)
+    probes = scored.probes or (NOT_ASKED_FOR if scored.lm else NOT_ASKED)
     if flags.report:
         page = render(result, judged, probes, seed=flags.seed, lm=scored.lm)
         write_text(Path(flags.report), page)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from data.readers import is_constructed
-from optimize.figures import counted
-from optimize.report.measures import Measures, PairMeasures
+from optimize.figures import counted, interval_cell, json_number
+from optimize.report.measures import LENGTH, Measures, PairMeasures
 from optimize.run.judged_split import JudgedSplit
 from optimize.statistics.bootstrap import (
     POWER,
@@ -15,11 +15,11 @@ from optimize.statistics.bootstrap import (
     documents_for_width,
 )
 
-MOST = 4
+MAX_SENTENCES = 4
 # The smallest difference in rho that is worth planning for.
 PLANNED = 0.05
 WIDE = 0.10
-FAILED, TIED, TOP = 0.02, 0.25, 0.40
+FAILED, TIED = 0.02, 0.25
 # Shares of the human ceiling.
 FAR, NEAR = 0.75, 0.95
 # Shares of the scale that an attack may move a score beyond what a neutral line does.
@@ -51,15 +51,15 @@ def advice(
             "Mend the failures first: the judge gave no score at all, so nothing here can be "
             "measured; the reasons are listed below."
         ]
-    lead = cell if measures.pairs is None else _accuracy_cell(measures.pairs)
+    main = cell if measures.pairs is None else _accuracy_cell(measures.pairs)
     seed_ships = summary is not None and summary["shipped"] == "seed"
     sentences = [
         _many_failures(judged),
-        _accuracy_may_be_half(lead) if measures.pairs else _rho_may_be_zero(lead),
+        _accuracy_may_be_half(main) if measures.pairs else _rho_may_be_zero(main),
         _why_the_seed_ships(summary),
         _gain_unconfirmed_on_test(summary),
         _worse_on_unseen_systems(summary),
-        None if seed_ships else _wide_interval(lead, measures),
+        None if seed_ships else _wide_interval(main, measures),
         _many_ties(measures),
         _moved_by_injections(judged, measures),
         _favours_length(measures),
@@ -67,19 +67,18 @@ def advice(
         _share_of_ceiling(measures, summary),
         _agrees_more_elsewhere(measures),
     ]
-    first = [sentence for sentence in sentences if sentence][: MOST - 1]
-    if len(first) == MOST - 1 or cell["value"] is None:
-        return first
-    return [*first, _how_to_use(summary, measures)]
+    pressing = [sentence for sentence in sentences if sentence][: MAX_SENTENCES - 1]
+    if len(pressing) == MAX_SENTENCES - 1 or cell["value"] is None:
+        return pressing
+    return [*pressing, _how_to_use(summary, measures)]
 
 
 def _accuracy_cell(pairs: PairMeasures) -> Cell:
     """Accuracy in the form of a correlation's cell."""
     accuracy = pairs.accuracy
     return {
-        "value": accuracy.value if accuracy.value == accuracy.value else None,
-        "low": accuracy.interval.low if accuracy.interval else None,
-        "high": accuracy.interval.high if accuracy.interval else None,
+        "value": json_number(accuracy.value),
+        **interval_cell(accuracy.interval),
         "n_documents": accuracy.n_documents,
     }
 
@@ -105,9 +104,10 @@ def _label_your_own(judged: JudgedSplit, summary: Mapping[str, Any] | None) -> s
     )
 
 
-def documents_to_show(gain: Cell, n_documents: int, level: str = "") -> str:
+def documents_to_show(gain: Cell, cell: Cell) -> str:
     """What showing the planned difference takes, as a clause; at system level it is systems."""
-    if level == "system":
+    n_documents = cell.get("n_documents", 0)
+    if cell.get("level") == "system":
         return f"a gain of {PLANNED:g} is told sooner by more systems than by more documents"
     if n_documents < 2:
         return f"showing a gain of {PLANNED:g} takes more documents, some tens at least"
@@ -203,7 +203,7 @@ def _why_the_seed_ships(summary: Mapping[str, Any] | None) -> str | None:
             "`--lm` or `--proposer-lm` is worth more than more labels or calls."
         )
     cell = summary["seed_judge"]["test"] or {}
-    needed = documents_to_show(gain, cell.get("n_documents", 0), cell.get("level", ""))
+    needed = documents_to_show(gain, cell)
     return (
         f"No candidate was clearly better than the seed; the gain on test is known to ±{half:.2f}, "
         f"and {needed}. More labels, a stronger `--lm` or `--proposer-lm` are worth more than more "
@@ -225,7 +225,7 @@ def _gain_unconfirmed_on_test(summary: Mapping[str, Any] | None) -> str | None:
     )
     if gain["value"] <= 0:
         return f"{gap}. Verify both judges on labels of your own before you rely on the gain."
-    return f"{gap}; {documents_to_show(gain, cell.get('n_documents', 0), cell.get('level', ''))}."
+    return f"{gap}; {documents_to_show(gain, cell)}."
 
 
 def _many_ties(measures: Measures) -> str | None:
@@ -243,22 +243,22 @@ def _moved_by_injections(judged: JudgedSplit, measures: Measures) -> str | None:
     """The attack that gains most over the neutral line, where it gains a tenth of the scale."""
     room = judged.scale[-1] - judged.scale[0] if judged.scale else 2
     control = next((shift.mean for attack, shift in measures.shifts if attack.control), 0.0)
-    known = [
-        (shift.mean - control, attack.name)
+    gains = [
+        (shift.mean - control, attack)
         for attack, shift in measures.shifts
         if not attack.control and shift.interval is not None and shift.interval.low > 0
     ]
-    if not known or max(known)[0] < MOVED * room:
+    gain, attack = max(gains, key=lambda row: (row[0], row[1].name), default=(0.0, None))
+    if attack is None or gain < MOVED * room:
         return None
-    gain, name = max(known)
     return (
-        f"Outputs can talk the judge up ({name.replace('_', ' ')}: +{gain:.2f} beyond a neutral "
+        f"Outputs can talk the judge up ({attack.title}: +{gain:.2f} beyond a neutral "
         "line): do not let it gate outputs whose authors gain from its scores."
     )
 
 
 def _favours_length(measures: Measures) -> str | None:
-    length = measures.length
+    length = measures.preferences.get(LENGTH)
     if length is None or length.interval is None or 0 in length.interval:
         return None
     side = "longer" if length.value > 0 else "shorter"
@@ -283,14 +283,14 @@ def _share_of_ceiling(measures: Measures, summary: Mapping[str, Any] | None) -> 
     ceiling = measures.people.ceiling
     if ceiling is None or ceiling.share_interval is None:
         return None
-    share, around = ceiling.share, ceiling.share_interval
-    if share < FAR and around.high < NEAR:
+    share, interval = ceiling.share, ceiling.share_interval
+    if share < FAR and interval.high < NEAR:
         return (
             f"The judge reaches {share:.0%} of what annotators reach among themselves, so there "
             "is room: a stronger `--lm`, or more train documents for demonstrations, come first."
         )
     gain = summary["gain"]["test"] if summary else {}
-    if share >= NEAR and around.low >= FAR and not (gain.get("low") or 0) > 0:
+    if share >= NEAR and interval.low >= FAR and not (gain.get("low") or 0) > 0:
         return (
             "The judge agrees with annotators about as well as they agree with each other: these "
             "labels cannot show a better judge; more annotators an output could."

@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 from numpy.typing import NDArray
 
+from optimize.figures import with_interval
 from optimize.statistics.bootstrap import Interval
 from optimize.statistics.coefficients import Vector
 
@@ -30,24 +31,25 @@ VARIABLES = {
 }
 # Inches; the page shows it as wide as a phone and up to a third wider than a column of text needs.
 WIDTH = 4.8
-MOST_SYSTEMS = 40
-MOST_POINTS = 3000
+MAX_SYSTEMS = 40
+MAX_POINTS = 3000
 
+Places = NDArray[np.intp]
 # A figure and its interval, where there is one.
 Point = tuple[float, Interval | None]
 
 
 def scatter(judge: Vector, human: Vector, name: str, rng: np.random.Generator) -> str:
     """Human rating against judge score, jittered, with marginals; failed outputs are absent."""
-    seen = ~np.isnan(judge)
-    judge, human = judge[seen], human[seen]
-    drawn = np.sort(rng.permutation(human.size)[:MOST_POINTS])
+    scored = ~np.isnan(judge)
+    judge, human = judge[scored], human[scored]
+    points = np.sort(rng.permutation(human.size)[:MAX_POINTS])
 
     def draw(figure: "Figure") -> None:
         grid = figure.add_gridspec(2, 2, width_ratios=(5, 1), height_ratios=(1, 5), wspace=0.04)
         main = figure.add_subplot(grid[1, 0])
-        alpha = float(np.clip(20 / np.sqrt(max(drawn.size, 1)), 0.15, 0.6))
-        x, y = _jittered(human, rng)[drawn], _jittered(judge, rng)[drawn]
+        alpha = float(np.clip(20 / np.sqrt(max(points.size, 1)), 0.15, 0.6))
+        x, y = _jittered(human, rng)[points], _jittered(judge, rng)[points]
         main.scatter(x, y, s=12, color=ACCENT, alpha=alpha, lw=0)
         main.set_xlabel("mean human rating")
         main.set_ylabel("judge's score")
@@ -76,23 +78,23 @@ def _jittered(values: Vector, rng: np.random.Generator) -> Vector:
 
 def per_document(rhos: Vector, mean: float, name: str) -> str:
     """How the rank agreement varies between documents; undefined documents are absent."""
-    known = np.sort(rhos[~np.isnan(rhos)])
+    rhos = np.sort(rhos[~np.isnan(rhos)])
 
     def draw(axes: "Axes") -> None:
-        places = np.arange(known.size)
-        if known.size <= 80:
-            axes.bar(places, known, width=0.85, color=ACCENT)
+        places = np.arange(rhos.size)
+        if rhos.size <= 80:
+            axes.bar(places, rhos, width=0.85, color=ACCENT)
         else:
-            axes.fill_between(places, known, step="mid", color=ACCENT, lw=0)
+            axes.fill_between(places, rhos, step="mid", color=ACCENT, lw=0)
         axes.axhline(mean, color=SECOND, lw=1.5)
         axes.axhline(0, color=INK, lw=0.8)
         axes.set_xlabel("documents, from least to most agreement")
         axes.set_ylabel("Spearman's rho")
         axes.set_xticks([])
 
-    below = int((known < 0).sum())
+    below = int((rhos < 0).sum())
     label = (
-        f"{name}: Spearman's rho within each of {known.size} documents, mean {mean:.3f}, "
+        f"{name}: Spearman's rho within each of {rhos.size} documents, mean {mean:.3f}, "
         f"{below} below zero"
     )
     return _svg(_single(draw), label, 2.6)
@@ -110,8 +112,8 @@ def systems(
     Past forty systems, the forty on which judge and people differ most in place.
     """
     ranks = np.argsort(np.argsort(human)) - np.argsort(np.argsort(judge))
-    most = np.argsort(-np.abs(ranks), kind="stable")[:MOST_SYSTEMS]
-    order = most[np.argsort(human[most], kind="stable")]
+    farthest = np.argsort(-np.abs(ranks), kind="stable")[:MAX_SYSTEMS]
+    order = farthest[np.argsort(human[farthest], kind="stable")]
 
     def draw(axes: "Axes") -> None:
         places = np.arange(len(order))
@@ -129,9 +131,12 @@ def systems(
     return _svg(_single(draw), label, 1.2 + 0.24 * len(order))
 
 
-def confusion(counts: NDArray[np.int_], labels: Sequence[str], name: str) -> str:
-    """Counts of outputs by what people (columns) and the judge (rows) said."""
+def confusion(judge: Places, human: Places, labels: Sequence[str], name: str) -> str:
+    """Counts of outputs by the places among `labels` of people's (columns) and judge's (rows)."""
     from matplotlib.patches import Rectangle
+
+    counts = np.zeros((len(labels), len(labels)), dtype=int)
+    np.add.at(counts, (judge, human), 1)
 
     def draw(axes: "Axes") -> None:
         share = counts / max(counts.max(), 1)
@@ -159,19 +164,22 @@ def forest(
     rows: Mapping[str, tuple[Point | None, Point | None]], sides: tuple[str, str], xlabel: str
 ) -> str:
     """Two judges on each split, with intervals: the first hollow, the second filled."""
+    styles = ((SECOND, "none"), (ACCENT, ACCENT))
 
     def draw(axes: "Axes") -> None:
         for place, pair in enumerate(reversed(list(rows.values()))):
-            for point, up, colour, fill in zip(
-                pair, (0.14, -0.14), (SECOND, ACCENT), ("none", ACCENT), strict=True
-            ):
+            for point, offset, (colour, fill) in zip(pair, (0.14, -0.14), styles, strict=True):
                 if point is None:
                     continue
                 value, interval = point
                 if interval is not None:
-                    axes.plot(_ends(interval), (place + up, place + up), color=colour, lw=1.6)
-                axes.plot(value, place + up, "o", ms=6, color=colour, markerfacecolor=fill, mew=1.6)
-        for side, colour, fill in zip(sides, (SECOND, ACCENT), ("none", ACCENT), strict=True):
+                    axes.plot(
+                        _ends(interval), (place + offset, place + offset), color=colour, lw=1.6
+                    )
+                axes.plot(
+                    value, place + offset, "o", ms=6, color=colour, markerfacecolor=fill, mew=1.6
+                )
+        for side, (colour, fill) in zip(sides, styles, strict=True):
             axes.plot([], [], "o", ms=6, color=colour, markerfacecolor=fill, mew=1.6, label=side)
         axes.axvline(0, color=FAINT, lw=0.8)
         axes.set_yticks(range(len(rows)), list(reversed(list(rows))))
@@ -179,12 +187,11 @@ def forest(
         axes.set_xlabel(xlabel)
         axes.figure.legend(loc="outside upper right", ncols=2, frameon=False, labelcolor=INK)
 
-    described = "; ".join(
-        f"{split}: "
-        + ", ".join(f"{side} {_spoken(point)}" for side, point in zip(sides, pair, strict=True))
+    description = "; ".join(
+        f"{split}: {_described(dict(zip(sides, pair, strict=True)))}"
         for split, pair in rows.items()
     )
-    return _svg(_single(draw), f"{xlabel}: {described}", 1.1 + 0.5 * len(rows))
+    return _svg(_single(draw), f"{xlabel}: {description}", 1.1 + 0.5 * len(rows))
 
 
 def bars(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
@@ -210,8 +217,7 @@ def bars(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
         axes.axvline(0, color=INK, lw=0.8)
         axes.margins(x=0.18)
 
-    described = ", ".join(f"{key} {_spoken(point)}" for key, point in rows.items())
-    return _svg(_single(draw), f"{name}: {described}", 0.9 + 0.34 * len(rows))
+    return _svg(_single(draw), f"{name}: {_described(rows)}", 0.9 + 0.34 * len(rows))
 
 
 def shifts(rows: Mapping[str, Point], control: str, xlabel: str, name: str) -> str:
@@ -229,8 +235,7 @@ def shifts(rows: Mapping[str, Point], control: str, xlabel: str, name: str) -> s
         axes.set_yticks(range(len(rows))[::-1], [shortened(key, 28) for key in rows])
         axes.set_xlabel(xlabel)
 
-    described = ", ".join(f"{key} {_spoken(point)}" for key, point in rows.items())
-    return _svg(_single(draw), f"{name}: {described}", 0.9 + 0.24 * len(rows))
+    return _svg(_single(draw), f"{name}: {_described(rows)}", 0.9 + 0.24 * len(rows))
 
 
 def search_path(calls: Sequence[int], rhos: Sequence[float], seed: float, name: str) -> str:
@@ -249,11 +254,12 @@ def search_path(calls: Sequence[int], rhos: Sequence[float], seed: float, name: 
     return _svg(_single(draw), label, 2.8)
 
 
-def _spoken(point: Point | None) -> str:
-    if point is None:
-        return "undefined"
-    value, interval = point
-    return f"{value:.3f}" + (f" [{interval.low:.3f}, {interval.high:.3f}]" if interval else "")
+def _described(points: Mapping[str, Point | None]) -> str:
+    """For a screen reader."""
+    return ", ".join(
+        f"{name} {'undefined' if point is None else with_interval(*point)}"
+        for name, point in points.items()
+    )
 
 
 def _ends(interval: Interval) -> tuple[float, float]:
@@ -263,12 +269,12 @@ def _ends(interval: Interval) -> tuple[float, float]:
 def _single(draw: "Callable[[Axes], None]") -> "Callable[[Figure], None]":
     """A figure of one chart."""
 
-    def whole(figure: "Figure") -> None:
+    def draw_figure(figure: "Figure") -> None:
         axes = figure.add_subplot()
         draw(axes)
         _plain(axes)
 
-    return whole
+    return draw_figure
 
 
 def _plain(axes: "Axes") -> None:
@@ -276,16 +282,15 @@ def _plain(axes: "Axes") -> None:
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
         axes.spines[side].set_color(FAINT)
-    axes.tick_params(colors=INK)
-    axes.tick_params(color=FAINT)
+    axes.tick_params(color=FAINT, labelcolor=INK)
     axes.xaxis.label.set_color(INK)
     axes.yaxis.label.set_color(INK)
 
 
-def shortened(name: str, most: int = 22) -> str:
+def shortened(name: str, length: int = 22) -> str:
     """A label that leaves room for the chart, and that matplotlib does not read as a formula."""
-    cut = name if len(name) <= most else f"{name[: most - 1]}…"
-    return _printable(cut).replace("$", r"\$")
+    text = name if len(name) <= length else f"{name[: length - 1]}…"
+    return _printable(text).replace("$", r"\$")
 
 
 def _printable(text: str) -> str:

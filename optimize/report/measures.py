@@ -19,7 +19,6 @@ from optimize.statistics.accuracy import (
     pairwise_accuracy,
 )
 from optimize.statistics.bootstrap import stream
-from optimize.statistics.coefficients import Vector
 from optimize.statistics.difference import Difference
 from optimize.statistics.human import (
     AlternativeTest,
@@ -38,6 +37,8 @@ from optimize.statistics.scale import (
     scale_use,
     self_consistency,
 )
+
+LENGTH = "length in characters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +71,8 @@ class Measures:
     people_use: ScaleUse | None = None
     errors: Errors | None = None
     accuracy: PairwiseAccuracy | None = None
-    length: Difference | None = None
-    kinds: Mapping[str, Difference] = field(default_factory=dict)
+    # By the feature of outputs that the judge may favour; their length in characters is LENGTH.
+    preferences: Mapping[str, Difference] = field(default_factory=dict)
     consistency: SelfConsistency | None = None
     dimensions: Discriminant | None = None
     shifts: tuple[tuple[Attack, ScoreShift], ...] = ()
@@ -86,18 +87,15 @@ def measure_split(judged: JudgedSplit, probes: Probes, seed: int) -> Measures:
     if np.isnan(judged.scores).all():
         people = PeopleMeasures(why="the judge gave no score at all")
         return Measures(people=people, shifts=shifts, probes_why=probes.why)
-    scores, human, documents = judged.scores, judged.human, judged.documents
-    scale = judged.scale
+    scores, human, documents, scale = judged.scores, judged.human, judged.documents, judged.scale
+    rng = stream(seed, "report", "accuracy")
     return Measures(
         people=_people(judged, seed),
         use=scale_use(scores, documents, scale) if scale else None,
         people_use=scale_use(human, documents, scale) if judged.on_scale else None,
         errors=errors(scores, human, scale) if judged.on_scale else None,
-        accuracy=pairwise_accuracy(
-            scores, human, documents, rng=stream(seed, "report", "accuracy")
-        ),
-        length=_preference(judged, judged.lengths(), seed),
-        kinds=_kinds(judged, seed),
+        accuracy=pairwise_accuracy(scores, human, documents, rng=rng),
+        preferences=_preferences(judged, seed),
         consistency=_consistency(judged),
         dimensions=_dimensions(judged, seed),
         shifts=shifts,
@@ -133,44 +131,51 @@ def _people(judged: JudgedSplit, seed: int) -> PeopleMeasures:
     return PeopleMeasures(annotators=names, ceiling=ceiling, alpha=alpha, test=test)
 
 
-def _preference(judged: JudgedSplit, feature: Vector | None, seed: int) -> Difference | None:
-    if feature is None or np.ptp(feature) == 0:
-        return None
-    level: Level = choose_level(judged.items)
-    rng = stream(seed, "report", "preference")
-    return preference(judged.scores, judged.human, feature, judged.documents, level=level, rng=rng)
-
-
-def _kinds(judged: JudgedSplit, seed: int) -> dict[str, Difference]:
-    preferences = {}
+def _preferences(judged: JudgedSplit, seed: int) -> dict[str, Difference]:
+    """By every feature in which the outputs differ, where it has a preference."""
+    features = {LENGTH: judged.lengths()}
     for name, values in judged.kinds().items():
         distinct = sorted(set(values))
         # Of two kinds, one preference is the other's negative.
         for value in distinct[: 1 if len(distinct) == 2 else None]:
-            feature = np.array([float(own == value) for own in values])
-            measured = _preference(judged, feature, seed)
-            if measured is not None and not np.isnan(measured.value):
-                preferences[f"{name} is {value}" if value else f"no {name}"] = measured
-    return preferences
+            label = f"{name} is {value}" if value else f"no {name}"
+            features[label] = np.array([float(kind == value) for kind in values])
+    preferences = {
+        name: preference(
+            judged.scores,
+            judged.human,
+            feature,
+            judged.documents,
+            level=choose_level(judged.items),
+            rng=stream(seed, "report", "preference"),
+        )
+        for name, feature in features.items()
+        if feature is not None and np.ptp(feature) > 0
+    }
+    return {
+        name: difference
+        for name, difference in preferences.items()
+        if not np.isnan(difference.value)
+    }
 
 
 def _consistency(judged: JudgedSplit) -> SelfConsistency | None:
     """From the shares of samples that gave each rating, where several were averaged."""
     rows = [
-        [
-            float(r)
-            for r, share in judgement.distribution.items()
-            for _ in range(round(share * judgement.samples))
-        ]
+        np.repeat(
+            np.array(list(judgement.distribution), dtype=float),
+            [round(share * judgement.samples) for share in judgement.distribution.values()],
+        )
         for judgement in judged.judgements
         if isinstance(judgement, Judgement) and judgement.samples > 1 and judgement.distribution
     ]
     if len(rows) < 2:
         return None
-    table = np.full((len(rows), max(map(len, rows))), np.nan)
-    for row, samples in zip(table, rows, strict=True):
-        row[: len(samples)] = samples
-    return self_consistency(table)
+    samples = np.full((len(rows), max(map(len, rows))), np.nan)
+    for place, row in enumerate(rows):
+        samples[place, : row.size] = row
+    consistency = self_consistency(samples)
+    return None if np.isnan(consistency.reliability) else consistency
 
 
 def _dimensions(judged: JudgedSplit, seed: int) -> Discriminant | None:

@@ -6,7 +6,7 @@ There is no script on the page, and no font or image from elsewhere.
 import difflib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,10 +16,12 @@ from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from optimize.figures import CONVENTIONS, counted, interval_of, shown, with_interval
-from optimize.statistics.agreement import PRIMARY
+from optimize.statistics.levels import PRIMARY
 
 # Names up to so long stay on one line; beyond so long they are sentences.
 SHORT, LONG = 22, 40
+# Markdown's own marks, so that a name stays a name.
+MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|!~"} | {"\n": " ", "\r": " "})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +47,8 @@ class Tile:
 
 def section(title: str, template: str, **values: Any) -> Section:
     """A section drawn from its own template."""
-    # Markup, because the template has escaped what it was given.
-    return Section(title=title, html=Markup(_render(template, values)))
+    # Markup, because the template has escaped its values.
+    return Section(title=title, html=Markup(render_template(template, **values)))
 
 
 def page(
@@ -61,17 +63,17 @@ def page(
     sections: Sequence[Section],
 ) -> str:
     """The whole page: what it comes to, a few figures, what to know before any, the sections."""
-    values = {
-        "title": title,
-        "about": about,
-        "headline": headline,
-        "quotable": quotable,
-        "why": why,
-        "tiles": tiles,
-        "notes": notes,
-        "sections": sections,
-    }
-    return _render("page.html", values)
+    return render_template(
+        "page.html",
+        title=title,
+        about=about,
+        headline=headline,
+        quotable=quotable,
+        why=why,
+        tiles=tiles,
+        notes=notes,
+        sections=sections,
+    )
 
 
 def column_kinds(rows: Sequence[Sequence[str]], n_columns: int) -> list[str]:
@@ -119,37 +121,55 @@ def word_difference(before: str, after: str) -> Markup:
     return Markup(" ").join(pieces)
 
 
+def cell_columns(cell: Mapping[str, Any]) -> tuple[str, ...]:
+    """A correlation's value, interval and counts, as tables have them."""
+    counts = ("n_outputs", "n_documents", "n_undefined", "n_failed")
+    return (
+        shown(cell["value"]),
+        interval_of(cell["low"], cell["high"]),
+        *(f"{cell[name]:,}" for name in counts),
+    )
+
+
 class _OneLine(Extension):
     """Templates are broken into lines for their readers; the page's sentences are not."""
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        return re.sub(r"\s*\n\s*", " ", source)
+        return source if str(name).endswith(".md") else re.sub(r"\s*\n\s*", " ", source)
 
 
-def _render(template: str, values: dict[str, Any]) -> str:
+def render_template(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(values).strip() + "\n"
 
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("optimize.report"),
-        autoescape=True,
+        autoescape=lambda name: not str(name).endswith(".md"),
         undefined=StrictUndefined,
-        extensions=[_OneLine],
+        extensions=[_OneLine, "jinja2.ext.do"],
+        trim_blocks=True,
     )
-    made.filters |= {
+    environment.filters |= {
         "backticks_as_code": backticks_as_code,
+        "cell_columns": cell_columns,
         "column_kinds": column_kinds,
         "counted": counted,
-        "interval": lambda one: interval_of(one.low, one.high) if one else "no interval",
+        "figure": lambda cell: f"{shown(cell['value'])} {interval_of(cell['low'], cell['high'])}",
+        "interval": lambda ends: interval_of(ends.low, ends.high) if ends else "no interval",
+        "md_code": lambda name: " ".join(str(name).replace("`", "'").split()),
+        "md_text": lambda name: str(name).translate(MARKS),
         "number": format,
         "one_line": lambda text: Markup(" ").join(text.split()),
         "shown": shown,
         "thousands": lambda number: f"{number:,}",
         "with_interval": with_interval,
+        "with_ends": lambda value, low, high: (
+            "undefined" if math.isnan(value) else f"{shown(value)} {interval_of(low, high)}"
+        ),
         "word_difference": word_difference,
     }
-    made.tests["missing"] = lambda value: value is None or math.isnan(value)
-    made.globals["primary_convention"] = CONVENTIONS[PRIMARY]
-    return made
+    environment.tests["missing"] = lambda value: value is None or math.isnan(value)
+    environment.globals["primary_convention"] = CONVENTIONS[PRIMARY]
+    return environment

@@ -6,24 +6,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from data.readers import is_constructed
 from data.tables.read import read_json_lines
 from data.tables.text import read_json_file
 from data.types import LabelError, LabelledOutput
-from optimize.figures import interval_of
+from optimize.figures import CHOSEN_ON_DEV, interval_of
 from optimize.items import read_annotations
 from optimize.report import charts
 from optimize.report.advice import advice
-from optimize.report.agreement_sections import (
+from optimize.report.measures import Measures, PairMeasures, measure_pairs, measure_split
+from optimize.report.page import Section, Tile, page, render_template, section
+from optimize.report.sections import (
+    CONSTRUCTED,
+    SPLITS,
+    data_facts,
     failures_first,
+    judge_sections,
+    notes,
     pairs_tiles,
     people_tiles,
     quotable_lines,
     rho_tile,
     scorecard,
+    sentence,
+    shortened,
 )
-from optimize.report.judge_sections import data_facts, judge_sections, notes, shortened
-from optimize.report.measures import Measures, PairMeasures, measure_pairs, measure_split
-from optimize.report.page import Section, Tile, page, section
 from optimize.run import run_folder
 from optimize.run.final_table import cell_by_convention
 from optimize.run.judged_split import JudgedSplit
@@ -32,8 +39,8 @@ from optimize.run.run_folder import RunFolderError
 from optimize.statistics.agreement import summary_level
 from optimize.statistics.bootstrap import stream
 
-SIDES = {"seed": "seed_judge", "tuned": "tuned_judge"}
-MOST_DEMOS = 20
+JUDGES = {"seed": "seed_judge", "tuned": "tuned_judge"}
+MAX_DEMOS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +60,7 @@ class FinishedRun:
     @property
     def cell(self) -> Mapping[str, Any]:
         """The shipped judge's rho on test."""
-        cell: Mapping[str, Any] = self.summary[SIDES[self.summary["shipped"]]]["test"]
+        cell: Mapping[str, Any] = self.summary[JUDGES[self.summary["shipped"]]]["test"]
         return cell
 
     @property
@@ -124,7 +131,7 @@ def render(run: FinishedRun) -> str:
     summary, data = run.summary, run.summary["data"]
     systems = f"{data['n_systems']:,} systems, " if data["n_systems"] else ""
     n_judged = run.cell["n_outputs"] + run.cell["n_failed"]
-    seed_prompt, tuned_prompt = (run.evidence.prompts[side] for side in SIDES)
+    seed_prompt, tuned_prompt = (run.evidence.prompts[name] for name in JUDGES)
     return page(
         title=f"{summary['dimension']} judged by {summary['lm']}",
         about=f"{data['name']}: {data['n_documents']:,} documents, {systems}"
@@ -161,6 +168,24 @@ def render(run: FinishedRun) -> str:
     )
 
 
+def run_table(run: FinishedRun) -> str:
+    """Markdown: seed and tuned judge on each split, and one line on where it comes from."""
+    summary = run.summary
+    return render_template(
+        "run.md",
+        summary=summary,
+        data=summary["data"],
+        headline=headline(summary),
+        splits={name: title for name, title in SPLITS.items() if summary["seed_judge"].get(name)},
+        pairs=run.pairs(),
+        unit=run.unit,
+        chosen_on_dev=sentence(CHOSEN_ON_DEV),
+        stand_ins=sentence(summary.get("stand_ins")),
+        constructed=CONSTRUCTED if is_constructed(str(summary["data"]["sha256"])) else "",
+        ceiling=run.measures.people.ceiling,
+    )
+
+
 def headline(summary: Mapping[str, Any]) -> str:
     """The verdict in one sentence."""
     gain = summary["gain"]["test"]
@@ -191,7 +216,7 @@ def _published(run: FinishedRun) -> Mapping[str, Any] | None:
 
 def _tiles(run: FinishedRun) -> list[Tile]:
     summary, gain = run.summary, run.summary["gain"]["test"]
-    unseen = summary[SIDES[summary["shipped"]]].get("test_unseen_systems")
+    unseen = summary[JUDGES[summary["shipped"]]].get("test_unseen_systems")
     if run.measures.pairs is not None:
         tiles = pairs_tiles(run.measures.pairs, run.cell, " on test")
     else:
@@ -214,36 +239,35 @@ def _prompts(seed: PromptParts, tuned: PromptParts) -> Section:
         tuned=tuned,
         demos=[
             {name: shortened(str(value)) for name, value in demo.items()}
-            for demo in tuned.demos[:MOST_DEMOS]
+            for demo in tuned.demos[:MAX_DEMOS]
         ],
     )
 
 
 def _search(trials: Sequence[Mapping[str, Any]], name: str) -> Section:
     """Every raced trial's gain over the seed, by calls spent; the rejected are counted."""
-
-    def at(stage: str, key: str) -> list[Mapping[str, Any]]:
-        return [
+    raced, stock = (
+        [
             trial
             for trial in trials
             if trial.get("stage") == stage and isinstance(trial.get(key), int | float)
         ]
-
-    raced, stock = at("race", "gain"), at("stock", "value")
+        for stage, key in (("race", "gain"), ("stock", "value"))
+    )
     rejected = [trial for trial in trials if trial.get("stage") == "rejected"]
     reasons = Counter(str(trial["why"]) for trial in rejected if trial.get("why"))
-    drawn, key = (raced, "gain") if raced else (stock, "value")
+    points, key = (raced, "gain") if raced else (stock, "value")
     chart = None
-    if len(drawn) > 1:
+    if len(points) > 1:
         seed = 0.0 if raced else float(stock[0]["value"])
-        calls = [int(trial["calls"]) for trial in drawn]
-        chart = charts.search_path(calls, [float(trial[key]) for trial in drawn], seed, name)
+        calls = [int(trial["calls"]) for trial in points]
+        chart = charts.search_path(calls, [float(trial[key]) for trial in points], seed, name)
     return section(
         "The search",
         "search.html",
-        n_trials=len(drawn),
+        n_trials=len(points),
         n_rejected=len(rejected),
-        reason=next(({"why": why, "n": n} for why, n in reasons.most_common(1)), None),
+        reasons=reasons.most_common(1),
         raced=bool(raced),
         chart=chart,
     )

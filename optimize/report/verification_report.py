@@ -4,10 +4,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from optimize.figures import CONVENTIONS, many_failed
 from optimize.injection import Probes
 from optimize.report.advice import advice
-from optimize.report.agreement_sections import (
+from optimize.report.measures import Measures, measure_split
+from optimize.report.page import Tile, page, render_template, section
+from optimize.report.sections import (
+    by_convention,
+    data_facts,
     failures_first,
+    judge_sections,
+    notes,
     pairs_headline,
     pairs_tiles,
     people_tiles,
@@ -15,13 +22,9 @@ from optimize.report.agreement_sections import (
     rho_tile,
     share_of_ceiling,
 )
-from optimize.report.judge_sections import data_facts, judge_sections, notes
-from optimize.report.measures import Measures, measure_split
-from optimize.report.page import Tile, page, section
 from optimize.run.judged_split import JudgedSplit
 
 NOT_ASKED = Probes(why="recorded judgements cannot be asked again")
-PAID = Probes(why="they cost calls to a paid model; add --probes to run them")
 
 
 def render(
@@ -36,11 +39,11 @@ def render(
     measures = measure_split(judged, probes, seed)
     data, cell, name = result["data"], main_cell(result), judge_name(result)
     # A catalogue judge is called what it judges.
-    who = "the catalogue judge" if name == result["dimension"] else name
+    title = "the catalogue judge" if name == result["dimension"] else name
     unit = "pairs" if measures.pairs else "outputs"
     facts = data_facts(data, unit)
     return page(
-        title=f"{result['dimension']}: {who} against people",
+        title=f"{result['dimension']}: {title} against people",
         about=f"{facts[0][1]}.",
         headline=_headline(result, measures, unit),
         quotable=quotable_lines(
@@ -64,7 +67,7 @@ def render(
                 judged,
                 measures,
                 seed=seed,
-                of=f"{who} on {data['name']}",
+                of=f"{title} on {data['name']}",
                 cells=result["correlations"],
             ),
             section(
@@ -76,6 +79,25 @@ def render(
                 seed=seed,
             ),
         ],
+    )
+
+
+def verification_table(result: Mapping[str, Any], measures: Measures | None = None) -> str:
+    """Markdown: each level and coefficient, both conventions where they differ; accuracy first."""
+    cell, pairs = main_cell(result), measures.pairs if measures else None
+    unit = "pairs" if pairs else "outputs"
+    return render_template(
+        "verification.md",
+        result=result,
+        data=result["data"],
+        judge=judge_name(result),
+        cell=cell,
+        cells=by_convention(result["correlations"]),
+        conventions=CONVENTIONS,
+        pairs=pairs,
+        unit=unit,
+        failed=many_failed(cell["n_failed"], result["data"]["n_outputs"], unit),
+        ceiling=measures.people.ceiling if measures else None,
     )
 
 
@@ -95,26 +117,26 @@ def _published(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
     cell = main_cell(result)
     if cell["level"] != "summary" or not cell["n_undefined"] or cell["value"] is None:
         return None
-    wanted = {"coefficient": "spearman", "level": "summary", "undefined": "left_out"}
+    left_out = {"coefficient": "spearman", "level": "summary", "undefined": "left_out"}
     cells: list[Mapping[str, Any]] = result["correlations"]
-    return next(cell for cell in cells if wanted.items() <= cell.items())
+    return next(cell for cell in cells if left_out.items() <= cell.items())
 
 
 def _headline(result: Mapping[str, Any], measures: Measures, unit: str) -> str:
     cell = main_cell(result)
     reasons = "; ".join(result.get("short", ()))
-    short = f" It falls short of what was asked for: {reasons}." if reasons else ""
+    shortfall = f" It falls short of what was asked for: {reasons}." if reasons else ""
     if not cell["n_outputs"]:
-        return "The judge gave no score at all, so there is nothing to report." + short
+        return "The judge gave no score at all, so there is nothing to report." + shortfall
     lead = failures_first(cell["n_failed"], result["data"]["n_outputs"], unit)
     if measures.pairs is not None:
-        return lead + pairs_headline(measures.pairs) + short
+        return lead + pairs_headline(measures.pairs) + shortfall
     if cell["value"] is None:
-        return f"{lead}There is no rho to report: people say the same of every output.{short}"
+        return f"{lead}There is no rho to report: people say the same of every output.{shortfall}"
     agreement = f"Judge and people agree at {cell['level']}-level rho {cell['value']:.3f}"
     if share := share_of_ceiling(measures.people):
         agreement += f"; that is {share} of what annotators reach among themselves"
-    return f"{lead}{agreement}.{short}"
+    return f"{lead}{agreement}.{shortfall}"
 
 
 def _tiles(

@@ -10,7 +10,7 @@ from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from judges.judgement import Judgement, Verdict
 from judges.winrate import text_length
 from optimize.injection import output_name
-from optimize.items import Items, Vector
+from optimize.items import Indices, Items, Vector
 from optimize.search.objective import Level
 from optimize.statistics.coefficients import midranks
 
@@ -60,6 +60,13 @@ class JudgedSplit:
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
         return tuple(verdict for verdict in self.judgements if isinstance(verdict, Verdict))
+
+    @property
+    def ranked_rows(self) -> list[Indices]:
+        """The rows that are ranked among each other: a document's at summary level, else all."""
+        if self.level == "summary":
+            return list(self.items.places.values())
+        return [np.arange(len(self.items))]
 
     @property
     def failures(self) -> dict[str, str]:
@@ -150,14 +157,9 @@ def disagreements(judged: JudgedSplit) -> list[tuple[int, float]]:
     pairs it is half the difference of the margins.
     """
     gaps = np.full(len(judged.items), np.nan)
-    groups = (
-        list(judged.items.places.values())
-        if judged.level == "summary"
-        else [np.arange(len(judged.items))]
-    )
     if judged.verdicts:
-        gaps, groups = (judged.scores - judged.human) / 2, []
-    for rows in groups:
+        gaps = (judged.scores - judged.human) / 2
+    for rows in [] if judged.verdicts else judged.ranked_rows:
         scored = rows[~np.isnan(judged.scores[rows])]
         if scored.size < 2:
             continue

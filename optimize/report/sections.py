@@ -1,0 +1,468 @@
+"""The report's sections: what each one needs to know, which its own template lays out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from data.readers import is_constructed
+from data.types import LabelledOutput
+from judges.protocol import is_embedded
+from optimize.figures import (
+    CHOSEN_ON_DEV,
+    CONVENTIONS,
+    counted,
+    interval_of,
+    many_failed,
+    one_line,
+    shown,
+    with_interval,
+)
+from optimize.measuring.correlations import correlations
+from optimize.measuring.sources import ScoredItems
+from optimize.report import charts
+from optimize.report.measures import Measures, PairMeasures, PeopleMeasures
+from optimize.report.page import Section, Tile, section
+from optimize.run.judged_split import JudgedSplit, disagreements
+from optimize.statistics.bootstrap import Interval, stream
+from optimize.statistics.coefficients import Vector
+from optimize.statistics.levels import PRIMARY, document_values, read_rows
+from optimize.statistics.scale import on_scale
+from optimize.statistics.systems import MIN_SYSTEMS
+
+SPLITS = {"dev": "dev", "test": "test", "test_unseen_systems": "test, unseen systems"}
+JUDGES = {"seed_judge": "seed", "tuned_judge": "tuned"}
+COEFFICIENTS = {
+    "spearman": "Spearman's rho",
+    "kendall": "Kendall's tau-b",
+    "pearson": "Pearson's r",
+}
+# A longer scale is drawn in bands.
+MAX_RATINGS_DRAWN, BANDS = 12, 10
+# Outputs listed in a section, and characters of a text and of a failure's reason.
+MAX_OUTPUTS, MAX_TEXT, MAX_REASON = 20, 1500, 300
+
+EMBEDDED = (
+    "The embedded model is a small statistical judge, not a language model: it reads the same "
+    "prompt, and is the baseline that a language model has to beat."
+)
+CONSTRUCTED = (
+    "The starter set's labels are computed from known faults; no person gave them. Agreement "
+    "with them says that the judge finds these faults, not that it agrees with people."
+)
+# A correlation as summary.json and `optimize.verify --json` have it.
+Cell = Mapping[str, Any]
+
+
+def judge_sections(
+    judged: JudgedSplit,
+    measures: Measures,
+    *,
+    seed: int,
+    of: str,
+    cells: Sequence[Cell] | None = None,
+) -> list[Section]:
+    """From the comparison with people to all levels; `of` says which judge and which split.
+
+    `cells` are all its correlations, where they are known already.
+    """
+    if cells is None:
+        scored = ScoredItems(items=judged.items, scores=judged.scores, judgements=judged.judgements)
+        cells = correlations(scored, seed, judged.level)
+    return [
+        _pairs(measures.pairs, judged, of)
+        if measures.pairs is not None
+        else _people(measures.people, judged.dimension),
+        _charts(judged, seed, of),
+        _disagreements(judged),
+        _failures(judged),
+        *([] if measures.pairs else [section("Audits", "audits.html", measures=measures)]),
+        _probes(measures, judged.dimension),
+        _levels(cells, measures, judged, of),
+    ]
+
+
+def scorecard(
+    summary: Mapping[str, Any], pairs: Mapping[str, Mapping[str, PairMeasures]]
+) -> Section:
+    """Seed and tuned judge on every split that exists; of pairs `pairs[judge][split]` as well."""
+    splits = {name: title for name, title in SPLITS.items() if summary["seed_judge"].get(name)}
+    points = {
+        title: (_point(summary["seed_judge"][name]), _point(summary["tuned_judge"][name]))
+        for name, title in splits.items()
+    }
+    chart = None
+    if any(point for both in points.values() for point in both):
+        label = f"{summary['level']}-level Spearman's rho"
+        chart = charts.forest(points, ("seed", "tuned"), label)
+    return section(
+        "Scorecard",
+        "scorecard.html",
+        summary=summary,
+        splits=splits,
+        judges=JUDGES,
+        pairs=pairs,
+        chart=chart,
+        chosen_on_dev=sentence(CHOSEN_ON_DEV),
+        stand_ins=sentence(summary.get("stand_ins")),
+    )
+
+
+def _point(cell: Cell | None) -> charts.Point | None:
+    if cell is None or cell["value"] is None:
+        return None
+    interval = None if cell["low"] is None else Interval(cell["low"], cell["high"])
+    return cell["value"], interval
+
+
+def _people(people: PeopleMeasures, name: str) -> Section:
+    """The judge among the annotators: the human ceiling, its share, and who is out of line."""
+    ceiling, chart = people.ceiling, None
+    if ceiling is not None and not np.isnan(ceiling.human):
+        bars = {"people, one against the rest": (ceiling.human, ceiling.human_interval)}
+        if not np.isnan(ceiling.judge):
+            bars["judge, against the same rest"] = (ceiling.judge, ceiling.judge_interval)
+        chart = charts.bars(bars, f"{ceiling.level}-level Spearman's rho", name)
+    share = share_of_ceiling(people)
+    return section(
+        "People among themselves", "people.html", people=people, share=share, chart=chart
+    )
+
+
+def share_of_ceiling(people: PeopleMeasures) -> str:
+    """The share with its interval, in words; empty where it is withheld."""
+    ceiling = people.ceiling
+    if ceiling is None or ceiling.share_interval is None:
+        return ""
+    interval = ceiling.share_interval
+    return f"{ceiling.share:.0%} [{interval.low:.0%}, {interval.high:.0%}]"
+
+
+def people_tiles(people: PeopleMeasures) -> list[Tile]:
+    """The share as a figure to see first; nothing where it is withheld."""
+    share, _, interval = share_of_ceiling(people).partition(" ")
+    if not share or people.ceiling is None:
+        return []
+    n = counted(people.ceiling.n_documents, "document")
+    return [Tile("share of the human ceiling", share, f"{interval}, n={n}")]
+
+
+def _pairs(pairs: PairMeasures, judged: JudgedSplit, of: str) -> Section:
+    """A pairwise judge: accuracy, both orders, and the pull of position and length."""
+    return section(
+        "Pairs",
+        "pairs.html",
+        of=of,
+        pairs=pairs,
+        rate=pairs.rate,
+        n_pairs=len(judged.items),
+        a_first=_accuracy_in_order(judged, "order_ab"),
+        b_first=_accuracy_in_order(judged, "order_ba"),
+    )
+
+
+def _accuracy_in_order(judged: JudgedSplit, order: str) -> dict[str, Any]:
+    """Accuracy of the one order, and on how many pairs."""
+    correct = [
+        getattr(verdict, order) == ("A" if human > 0 else "B")
+        for verdict, human in zip(judged.verdicts, judged.human, strict=True)
+        if human != 0 and getattr(verdict, order) is not None
+    ]
+    return {"share": sum(correct) / len(correct) if correct else None, "n": len(correct)}
+
+
+def pairs_headline(pairs: PairMeasures) -> str:
+    """What a reader wants to know first."""
+    if not pairs.rate.n:
+        return "The judge preferred a side of no pair at all, so there is nothing to report."
+    if not pairs.accuracy.n_decided:
+        return "There is no accuracy to report: people decided none of the pairs that have a score."
+    return (
+        f"Judge and people prefer the same side of {pairs.accuracy.value:.0%} of the pairs; "
+        "tossing a coin reaches 50%."
+    )
+
+
+def quotable_lines(
+    name: str,
+    cell: Cell,
+    measures: Measures,
+    *,
+    unit: str,
+    n_systems: int,
+    published: Cell | None,
+) -> list[str]:
+    """Lines that can go into a paper: rho, of pairs the accuracy, and rho as published tables.
+
+    `published` is rho by their convention, where undefined documents make it another.
+    """
+    lines = [one_line(name, {**cell, "undefined": PRIMARY}, unit=unit, n_systems=n_systems)]
+    if measures.pairs:
+        return [_accuracy_line(name, measures.pairs), *lines]
+    return [*lines, one_line(name, published, unit=unit)] if published else lines
+
+
+def _accuracy_line(name: str, pairs: PairMeasures) -> str:
+    accuracy, rate = pairs.accuracy, pairs.rate
+    return (
+        f"{name} accuracy, both orders together "
+        f"{with_interval(accuracy.value, accuracy.interval)} "
+        f"n={accuracy.n_decided} decided pairs of {rate.n + rate.n_failed}, "
+        f"{accuracy.n_documents} documents "
+        f"({accuracy.n_ties} ties by the judge, half right; {rate.n_failed} failed)"
+    )
+
+
+def pairs_tiles(pairs: PairMeasures, rho: Cell, where: str = "") -> list[Tile]:
+    """Accuracy, then how the margins rank, then whether the order decides."""
+    accuracy, flips, interval = pairs.accuracy, pairs.rate.flip_rate, pairs.accuracy.interval
+    ends = interval_of(interval.low, interval.high) if interval else "no interval"
+    return [
+        Tile(
+            f"accuracy{where}",
+            shown(accuracy.value),
+            f"{ends}, n={accuracy.n_decided:,} decided pairs",
+        ),
+        Tile(
+            f"dataset-level rho of margins{where}",
+            shown(rho["value"]),
+            f"{interval_of(rho['low'], rho['high'])}, n={rho['n_outputs']:,} pairs",
+        ),
+        Tile(
+            f"same answer in both orders{where}",
+            "undefined" if np.isnan(flips) else f"{1 - flips:.0%}",
+            f"n={pairs.rate.n:,} pairs",
+        ),
+    ]
+
+
+def rho_tile(name: str, cell: Cell) -> Tile:
+    """A correlation to see first, with its interval and n."""
+    interval = interval_of(cell["low"], cell["high"])
+    n = counted(cell["n_documents"], "document")
+    return Tile(name, shown(cell["value"]), f"{interval}, n={n}")
+
+
+def failures_first(n_failed: int, number: int, unit: str) -> str:
+    """What a headline begins with where more than a few judgements failed."""
+    failed = many_failed(n_failed, number, unit)
+    return f"{failed} " if failed else ""
+
+
+def notes(lm: str, data: Mapping[str, Any]) -> list[str]:
+    """What a reader has to know before any figure."""
+    constructed = is_constructed(str(data["sha256"]))
+    return [CONSTRUCTED] * constructed + [EMBEDDED] * is_embedded(lm)
+
+
+def data_facts(data: Mapping[str, Any], unit: str = "outputs") -> list[tuple[str, str]]:
+    """Which labels; what was labelled are `unit`."""
+    systems = f"{counted(data['n_systems'], 'system')}, " if data["n_systems"] else ""
+    number = counted(data["n_outputs"], unit.removesuffix("s"))
+    size = f"{counted(data['n_documents'], 'document')}, {systems}{number}"
+    return [("data", f"{data['name']}: {size}"), ("data sha256", str(data["sha256"]))]
+
+
+def _charts(judged: JudgedSplit, seed: int, of: str) -> Section:
+    """The judge beside people in charts; what cannot be drawn is None."""
+    n_scored = int((~np.isnan(judged.scores)).sum())
+    values: dict[str, Any] = {"of": of, "n_scored": n_scored, "choices": None}
+    if n_scored and judged.verdicts:
+        values["choices"] = _choices_chart(judged)
+    elif n_scored:
+        jitter = stream(seed, "report", "jitter")
+        values |= {
+            "max_points": charts.MAX_POINTS,
+            "max_systems": charts.MAX_SYSTEMS,
+            "scatter": charts.scatter(judged.scores, judged.human, judged.dimension, jitter),
+            "has_scale": bool(judged.scale),
+            "ratings": _ratings_chart(judged) if judged.on_scale else None,
+            **_documents_chart(judged),
+            **_systems_chart(judged, seed),
+        }
+    return section("Judge and people", "charts.html", **values)
+
+
+def _ratings_chart(judged: JudgedSplit) -> str:
+    """Judge against people, rating by rating; a longer scale, such as 0 to 100, in ten bands."""
+    scale = list(judged.scale)
+    bands = np.array_split(scale, len(scale) if len(scale) <= MAX_RATINGS_DRAWN else BANDS)
+    last_of_bands = [band[-1] for band in bands]
+    labels = [str(band[0]) if len(band) == 1 else f"{band[0]}–{band[-1]}" for band in bands]
+    scored = ~np.isnan(judged.scores)
+    judge, human = (
+        np.searchsorted(last_of_bands, on_scale(side[scored], scale))
+        for side in (judged.scores, judged.human)
+    )
+    return charts.confusion(judge, human, labels, judged.dimension)
+
+
+def _choices_chart(judged: JudgedSplit) -> str:
+    scored = ~np.isnan(judged.scores)
+    judge, human = (np.sign(side[scored]).astype(int) + 1 for side in (judged.scores, judged.human))
+    return charts.confusion(judge, human, ("B", "tie", "A"), judged.dimension)
+
+
+def _documents_chart(judged: JudgedSplit) -> dict[str, Any]:
+    rows = read_rows(judged.scores, judged.human, judged.documents)
+    values = document_values(rows, "spearman", PRIMARY)
+    defined = values[~np.isnan(values)]
+    if defined.size < 2:
+        return {"documents": None}
+    chart = charts.per_document(defined, float(defined.mean()), judged.dimension)
+    return {"documents": chart, "n_left_out": values.size - defined.size}
+
+
+def _systems_chart(judged: JudgedSplit, seed: int) -> dict[str, Any]:
+    systems, scored = np.array(judged.systems), ~np.isnan(judged.scores)
+    names = sorted(set(judged.systems) - {""})
+    rows = {name: own for name in names if (own := (systems == name) & scored).any()}
+    if len(rows) < 2:
+        return {"systems": None, "n_named": len(names)}
+    rng = stream(seed, "report", "systems")
+    chart = charts.systems(
+        list(rows),
+        np.array([judged.scores[own].mean() for own in rows.values()]),
+        np.array([_mean_interval(judged.scores[own], rng) for own in rows.values()]),
+        np.array([judged.human[own].mean() for own in rows.values()]),
+        judged.dimension,
+    )
+    return {"systems": chart, "n_systems": len(rows)}
+
+
+def _mean_interval(scores: Vector, rng: np.random.Generator) -> Vector:
+    means = scores[rng.integers(0, scores.size, (1000, scores.size))].mean(axis=1)
+    ends: Vector = np.quantile(means, (0.025, 0.975))
+    return ends
+
+
+def _disagreements(judged: JudgedSplit) -> Section:
+    """The outputs on which the judge's place is farthest from people's, with their texts.
+
+    Only those that people tell from others of their document (over all: from any other).
+    """
+    comparable = np.full(len(judged.items), bool(judged.verdicts))
+    # How many places there are between the first and the last of an output's rivals.
+    n_places = np.zeros(len(judged.items), dtype=int)
+    for rows in judged.ranked_rows:
+        comparable[rows] |= np.unique(judged.human[rows]).size > 1
+        n_places[rows] = (~np.isnan(judged.scores[rows])).sum() - 1
+    worst = [(index, gap) for index, gap in disagreements(judged) if comparable[index]]
+    return section(
+        "Worst disagreements",
+        "disagreements.html",
+        pairs=bool(judged.verdicts),
+        level=judged.level,
+        disagreements=[
+            {
+                "id": judged.items.items[index].id,
+                "judge": judged.scores[index],
+                "people": judged.human[index],
+                "gap": gap,
+                "n_places": int(n_places[index]),
+                "comment": judged.comment(index),
+                "labels": _labels(judged, index),
+                "texts": {name: shortened(text) for name, text in judged.texts(index).items()},
+            }
+            for index, gap in worst[:MAX_OUTPUTS]
+        ],
+    )
+
+
+def _labels(judged: JudgedSplit, index: int) -> str:
+    """What each person said of it, where there are several."""
+    if len(judged.labelled) != len(judged.items):
+        return ""
+    labelled = judged.labelled[index]
+    if not isinstance(labelled, LabelledOutput):
+        return f"People's votes: {', '.join(labelled.votes)}"
+    ratings = labelled.ratings.get(judged.dimension, ())
+    names = labelled.annotators.get(judged.dimension, ())
+    if len(ratings) < 2:
+        return ""
+    if len(names) != len(ratings):
+        names = ("",) * len(ratings)
+    each = (f"{name} {rating:g}".strip() for name, rating in zip(names, ratings, strict=True))
+    return f"People's ratings: {', '.join(each)}"
+
+
+def shortened(text: str) -> str:
+    cut = len(text) - MAX_TEXT
+    return text if cut <= 0 else f"{text[:MAX_TEXT]} … ({cut:,} more characters)"
+
+
+def _failures(judged: JudgedSplit) -> Section:
+    """Every failed judgement, up to twenty; the count is always whole."""
+    failures = judged.failures
+    return section(
+        "Failed judgements",
+        "failures.html",
+        unit="pair" if judged.verdicts else "output",
+        missing="preference" if judged.verdicts else "score",
+        n_failed=len(failures),
+        n_items=len(judged.items),
+        rows=[
+            (name, why if len(why) <= MAX_REASON else f"{why[:MAX_REASON]} …")
+            for name, why in list(failures.items())[:MAX_OUTPUTS]
+        ],
+    )
+
+
+def _probes(measures: Measures, name: str) -> Section:
+    """The shift of each attack, beside that of a line that asks for nothing."""
+    shifts = [(attack, shift) for attack, shift in measures.shifts if shift.n_outputs]
+    changed = "the side's margin" if measures.pairs else "score"
+    chart = None
+    if shifts:
+        control = next((attack.title for attack, _ in shifts if attack.control), "")
+        points = {attack.title: (shift.mean, shift.interval) for attack, shift in shifts}
+        chart = charts.shifts(points, control, f"change of {changed}", name)
+    return section(
+        "Injection probes",
+        "probes.html",
+        why=measures.probes_why or "no attacked output got a score",
+        changed=changed,
+        pairs=measures.pairs is not None,
+        shifts=shifts,
+        chart=chart,
+    )
+
+
+def _levels(cells: Sequence[Cell], measures: Measures, judged: JudgedSplit, of: str) -> Section:
+    """Each level and coefficient of one judge on one split, by both conventions where they differ.
+
+    Beside them pairwise accuracy, where outputs of one document can be compared.
+    """
+    return section(
+        "All coefficients" if measures.pairs else "All levels",
+        "levels.html",
+        of=of,
+        unit="pairs" if measures.pairs else "outputs",
+        cells=by_convention(cells) if any(cell["n_outputs"] for cell in cells) else [],
+        conventions=CONVENTIONS if _conventions_differ(cells) else {},
+        coefficients=COEFFICIENTS,
+        levels={cell["level"] for cell in cells},
+        n_systems=len(judged.items.systems),
+        min_systems=MIN_SYSTEMS,
+        accuracy=measures.accuracy,
+    )
+
+
+def by_convention(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells by the primary convention, and as published tables have those that differ."""
+    differ = _conventions_differ(cells)
+    return [
+        cell
+        for cell in cells
+        if cell["undefined"] == PRIMARY
+        or (cell["undefined"] == "left_out" and cell["level"] == "summary" and differ)
+    ]
+
+
+def _conventions_differ(cells: Sequence[Cell]) -> bool:
+    return any(cell["level"] == "summary" and cell["n_undefined"] for cell in cells)
+
+
+def sentence(clause: str | None) -> str:
+    """With a capital and a full stop; empty where there is none."""
+    return f"{clause[0].upper()}{clause[1:]}." if clause else ""
