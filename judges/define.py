@@ -30,9 +30,8 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -67,13 +66,14 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     instruction: Text | UnsetType = UNSET
     source: str = ""
 
-    def shared(self) -> dict[str, Any]:
-        """What dimensions and comparisons have in common."""
+    def shared(self, instruction: str) -> dict[str, Any]:
+        """What dimensions and comparisons have in common; `instruction` is for want of its own."""
         inputs = self.inputs
         return {
             "name": self.name,
             "definition": self.definition.strip(),
             "inputs": inputs if isinstance(inputs, dict) else {n: f"the {n}" for n in inputs},
+            "instruction": self.instruction or instruction,
             "source": self.source,
         }
 
@@ -82,9 +82,49 @@ class _RatingDefinition(_Definition, kw_only=True):
     scale: Annotated[list[Rating], Meta(min_length=2, max_length=MOST_RATINGS)] | UnsetType = UNSET
     anchors: Annotated[dict[Rating, str], Meta(max_length=MOST_RATINGS)] | UnsetType = UNSET
 
+    def dimension(self) -> Dimension:
+        meanings = self.anchors or {}
+        scale = self._scale()
+        if outside := sorted(meanings.keys() - set(scale)):
+            raise DimensionError(f"the anchors {outside} are not on the scale {scale}")
+        instruction = (
+            f"Judge the {self.name.replace('_', ' ')}: {_clause(self.definition)}. Read closely "
+            f"what you are given and choose the rating from {scale[0]} (lowest) to {scale[-1]} "
+            "(highest) that fits best."
+        )
+        anchors = {rating: meanings.get(rating, "") for rating in scale}
+        return Dimension(**self.shared(instruction), anchors=anchors)
+
+    def _scale(self) -> list[int]:
+        """Every rating; two are the lowest and the highest."""
+        ends = {min(self.anchors), max(self.anchors)} if self.anchors else set[int]()
+        scale = self.scale or sorted(ends)
+        if len(scale) < 2:
+            raise DimensionError(
+                "a rating needs a scale of two ratings or more, as in 'scale: [1, 5]'"
+            )
+        if scale != sorted(set(scale)):
+            raise DimensionError(f"the scale {scale} must ascend")
+        if len(scale) == 2:
+            scale = list(range(scale[0], scale[1] + 1))
+        if len(scale) > MOST_RATINGS:
+            raise DimensionError(f"the scale has {len(scale)} ratings; use {MOST_RATINGS} at most")
+        return scale
+
 
 class _PairwiseDefinition(_Definition, kw_only=True):
     candidate: Word
+
+    def comparison(self) -> Comparison:
+        instruction = (
+            f"Decide between the two: {_clause(self.definition)}. First compare them in one "
+            "sentence that says which you prefer and why, then name the preferred one."
+        )
+        return Comparison(**self.shared(instruction), candidate=self.candidate)
+
+
+def _clause(definition: str) -> str:
+    return definition.strip().rstrip(".")
 
 
 def is_definition(spec: str) -> bool:
@@ -111,11 +151,10 @@ def read_subject(spec: str) -> Subject:
         return find(spec)
     path = Path(match["file"])
     if not path.is_file():
-        why = "not a regular file" if path.exists() else "no such file"
-        raise DimensionError(f"{path}: {why}")
-    if match["suffix"].lower() == "py":
-        return _choose(path, _from_python(path), match["name"])
-    return _choose(path, _from_yaml(path), match["name"])
+        problem = "not a regular file" if path.exists() else "no such file"
+        raise DimensionError(f"{path}: {problem}")
+    subjects = _from_python(path) if match["suffix"].lower() == "py" else _from_yaml(path)
+    return _choose(path, subjects, match["name"])
 
 
 def _choose(path: Path, subjects: Mapping[str, Subject], name: str | None) -> Subject:
@@ -123,16 +162,16 @@ def _choose(path: Path, subjects: Mapping[str, Subject], name: str | None) -> Su
         raise DimensionError(f"{path}: defines no Dimension and no Comparison")
     if name is None and len(subjects) == 1:
         return next(iter(subjects.values()))
-    known = f"{', '.join(subjects)}; pick one as {path}:{next(iter(subjects))}"
+    names = f"{', '.join(subjects)}; pick one as {path}:{next(iter(subjects))}"
     if name is None:
-        raise DimensionError(f"{path}: defines several: {known}")
+        raise DimensionError(f"{path}: defines several: {names}")
     if name in subjects:
         return subjects[name]
     # A Python file's variable may be written differently from what it defines.
     for subject in subjects.values():
         if subject.name == name:
             return subject
-    raise DimensionError(f"{path}: defines no {name!r}, but {known}")
+    raise DimensionError(f"{path}: defines no {name!r}, but {names}")
 
 
 def _from_yaml(path: Path) -> dict[str, Subject]:
@@ -140,12 +179,15 @@ def _from_yaml(path: Path) -> dict[str, Subject]:
     from judges.yaml_text import YamlTextError, read_yaml
 
     try:
-        read = read_yaml(path, most_bytes=MOST_BYTES)
+        content = read_yaml(path, most_bytes=MOST_BYTES)
     except YamlTextError as error:
         raise DimensionError(f"{path}: {error}") from error
-    if read is None:
+    if content is None:
         raise DimensionError(f"{path}: empty; it needs name, definition, inputs and scale")
-    entries = _entries(read)
+    entries = content if isinstance(content, list) else [content]
+    # In a mapping from names, each definition takes its name from its key.
+    if isinstance(content, dict) and content and all(isinstance(v, dict) for v in content.values()):
+        entries = [{"name": name, **entry} for name, entry in content.items()]
     subjects: dict[str, Subject] = {}
     for number, entry in enumerate(entries, start=1):
         where = f"{path}: definition {number}" if len(entries) > 1 else f"{path}: definition"
@@ -156,24 +198,15 @@ def _from_yaml(path: Path) -> dict[str, Subject]:
     return subjects
 
 
-def _entries(read: object) -> list[object]:
-    """The definitions of a file; in a mapping from names, each takes its name from its key."""
-    if isinstance(read, list):
-        return read
-    if isinstance(read, dict) and read and all(isinstance(value, dict) for value in read.values()):
-        return [{"name": name, **entry} for name, entry in read.items()]
-    return [read]
-
-
 def define(entry: object, where: str = "definition") -> Subject:
     """Build a dimension or comparison from a decoded mapping; raises DimensionError."""
-    pairwise = isinstance(entry, dict) and entry.get("kind") == "pairwise"
     try:
         check_plain(entry, where)
-        if pairwise:
-            subject: Subject = _comparison(converted(entry, _PairwiseDefinition, where))
+        subject: Subject
+        if isinstance(entry, dict) and entry.get("kind") == "pairwise":
+            subject = converted(entry, _PairwiseDefinition, where).comparison()
         else:
-            subject = _dimension(converted(entry, _RatingDefinition, where), where)
+            subject = converted(entry, _RatingDefinition, where).dimension()
         check_prompt(subject, seed_prompt(subject))  # refuses names that would clash
     except (InvalidDataError, DimensionError) as error:
         message = shortened(error)
@@ -183,67 +216,8 @@ def define(entry: object, where: str = "definition") -> Subject:
     return subject
 
 
-def _comparison(form: _PairwiseDefinition) -> Comparison:
-    instruction = form.instruction or _pairwise_instruction(form)
-    return Comparison(**form.shared(), candidate=form.candidate, instruction=instruction)
-
-
-def _dimension(form: _RatingDefinition, where: str) -> Dimension:
-    anchors = _anchors(form, where)
-    instruction = form.instruction or _rating_instruction(form, list(anchors))
-    return Dimension(**form.shared(), anchors=anchors, instruction=instruction)
-
-
-def _anchors(form: _RatingDefinition, where: str) -> dict[int, str]:
-    """Every rating of the scale with its anchor, which may be empty."""
-    meanings = form.anchors or {}
-    scale = form.scale or sorted({min(meanings), max(meanings)} if meanings else ())
-    if len(scale) < 2:
-        raise DimensionError(
-            f"{where}: a rating needs a scale of two ratings or more, as in 'scale: [1, 5]'"
-        )
-    if scale != sorted(set(scale)):
-        raise DimensionError(f"{where}: the scale {scale} must ascend")
-    if len(scale) == 2:
-        scale = list(range(scale[0], scale[1] + 1))
-    if len(scale) > MOST_RATINGS:
-        raise DimensionError(
-            f"{where}: the scale has {len(scale)} ratings; use {MOST_RATINGS} at most"
-        )
-    if outside := sorted(meanings.keys() - set(scale)):
-        raise DimensionError(f"{where}: the anchors {outside} are not on the scale {scale}")
-    return {rating: meanings.get(rating, "") for rating in scale}
-
-
-def _rating_instruction(form: _Definition, scale: Sequence[int]) -> str:
-    return (
-        f"Judge the {form.name.replace('_', ' ')}: {_clause(form.definition)}. Read closely "
-        f"what you are given and choose the rating from {scale[0]} (lowest) to {scale[-1]} "
-        "(highest) that fits best."
-    )
-
-
-def _pairwise_instruction(form: _Definition) -> str:
-    return (
-        f"Decide between the two: {_clause(form.definition)}. First compare them in one "
-        "sentence that says which you prefer and why, then name the preferred one."
-    )
-
-
-def _clause(definition: str) -> str:
-    return definition.strip().rstrip(".")
-
-
 def _from_python(path: Path) -> dict[str, Subject]:
     """Run the file and collect what it defines, by variable."""
-    return {
-        variable: value
-        for variable, value in vars(_run(path)).items()
-        if isinstance(value, Dimension | Comparison)
-    }
-
-
-def _run(path: Path) -> ModuleType:
     name = f"judges_definition_{abs(hash(os.path.realpath(path)))}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -258,4 +232,8 @@ def _run(path: Path) -> ModuleType:
         raise DimensionError(f"{path}: {type(error).__name__}: {error}") from error
     finally:
         sys.modules.pop(name, None)
-    return module
+    return {
+        variable: value
+        for variable, value in vars(module).items()
+        if isinstance(value, Dimension | Comparison)
+    }

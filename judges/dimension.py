@@ -167,11 +167,11 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
     if not prompt.instruction.strip():
         raise DimensionError(f"{subject.name}: the instruction is empty")
     rationale = any(field.name == "rationale" for field in prompt.outputs)
-    wanted = seed_prompt(subject, rationale=rationale)
-    if [_form(field) for field in prompt.fields] != [_form(field) for field in wanted.fields]:
+    expected = seed_prompt(subject, rationale=rationale)
+    if [_form(field) for field in prompt.fields] != [_form(field) for field in expected.fields]:
         raise DimensionError(
             f"{subject.name}: the prompt's fields ({_names(prompt)}) are not those of what it "
-            f"judges ({_names(wanted)})"
+            f"judges ({_names(expected)})"
         )
     for number, demo in enumerate(prompt.demos):
         _check_demo(f"{subject.name}: demo {number}", demo, prompt)
@@ -197,7 +197,7 @@ def _names(prompt: Prompt) -> str:
 
 
 def _inputs(inputs: Mapping[str, str]) -> list[Field]:
-    return [Field(name=name, description=what, role="input") for name, what in inputs.items()]
+    return [Field(name=name, description=text, role="input") for name, text in inputs.items()]
 
 
 def _check_names(name: str, inputs: Mapping[str, str]) -> None:

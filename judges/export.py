@@ -14,7 +14,7 @@ from judges.dimension import Dimension
 from judges.errors import JudgesError
 from judges.judge import Judge
 from judges.prompt import SLOT
-from judges.protocol import is_embedded
+from judges.protocol import Message, is_embedded
 from judges.scoring import SamplingPlan, sampling_of
 
 REPLY_FORMAT = "{} its own reply format; measure again before relying on it"
@@ -37,11 +37,11 @@ class Format:
 
 def to_messages(judge: Judge) -> str:
     """A chat-completions request with `{{slots}}` in its last message."""
-    _no_braces(judge, "templates take")
+    _check_braces(judge, "templates take")
     plan = judge.settled_plan()
     sampling = sampling_of(plan)
     request: dict[str, object] = {
-        "model": _bare(judge.lm),
+        "model": judge.lm.removeprefix("openai/"),
         "messages": judge.template(),
         "temperature": sampling.temperature,
         "max_tokens": sampling.max_tokens,
@@ -54,29 +54,27 @@ def to_messages(judge: Judge) -> str:
 
 def to_text(judge: Judge) -> str:
     """One plain prompt, for tools that take a single text with `{{slots}}`."""
-    _no_braces(judge, "templates take")
-    return "\n\n".join(
-        f"### {message['role']}\n{message['content']}" for message in judge.template()
-    )
+    _check_braces(judge, "templates take")
+    return "\n\n".join(map(_headed, judge.template()))
 
 
 def to_openai_grader(judge: Judge) -> str:
     """A `score_model` grader; texts come from the data source's items."""
-    subject = _rating_subject(judge, "a score_model grader")
-    _one_reply(judge, "a score_model grader")
+    subject = _dimension(judge, "a score_model grader")
+    _check_one_reply(judge, "a score_model grader")
     if not judge.lm.startswith("openai/"):
         raise ExportError(
             f"OpenAI runs its graders itself, and not on {judge.lm}; name one of its models, as "
             "in --lm openai/gpt-4.1-mini"
         )
     template = judge.template()
-    _no_braces(judge, "a grader fills")
+    _check_braces(judge, "a grader fills")
     template[-1]["content"] = SLOT.sub(r"{{ item.\1 }}", template[-1]["content"])
     plan = judge.settled_plan()
     grader: dict[str, object] = {
         "type": "score_model",
         "name": judge.name,
-        "model": _bare(judge.lm),
+        "model": judge.lm.removeprefix("openai/"),
         "input": template,
         "range": [subject.scale[0], subject.scale[-1]],
     }
@@ -87,11 +85,11 @@ def to_openai_grader(judge: Judge) -> str:
 
 def to_mlflow(judge: Judge) -> str:
     """A Python file with `mlflow.genai.judges.make_judge`."""
-    subject = _rating_subject(judge, "make_judge")
-    _one_reply(judge, "make_judge")
+    subject = _dimension(judge, "make_judge")
+    _check_one_reply(judge, "make_judge")
     if is_embedded(judge.lm):
         raise ExportError("MLflow cannot ask the embedded model; name another by --lm")
-    _no_braces(judge, "MLflow fills")
+    _check_braces(judge, "MLflow fills")
     provider, _, name = judge.lm.partition("/")
     model = f"{provider}:/{name}" if name else judge.lm
     scale = ", ".join(str(rating) for rating in subject.scale)
@@ -125,39 +123,42 @@ def to_dspy(judge: Judge) -> str:
 
 def _mlflow_instructions(judge: Judge) -> str:
     """The prompt as one text, where MLflow's own two variables stand for ours."""
-    *before, last = judge.template()
+    *fixed, request = judge.template()
     variables = dict.fromkeys(judge.texts, "{{ inputs }}") | {judge.texts[-1]: "{{ outputs }}"}
-    filled = SLOT.sub(lambda slot: f"{slot[1]} in {variables[slot[1]]}", last["content"])
-    parts = [f"### {message['role']}\n{message['content']}" for message in before]
-    return "\n\n".join([*parts, filled])
+    filled = SLOT.sub(lambda slot: f"{slot[1]} in {variables[slot[1]]}", request["content"])
+    return "\n\n".join([*map(_headed, fixed), filled])
 
 
-def _rating_subject(judge: Judge, what: str) -> Dimension:
+def _headed(message: Message) -> str:
+    return f"### {message['role']}\n{message['content']}"
+
+
+def _dimension(judge: Judge, format_name: str) -> Dimension:
     if not isinstance(judge.subject, Dimension):
         raise ExportError(
-            f"{what} scores one output; {judge.name} compares two (try --to messages)"
+            f"{format_name} scores one output; {judge.name} compares two (try --to messages)"
         )
     return judge.subject
 
 
-def _one_reply(judge: Judge, what: str) -> None:
+def _check_one_reply(judge: Judge, format_name: str) -> None:
     plan = judge.settled_plan()
     if plan.kind != "one":
         raise ExportError(
-            f"{what} takes one reply's rating; this judge's plan is {_plan_name(plan)}, so its "
-            "scores would be others (--plan one takes one reply; --to messages holds any plan)"
+            f"{format_name} takes one reply's rating; this judge's plan is {_plan_name(plan)}, so "
+            "its scores would be others (--plan one takes one reply; --to messages holds any plan)"
         )
 
 
-def _no_braces(judge: Judge, who: str) -> None:
+def _check_braces(judge: Judge, tool: str) -> None:
     """Braces in an instruction or a demo would be taken for slots."""
-    *before, last = judge.template()
-    texts = [message["content"] for message in before] + [SLOT.sub("", last["content"])]
+    *fixed, request = judge.template()
+    texts = [message["content"] for message in fixed] + [SLOT.sub("", request["content"])]
     if any("{{" in text for text in texts):
-        raise ExportError(f"the instruction or a demo has double braces, which {who} as slots")
+        raise ExportError(f"the instruction or a demo has double braces, which {tool} as slots")
 
 
-def _slots(judge: Judge) -> tuple[str, ...]:
+def _lost_by_slots(judge: Judge) -> tuple[str, ...]:
     plan = judge.settled_plan()
     lost = [RAW]
     if plan.kind != "one":
@@ -167,14 +168,14 @@ def _slots(judge: Judge) -> tuple[str, ...]:
     return tuple(lost)
 
 
-def _mlflow(judge: Judge) -> tuple[str, ...]:
+def _lost_by_mlflow(judge: Judge) -> tuple[str, ...]:
     lost = [RAW, REPLY_FORMAT.format("MLflow adds")]
     if judge.prompt.demos:
         lost.append("demos become a part of the instructions")
     return tuple(lost)
 
 
-def _dspy(judge: Judge) -> tuple[str, ...]:
+def _lost_by_dspy(judge: Judge) -> tuple[str, ...]:
     return (
         f"DSPy's state holds no fields, scale, plan or model: load it into judges.load("
         f"{judge.name!r}).program() or a module of the same fields",
@@ -185,19 +186,15 @@ def _plan_name(plan: SamplingPlan) -> str:
     return f"{plan.kind} of {plan.samples}" if plan.kind == "mean" else plan.kind
 
 
-def _bare(lm: str) -> str:
-    return lm.removeprefix("openai/")
-
-
 def _json(value: Mapping[str, object]) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
 FORMATS: Mapping[str, Format] = {
-    "messages": Format("chat-completions request with {{slots}}", to_messages, _slots),
-    "text": Format("one plain prompt with {{slots}}", to_text, _slots, False),
-    "dspy": Format("state for dspy.Module.load", to_dspy, _dspy, False),
-    "mlflow": Format("Python file with make_judge (rating, one reply)", to_mlflow, _mlflow),
+    "messages": Format("chat-completions request with {{slots}}", to_messages, _lost_by_slots),
+    "text": Format("one plain prompt with {{slots}}", to_text, _lost_by_slots, False),
+    "dspy": Format("state for dspy.Module.load", to_dspy, _lost_by_dspy, False),
+    "mlflow": Format("Python file with make_judge (rating, one reply)", to_mlflow, _lost_by_mlflow),
     "openai-grader": Format(
         "score_model grader (rating, one reply)",
         to_openai_grader,

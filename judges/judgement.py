@@ -34,8 +34,8 @@ class Judgement:
     outside: float | None = None
 
     @classmethod
-    def failed(cls, why: str, *, unparsable: int = 0) -> "Judgement":
-        return cls(score=math.nan, failure=why, unparsable=unparsable)
+    def failed(cls, reason: str, *, unparsable: int = 0) -> "Judgement":
+        return cls(score=math.nan, failure=reason, unparsable=unparsable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,8 @@ class Verdict:
         return self.margin
 
     @classmethod
-    def failed(cls, why: str) -> "Verdict":
-        return cls(margin=math.nan, failure=why)
+    def failed(cls, reason: str) -> "Verdict":
+        return cls(margin=math.nan, failure=reason)
 
 
 AnyJudgement = Judgement | Verdict

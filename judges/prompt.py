@@ -191,8 +191,8 @@ def restated(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
     form = _reminder(prompt.outputs)
     if len(prompt.outputs) > 1:
         form = f"{form} What follows {' and '.join(alone)}, without any other word."
-    again = f"{last['content']}\n\nAn earlier reply was not of this form and was not read. {form}"
-    return [*messages[:-1], Message(role=last["role"], content=again)]
+    content = f"{last['content']}\n\nAn earlier reply was not of this form and was not read. {form}"
+    return [*messages[:-1], Message(role=last["role"], content=content)]
 
 
 def _system(prompt: Prompt) -> str:
@@ -217,8 +217,8 @@ def _request(prompt: Prompt, texts: Mapping[str, Value], *, neutral: bool = True
     blocks = []
     for field in prompt.inputs:
         text = str(texts[field.name])
-        shown = neutralise(text) if neutral else text
-        blocks.append(f"{HEADER.format(name=field.name)}\n{shown}")
+        text = neutralise(text) if neutral else text
+        blocks.append(f"{HEADER.format(name=field.name)}\n{text}")
     return "\n\n".join([*blocks, _reminder(prompt.outputs)])
 
 

@@ -110,8 +110,8 @@ def score_of(
     Unparsable samples are left out and counted; with nothing else the judgement has failed.
     """
     if not samples:
-        why = failures[0] if failures else "no reply"
-        return Judgement.failed(why, unparsable=len(failures))
+        reason = failures[0] if failures else "no reply"
+        return Judgement.failed(reason, unparsable=len(failures))
     ratings = [int(sample.value) for sample in samples]
     rationale = next((sample.text for sample in samples if sample.text), None)
     score = math.fsum(ratings) / len(ratings)

@@ -156,11 +156,6 @@ def _mean(values: Vector) -> float:
     return float(values.mean()) if len(values) else math.nan
 
 
-def _numbered(names: Sequence[Hashable]) -> NDArray[np.intp]:
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.intp)
-
-
 def share_interval(
     values: ArrayLike, documents: Sequence[Hashable], low: float = 0.0, high: float = 1.0
 ) -> tuple[float, float]:
@@ -172,8 +167,9 @@ def share_interval(
     NaN with fewer than two documents.
     """
     vector = np.asarray(values, dtype=float)
-    codes = _numbered(documents)
-    number = int(codes.max()) + 1 if codes.size else 0
+    numbers: dict[Hashable, int] = {}
+    codes = np.array([numbers.setdefault(name, len(numbers)) for name in documents], dtype=int)
+    number = len(numbers)
     if number < 2:
         return math.nan, math.nan
     from scipy.special import stdtrit

@@ -28,7 +28,7 @@ def read_yaml(path: Path, *, most_bytes: int) -> object:
     except UnicodeDecodeError as error:
         raise YamlTextError(f"not UTF-8 text (byte {error.start})") from error
     except yaml.YAMLError as error:
-        raise YamlTextError(_told(error)) from error
+        raise YamlTextError(_problem(error)) from error
     except RecursionError as error:
         raise YamlTextError("nested too deeply") from error
     # What the parser lets through of values it cannot make: dates, numbers, keys that are lists.
@@ -64,19 +64,19 @@ class _PlainLoader(yaml.SafeLoader):
         return yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
-        seen = set()
+        keys = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 problem = "a list or mapping as a key, where a word belongs"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            if key.value in seen:
+            if key.value in keys:
                 problem = f"the key {key.value[:60]!r} stands twice"
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            seen.add(key.value)
+            keys.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
 
-def _told(error: yaml.YAMLError) -> str:
+def _problem(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
     problem = " ".join(problem.split())[:200]

@@ -23,7 +23,7 @@ def find(name: str) -> Dimension | Comparison:
         return _JUDGES[name]
     except KeyError:
         near = difflib.get_close_matches(name.lower(), _JUDGES, n=3, cutoff=0.5)
-        near += [other for other in _JUDGES if name and name.lower() in other and other not in near]
+        near += [known for known in _JUDGES if name and name.lower() in known and known not in near]
         hint = f"near it: {', '.join(near)}" if near else f"it has {', '.join(_JUDGES)}"
         raise UnknownDimensionError(
             f"no judge {name!r} in the catalogue; {hint} (python -m judges list shows all)"

@@ -10,7 +10,7 @@ from judges.cli.arguments import JUDGE, add_plan_flags, follow
 from judges.inference.progress import visible
 from judges.judge import Judge, load
 from judges.protocol import is_embedded
-from judges.scoring import SamplingPlan
+from judges.scoring import PlanKind, SamplingPlan
 
 # Other tools ask language models; a judge without a model of its own is written for this one.
 DEFAULT_LM = "openai/gpt-4.1-mini"
@@ -83,7 +83,6 @@ def _settled(judge: Judge, args: argparse.Namespace, *, names_a_model: bool) -> 
                 "--lm names another",
                 file=sys.stderr,
             )
-    followed = follow(judge, args)
-    if followed.plan is not None:
-        return followed
-    return followed.with_plan(SamplingPlan(kind="weighted" if is_embedded(followed.lm) else "one"))
+    judge = follow(judge, args)
+    kind: PlanKind = "weighted" if is_embedded(judge.lm) else "one"
+    return judge if judge.plan else judge.with_plan(SamplingPlan(kind=kind))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from judges.cli.arguments import JUDGE, with_rationale
-from judges.dimension import Comparison, Dimension
+from judges.dimension import Comparison, Subject
 from judges.errors import JudgesError
 from judges.inference.progress import visible
 from judges.judge import STARTER, Judge, load
@@ -60,15 +60,13 @@ def run_list(args: argparse.Namespace) -> int:
         print(json.dumps([_entry(subject) for subject in subjects], indent=1))
         return 0
     rows = [("name", "kind", "texts", "scale")]
-    rows += [
-        (subject.name, str(_entry(subject)["kind"]), _brief(subject), _scale(subject))
-        for subject in subjects
-    ]
+    rows += [(s.name, str(_entry(s)["kind"]), _brief(s), _scale(s)) for s in subjects]
+    sources = ["source", *(subject.source for subject in subjects)]
     widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     room = shutil.get_terminal_size((80, 24)).columns - sum(widths)
-    for row, source in zip(rows, ("source", *(one.source for one in subjects)), strict=True):
-        told = "".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        print(told + _short_source(source, room))
+    for row, source in zip(rows, sources, strict=True):
+        cells = "".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        print(cells + _short_source(source, room))
     return 0
 
 
@@ -130,24 +128,23 @@ def _cell(cell: Mapping[str, Any]) -> str:
     )
 
 
-def _entry(subject: Dimension | Comparison) -> dict[str, object]:
-    pairwise = isinstance(subject, Comparison)
+def _entry(subject: Subject) -> dict[str, object]:
     return {
         "name": subject.name,
-        "kind": "pairwise" if pairwise else "rating",
-        "texts": [*subject.inputs, *(subject.fields if isinstance(subject, Comparison) else ())],
+        "kind": "pairwise" if isinstance(subject, Comparison) else "rating",
+        "texts": list(subject.texts),
         "scale": ["A", "B"] if isinstance(subject, Comparison) else list(subject.scale),
         "definition": subject.definition,
         "source": subject.source,
     }
 
 
-def _brief(subject: Dimension | Comparison) -> str:
+def _brief(subject: Subject) -> str:
     sides = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
     return ", ".join([*subject.inputs, *sides])
 
 
-def _scale(subject: Dimension | Comparison) -> str:
+def _scale(subject: Subject) -> str:
     if isinstance(subject, Comparison):
         return "A/B"
     return f"{subject.scale[0]}-{subject.scale[-1]}"
