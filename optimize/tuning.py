@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from judges.cli.shell import say
+from judges.cli.shell import print_error
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge, load
@@ -79,7 +79,7 @@ def tune(
     if isinstance(dimension, str):
         pairwise = isinstance(read_subject(dimension), Comparison)
         flags["pairwise" if pairwise else "dimension"] = dimension
-    lifecycle = RunLifecycle(_silent if quiet else say)
+    lifecycle = RunLifecycle(_silent if quiet else print_error)
     try:
         summary = lifecycle.execute(flags, subject)
         # Drawing takes matplotlib, which a run that fails early need not load.

@@ -18,12 +18,12 @@ def run_command(
     work: Callable[[], int],
     *,
     verbose: bool = False,
-    way_out: Callable[[Exception], str] = lambda error: "",
+    advice: Callable[[Exception], str] = lambda error: "",
     interrupted: Callable[[], str] = lambda: "interrupted",
 ) -> int:
     """The exit code of `work`, or of what ended it: 1 failed, 2 wrong usage, 130 interrupted.
 
-    What a user can mend is one line, followed by what `way_out` adds; with `verbose`, after its
+    What a user can mend is one line, followed by what `advice` adds; with `verbose`, after its
     traceback. Any other exception is a mistake of this project and passes through.
     """
     try:
@@ -35,18 +35,18 @@ def run_command(
         _discard_stdout()
         return DONE
     except KeyboardInterrupt as error:
-        say(f"{name}: {error}" if str(error) else interrupted())
+        print_error(f"{name}: {error}" if str(error) else interrupted())
         return INTERRUPTED
     except (JudgesError, DataError, OSError) as error:
         code = error.exit_code if isinstance(error, JudgesError) else FAILED
         if isinstance(error, OSError) and error.filename is None and error.errno == errno.ENOSPC:
             # Only stdout has no name; or what is left would be tried once more at the exit.
             _discard_stdout()
-            say(f"{name}: stdout: {error.strerror}")
+            print_error(f"{name}: stdout: {error.strerror}")
             return FAILED
         if verbose and code == FAILED:
-            say(trace_of(error).rstrip())
-        say(f"{name}: {one_line(error)}{way_out(error)}")
+            print_error(trace_of(error).rstrip())
+        print_error(f"{name}: {one_line(error)}{advice(error)}")
         return code
 
 
@@ -57,13 +57,13 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def show(text: str) -> None:
+def print_output(text: str) -> None:
     """Print a result, its control characters made visible."""
     sys.stdout.write(visible(text) + "\n")
     sys.stdout.flush()
 
 
-def say(text: str) -> None:
+def print_error(text: str) -> None:
     """Print progress or what is wrong to stderr, without keys and control characters."""
     sys.stderr.write(visible(Redactor().redact(text)) + "\n")
     sys.stderr.flush()

@@ -4,15 +4,14 @@ import argparse
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from data.tables.problems import RowsError
 from data.tables.text import Row
 from data.tables.write import written_format
-from judges.cli import batch_run
 from judges.cli.arguments import (
     JUDGE,
     add_model_flags,
@@ -23,7 +22,15 @@ from judges.cli.arguments import (
     with_rationale,
 )
 from judges.cli.estimate import estimate_record, estimate_table
-from judges.cli.table_run import TableRun, prepare, texts_of, write
+from judges.cli.table_run import (
+    TableRun,
+    batch_status,
+    collect_batch,
+    prepare,
+    submit_batch,
+    texts_of,
+    write,
+)
 from judges.dimension import Comparison
 from judges.errors import UsageError
 from judges.judge import Judge, load
@@ -105,25 +112,10 @@ def add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.set_defaults(run=partial(_run, Verdicts))
 
 
-class Results(Protocol):
-    """What a command makes of judgements: the rows it writes, and the summary it prints."""
-
-    judges: list[Judge]
-    new_columns: list[str]
-
-    def fill(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
-        """The row to write."""
-        ...
-
-    def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
-        """Print the summary; raises RowsError where no row was judged."""
-        ...
-
-
-def _run(results_of: Callable[[argparse.Namespace], Results], args: argparse.Namespace) -> int:
+def _run(results_class: "type[Scores | Verdicts]", args: argparse.Namespace) -> int:
     if args.batch_api == "status":
-        return batch_run.status(args)
-    results = results_of(args)
+        return batch_status(args)
+    results = results_class(args)
     run = prepare(results.judges, args, results.new_columns)
     if args.dry_run:
         estimates = run.estimates
@@ -131,8 +123,8 @@ def _run(results_of: Callable[[argparse.Namespace], Results], args: argparse.Nam
         print(record or estimate_table(estimates))
         return 0
     if args.batch_api == "submit":
-        return batch_run.submit(run)
-    models = batch_run.collect(run) if args.batch_api else None
+        return submit_batch(run)
+    models = collect_batch(run) if args.batch_api else None
     cost = write(run, partial(results.fill, run), models)
     results.report(run, cost)
     return 0
@@ -161,7 +153,7 @@ class Scores:
         self.new_columns = [column for columns in self.columns.values() for column in columns]
         self.averages = {judge.name: Average() for judge in self.judges}
 
-    def fill(self, run: TableRun, row: Row, judgements: Mapping[str, Judgement]) -> Row:
+    def fill(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
         for name, judgement in judgements.items():
             self.averages[name].add(judgement)
         if not written_format(run.args.out).flat:
@@ -264,7 +256,7 @@ class Verdicts:
         self.documents: list[int] = []
         self.lengths: list[tuple[int, int]] = []
 
-    def fill(self, run: TableRun, row: Row, judgements: Mapping[str, Verdict]) -> Row:
+    def fill(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
         verdict = judgements[self.subject.name]
         texts = texts_of(row, run.texts[self.subject.name])
         length_a, length_b = (text_length(str(texts[name] or "")) for name in self.subject.fields)

@@ -10,7 +10,7 @@ import numpy as np
 
 import data
 from data.types import LabelError
-from judges.cli.shell import say
+from judges.cli.shell import print_error
 from optimize.cli.tool import Result, run
 from optimize.figures import figure_text, interval_cell
 from optimize.items import read_scores
@@ -108,7 +108,7 @@ def _read_judged(labelled: data.LabelledSet, scores: Path, dimension: str) -> Ju
         raise LabelError(f"{scores.name}: no id is that of an output in {labelled.name}")
     unjudged, unknown = len(labelled.outputs) - len(outputs), len(scores_by_id) - len(outputs)
     if unjudged or unknown:
-        say(
+        print_error(
             f"{unjudged} outputs have no score, and {unknown} scores no output (a row without a "
             "rating would say its document and system): both are left out"
         )

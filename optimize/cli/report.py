@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from judges.cli.shell import DONE, run_command, show
+from judges.cli.shell import DONE, print_output, run_command
 from optimize.report.run_report import read_run, run_table, write_report
 from optimize.run.settings import Parser
 
@@ -35,7 +35,7 @@ def command(arguments: Sequence[str]) -> int:
             result = run_table(read_run(folder, annotations))
         else:
             result = str(write_report(folder, annotations))
-        show(result.rstrip("\n"))
+        print_output(result.rstrip("\n"))
         return DONE
 
     return run_command(NAME, draw)

@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from judges.cli.shell import DONE, run_command, show
+from judges.cli.shell import DONE, print_output, run_command
 
 Result = Mapping[str, object]
 
@@ -20,9 +20,9 @@ def run(
     def print_result() -> int:
         result = work(flags)
         if flags.json:
-            show(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
+            print_output(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
         else:
-            show("\n".join(lines(result)))
+            print_output("\n".join(lines(result)))
         return DONE
 
     return run_command(name, print_result)

@@ -7,7 +7,7 @@ from data.tables.atomic_write import InUseError
 from data.tables.formats import READ_ENDINGS
 from data.tables.problems import DataError
 from judges.cli.arguments import number, whole_number
-from judges.cli.shell import DONE, run_command, say, show
+from judges.cli.shell import DONE, print_error, print_output, run_command
 from judges.cli.startup import loading_time
 from judges.errors import JudgesError
 from judges.inference.budget import BudgetSpentError
@@ -173,7 +173,7 @@ def command(arguments: Sequence[str]) -> int:
         # Only now, since flags are refused without loading all this.
         from optimize.run.start import RunLifecycle
 
-    lifecycle = RunLifecycle(say)
+    lifecycle = RunLifecycle(print_error)
 
     def tune() -> int:
         try:
@@ -186,11 +186,11 @@ def command(arguments: Sequence[str]) -> int:
             lifecycle.remove_unanswered()
             raise
         if flags.get("json"):
-            show(as_json(summary, indent=1))
+            print_output(as_json(summary, indent=1))
         else:
             from optimize.figures import scorecard
 
-            show(scorecard(summary, str(lifecycle.folder)))
+            print_output(scorecard(summary, str(lifecycle.folder)))
         return DONE
 
     def advice(error: Exception) -> str:
@@ -210,5 +210,5 @@ def command(arguments: Sequence[str]) -> int:
 
     verbose = bool(flags.get("verbose"))
     return run_command(
-        "python -m optimize", tune, verbose=verbose, way_out=advice, interrupted=interrupted
+        "python -m optimize", tune, verbose=verbose, advice=advice, interrupted=interrupted
     )

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from data.tables.formats import READ_ENDINGS
 from data.types import LabelledPairs, LabelledSet
 from judges.cli.arguments import constructed_note, count, positive, seed, share
-from judges.cli.shell import DONE, FAILED, run_command, say, show
+from judges.cli.shell import DONE, FAILED, print_error, print_output, run_command
 from judges.dimension import Dimension
 from judges.inference.progress import verbose_logging, visible
 from judges.judge import load
@@ -164,12 +164,12 @@ def command(arguments: Sequence[str]) -> int:
         with verbose_logging(flags.verbose):
             result = verify(flags)
         if flags.json:
-            show(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
+            print_output(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
         elif flags.markdown != "-":
             readings = reading_lines(result.get("readings", ()))
-            show("\n".join([*correlation_lines(result), *readings]))
+            print_output("\n".join([*correlation_lines(result), *readings]))
         for reason in result.get("short", ()):
-            say(f"python -m optimize.verify: falls short: {reason}")
+            print_error(f"python -m optimize.verify: falls short: {reason}")
         return DONE if result["passed"] else FAILED
 
     return run_command("python -m optimize.verify", print_result)
@@ -193,7 +193,7 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     else:
         name, labelled, scored, scale, readings = _measure_recorded(flags)
     if scored.n_unjudged or scored.n_unknown:
-        say(
+        print_error(
             f"{scored.n_unjudged} labelled outputs have no record, and {scored.n_unknown} "
             "records no labelled output: both are left out"
         )
@@ -263,7 +263,7 @@ def _shortfalls(cell: Cell, number: int, flags: argparse.Namespace) -> list[str]
 def _measure_judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItems, Scale]:
     loaded = load(flags.judge)
     if note := constructed_note(loaded):
-        say(f"note: {note}")
+        print_error(f"note: {note}")
     judge = on_labels_scale(loaded, flags.scale)
     subject = judge.subject
     labelled = load_labels(
@@ -275,7 +275,7 @@ def _measure_judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItem
         annotations=flags.annotations,
     )
     for note in labelled.notes:
-        say(f"note: {note}")
+        print_error(f"note: {note}")
     scored = ask_judge(
         judge,
         items_of(labelled, subject.name, subject),
