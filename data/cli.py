@@ -6,18 +6,16 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 
 from data.cells import Scale
 from data.describe import (
-    describe,
-    describe_dimension,
-    describe_votes,
-    kind_of_set,
-    outputs_page,
-    pairs_page,
+    check_page,
+    full_summary,
+    list_page,
     problem_list,
-    soundness_page,
-    table_of_sets,
+    set_page,
+    summary,
 )
 from data.flags import (
     Parser,
@@ -39,10 +37,8 @@ from data.readers import (
 )
 from data.splits import FEWEST_DOCUMENTS, is_constant
 from data.tables.formats import READ_ENDINGS
-from data.tables.problems import DataError, Problem
+from data.tables.problems import DataError, Problem, Problems
 from data.types import LabelError, LabelledPairs, LabelledSet
-
-Checked = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader (head, less) has seen enough.
+        # The reader (head, less) has enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -68,9 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    sets: list[LabelledSet | LabelledPairs] = [starter(), starter_pairs()]
-    records = [{"kind": kind_of_set(one), **asdict(describe(one))} for one in sets]
-    print(_json(records) if options.json else table_of_sets(sets))
+    records = [summary(labelled) for labelled in (starter(), starter_pairs())]
+    print(json.dumps(records, indent=2) if options.json else list_page(records))
     return 0
 
 
@@ -78,16 +73,8 @@ def _show(options: argparse.Namespace) -> int:
     labelled, problems = _read(options)
     if labelled is None or problems:
         raise refusal(problems, [options.file, *map_flags(read_mapping(options.map))])
-    summary = describe(labelled)
-    if isinstance(labelled, LabelledPairs):
-        votes = describe_votes(labelled)
-        record = {"kind": "pairs", **asdict(summary), **asdict(votes)}
-        print(_json(record) if options.json else pairs_page(summary, votes))
-        return 0
-    dimensions = {name: describe_dimension(labelled, name) for name in labelled.dimensions}
-    rated = {name: asdict(one) for name, one in dimensions.items()}
-    record = {"kind": "outputs", **asdict(summary), "dimensions": rated}
-    print(_json(record) if options.json else outputs_page(summary, dimensions))
+    record = full_summary(labelled)
+    print(json.dumps(record, indent=2) if options.json else set_page(record))
     return 0
 
 
@@ -95,7 +82,7 @@ def _check(options: argparse.Namespace) -> int:
     labelled, problems = _read(options)
     notes: list[str] = []
     if labelled is not None and not problems:
-        problems, notes = _beyond_rows(labelled, options)
+        problems, notes = _check_set(labelled, options)
     if options.json:
         record = {
             "file": options.file,
@@ -104,34 +91,26 @@ def _check(options: argparse.Namespace) -> int:
             "notes": notes,
             "reading": None if labelled is None else asdict(labelled.reading),
         }
-        print(_json(record))
+        print(json.dumps(record, indent=2))
     elif problems:
         print(problem_list(problems, every=options.all))
     elif labelled is not None:
-        print(soundness_page(describe(labelled), labelled, notes, _next(labelled, options)))
+        print(check_page(labelled, notes, _next_command(labelled, options)))
     return 1 if problems else 0
 
 
-def _beyond_rows(
+def _check_set(
     labelled: LabelledSet | LabelledPairs, options: argparse.Namespace
 ) -> tuple[tuple[Problem, ...], list[str]]:
     """What no single row can be blamed for; a dimension that was asked for must rank something."""
-    problems, notes = [], list(labelled.notes)
-    dimensions = () if isinstance(labelled, LabelledPairs) else labelled.dimensions
-    for name in dimensions:
-        if isinstance(labelled, LabelledPairs) or not is_constant(labelled, name):
-            continue
-        notes.append(f"every rating on {name} is the same")
-        if name in (options.dimension or ()):
-            problems.append(
-                Problem(
-                    file=options.file,
-                    kind="constant",
-                    field=name,
-                    fault="every rating is the same, so there is nothing to rank by",
-                    advice="give outputs that people rated differently",
-                )
-            )
+    problems, notes = Problems(options.file), list(labelled.notes)
+    if isinstance(labelled, LabelledSet):
+        for name in filter(partial(is_constant, labelled), labelled.dimensions):
+            notes.append(f"every rating on {name} is the same")
+            if name in (options.dimension or ()):
+                fault = "every rating is the same, so there is nothing to rank by"
+                advice = "give outputs that people rated differently"
+                problems.add("constant", fault, advice, field=name)
     if len(labelled.documents) < FEWEST_DOCUMENTS:
         notes.append(
             f"too few documents to tune on: {len(labelled.documents)}, and {FEWEST_DOCUMENTS} are "
@@ -140,42 +119,42 @@ def _beyond_rows(
     return tuple(problems), notes
 
 
-def _read(options: argparse.Namespace) -> Checked:
+def _read(
+    options: argparse.Namespace,
+) -> tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]:
     """Read a file, or a set that ships, as what it looks like."""
-    shipped_at = SHIPPED_NAMES.get(options.file)
-    if shipped_at is None:
-        return _read_file(options.file, options)
-    labelled, problems = _read_file(str(shipped_at), options)
-    return None if labelled is None else replace(labelled, name=options.file), problems
-
-
-def _read_file(path: str, options: argparse.Namespace) -> Checked:
-    mapping = read_mapping(options.map)
+    shipped = SHIPPED_NAMES.get(options.file)
+    path, mapping = shipped or options.file, read_mapping(options.map)
+    labelled: LabelledSet | LabelledPairs | None
     if options.pairs or (
         not (options.dimension or options.annotations) and file_holds_pairs(path, mapping=mapping)
     ):
-        return check_pairs(path, mapping=mapping, texts=options.text)
-    return check_labels(
-        path,
-        mapping=mapping,
-        dimensions=options.dimension,
-        scales=_scales(options),
-        texts=options.text,
-        annotations=options.annotations,
-    )
+        labelled, problems = check_pairs(path, mapping=mapping, texts=options.text)
+    else:
+        labelled, problems = check_labels(
+            path,
+            mapping=mapping,
+            dimensions=options.dimension,
+            scales=_scales(options),
+            texts=options.text,
+            annotations=options.annotations,
+        )
+    if shipped is not None and labelled is not None:
+        labelled = replace(labelled, name=options.file)
+    return labelled, problems
 
 
 def _scales(options: argparse.Namespace) -> dict[str, Scale]:
-    """The scale of each dimension; LabelError where one is given two."""
+    """The scale of each dimension; LabelError where one has two."""
     scales: dict[str, Scale] = {}
     for name, scale in options.scale:
         if scales.setdefault(name, scale) != scale:
-            of = "all dimensions" if name == "*" else name
-            raise LabelError(f"--scale: {of} is given two scales; give one")
+            dimension = "all dimensions" if name == "*" else name
+            raise LabelError(f"--scale: {dimension} is given two scales; give one")
     return scales
 
 
-def _next(labelled: LabelledSet | LabelledPairs, options: argparse.Namespace) -> list[str]:
+def _next_command(labelled: LabelledSet | LabelledPairs, options: argparse.Namespace) -> list[str]:
     """The command that goes on from here, with the user's own flags."""
     mapping = read_mapping(options.map)
     if len(labelled.documents) < FEWEST_DOCUMENTS or options.file in SHIPPED_NAMES:
@@ -184,24 +163,19 @@ def _next(labelled: LabelledSet | LabelledPairs, options: argparse.Namespace) ->
         words = ["python", "-m", "optimize", "--pairwise", "NAME", "--data", options.file]
         return [*words, *map_flags(mapping)]
     mapped = [name for name in mapping if name in labelled.dimensions]
-    dimension = (options.dimension or mapped or [*labelled.dimensions])[0]
-    own = dimension.lower()
-    if own != dimension:
-        # Judges' names are in small letters.
-        column = next((c for c in labelled.reading.ratings if c == dimension), None)
-        mapping |= {own: dimension if column else f"ratings.{dimension}"}
-        dimension = own
-    words = ["python", "-m", "optimize", "--dimension", dimension]
+    dimension = (options.dimension or mapped or labelled.dimensions)[0]
+    # Judges' names are in small letters.
+    name = dimension.lower()
+    if name != dimension:
+        in_column = dimension in labelled.reading.ratings
+        mapping |= {name: dimension if in_column else f"ratings.{dimension}"}
+    words = ["python", "-m", "optimize", "--dimension", name]
     if options.annotations:
-        words = ["python", "-m", "optimize.verify", dimension, "--annotations", options.annotations]
+        words = ["python", "-m", "optimize.verify", name, "--annotations", options.annotations]
     words += ["--data", options.file, *map_flags(mapping)]
     scales = _scales(options)
-    scale = scales.get(dimension, scales.get("*"))
+    scale = scales.get(name, scales.get("*"))
     return words + scale_flags({"*": scale} if scale else None)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, indent=2)
 
 
 ABOUT = f"""\
@@ -241,8 +215,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m data", description=ABOUT, epilog=EXAMPLES)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for run, name in ((_list, "list"), (_show, "show"), (_check, "check")):
-        what, about = COMMANDS[name]
-        command = commands.add_parser(name, help=what, description=about)
+        summary_line, about = COMMANDS[name]
+        command = commands.add_parser(name, help=summary_line, description=about)
         command.set_defaults(run=run)
         command.add_argument("--json", action="store_true", help="print as JSON, for machines")
         if run is not _list:

@@ -1,276 +1,236 @@
-"""What a set holds, in numbers, words and tables of at most 80 columns."""
+"""What a set holds: a record for machines, and pages of at most 80 columns for people."""
 
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
+from typing import Any
 
 from data.tables.problems import Problem, count
-from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
+from data.types import Item, LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
+
+_WIDTH = 80
+# So many problems of a kind are printed one by one, unless all are asked for.
+_OF_A_KIND = 20
+
+Record = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DimensionSummary:
-    """The ratings on one dimension.
+def summary(labelled: LabelledSet | LabelledPairs) -> Record:
+    """What `list --json` prints: everything but ratings and votes.
+
+    `texts` gives each text's median length in words, `per_document` the fewest and most items.
+    """
+    sizes: dict[str, int] = {}
+    words: dict[str, list[int]] = {}
+    for item in labelled.items:
+        sizes[item.document_id] = sizes.get(item.document_id, 0) + 1
+        texts = dict(item.texts)
+        if isinstance(item, LabelledPair) and isinstance(labelled, LabelledPairs):
+            texts[labelled.candidate] = item.response_a
+        for name, text in texts.items():
+            words.setdefault(name, []).append(len(text.split()))
+    return {
+        "kind": "pairs" if isinstance(labelled, LabelledPairs) else "outputs",
+        "name": labelled.name,
+        "sha256": labelled.sha256,
+        "n_items": len(labelled.items),
+        "n_documents": len(sizes),
+        "per_document": (min(sizes.values()), max(sizes.values())),
+        "systems": labelled.systems,
+        "texts": {name: median(numbers) for name, numbers in words.items()},
+        "grouped_by": labelled.grouped_by,
+        "notes": labelled.notes,
+    }
+
+
+def full_summary(labelled: LabelledSet | LabelledPairs) -> Record:
+    """What `show --json` prints; `n_level` counts pairs with as many votes for A as for B."""
+    if isinstance(labelled, LabelledSet):
+        dimensions = {name: _dimension(labelled, name) for name in labelled.dimensions}
+        return {**summary(labelled), "dimensions": dimensions}
+    votes = [vote for pair in labelled.pairs for vote in pair.votes]
+    sizes = [len(pair.votes) for pair in labelled.pairs]
+    return {
+        **summary(labelled),
+        "votes": {choice: votes.count(choice) for choice in ("A", "B", "tie")},
+        "per_pair": (min(sizes), max(sizes)),
+        "n_level": sum(pair.margin == 0 for pair in labelled.pairs),
+    }
+
+
+def _dimension(labelled: LabelledSet, dimension: str) -> Record:
+    """The ratings on a dimension that some output is rated on.
 
     `n_constant` counts documents whose outputs all have the same rating, which rank nothing, and
     `n_single` those with one rated output. `annotators` is the most that rated one output, 0 where
     only means are known.
     """
-
-    low: float
-    high: float
-    mean: float
-    n_rated: int
-    n_documents: int
-    n_constant: int
-    n_single: int
-    annotators: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """What both kinds of sets hold; `texts` gives each text's median length in words."""
-
-    name: str
-    sha256: str
-    n_items: int
-    n_documents: int
-    per_document: tuple[int, int]
-    systems: tuple[str, ...]
-    texts: Mapping[str, float]
-    grouped_by: str
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairsSummary:
-    """The votes on pairs; `n_level` counts pairs with as many for A as for B."""
-
-    votes: Mapping[str, int]
-    per_pair: tuple[int, int]
-    n_level: int
-
-
-def describe(labelled: LabelledSet | LabelledPairs) -> Summary:
-    """Count what a set holds, leaving ratings and votes aside."""
-    if isinstance(labelled, LabelledPairs):
-        items: Sequence[tuple[str, Mapping[str, str]]] = [
-            (pair.document_id, {**pair.texts, labelled.candidate: pair.response_a})
-            for pair in labelled.pairs
-        ]
-    else:
-        items = [(output.document_id, output.texts) for output in labelled.outputs]
-    sizes: dict[str, int] = {}
-    words: dict[str, list[int]] = {}
-    for document, texts in items:
-        sizes[document] = sizes.get(document, 0) + 1
-        for name, text in texts.items():
-            words.setdefault(name, []).append(len(text.split()))
-    return Summary(
-        name=labelled.name,
-        sha256=labelled.sha256,
-        n_items=len(items),
-        n_documents=len(sizes),
-        per_document=(min(sizes.values()), max(sizes.values())),
-        systems=labelled.systems,
-        texts={name: median(numbers) for name, numbers in words.items()},
-        grouped_by=labelled.grouped_by,
-        notes=labelled.notes,
-    )
-
-
-def describe_dimension(labelled: LabelledSet, dimension: str) -> DimensionSummary:
-    """Count the ratings on one dimension; at least one output must have one."""
-    rated = [output for output in labelled.outputs if dimension in output.ratings]
     by_document: dict[str, list[float]] = {}
-    for output in rated:
-        by_document.setdefault(output.document_id, []).append(output.rating(dimension))
+    n_annotators = 0
+    for output in labelled.outputs:
+        if dimension in output.ratings:
+            by_document.setdefault(output.document_id, []).append(output.rating(dimension))
+            n_annotators = max(n_annotators, len(output.annotators.get(dimension, ())))
     means = [mean for ratings in by_document.values() for mean in ratings]
-    return DimensionSummary(
-        low=min(means),
-        high=max(means),
-        mean=fmean(means),
-        n_rated=len(rated),
-        n_documents=len(by_document),
-        n_constant=sum(len(one) > 1 and len(set(one)) == 1 for one in by_document.values()),
-        n_single=sum(len(one) == 1 for one in by_document.values()),
-        annotators=max(_annotators(output, dimension) for output in rated),
-    )
+    return {
+        "low": min(means),
+        "high": max(means),
+        "mean": fmean(means),
+        "n_rated": len(means),
+        "n_documents": len(by_document),
+        "n_constant": sum(
+            len(ratings) > 1 and len(set(ratings)) == 1 for ratings in by_document.values()
+        ),
+        "n_single": sum(len(ratings) == 1 for ratings in by_document.values()),
+        "annotators": n_annotators,
+    }
 
 
-def describe_votes(labelled: LabelledPairs) -> PairsSummary:
-    """Count the votes; at least one pair must be there."""
-    votes = [vote for pair in labelled.pairs for vote in pair.votes]
-    sizes = [len(pair.votes) for pair in labelled.pairs]
-    return PairsSummary(
-        votes={choice: votes.count(choice) for choice in ("A", "B", "tie")},
-        per_pair=(min(sizes), max(sizes)),
-        n_level=sum(pair.margin == 0 for pair in labelled.pairs),
-    )
-
-
-def _annotators(output: LabelledOutput, dimension: str) -> int:
-    return len(output.annotators.get(dimension, ()))
-
-
-_WIDTH = 80
-# So many problems of a kind are told one by one, unless all are asked for.
-_OF_A_KIND = 20
-
-
-def kind_of_set(labelled: LabelledSet | LabelledPairs) -> str:
-    """What a set holds, in one word."""
-    return "pairs" if isinstance(labelled, LabelledPairs) else "outputs"
-
-
-def table_of_sets(sets: Sequence[LabelledSet | LabelledPairs]) -> str:
+def list_page(records: Sequence[Record]) -> str:
     """The data sets that ship, one a line."""
     lines = [f"{'name':<16}{'holds':>14}{'documents':>11}{'systems':>9}  texts"]
-    for labelled in sets:
-        one = describe(labelled)
-        holds = count(one.n_items, kind_of_set(labelled)[:-1])
+    for record in records:
+        holds = count(record["n_items"], record["kind"][:-1])
         lines.append(
-            f"{one.name:<16}{holds:>14}{one.n_documents:>11}{len(one.systems):>9}"
-            f"  {', '.join(one.texts)}"
+            f"{record['name']:<16}{holds:>14}{record['n_documents']:>11}"
+            f"{len(record['systems']):>9}  {', '.join(record['texts'])}"
         )
     lines.append("Their ratings and votes are constructed, nobody's; show NAME tells more.")
     return "\n".join(lines)
 
 
-def outputs_page(summary: Summary, dimensions: Mapping[str, DimensionSummary]) -> str:
-    """What a set of outputs holds."""
-    lines = _head(summary, "output")
-    lines.append("")
-    lines.append(
+def set_page(record: Record) -> str:
+    """What a set holds, from its full summary."""
+    systems, texts = record["systems"], record["texts"]
+    names = ", ".join(map(_plain, systems)) or "none named"
+    words = ", ".join(f"{_plain(name)} ({words:.0f})" for name, words in texts.items())
+    each = f"{_range(record['per_document'])} for each document"
+    lines = [
+        _plain(record["name"]),
+        *_entry("sha256", record["sha256"]),
+        *_entry(record["kind"], f"{record['n_items']:,}, {each}"),
+        *_entry("documents", f"{record['n_documents']:,}, by {record['grouped_by']}"),
+        *_entry("systems", f"{len(systems)}: {names}"),
+        *_entry("texts", f"{words} (median words)"),
+    ]
+    lines += _dimension_lines(record["dimensions"]) if "dimensions" in record else []
+    if "votes" in record:
+        votes = ", ".join(f"{choice} {number:,}" for choice, number in record["votes"].items())
+        lines += _entry("votes", f"{votes}; {_range(record['per_pair'])} for each pair")
+        level = count(record["n_level"], "pair")
+        lines += _entry("level", f"{level} with as many votes for A as for B")
+    return "\n".join(lines + _notes(record["notes"]))
+
+
+def _dimension_lines(dimensions: Mapping[str, Record]) -> list[str]:
+    lines = [
+        "",
         f"{'dimension':<24}{'low':>7}{'high':>7}{'mean':>7}{'rated':>9}{'annotators':>12}"
-        f"{'constant':>10}"
-    )
-    for name, one in dimensions.items():
-        annotators = str(one.annotators) if one.annotators else "mean"
+        f"{'constant':>10}",
+    ]
+    for name, rated in dimensions.items():
         lines.append(
-            f"{_plain(name)[:23]:<24}{one.low:>7.4g}{one.high:>7.4g}{one.mean:>7.3g}"
-            f"{one.n_rated:>9}{annotators:>12}{one.n_constant:>10}"
+            f"{_plain(name)[:23]:<24}{rated['low']:>7.4g}{rated['high']:>7.4g}"
+            f"{rated['mean']:>7.3g}{rated['n_rated']:>9}{rated['annotators'] or 'mean':>12}"
+            f"{rated['n_constant']:>10}"
         )
     lines.append("")
-    lines += _wrapped(
+    lines += textwrap.wrap(
         "constant: documents whose outputs all have the same rating and so rank nothing; "
-        "mean: only the mean of the annotators is known"
+        "mean: only the mean of the annotators is known",
+        _WIDTH,
     )
-    single = max((one.n_single for one in dimensions.values()), default=0)
-    if single:
-        lines += _wrapped(f"one rated output alone: up to {count(single, 'document')}")
-    return "\n".join(lines + _notes(summary.notes))
-
-
-def pairs_page(summary: Summary, votes: PairsSummary) -> str:
-    """What a set of pairs holds."""
-    lines = _head(summary, "pair")
-    votes_text = ", ".join(f"{choice} {number:,}" for choice, number in votes.votes.items())
-    lines += _entry("votes", f"{votes_text}; {_range(votes.per_pair)} for each pair")
-    lines += _entry("level", f"{count(votes.n_level, 'pair')} with as many votes for A as for B")
-    return "\n".join(lines + _notes(summary.notes))
+    n_single = max((rated["n_single"] for rated in dimensions.values()), default=0)
+    if n_single:
+        lines.append(f"one rated output alone: up to {count(n_single, 'document')}")
+    return lines
 
 
 def problem_list(problems: Sequence[Problem], *, every: bool) -> str:
     """All problems in the order of the file, those past a kind's share as a number."""
-    lines, seen = [], dict[tuple[str, str | None], int]()
+    lines, n_of_kind = [], dict[tuple[str, str | None], int]()
     for problem in problems:
         kind = (problem.kind, problem.field)
-        seen[kind] = seen.get(kind, 0) + 1
-        if every or seen[kind] <= _OF_A_KIND:
+        n_of_kind[kind] = n_of_kind.get(kind, 0) + 1
+        if every or n_of_kind[kind] <= _OF_A_KIND:
             lines.append(str(problem))
-    for (_, field), number in seen.items():
+    for (_, field), number in n_of_kind.items():
         if number > _OF_A_KIND and not every:
-            where = f" in field {field!r}" if field else ""
-            lines.append(f"... and {number - _OF_A_KIND:,} more of the same kind{where} (--all)")
+            place = f" in field {field!r}" if field else ""
+            lines.append(f"... and {number - _OF_A_KIND:,} more of the same kind{place} (--all)")
     lines.append(count(len(problems), "problem"))
     return "\n".join(lines)
 
 
-def reading(labelled: LabelledSet | LabelledPairs) -> list[str]:
+def check_page(
+    labelled: LabelledSet | LabelledPairs, notes: Sequence[str], next_command: Sequence[str] = ()
+) -> str:
+    """A file without problems: what was read, what to know about it, the command that goes on."""
+    record = full_summary(labelled)
+    holds = f"{count(record['n_items'], record['kind'][:-1])} for "
+    holds += count(record["n_documents"], "document")
+    if labelled.systems:
+        holds += f" by {count(len(labelled.systems), 'system')}"
+    if "dimensions" in record:
+        holds += ", rated on " + ", ".join(
+            f"{_plain(name)} ({rated['low']:g} to {rated['high']:g})"
+            for name, rated in record["dimensions"].items()
+        )
+    lines = textwrap.wrap(f"{labelled.name}: no problem in {holds}", _WIDTH)
+    lines += _entry("documents", f"by {labelled.grouped_by}")
+    lines += reading_lines(labelled) + _notes(notes)
+    if next_command:
+        # On one line, so that it can be copied.
+        lines.append(f"next       {_plain(shlex.join(next_command))}")
+    return "\n".join(lines)
+
+
+def reading_lines(labelled: LabelledSet | LabelledPairs) -> list[str]:
     """How the columns were understood, and the first row as it was read."""
-    read = labelled.reading
-    lines = []
+    reading = labelled.reading
     columns_by_name = {
-        **read.rows,
-        **{f"text {name}": (column,) for name, column in read.texts.items()},
-        **{f"ratings {name}" if name != "votes" else name: c for name, c in read.ratings.items()},
+        **reading.rows,
+        **{f"text {name}": (column,) for name, column in reading.texts.items()},
+        **{
+            f"ratings {name}" if name != "votes" else name: columns
+            for name, columns in reading.ratings.items()
+        },
     }
+    lines = []
     if columns_by_name:
-        parts = (_from(name, columns) for name, columns in columns_by_name.items())
+        parts = (
+            _plain(name)
+            if columns == (name.split()[-1],)
+            else f"{_plain(name)} from {' and '.join(map(_plain, columns))}"
+            for name, columns in columns_by_name.items()
+        )
         lines += _entry("read", "; ".join(parts))
-    if read.unread:
-        lines += _entry("not read", ", ".join(map(_plain, read.unread)))
-    if isinstance(labelled, LabelledPairs):
-        items: Sequence[LabelledOutput | LabelledPair] = labelled.pairs
-    else:
-        # The first that somebody rated says more.
-        items = [one for one in labelled.outputs if one.ratings] or labelled.outputs
-    return lines + (_entry("first", _sample(items[0])) if items else [])
+    if reading.unread:
+        lines += _entry("not read", ", ".join(map(_plain, reading.unread)))
+    if labelled.items:
+        # The first output that somebody rated says more.
+        rated = (item for item in labelled.items if getattr(item, "ratings", True))
+        lines += _entry("first", _plain(_sample(next(rated, labelled.items[0]))))
+    return lines
 
 
-def _from(name: str, columns: Sequence[str]) -> str:
-    last = name.split()[-1]
-    if tuple(columns) == (last,):
-        return _plain(name)
-    return f"{_plain(name)} from {' and '.join(map(_plain, columns))}"
-
-
-def _sample(item: LabelledOutput | LabelledPair) -> str:
+def _sample(item: Item) -> str:
     """One row as it was read: texts cut short, every rating."""
+    parts = [f"id {item.id}, document {item.document_id}"]
     texts = dict(item.texts)
-    if isinstance(item, LabelledPair):
-        texts |= {"response_a": item.response_a, "response_b": item.response_b}
-        given = [f"votes {', '.join(item.votes)}"]
-    else:
-        given = [
+    if isinstance(item, LabelledOutput):
+        parts += [f"system {item.system}"] if item.system is not None else []
+        labels = [
             f"{name} {', '.join(f'{rating:g}' for rating in ratings)}"
             + (f" by {', '.join(item.annotators[name])}" if name in item.annotators else "")
             for name, ratings in item.ratings.items()
         ]
-    parts = [f"id {item.id}, document {item.document_id}"]
-    if isinstance(item, LabelledOutput) and item.system is not None:
-        parts.append(f"system {item.system}")
+    else:
+        texts |= {"response_a": item.response_a, "response_b": item.response_b}
+        labels = [f"votes {', '.join(item.votes)}"]
     parts += [f'{name} "{textwrap.shorten(text, 50)}"' for name, text in texts.items()]
-    return _plain("; ".join([*parts, *(given or ["no rating"])]))
-
-
-def soundness_page(
-    summary: Summary,
-    labelled: LabelledSet | LabelledPairs,
-    notes: Sequence[str],
-    go_on: Sequence[str] = (),
-) -> str:
-    """A file without problems: what was read, what to know about it, the command that goes on."""
-    what = f"{count(summary.n_items, kind_of_set(labelled)[:-1])} for "
-    what += count(summary.n_documents, "document")
-    if summary.systems:
-        what += f" by {count(len(summary.systems), 'system')}"
-    if isinstance(labelled, LabelledSet):
-        what += ", rated on " + ", ".join(
-            f"{_plain(name)} ({one.low:g} to {one.high:g})"
-            for name in labelled.dimensions
-            for one in (describe_dimension(labelled, name),)
-        )
-    lines = _wrapped(f"{summary.name}: no problem in {what}")
-    lines += _entry("documents", f"by {summary.grouped_by}")
-    lines += reading(labelled) + _notes(notes)
-    # On one line, so that it can be copied.
-    return "\n".join([*lines, *([f"next       {_plain(shlex.join(go_on))}"] if go_on else [])])
-
-
-def _head(summary: Summary, word: str) -> list[str]:
-    lines = [_plain(summary.name)]
-    lines += _entry("sha256", summary.sha256)
-    each = f"{_range(summary.per_document)} for each document"
-    lines += _entry(f"{word}s", f"{summary.n_items:,}, {each}")
-    lines += _entry("documents", f"{summary.n_documents:,}, by {summary.grouped_by}")
-    names = ", ".join(map(_plain, summary.systems)) or "none named"
-    lines += _entry("systems", f"{len(summary.systems)}: {names}")
-    texts = ", ".join(f"{_plain(name)} ({words:.0f})" for name, words in summary.texts.items())
-    return lines + _entry("texts", f"{texts} (median words)")
+    return "; ".join([*parts, *(labels or ["no rating"])])
 
 
 def _range(bounds: tuple[int, int]) -> str:
@@ -289,10 +249,6 @@ def _entry(name: str, text: str) -> list[str]:
 
 def _notes(notes: Sequence[str]) -> list[str]:
     return [line for note in notes for line in _entry("note", _plain(note))]
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH)
 
 
 def _plain(text: str) -> str:

@@ -5,12 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from data.columns import SOURCES
 from data.tables.problems import count
-from data.types import LabelledOutput, LabelledPair
+from data.types import Item
 
 # The second half of an instruction, which alone may be the same for many documents.
 _COMPANION = "input"
-
-Item = LabelledOutput | LabelledPair
 
 
 def source_name(texts: Iterable[str]) -> str | None:

@@ -90,9 +90,12 @@ class Reading:
     unread: tuple[str, ...] = ()
 
 
+Item = LabelledOutput | LabelledPair
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledSet:
-    """A data set or one of its splits; no document is in two splits made by document.
+class _Labels:
+    """What sets of outputs and of pairs have in common.
 
     `sha256` is that of the file's bytes, for provenance (of its rows, for a Hugging Face data set;
     of both, where ratings were joined from a second file). `grouped_by` says what makes outputs
@@ -101,10 +104,25 @@ class LabelledSet:
 
     name: str
     sha256: str
-    outputs: tuple[LabelledOutput, ...]
     grouped_by: str = ""
     notes: tuple[str, ...] = ()
     reading: Reading = field(default_factory=Reading, compare=False)
+
+    @property
+    def items(self) -> Sequence[Item]:
+        raise NotImplementedError
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """Return the ids of the documents, in the order of the file."""
+        return tuple(dict.fromkeys(item.document_id for item in self.items))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledSet(_Labels):
+    """A data set or one of its splits; no document is in two splits made by document."""
+
+    outputs: tuple[LabelledOutput, ...]
 
     def __repr__(self) -> str:
         rated = ", ".join(self.dimensions) or "nothing"
@@ -114,14 +132,13 @@ class LabelledSet:
         )
 
     @property
-    def documents(self) -> tuple[str, ...]:
-        """Return the ids of the documents, in the order of the file."""
-        return tuple(dict.fromkeys(output.document_id for output in self.outputs))
+    def items(self) -> tuple[LabelledOutput, ...]:
+        return self.outputs
 
     @property
     def systems(self) -> tuple[str, ...]:
         """Return the names of the systems, sorted."""
-        return tuple(sorted({each.system for each in self.outputs if each.system is not None}))
+        return tuple(sorted({item.system for item in self.outputs if item.system is not None}))
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -130,16 +147,11 @@ class LabelledSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledPairs:
+class LabelledPairs(_Labels):
     """The same for labelled pairs; `candidate` is the file's word for what is compared."""
 
-    name: str
-    sha256: str
     pairs: tuple[LabelledPair, ...]
     candidate: str = "response"
-    grouped_by: str = ""
-    notes: tuple[str, ...] = ()
-    reading: Reading = field(default_factory=Reading, compare=False)
 
     def __repr__(self) -> str:
         return (
@@ -148,9 +160,8 @@ class LabelledPairs:
         )
 
     @property
-    def documents(self) -> tuple[str, ...]:
-        """Return the ids of the documents, in the order of the file."""
-        return tuple(dict.fromkeys(pair.document_id for pair in self.pairs))
+    def items(self) -> tuple[LabelledPair, ...]:
+        return self.pairs
 
     @property
     def systems(self) -> tuple[str, ...]:

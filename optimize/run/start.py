@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from data.describe import reading
+from data.describe import reading_lines
 from data.tables.atomic_write import in_use
 from judges.define import is_python, read_subject
 from judges.dimension import DimensionError, Subject
@@ -100,7 +100,7 @@ class RunLifecycle:
         outputs = len(prepared.labels.everything)
         self._print_line(f"{folder}: {prepared.level}-level rho, {outputs} outputs")
         if prepared.settings.data is not None:
-            for line in reading(prepared.labels.labelled):
+            for line in reading_lines(prepared.labels.labelled):
                 self._print_line(line)
         for note in prepared.labels.labelled.notes:
             self._print_line(f"note: {note}")
