@@ -87,7 +87,7 @@ def test_far_longer_than_answers_have_taken_is_given_up(monkeypatch: pytest.Monk
             return answer
 
     # A request under way before there was anything to compare it with is given up as well.
-    monkeypatch.setattr("judges.inference.limits.LEAST", 0.2)
+    monkeypatch.setattr("judges.inference.limits.SHORTEST", 0.2)
     with Runner(Hanging(echo)) as runner:
         start = time.monotonic()
         assert parsed(list(runner.run(asks(100)))) == list(range(100))

@@ -4,18 +4,19 @@ import asyncio
 import logging
 from collections import deque
 
-CUT = 0.7
-GROWTH = 1.02
-TICK = 0.01
+# The limiter: what it narrows to at a 429 and widens to at an answer, and how early a timer fires.
+NARROWING = 0.7
+WIDENING = 1.02
+TIMER_TOLERANCE = 0.01
+# The timeout: a multiple of the slowest answer, which fades from one answer to the next, and no
+# less than SHORTEST seconds; known after so many answers, and reviewed as often for what waits.
+ENOUGH_ANSWERS = 32
+TIMES_SLOWEST = 10.0
+SHORTEST = 10.0
+FADING = 0.999
+REVIEW_INTERVAL = 0.5
 
 _log = logging.getLogger(__name__)
-
-
-ENOUGH = 32
-TIMES = 10.0
-LEAST = 10.0
-FADING = 0.999
-REVIEW = 0.5
 
 
 class Limiter:
@@ -23,14 +24,14 @@ class Limiter:
 
     Each answer widens it by 2 %, and a 429 to a request sent since the last cut narrows it to
     70 %, so that one burst counts once. Two 429s with no answer between them close it for as long
-    as the endpoint asked. A lone one delays nobody else.
+    as the endpoint asked. A single one delays nobody else.
     """
 
-    def __init__(self, most: int) -> None:
-        if most < 1:
-            raise ValueError(f"concurrency {most}: at least one request must be in flight")
-        self._most = most
-        self._limit = float(most)
+    def __init__(self, concurrency: int) -> None:
+        if concurrency < 1:
+            raise ValueError(f"concurrency {concurrency}: at least one request must be in flight")
+        self._concurrency = concurrency
+        self._limit = float(concurrency)
         self._busy = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._cuts = 0
@@ -47,7 +48,7 @@ class Limiter:
 
     async def __aenter__(self) -> int:
         """Wait for a place; returns the number of cuts so far, to hand back to `throttled`."""
-        if self._waiting or not self._open():
+        if self._waiting or not self._has_room():
             place = asyncio.get_running_loop().create_future()
             self._waiting.append(place)
             try:
@@ -65,14 +66,14 @@ class Limiter:
 
     def answered(self) -> None:
         self._throttled = False
-        if self._limit < self._most:
-            self._limit = min(self._limit * GROWTH, self._most)
+        if self._limit < self._concurrency:
+            self._limit = min(self._limit * WIDENING, self._concurrency)
 
     def throttled(self, cuts: int, retry_after: float | None) -> None:
         """Note a 429 to a request that was sent when `cuts` cuts had been made."""
         if cuts == self._cuts:
             self._cuts += 1
-            self._limit = max(self._limit * CUT, 1.0)
+            self._limit = max(self._limit * NARROWING, 1.0)
             _log.info("rate limit: %d requests in flight at most", self.limit)
         if self._throttled and retry_after:
             loop = asyncio.get_running_loop()
@@ -80,11 +81,11 @@ class Limiter:
             loop.call_at(self._opens_at, self._admit)
         self._throttled = True
 
-    def _open(self) -> bool:
+    def _has_room(self) -> bool:
         return (
             self._busy < int(self._limit)
             # A timer may fire a tick early.
-            and asyncio.get_running_loop().time() >= self._opens_at - TICK
+            and asyncio.get_running_loop().time() >= self._opens_at - TIMER_TOLERANCE
         )
 
     def _leave(self) -> None:
@@ -92,7 +93,7 @@ class Limiter:
         self._admit()
 
     def _admit(self) -> None:
-        while self._waiting and self._open():
+        while self._waiting and self._has_room():
             place = self._waiting.popleft()
             if not place.done():
                 self._busy += 1
@@ -107,8 +108,8 @@ class AdaptiveTimeout:
     holds a place for seconds rather than minutes, while a slow reply gets its time in the end.
     """
 
-    def __init__(self, most: float) -> None:
-        self._most = most
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
         self._slowest = 0.0
         self._answers = 0
         self._waits: dict[asyncio.Timeout, tuple[float, int]] = {}
@@ -122,7 +123,7 @@ class AdaptiveTimeout:
         self._waits[wait] = (now, tries)
         if not self._reviewing:
             self._reviewing = True
-            loop.call_later(REVIEW, self._review)
+            loop.call_later(REVIEW_INTERVAL, self._review)
         return wait
 
     def answered(self, wait: asyncio.Timeout) -> None:
@@ -136,9 +137,9 @@ class AdaptiveTimeout:
         del self._waits[wait]
 
     def limit(self, tries: int) -> float:
-        if self._answers < ENOUGH:
-            return self._most
-        return min(max(TIMES * self._slowest, LEAST) * 2.0**tries, self._most)
+        if self._answers < ENOUGH_ANSWERS:
+            return self._longest
+        return min(max(TIMES_SLOWEST * self._slowest, SHORTEST) * 2.0**tries, self._longest)
 
     def _review(self) -> None:
         self._reviewing = bool(self._waits)
@@ -148,4 +149,4 @@ class AdaptiveTimeout:
             end = start + self.limit(tries)
             if not wait.expired() and end < (wait.when() or end):
                 wait.reschedule(end)
-        asyncio.get_running_loop().call_later(REVIEW, self._review)
+        asyncio.get_running_loop().call_later(REVIEW_INTERVAL, self._review)

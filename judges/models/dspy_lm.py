@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from judges.models.openai_format import read_logprob, read_usage
-from judges.models.redaction import Redactor, without_secrets
+from judges.models.providers import dspy_endpoint
+from judges.models.redaction import Redactor
 from judges.protocol import (
     Completion,
     FatalModelError,
@@ -44,14 +45,14 @@ class DspyModel:
 
         settings = {"api_base": api_base} if api_base else {}
         self.name = name
-        self.endpoint = f"dspy.LM {without_secrets(api_base)}" if api_base else "dspy.LM"
+        self.endpoint = dspy_endpoint(api_base)
         self._secrets = Redactor(url=api_base or "")
         self._seed = True
         try:
             self._lm = dspy.LM(name, cache=False, num_retries=0, timeout=timeout, **settings)
         except (ValueError, dspy.LMError) as error:
-            why = self._secrets.redact(str(error))
-            raise FatalModelError(f"{name}: DSPy cannot open this model: {why}") from None
+            reason = self._secrets.redact(str(error))
+            raise FatalModelError(f"{name}: DSPy cannot open this model: {reason}") from None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
@@ -68,11 +69,11 @@ class DspyModel:
             self._seed = False
             raise TransientError(f"{self.name} takes no seed", 0.0) from None
         except dspy.LMError as error:
-            raise _meaning(error, self.name, self._secrets) from None
+            raise _model_error(error, self.name, self._secrets) from None
         # What DSPy's engines let through of an answer that is none.
         except MALFORMED as error:
-            why = type(error).__name__
-            raise TransientError(f"{self.name}: malformed answer ({why})", billed=True) from None
+            reason = type(error).__name__
+            raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
 
     async def close(self) -> None:
         """Leave the connections to DSPy, which owns them."""
@@ -82,12 +83,16 @@ def _request(name: str, messages: Sequence[Message], sampling: Sampling, *, seed
     from dspy.lm15 import Config, Request
     from dspy.lm15 import Message as DspyMessage
 
-    make = {"user": DspyMessage.user, "assistant": DspyMessage.assistant}
-    system = "\n\n".join(one["content"] for one in messages if one["role"] == "system")
+    by_role = {"user": DspyMessage.user, "assistant": DspyMessage.assistant}
+    system = [message["content"] for message in messages if message["role"] == "system"]
     return Request(
         model=name,
-        system=system or None,
-        messages=tuple(make[m["role"]](m["content"]) for m in messages if m["role"] != "system"),
+        system="\n\n".join(system) or None,
+        messages=tuple(
+            by_role[message["role"]](message["content"])
+            for message in messages
+            if message["role"] in by_role
+        ),
         config=Config(
             max_tokens=sampling.max_tokens,
             temperature=sampling.temperature,
@@ -98,9 +103,8 @@ def _request(name: str, messages: Sequence[Message], sampling: Sampling, *, seed
 
 
 def _completion(response: Any, messages: Sequence[Message]) -> Completion:
-    text = response.message.text or ""
     reply = Reply(
-        text=text,
+        text=response.message.text or "",
         tokens=tuple(
             Token(
                 token.token, {top.token: read_logprob(top.logprob) for top in token.top or (token,)}
@@ -124,7 +128,7 @@ def _completion(response: Any, messages: Sequence[Message]) -> Completion:
     )
 
 
-def _meaning(error: Any, name: str, secrets: Redactor) -> ModelError:
+def _model_error(error: Any, name: str, secrets: Redactor) -> ModelError:
     """File one of DSPy's errors under what the runner does about it."""
     import dspy
 

@@ -109,4 +109,9 @@ def endpoint_of(lm: str, api_base: str | None = None) -> str:
     provider, name = provider_of(lm, api_base)
     if provider.client == "chat" and name:
         return without_secrets(provider.base(api_base))
+    return dspy_endpoint(api_base)
+
+
+def dspy_endpoint(api_base: str | None) -> str:
+    """The endpoint of what DSPy asks; it alone knows the address where its user names none."""
     return f"{THROUGH_DSPY} {without_secrets(api_base)}" if api_base else THROUGH_DSPY

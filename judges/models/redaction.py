@@ -10,17 +10,17 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from judges.protocol import Completion, FatalModelError, Reply, Token
 
-# A shorter value is a placeholder ("none", "x"), and may well be a word or number of a reply.
-LEAST = 8
-# As much of a longer one gives it away: excerpts and replies are cut short.
-HEAD = 12
 MASK = "[key]"
 KEY_FOR_NAME = "holds a key: name the model, and give its key in the environment"
+# A shorter value is a placeholder ("none", "x"), and may well be a word or number of a reply.
+SHORTEST_SECRET = 8
+# As much of a longer one gives it away: excerpts and replies are cut short.
+START_LENGTH = 12
 # An error's text may be long and anything: where a pattern looks for what follows a repeat, the
 # repeat has a bound, or it would be tried from every place to the end.
 # The forms of keys, whoever they belong to: a provider's prefix or a header's word, then characters
 # drawn at random. Prose has the first ("Bearer certificates", "sk-learn-compatible-estimators").
-FORM = re.compile(
+KEY_FORM = re.compile(
     r"\b(?:sk|pk|rk|csk|gsk|xai|pplx|nvapi|hf|r8|fw|ghp|gho|ghs|github_pat|glpat|xox[abp])[-_]"
     r"(?P<body>[\w-]{16,})"
     r"|\bAIza(?P<google>[\w-]{30,})|\bAKIA(?P<aws>[A-Z0-9]{16})\b"
@@ -28,34 +28,35 @@ FORM = re.compile(
     r"|\beyJ(?P<jwt>[\w-]{16,1000}\.[\w-]{10,4000}\.[\w-]+)"
 )
 # As providers show a key that they refuse.
-MASKED = re.compile(r"\b(?:sk|pk|rk|gsk|xai)-[\w.-]{0,60}\*{2}[\w*.-]*")
+MASKED_KEY = re.compile(r"\b(?:sk|pk|rk|gsk|xai)-[\w.-]{0,60}\*{2}[\w*.-]*")
 # Of neighbouring characters, how many are of two kinds (lower case, upper case, digits): about half
 # of those drawn at random, and a seventh in words and dates.
-LEAST_MIXED = 0.3
-IN_URL = re.compile(
+MIXED_SHARE = 0.3
+SHORTEST_RANDOM = 16
+SECRET_IN_URL = re.compile(
     r"(?<=://)[^/\s@'\"]+(?=@)|(?i:(?<=[?&])[\w-]{0,60}(?:key|token|secret|passw|sig)[\w-]{0,60}="
     r"[^&\s'\"]+)"
 )
+SECRET_QUERY_NAME = re.compile(r"key|token|secret|passw|sig", re.IGNORECASE)
+SECRET_VARIABLE = re.compile(r"(?:_KEY|_TOKEN|_SECRET|_PASSWORD)\Z")
 WORDS = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+)(?:[-_ .](?:[A-Z]?[a-z]+|[A-Z]+))*")
 LONGEST_WORDS = 24
-IN_QUERY = re.compile(r"key|token|secret|passw|sig", re.IGNORECASE)
-NAMES = re.compile(r"(?:_KEY|_TOKEN|_SECRET|_PASSWORD)\Z")
 # The keys that this process was given in code, beside those of its environment.
-_in_use: set[str] = set()
+_keys_from_code: set[str] = set()
 
 
 class Redactor:
-    """The values nobody may see: those given, and the environment's keys, tokens and passwords."""
+    """The values nobody may see: `values`, and the environment's keys, tokens and passwords."""
 
-    def __init__(self, given: Iterable[str] = (), *, url: str = "") -> None:
-        secrets = {*given, *_in_url(url), *environment(), *_in_use}
+    def __init__(self, values: Iterable[str] = (), *, url: str = "") -> None:
+        secrets = {*values, *_secrets_in(url), *environment(), *_keys_from_code}
         # Longest first, since one may be the beginning of another.
         self._secrets = sorted(filter(_is_secret, secrets), key=len, reverse=True)
-        self._heads = [_head(secret) for secret in self._secrets]
+        self._starts = [_start_of(secret) for secret in self._secrets]
 
     def remove_keys(self, text: str) -> str:
         """Take the very values out of a model's text, and leave the rest as it is."""
-        if not self._in(text):
+        if not self._stands_in(text):
             return text
         for secret in self._secrets:
             for start, end in reversed(list(_spans(secret, text))):
@@ -64,12 +65,12 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """Take them out of a message, and with them whatever looks like a key."""
-        plain = MASKED.sub(MASK, IN_URL.sub(MASK, self.remove_keys(text)))
-        return FORM.sub(lambda match: MASK if _is_random(match) else match.group(), plain)
+        text = MASKED_KEY.sub(MASK, SECRET_IN_URL.sub(MASK, self.remove_keys(text)))
+        return KEY_FORM.sub(lambda match: MASK if _is_random(match) else match.group(), text)
 
     def holds(self, text: str) -> bool:
         """Whether it has one of these values, or what is drawn like a key."""
-        return self.remove_keys(text) != text or any(map(_is_random, FORM.finditer(text)))
+        return self.remove_keys(text) != text or any(map(_is_random, KEY_FORM.finditer(text)))
 
     def redact_data(self, value: object) -> object:
         """The same plain data with `redact` done to every text in it."""
@@ -85,99 +86,70 @@ class Redactor:
 
     def clean(self, completion: Completion) -> Completion:
         """The same answer without them: a server may repeat a request's headers in its reply."""
-        if not (self._in(completion.model) or any(map(self._in_reply, completion.replies))):
+        replies = completion.replies
+        if not (self._stands_in(completion.model) or any(map(self._stands_in_reply, replies))):
             return completion
         return replace(
             completion,
             model=self.remove_keys(completion.model),
-            replies=tuple(self._cleaned(reply) for reply in completion.replies),
+            replies=tuple(
+                replace(
+                    reply,
+                    text=self.remove_keys(reply.text),
+                    finish_reason=self.remove_keys(reply.finish_reason),
+                    tokens=tuple(self._masked_tokens(reply.tokens)),
+                )
+                for reply in replies
+            ),
         )
 
-    def _in(self, text: str) -> bool:
-        return any(head in text for head in self._heads)
+    def _stands_in(self, text: str) -> bool:
+        return any(start in text for start in self._starts)
 
-    def _in_reply(self, reply: Reply) -> bool:
-        tops = "\0".join([text for token in reply.tokens for text in token.top])
-        whole = "".join([token.text for token in reply.tokens])
-        return any(map(self._in, (reply.text, reply.finish_reason, whole, tops)))
+    def _stands_in_reply(self, reply: Reply) -> bool:
+        joined = "".join([token.text for token in reply.tokens])
+        alternatives = "\0".join([text for token in reply.tokens for text in token.top])
+        return any(map(self._stands_in, (reply.text, reply.finish_reason, joined, alternatives)))
 
-    def _cleaned(self, reply: Reply) -> Reply:
-        return replace(
-            reply,
-            text=self.remove_keys(reply.text),
-            finish_reason=self.remove_keys(reply.finish_reason),
-            tokens=tuple(self._tokens(reply)),
-        )
-
-    def _tokens(self, reply: Reply) -> Iterator[Token]:
+    def _masked_tokens(self, tokens: Iterable[Token]) -> Iterator[Token]:
         """Tokens that spell the struck text: those that a secret runs through become one."""
-        whole = "".join(token.text for token in reply.tokens)
-        spans = [span for secret in self._secrets for span in _spans(secret, whole)]
+        tokens = list(tokens)
+        joined = "".join(token.text for token in tokens)
+        spans = [span for secret in self._secrets for span in _spans(secret, joined)]
         end = 0
         masked: tuple[int, int] | None = None
-        for token in reply.tokens:
+        for token in tokens:
             start, end = end, end + len(token.text)
-            hit = next((span for span in spans if span[0] < end and start < span[1]), None)
-            if hit is None:
+            span = next((span for span in spans if span[0] < end and start < span[1]), None)
+            if span is None:
                 top = {self.remove_keys(text): logprob for text, logprob in token.top.items()}
                 yield Token(token.text, top)
-            elif hit != masked:
-                masked = hit
+            elif span != masked:
+                masked = span
                 yield Token(MASK, {MASK: 0.0})
 
 
-def _spans(secret: str, text: str) -> Iterator[tuple[int, int]]:
-    """Where it stands, whole or cut short."""
-    head = _head(secret)
-    start = text.find(head)
-    while start >= 0:
-        end = start + len(head)
-        while end < len(text) and end - start < len(secret) and text[end] == secret[end - start]:
-            end += 1
-        yield start, end
-        start = text.find(head, end)
-
-
-def environment(values: Mapping[str, str] | None = None) -> list[str]:
+def environment(variables: Mapping[str, str] | None = None) -> list[str]:
     """What the environment keeps under names of keys, tokens and passwords."""
-    values = os.environ if values is None else values
-    named = (value.strip() for name, value in values.items() if NAMES.search(name.upper()))
-    # An address under such a name may hold a key, and is none.
-    return [one for value in named for one in (_in_url(value) if "://" in value else [value])]
+    secrets = []
+    for name, value in (os.environ if variables is None else variables).items():
+        if SECRET_VARIABLE.search(name.upper()):
+            value = value.strip()
+            # An address under such a name may hold a key, and is none.
+            secrets += _secrets_in(value) if "://" in value else [value]
+    return secrets
 
 
-def read_key(name: str, given: str | None = None) -> str:
+def read_key(name: str, key: str | None = None) -> str:
     """A key fit for a header; raises FatalModelError where it cannot be one."""
-    key = (given or os.environ.get(name) or "").strip()
-    if not key.isascii() or not key.isprintable() or " " in key:
+    value = (key or os.environ.get(name) or "").strip()
+    if not value.isascii() or not value.isprintable() or " " in value:
         raise FatalModelError(
             f"{name}: holds what no key does (a space, a line break, a curly quote)"
         )
-    if given:
-        _in_use.add(key)
-    return key
-
-
-def _is_secret(value: str) -> bool:
-    """Whether nobody may see it: a placeholder or a word of prose is no key."""
-    words = len(value) < LONGEST_WORDS and WORDS.fullmatch(value)
-    return len(value) >= LEAST and not words
-
-
-def _head(secret: str) -> str:
-    """The beginning by which it is known when it is cut short."""
-    head = secret[:HEAD]
-    return secret if WORDS.fullmatch(head.strip("-_ .")) else head
-
-
-def _is_random(match: re.Match[str]) -> bool:
-    """Whether what has a key's form is drawn like one, and not written like a word."""
-    parts = re.findall(r"[A-Za-z0-9]+", next(filter(None, match.groups())))
-    drawn = sum(map(len, parts))
-    # Within what no hyphen parts: prose is made of words of one kind.
-    kinds = [[(one.isdigit(), one.isupper()) for one in part] for part in parts]
-    changes = sum(one != other for part in kinds for one, other in pairwise(part))
-    return drawn >= 16 and changes >= LEAST_MIXED * (drawn - 1)
+    if key:
+        _keys_from_code.add(value)
+    return value
 
 
 def without_secrets(url: str) -> str:
@@ -189,15 +161,49 @@ def without_secrets(url: str) -> str:
 def holds_secret(url: str) -> bool:
     """Whether an address holds a password or a key, and so must not be written down."""
     parts = urlsplit(url)
-    named = any(IN_QUERY.search(name) for name, _ in parse_qsl(parts.query))
-    return "@" in parts.netloc or named or Redactor().holds(url)
+    in_query = any(SECRET_QUERY_NAME.search(name) for name, _ in parse_qsl(parts.query))
+    return "@" in parts.netloc or in_query or Redactor().holds(url)
 
 
-def _in_url(url: str) -> list[str]:
+def _secrets_in(url: str) -> list[str]:
     parts = urlsplit(url)
     user = parts.netloc.rpartition("@")[0]
     password = user.partition(":")[2]
     # As the request's header has it, which a server may repeat.
     basic = b64encode(unquote(user).encode()).decode().rstrip("=") if user else ""
     values = [value for _, value in parse_qsl(parts.query)]
-    return [one for one in (user, password, unquote(password), basic, *values) if one]
+    return list(filter(None, (user, password, unquote(password), basic, *values)))
+
+
+def _is_secret(value: str) -> bool:
+    """Whether nobody may see it: a placeholder or a word of prose is no key."""
+    words = len(value) < LONGEST_WORDS and WORDS.fullmatch(value)
+    return len(value) >= SHORTEST_SECRET and not words
+
+
+def _start_of(secret: str) -> str:
+    """The beginning by which it is known when it is cut short."""
+    start = secret[:START_LENGTH]
+    return secret if WORDS.fullmatch(start.strip("-_ .")) else start
+
+
+def _spans(secret: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where it stands, in full or cut short."""
+    beginning = _start_of(secret)
+    start = text.find(beginning)
+    while start >= 0:
+        end = start + len(beginning)
+        while end < len(text) and end - start < len(secret) and text[end] == secret[end - start]:
+            end += 1
+        yield start, end
+        start = text.find(beginning, end)
+
+
+def _is_random(match: re.Match[str]) -> bool:
+    """Whether what has a key's form is drawn like one, and not written like a word."""
+    parts = re.findall(r"[A-Za-z0-9]+", next(filter(None, match.groups())))
+    length = sum(map(len, parts))
+    # Within what no hyphen parts: prose is made of words of one kind.
+    kinds = [[(letter.isdigit(), letter.isupper()) for letter in part] for part in parts]
+    changes = sum(before != after for part in kinds for before, after in pairwise(part))
+    return length >= SHORTEST_RANDOM and changes >= MIXED_SHARE * (length - 1)
