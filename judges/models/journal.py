@@ -10,13 +10,13 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from operator import is_
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -145,11 +145,16 @@ def _checksum(content: bytes) -> bytes:
     return sha256(content).hexdigest()[:16].encode()
 
 
-def read_records(path: Path) -> Iterator[tuple[int, Record | None]]:
-    """Yield each line's offset and record, None where it is damaged; blank lines are passed over.
+class Line(NamedTuple):
+    """Where a record starts, what it holds (None: damaged), and whether a line break ends it."""
 
-    The offset is the record's own: a torn line and a later whole one may share a line.
-    """
+    offset: int
+    record: Record | None
+    ended: bool
+
+
+def read_records(path: Path) -> Iterator[Line]:
+    """Yield every line but blank ones; a torn record and a later one that share a line are two."""
     from data.tables.text import open_regular  # judging a text imports no data
 
     offset, with_checksums = 0, False
@@ -159,15 +164,14 @@ def read_records(path: Path) -> Iterator[tuple[int, Record | None]]:
             if line.strip():
                 if start:
                     # A line that lost its end stands before it.
-                    yield offset, None
-                try:
+                    yield Line(offset, None, ended=True)
+                record = None
+                with suppress(DamagedRecordError):
                     record = read_record(line[start:])
-                except DamagedRecordError:
-                    yield offset + start, None
-                else:
-                    with_checksums = with_checksums or bool(record.sum)
-                    # After one with a checksum, none was written without.
-                    yield offset + start, record if bool(record.sum) == with_checksums else None
+                with_checksums = with_checksums or bool(record and record.sum)
+                if record is not None and bool(record.sum) != with_checksums:
+                    record = None  # after one with a checksum, none was written without
+                yield Line(offset + start, record, ended=line.endswith(b"\n"))
             offset += len(line)
 
 
@@ -191,18 +195,22 @@ class Journal:
         self._end = -1  # of the last line that this journal wrote
         self.n_damaged = 0
         with self._locked():
-            # Looked at before anything is mended: another kind of file is left as it is.
-            is_journal = self._is_journal()
-            if is_journal:
-                self._mend_end()
-                for offset, record in read_records(self.path):
-                    if record is None:
-                        self.n_damaged += 1
-                    else:
-                        self._offsets[bytes.fromhex(record.key)] = offset
-        if not is_journal:
-            self.close()
-            raise JournalError(f"{self.path} is no reply journal; name another file")
+            line = None
+            for line in read_records(self.path):
+                if line.record is None:
+                    self.n_damaged += 1
+                else:
+                    self._offsets[bytes.fromhex(line.record.key)] = line.offset
+            start = _read_at(self._file, len(START), 0)
+            # Nothing is mended before: another kind of file is left as it is.
+            if not (self._offsets or START.startswith(start)):
+                self.close()
+                raise JournalError(f"{self.path} is no reply journal; name another file")
+            if line is not None and not line.ended and line.record is None:
+                os.ftruncate(self._file, line.offset)
+                self.n_damaged -= 1
+            elif line is not None and not line.ended:
+                write_all(self._file, b"\n")
         if self.n_damaged:
             lines = (
                 "1 damaged line is"
@@ -276,31 +284,8 @@ class Journal:
             try:
                 yield
             finally:
-                if fcntl is not None:
+                if fcntl is not None and self._file >= 0:
                     fcntl.flock(self._file, fcntl.LOCK_UN)
-
-    def _is_journal(self) -> bool:
-        """Whether the file is empty, begins as a journal does, or holds a record further on."""
-        start = _read_at(self._file, len(START), 0)
-        return START.startswith(start) or any(record for _, record in read_records(self.path))
-
-    def _mend_end(self) -> None:
-        """Cut a torn last line off; one that lacks its newline alone is ended."""
-        size = os.fstat(self._file).st_size
-        blocks, start = [b""], size
-        while start and b"\n" not in blocks[-1]:
-            step = min(BLOCK, start)
-            start -= step
-            blocks.append(_read_at(self._file, step, start))
-        line = b"".join(reversed(blocks)).rpartition(b"\n")[2]
-        if not line:
-            return
-        try:
-            json.loads(line)
-        except (ValueError, RecursionError):
-            os.ftruncate(self._file, size - len(line))
-        else:
-            write_all(self._file, b"\n")
 
 
 def _read_at(file: int, size: int, offset: int) -> bytes:
@@ -407,7 +392,7 @@ def describe(path: str | os.PathLike[str]) -> Contents:
     keys: set[str] = set()
     first, last = math.inf, -math.inf
     n_replies = tokens_in = tokens_out = n_damaged = 0
-    for _, record in read_records(file):
+    for _, record, _ in read_records(file):
         if record is None:
             n_damaged += 1
             continue
