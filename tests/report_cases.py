@@ -164,7 +164,7 @@ def correlation(evidence: JudgedSplit) -> Correlation:
 
 def result(evidence: JudgedSplit, name: str = "my-labels") -> dict[str, Any]:
     """What `optimize.verify --json` prints of it."""
-    from optimize.measuring.correlations import correlations
+    from optimize.measuring.measure import correlations
     from optimize.measuring.sources import ScoredItems
 
     verified = ScoredItems(

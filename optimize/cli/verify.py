@@ -19,8 +19,12 @@ from judges.protocol import is_embedded
 from optimize.figures import correlation_lines
 from optimize.injection import NOT_ASKED_FOR
 from optimize.items import items_of
-from optimize.measuring.correlations import other_readings, reading_lines
-from optimize.measuring.measure import measure_scores, on_labels_scale
+from optimize.measuring.measure import (
+    measure_scores,
+    on_labels_scale,
+    other_readings,
+    reading_lines,
+)
 from optimize.measuring.sources import (
     ScoredItems,
     ask_judge,

@@ -1,33 +1,39 @@
-"""Measure a judge from Python: how far its scores, or anybody's, rank outputs as people do."""
+"""Measure a judge: how far its scores, or anybody's, rank outputs as people do."""
 
 import math
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
+
+import numpy as np
 
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Dimension
 from judges.judge import Judge, load
-from optimize.figures import correlation_lines
-from optimize.items import items_of
-from optimize.measuring.correlations import all_correlations, levels_of, pair_figures
-from optimize.measuring.sources import (
-    ScoredItems,
-    ask_judge,
-    from_numbers,
-)
-from optimize.run.final_table import cell_by_convention
+from judges.parsing.recorded import Reading
+from optimize.figures import correlation_lines, interval_cell, json_number, shown
+from optimize.items import Items, items_of
+from optimize.measuring.sources import ScoredItems, ask_judge, from_numbers
+from optimize.run.final_table import DIGITS, Cell, Scores, cell_by_convention, correlation
 from optimize.run.labels import AnyPath, Labelled, known_subject, load_labels
 from optimize.run.settings import SettingsError, bounds_of, on_scale, refuse_secret
 from optimize.search.objective import LEVELS, Level, choose_level
-from optimize.statistics.agreement import PRIMARY, Correlation, Undefined
+from optimize.statistics.accuracy import pair_accuracy
+from optimize.statistics.agreement import (
+    PRIMARY,
+    Correlation,
+    Undefined,
+    dataset_level,
+    summary_level,
+)
+from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Coefficient
 
 AnyLevel = Level | Literal["auto"]
-
+COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
 
 Value = TypeVar("Value")
 
@@ -70,11 +76,7 @@ class Measured:
     @property
     def correlations(self) -> tuple[Correlation, ...]:
         """Every level and coefficient by the primary convention."""
-        return tuple(
-            correlation
-            for correlation in self.every_correlation
-            if correlation.undefined == PRIMARY
-        )
+        return tuple(result for result in self.every_correlation if result.undefined == PRIMARY)
 
     def at(
         self,
@@ -84,16 +86,14 @@ class Measured:
         undefined: Undefined = PRIMARY,
     ) -> Correlation:
         """One of them, "left_out" as published tables are; LookupError says which there are."""
-        for correlation in self.every_correlation:
-            if (correlation.level, correlation.coefficient, correlation.undefined) == (
+        for result in self.every_correlation:
+            if (result.level, result.coefficient, result.undefined) == (
                 level,
                 coefficient,
                 undefined,
             ):
-                return correlation
-        known = ", ".join(
-            dict.fromkeys(correlation.level for correlation in self.every_correlation)
-        )
+                return result
+        known = ", ".join(dict.fromkeys(result.level for result in self.every_correlation))
         raise LookupError(
             f"no {level}-level {coefficient}: these labels have the levels {known}; the "
             "coefficients are spearman, kendall and pearson"
@@ -125,9 +125,7 @@ class Measured:
             "dimension": self.dimension,
             "data": dict(self.data),
             "level": self.level,
-            "correlations": [
-                cell_by_convention(correlation) for correlation in self.every_correlation
-            ],
+            "correlations": [cell_by_convention(result) for result in self.every_correlation],
             **(pair_figures(self.scored_items) if self.scored_items.verdicts else {}),
         }
 
@@ -170,7 +168,7 @@ def measure(
     if level not in ("auto", *LEVELS):
         raise SettingsError(f"level {level!r}: choose from auto, {', '.join(LEVELS)}")
     scale_text = _scale(scale)
-    how: dict[str, Any] = {"mapping": map, "scale": scale_text, "annotations": annotations}
+    options: dict[str, Any] = {"mapping": map, "scale": scale_text, "annotations": annotations}
     if not isinstance(judge, Judge | str | os.PathLike):
         if not hasattr(judge, "items"):
             raise TypeError(
@@ -178,7 +176,7 @@ def measure(
             )
         if dimension is None:
             raise TypeError("measure() needs dimension=NAME, to know what the scores are about")
-        labelled = load_labels(data, dimension, known_subject(dimension), recorded=True, **how)
+        labelled = load_labels(data, dimension, known_subject(dimension), recorded=True, **options)
         scored = from_numbers(_scores_by_id(judge), items_of(labelled, dimension))
         return measure_scores("scores", dimension, labelled, scored, level=level, seed=seed)
     loaded = on_labels_scale(judge if isinstance(judge, Judge) else load(judge), scale_text)
@@ -187,7 +185,7 @@ def measure(
             f"this judge is about {loaded.name!r}, not {dimension!r}; if the labels call it "
             f"otherwise, say map={{{loaded.name!r}: COLUMN}}"
         )
-    labelled = load_labels(data, loaded.name, loaded.subject, **how)
+    labelled = load_labels(data, loaded.name, loaded.subject, **options)
     scored = ask_judge(
         loaded,
         items_of(labelled, loaded.name, loaded.subject),
@@ -237,6 +235,155 @@ def measure_scores(
         scored_items=scored,
         every_correlation=tuple(all_correlations(scored, seed, level=level, pairs=pairs)),
     )
+
+
+def all_correlations(
+    scored: ScoredItems, seed: int, *, level: Level | None = None, pairs: bool = False
+) -> list[Correlation]:
+    """Every level that the data has, every coefficient, by every convention; the primary one first.
+
+    `level` is put first. Pairs have the dataset level only: within a document there are few
+    margins, and no systems.
+    """
+    levels: tuple[Level, ...] = ("dataset",) if pairs else levels_of(scored.items)
+    return [
+        result
+        for name in sorted(levels, key=lambda name: name != level)
+        for coefficient in COEFFICIENTS
+        for result in _by_convention(scored, name, coefficient, seed)
+    ]
+
+
+def _by_convention(
+    scored: ScoredItems, level: Level, coefficient: Coefficient, seed: int
+) -> list[Correlation]:
+    def by(undefined: Undefined) -> Correlation:
+        scores = Scores(items=scored.items, scores=scored.scores)
+        return correlation(scores, level, stream(seed, "verify", level), coefficient, undefined)
+
+    first, *other_conventions = get_args(Undefined)
+    primary = by(first)
+    # Only documents can be undefined one by one: elsewhere one figure, whatever the convention.
+    is_same = level != "summary" and abs(primary.value) > 0
+    return [
+        primary,
+        *(
+            replace(primary, undefined=undefined) if is_same else by(undefined)
+            for undefined in other_conventions
+        ),
+    ]
+
+
+def correlations(scored: ScoredItems, seed: int, level: Level | None = None) -> list[Cell]:
+    """All of them, for JSON."""
+    pairs = bool(scored.verdicts)
+    return [
+        cell_by_convention(result)
+        for result in all_correlations(scored, seed, level=level, pairs=pairs)
+    ]
+
+
+def levels_of(items: Items) -> tuple[Level, ...]:
+    """The levels that labels have, the most telling first."""
+    several = len(items) > len(items.documents)
+    levels: list[Level] = ["summary", "dataset"] if several else ["dataset"]
+    if len(items.systems) > 1:
+        levels.append("system")
+    return tuple(levels)
+
+
+def pair_figures(scored: ScoredItems) -> dict[str, Any]:
+    """Accuracy over the pairs on which people prefer a side; a tie is half right.
+
+    `accuracy` is of both orders together (the side of the joint margin), as runs and reports have
+    it. The orders taken alone are told apart by which output came first, and their mean is what
+    some tables call accuracy; `order_agreement` is the share of pairs with the same answer in both,
+    failed pairs left out.
+    """
+    items = scored.items
+    accuracy = pair_accuracy(scored.scores, items.human, [item.document_id for item in items.items])
+    decided = [
+        (verdict, "A" if margin > 0 else "B")
+        for verdict, margin in zip(scored.verdicts, items.human, strict=True)
+        if margin != 0 and verdict.failure is None
+    ]
+    # Both orders were asked of every pair: where neither has a preference, both called it a tie.
+    in_order = {
+        order: [
+            0.5 if (choice := getattr(verdict, order)) is None else float(choice == preferred)
+            for verdict, preferred in decided
+        ]
+        for order in ("order_ab", "order_ba")
+    }
+    judged = [verdict for verdict in scored.verdicts if verdict.failure is None]
+    same_answer = [float(verdict.order_ab == verdict.order_ba) for verdict in judged]
+    interval = interval_cell(accuracy.interval, DIGITS)
+    return {
+        "accuracy": json_number(accuracy.value, DIGITS),
+        "accuracy_low": interval["low"],
+        "accuracy_high": interval["high"],
+        "accuracy_mean_of_orders": _mean([*in_order["order_ab"], *in_order["order_ba"]]),
+        **{f"accuracy_{order}": _mean(correct) for order, correct in in_order.items()},
+        "order_agreement": _mean(same_answer),
+        "n_pairs": len(scored.verdicts),
+        "n_decided": accuracy.n_decided,
+        "n_ties": accuracy.n_ties,
+        "n_documents": accuracy.n_documents,
+        "n_failed": accuracy.n_failed,
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(math.fsum(values) / len(values), DIGITS) if values else None
+
+
+def other_readings(
+    scored: ScoredItems, scale: Sequence[int], read: Callable[[Reading], ScoredItems]
+) -> list[dict[str, Any]]:
+    """For each lenient reading: how many scores differ from the strict ones, and rho with it.
+
+    Published tables were often made with such readings, which find a number in nearly any reply
+    and sometimes a wrong one (judges/parsing/recorded.py). They know single digits only: other
+    scales have none to compare with. Summary-level rho is there by both conventions, the published
+    one ("left_out") to compare with such tables.
+    """
+    if min(scale) < 0 or max(scale) > 9:
+        return []
+    rows = []
+    for reading in get_args(Reading):
+        if reading == "strict":
+            continue
+        lenient = read(reading)
+        is_same = np.isclose(lenient.scores, scored.scores, equal_nan=True)
+        documents = [item.document_id for item in lenient.items.items]
+        human = lenient.items.human
+        primary = summary_level(lenient.scores, human, documents)
+        published = summary_level(lenient.scores, human, documents, undefined="left_out")
+        rows.append(
+            {
+                "reading": reading,
+                "n_different": int((~is_same).sum()),
+                "dataset_level_spearman": json_number(dataset_level(lenient.scores, human).value),
+                "summary_level_spearman": json_number(primary.value),
+                "n_documents": primary.n_documents,
+                "summary_level_spearman_left_out": json_number(published.value),
+                "n_documents_left_out": published.n_documents,
+            }
+        )
+    return rows
+
+
+def reading_lines(readings: Sequence[dict[str, Any]]) -> list[str]:
+    """One line a reading that makes a difference."""
+    return [
+        f"read as {row['reading']}, as in older tables, {row['n_different']} scores differ: "
+        f"dataset-level rho {shown(row['dataset_level_spearman'])}, summary-level rho "
+        f"{shown(row['summary_level_spearman'])} (n={row['n_documents']} documents), as most "
+        f"published tables {shown(row['summary_level_spearman_left_out'])} "
+        f"(n={row['n_documents_left_out']})"
+        for row in readings
+        if row["n_different"]
+    ]
 
 
 def _scores_by_id(scores: Any) -> dict[str, float]:

@@ -18,7 +18,7 @@ from optimize.figures import (
     shown,
     with_interval,
 )
-from optimize.measuring.correlations import correlations
+from optimize.measuring.measure import correlations
 from optimize.measuring.sources import ScoredItems
 from optimize.report import charts
 from optimize.report.measures import Measures, PairMeasures, PeopleMeasures
