@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from data.readers import is_constructed
@@ -24,12 +24,12 @@ CHOSEN_ON_DEV = (
 )
 
 
-def shown(value: float | None) -> str:
+def number_text(value: float | None) -> str:
     """Three decimals; the word "undefined" where the figure does not exist."""
     return "undefined" if value is None or math.isnan(value) else f"{value:.3f}"
 
 
-def interval_of(low: float | None, high: float | None) -> str:
+def interval_text(low: float | None, high: float | None) -> str:
     """The ends in brackets; "no interval" where there are none."""
     missing = low is None or high is None or math.isnan(low) or math.isnan(high)
     return "no interval" if missing else f"[{low:.3f}, {high:.3f}]"
@@ -40,8 +40,8 @@ def with_interval(value: float, interval: Interval | None, *, signed: bool = Fal
     if math.isnan(value):
         return "undefined"
     sign = "+" if signed else ""
-    around = f" [{interval.low:{sign}.3f}, {interval.high:{sign}.3f}]" if interval else ""
-    return f"{value:{sign}.3f}{around}"
+    ends = f" [{interval.low:{sign}.3f}, {interval.high:{sign}.3f}]" if interval else ""
+    return f"{value:{sign}.3f}{ends}"
 
 
 def figure_text(value: float | None, low: float | None = None, high: float | None = None) -> str:
@@ -71,29 +71,27 @@ def counted(number: int, unit: str) -> str:
     return f"{number:,} {unit}{'s' * (number != 1)}"
 
 
-def one_line(
-    name: str, c: Mapping[str, Any], *, unit: str = "outputs", n_systems: int | None = None
+def quotable_line(
+    name: str, cell: Mapping[str, Any], *, unit: str = "outputs", n_systems: int | None = None
 ) -> str:
-    """A quotable line: `relevance summary-level rho 0.333 [0.250, 0.410] n=97 documents (...)`.
+    """As in `relevance summary-level rho 0.333 [0.250, 0.410] n=97 documents (...)`.
 
     What was judged are `unit`; at system level `n_systems` is the n of the coefficient.
     """
-    systems = f"{n_systems} systems, " if n_systems and c["level"] == "system" else ""
-    symbol = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}[c["coefficient"]]
+    systems = f"{n_systems} systems, " if n_systems and cell["level"] == "system" else ""
+    symbol = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}[cell["coefficient"]]
+    convention = ""
+    if cell["level"] == "summary" and "undefined" in cell:
+        # What became of documents without a correlation; at other levels there are none.
+        known = "n_zero" in cell and cell["undefined"] != "left_out"
+        zeros = f" ({cell['n_zero']})" if known else ""
+        convention = f"; {CONVENTIONS[cell['undefined']]}{zeros}"
     return (
-        f"{name} {c['level']}-level {symbol} {shown(c['value'])} {interval_of(c['low'], c['high'])}"
-        f" n={systems}{c['n_documents']} documents, {c['n_outputs']} {unit}"
-        f" ({c['n_undefined']} undefined, {c['n_failed']} failed){_convention(c)}"
+        f"{name} {cell['level']}-level {symbol} {number_text(cell['value'])} "
+        f"{interval_text(cell['low'], cell['high'])} "
+        f"n={systems}{cell['n_documents']} documents, {cell['n_outputs']} {unit}"
+        f" ({cell['n_undefined']} undefined, {cell['n_failed']} failed){convention}"
     )
-
-
-def _convention(c: Mapping[str, Any]) -> str:
-    """What became of documents without a correlation; at other levels there are none."""
-    if c["level"] != "summary" or "undefined" not in c:
-        return ""
-    known = "n_zero" in c and c["undefined"] != "left_out"
-    zeros = f" ({c['n_zero']})" if known else ""
-    return f"; {CONVENTIONS[c['undefined']]}{zeros}"
 
 
 def many_failed(n_failed: int, number: int, unit: str = "outputs") -> str:
@@ -123,42 +121,42 @@ SPLITS = (("dev", "dev"), ("test", "test"), ("test_unseen_systems", "unseen syst
 
 def scorecard(summary: Mapping[str, Any], folder: str) -> str:
     """The lines for stdout."""
-    data = summary["data"]
+    data, cost = summary["data"], summary["cost_usd"]
     systems = f"{data['n_systems']} systems, " if data["n_systems"] else ""
     unit = "pairs" if "accuracy" in summary else "outputs"
+    failures = _failures(summary, unit)
     lines = [
-        *_failed(summary, unit),
+        *failures,
+        *([""] if failures else []),
         f"{summary['dimension']} judged by {summary['lm']}, {summary['optimizer']} search, "
         f"seed {summary['seed']}",
         f"{data['name']}: {data['n_documents']} documents, {systems}{data['n_outputs']} {unit}",
         "",
         f"{summary['level']}-level rho" + f"{'seed':>10}{'tuned':>27}",
-    ]
-    if summary["level"] == "summary":
-        lines.append(f"({CONVENTIONS[PRIMARY]})")
-    lines += [line for name, label in SPLITS if (line := _row(summary, name, label))]
-    lines += textwrap.wrap(f"({CHOSEN_ON_DEV})", WIDTH)
-    if summary.get("stand_ins"):
-        lines += textwrap.wrap(f"({summary['stand_ins']})", WIDTH)
-    lines += ["", *_gain(summary)]
-    lines += textwrap.wrap(summary["why"], WIDTH)
-    for note in summary.get("left_out", ()):
-        lines += textwrap.wrap(f"note: {note}", WIDTH)
-    lines += _plans(summary.get("plans", []))
-    if is_constructed(str(data.get("sha256"))):
-        lines += ["", *textwrap.wrap(CONSTRUCTED, WIDTH)]
-    cost = summary["cost_usd"]
-    price = "cost unknown" if cost is None else "free" if cost == 0 else f"${cost:.4f}"
-    lines += [
+        *([f"({CONVENTIONS[PRIMARY]})"] if summary["level"] == "summary" else []),
+        *_split_rows(summary),
+        *_wrapped(f"({CHOSEN_ON_DEV})"),
+        *(_wrapped(f"({summary['stand_ins']})") if summary.get("stand_ins") else []),
         "",
-        f"{summary['lm_calls']:,} judge calls, {summary['proposer_calls']:,} proposals, {price}, "
+        *_gain(summary),
+        *_wrapped(summary["why"]),
+        *(line for note in summary.get("left_out", ()) for line in _wrapped(f"note: {note}")),
+        *_plans(summary.get("plans", [])),
+        *(["", *_wrapped(CONSTRUCTED)] if is_constructed(str(data["sha256"])) else []),
+        "",
+        f"{summary['lm_calls']:,} judge calls, {summary['proposer_calls']:,} proposals, "
+        f"{'cost unknown' if cost is None else 'free' if cost == 0 else f'${cost:.4f}'}, "
         f"{summary['seconds']:.0f} s",
         folder,
     ]
     return "\n".join(lines)
 
 
-def _failed(summary: Mapping[str, Any], unit: str) -> list[str]:
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH)
+
+
+def _failures(summary: Mapping[str, Any], unit: str) -> list[str]:
     """Where either judge gave no score to more than a few, before anything else."""
     lines = []
     for judge in ("seed", "tuned"):
@@ -168,62 +166,55 @@ def _failed(summary: Mapping[str, Any], unit: str) -> list[str]:
                 continue
             number = cell["n_outputs"] + cell["n_failed"]
             if sentence := many_failed(cell["n_failed"], number, unit):
-                lines += textwrap.wrap(f"{judge} judge on {name}: {sentence}", WIDTH)
-    return [*lines, ""] if lines else []
+                lines += _wrapped(f"{judge} judge on {name}: {sentence}")
+    return lines
 
 
-def _row(summary: Mapping[str, Any], split: str, label: str) -> str | None:
-    seed, tuned = summary["seed_judge"][split], summary["tuned_judge"][split]
-    if seed is None or tuned is None:
-        return None
-    counts = f"n={seed['n_documents']}"
-    missing = [
-        f"{max(seed[name], tuned[name])} {word}"
-        for name, word in (("n_undefined", "undefined"), ("n_failed", "failed"))
-        if max(seed[name], tuned[name])
-    ]
-    line = f"{label:<15}{_figure(seed):<24} {_figure(tuned):<24} {counts}"
-    return line + (f" ({', '.join(missing)})" if missing else "")
+def _split_rows(summary: Mapping[str, Any]) -> Iterator[str]:
+    for split, label in SPLITS:
+        seed, tuned = summary["seed_judge"][split], summary["tuned_judge"][split]
+        if seed is None or tuned is None:
+            continue
+        counts = {
+            word: max(seed[name], tuned[name])
+            for name, word in (("n_undefined", "undefined"), ("n_failed", "failed"))
+        }
+        missing = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+        row = f"{label:<15}{_figure(seed):<24} {_figure(tuned):<24} n={seed['n_documents']}"
+        yield row + (f" ({missing})" if missing else "")
 
 
-def _figure(cell: Mapping[str, Any]) -> str:
+def _figure(cell: Mapping[str, Any], sign: str = "") -> str:
     if cell["value"] is None:
         return "undefined"
-    return f"{cell['value']:.3f} {_between(cell)}"
-
-
-def _between(cell: Mapping[str, Any]) -> str:
-    if cell["low"] is None:
-        return "[no interval]"
-    return f"[{cell['low']:.3f}, {cell['high']:.3f}]"
+    ends = "no interval" if cell["low"] is None else f"{cell['low']:.3f}, {cell['high']:.3f}"
+    return f"{cell['value']:{sign}.3f} [{ends}]"
 
 
 def _gain(summary: Mapping[str, Any]) -> list[str]:
     gain = summary["gain"]["test"]
     if gain["value"] is None:
         return ["gain on test undefined"]
-    parts = [f"gain on test {gain['value']:+.3f} {_between(gain)}"]
+    parts = [f"gain on test {_figure(gain, '+')}"]
     for judge, name in (("seed_judge", "seed"), ("tuned_judge", "tuned")):
         share = summary.get("accuracy", {}).get(judge)
         if share is not None:
             parts.append(f"{name} accuracy on test {share:.3f}")
-    return textwrap.wrap("; ".join([*parts, f"shipped: {summary['shipped']}"]), WIDTH)
+    return _wrapped("; ".join([*parts, f"shipped: {summary['shipped']}"]))
 
 
-def _plans(tried: Sequence[Mapping[str, Any]]) -> list[str]:
+def _plans(plans: Sequence[Mapping[str, Any]]) -> list[str]:
     """Each sampling plan tried on dev and its cost in single replies; a star marks the chosen."""
-    if not tried:
+    if not plans:
         return []
     lines = ["", f"{'plan (on dev)':<14}{'rho':<23}{'cost':>5}{'gain/cost':>11}  less than best"]
-    for plan in tried:
+    for plan in plans:
         name = plan["plan"] + (" *" if plan["chosen"] else "")
         if plan["rho"] is None:
-            lines += textwrap.wrap(f"{name:<14}left out: {plan['left_out']}", WIDTH)
+            lines += _wrapped(f"{name:<14}left out: {plan['left_out']}")
             continue
         difference, per_cost = plan["less_than_best"], plan["gain_per_cost"]
-        difference_text = (
-            "" if not difference["value"] else f"{difference['value']:+.3f} {_between(difference)}"
-        )
+        difference_text = _figure(difference, "+") if difference["value"] else ""
         gain_text = "" if per_cost is None else f"{per_cost:+.4f}"
         row = f"{name:<14}{_figure(plan['rho']):<23}{plan['cost']:>5.1f}{gain_text:>11}"
         lines.append(f"{row}  {difference_text}".rstrip())
@@ -247,26 +238,20 @@ def correlation_lines(result: Mapping[str, Any]) -> list[str]:
     ]
     if is_paired:
         lines += accuracy_lines(result)
-    for correlation in cells:
+    for cell in cells:
         # Where no document counts 0, both conventions are one figure.
-        if correlation["undefined"] == PRIMARY or (
-            correlation["undefined"] == "left_out" and _differ(correlation)
-        ):
-            lines.append(one_line(result["dimension"], correlation, unit=unit))
+        differs = cell["level"] == "summary" and cell["n_undefined"]
+        if cell["undefined"] == PRIMARY or (cell["undefined"] == "left_out" and differs):
+            lines.append(quotable_line(result["dimension"], cell, unit=unit))
     return lines
-
-
-def _differ(cell: Mapping[str, Any]) -> bool:
-    """Whether a cell of the published convention may differ from the primary one's."""
-    return bool(cell["level"] == "summary" and cell["n_undefined"])
 
 
 def accuracy_lines(result: Mapping[str, Any]) -> list[str]:
     """Pairs: the primary accuracy with all its counts, then what each order alone reaches."""
     name = result["dimension"]
-    between = interval_of(result["accuracy_low"], result["accuracy_high"])
+    ends = interval_text(result["accuracy_low"], result["accuracy_high"])
     lines = [
-        f"{name} accuracy, both orders together {shown(result['accuracy'])} {between} "
+        f"{name} accuracy, both orders together {number_text(result['accuracy'])} {ends} "
         f"n={result['n_decided']} decided pairs of {result['n_pairs']}, "
         f"{result['n_documents']} documents ({result['n_ties']} ties by the judge, half right; "
         f"{result['n_failed']} failed)"

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from optimize.statistics.agreement import Level, dataset_level, summary_level, system_level
-from optimize.statistics.bootstrap import PERFECT, Interval, bootstrap, draw_weights, interval_of
+from optimize.statistics.bootstrap import (
+    PERFECT,
+    Interval,
+    bootstrap,
+    draw_weights,
+    interval_around,
+)
 from optimize.statistics.coefficients import Coefficient, Matrix, Vector
 from optimize.statistics.difference import paired_difference
 from optimize.statistics.levels import dataset_statistic, read_rows, system_statistic
@@ -121,9 +127,9 @@ def test_a_perfect_judge_has_no_interval_but_a_value() -> None:
     perfect = summary_level([1, 2, 3, 4], [1, 2, 3, 4], [1, 1, 2, 2], rng=np.random.default_rng(0))
     assert perfect.value == pytest.approx(1)
     assert perfect.interval is None
-    assert interval_of(np.full(9, PERFECT), PERFECT, 5) is None
+    assert interval_around(np.full(9, PERFECT), PERFECT, 5) is None
     # Draws that say something else leave an interval.
-    assert interval_of(np.linspace(0.5, 1, 9), 1, 5) is not None
+    assert interval_around(np.linspace(0.5, 1, 9), 1, 5) is not None
 
 
 @pytest.mark.parametrize("level", ["dataset", "summary", "system"])

@@ -14,7 +14,7 @@ from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Dimension
 from judges.judge import Judge, load
 from judges.parsing.recorded import Reading
-from optimize.figures import correlation_lines, interval_cell, json_number, shown
+from optimize.figures import correlation_lines, interval_cell, json_number, number_text
 from optimize.items import Items, items_of
 from optimize.measuring.sources import ScoredItems, ask_judge, from_numbers
 from optimize.run.final_table import DIGITS, Cell, Scores, cell_by_convention, correlation
@@ -377,9 +377,9 @@ def reading_lines(readings: Sequence[dict[str, Any]]) -> list[str]:
     """One line a reading that makes a difference."""
     return [
         f"read as {row['reading']}, as in older tables, {row['n_different']} scores differ: "
-        f"dataset-level rho {shown(row['dataset_level_spearman'])}, summary-level rho "
-        f"{shown(row['summary_level_spearman'])} (n={row['n_documents']} documents), as most "
-        f"published tables {shown(row['summary_level_spearman_left_out'])} "
+        f"dataset-level rho {number_text(row['dataset_level_spearman'])}, summary-level rho "
+        f"{number_text(row['summary_level_spearman'])} (n={row['n_documents']} documents), as most "
+        f"published tables {number_text(row['summary_level_spearman_left_out'])} "
         f"(n={row['n_documents_left_out']})"
         for row in readings
         if row["n_different"]

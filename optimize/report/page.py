@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
-from optimize.figures import CONVENTIONS, counted, interval_of, shown, with_interval
+from optimize.figures import CONVENTIONS, counted, interval_text, number_text, with_interval
 from optimize.statistics.levels import PRIMARY
 
 # Names up to so long stay on one line; beyond so long they are sentences.
@@ -125,8 +125,8 @@ def cell_columns(cell: Mapping[str, Any]) -> tuple[str, ...]:
     """A correlation's value, interval and counts, as tables have them."""
     counts = ("n_outputs", "n_documents", "n_undefined", "n_failed")
     return (
-        shown(cell["value"]),
-        interval_of(cell["low"], cell["high"]),
+        number_text(cell["value"]),
+        interval_text(cell["low"], cell["high"]),
         *(f"{cell[name]:,}" for name in counts),
     )
 
@@ -156,17 +156,19 @@ def _environment() -> Environment:
         "cell_columns": cell_columns,
         "column_kinds": column_kinds,
         "counted": counted,
-        "figure": lambda cell: f"{shown(cell['value'])} {interval_of(cell['low'], cell['high'])}",
-        "interval": lambda ends: interval_of(ends.low, ends.high) if ends else "no interval",
+        "figure": lambda cell: (
+            f"{number_text(cell['value'])} {interval_text(cell['low'], cell['high'])}"
+        ),
+        "interval": lambda ends: interval_text(ends.low, ends.high) if ends else "no interval",
         "md_code": lambda name: " ".join(str(name).replace("`", "'").split()),
         "md_text": lambda name: str(name).translate(MARKS),
         "number": format,
         "one_line": lambda text: Markup(" ").join(text.split()),
-        "shown": shown,
+        "number_text": number_text,
         "thousands": lambda number: f"{number:,}",
         "with_interval": with_interval,
         "with_ends": lambda value, low, high: (
-            "undefined" if math.isnan(value) else f"{shown(value)} {interval_of(low, high)}"
+            "undefined" if math.isnan(value) else f"{number_text(value)} {interval_text(low, high)}"
         ),
         "word_difference": word_difference,
     }

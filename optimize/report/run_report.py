@@ -10,7 +10,7 @@ from data.readers import is_constructed
 from data.tables.read import read_json_lines
 from data.tables.text import read_json_file
 from data.types import LabelError, LabelledOutput
-from optimize.figures import CHOSEN_ON_DEV, interval_of
+from optimize.figures import CHOSEN_ON_DEV, interval_text
 from optimize.items import read_annotations
 from optimize.report import charts
 from optimize.report.advice import advice
@@ -197,7 +197,7 @@ def headline(summary: Mapping[str, Any]) -> str:
     verdict = (
         f"The tuned judge ships: on test its {summary['level']}-level rho is "
         f"{abs(gain['value']):.3f} {side} the seed's "
-        f"(difference {interval_of(gain['low'], gain['high'])})."
+        f"(difference {interval_text(gain['low'], gain['high'])})."
     )
     if gain["low"] is not None and gain["low"] <= 0:
         verdict += " Test alone does not confirm the gain: its interval reaches 0."
@@ -225,7 +225,7 @@ def _tiles(run: FinishedRun) -> list[Tile]:
         tiles.append(rho_tile("rho on unseen systems", unseen))
     if run.evidence.prompts["seed"] != run.evidence.prompts["tuned"]:
         value = "undefined" if gain.get("value") is None else f"{gain['value']:+.3f}"
-        around = interval_of(gain.get("low"), gain.get("high"))
+        around = interval_text(gain.get("low"), gain.get("high"))
         tiles.append(Tile("tuned less seed, rho on test", value, around))
     return [*tiles, *people_tiles(run.measures.people)]
 

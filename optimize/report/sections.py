@@ -12,10 +12,10 @@ from optimize.figures import (
     CHOSEN_ON_DEV,
     CONVENTIONS,
     counted,
-    interval_of,
+    interval_text,
     many_failed,
-    one_line,
-    shown,
+    number_text,
+    quotable_line,
     with_interval,
 )
 from optimize.measuring.measure import correlations
@@ -196,10 +196,10 @@ def quotable_lines(
 
     `published` is rho by their convention, where undefined documents make it another.
     """
-    lines = [one_line(name, {**cell, "undefined": PRIMARY}, unit=unit, n_systems=n_systems)]
+    lines = [quotable_line(name, {**cell, "undefined": PRIMARY}, unit=unit, n_systems=n_systems)]
     if measures.pairs:
         return [_accuracy_line(name, measures.pairs), *lines]
-    return [*lines, one_line(name, published, unit=unit)] if published else lines
+    return [*lines, quotable_line(name, published, unit=unit)] if published else lines
 
 
 def _accuracy_line(name: str, pairs: PairMeasures) -> str:
@@ -216,17 +216,17 @@ def _accuracy_line(name: str, pairs: PairMeasures) -> str:
 def pairs_tiles(pairs: PairMeasures, rho: Cell, where: str = "") -> list[Tile]:
     """Accuracy, then how the margins rank, then whether the order decides."""
     accuracy, flips, interval = pairs.accuracy, pairs.rate.flip_rate, pairs.accuracy.interval
-    ends = interval_of(interval.low, interval.high) if interval else "no interval"
+    ends = interval_text(interval.low, interval.high) if interval else "no interval"
     return [
         Tile(
             f"accuracy{where}",
-            shown(accuracy.value),
+            number_text(accuracy.value),
             f"{ends}, n={accuracy.n_decided:,} decided pairs",
         ),
         Tile(
             f"dataset-level rho of margins{where}",
-            shown(rho["value"]),
-            f"{interval_of(rho['low'], rho['high'])}, n={rho['n_outputs']:,} pairs",
+            number_text(rho["value"]),
+            f"{interval_text(rho['low'], rho['high'])}, n={rho['n_outputs']:,} pairs",
         ),
         Tile(
             f"same answer in both orders{where}",
@@ -238,9 +238,9 @@ def pairs_tiles(pairs: PairMeasures, rho: Cell, where: str = "") -> list[Tile]:
 
 def rho_tile(name: str, cell: Cell) -> Tile:
     """A correlation to see first, with its interval and n."""
-    interval = interval_of(cell["low"], cell["high"])
+    interval = interval_text(cell["low"], cell["high"])
     n = counted(cell["n_documents"], "document")
-    return Tile(name, shown(cell["value"]), f"{interval}, n={n}")
+    return Tile(name, number_text(cell["value"]), f"{interval}, n={n}")
 
 
 def failures_first(n_failed: int, number: int, unit: str) -> str:

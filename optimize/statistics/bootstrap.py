@@ -80,10 +80,10 @@ def bootstrap(
     if n < 2 or np.isnan(value):
         return None
     draws = resample(statistic, n, resamples, rng)
-    return interval_of(draws, value, n, bound=bound, fisher=fisher, confidence=confidence)
+    return interval_around(draws, value, n, bound=bound, fisher=fisher, confidence=confidence)
 
 
-def interval_of(
+def interval_around(
     draws: Vector,
     value: float,
     n: int,

@@ -24,7 +24,7 @@ from optimize.statistics.bootstrap import (
     RESAMPLES,
     Interval,
     bootstrap,
-    interval_of,
+    interval_around,
     ratio_interval,
     resample,
 )
@@ -167,7 +167,7 @@ def human_ceiling(
     human, judged = human_and_judge(once)[0].tolist()
     draws = resample(human_and_judge, n, resamples, rng)
     human_interval, judge_interval = (
-        interval_of(side, value, n, confidence=confidence)
+        interval_around(side, value, n, confidence=confidence)
         for side, value in zip(draws.T, (human, judged), strict=True)
     )
     share = judged / human if human > 0 else np.nan
