@@ -26,11 +26,11 @@ from data.flags import (
     scale_flags,
     scale_option,
 )
+from data.labels import ReadOptions
 from data.readers import (
     SHIPPED_NAMES,
-    check_labels,
+    check_either,
     check_pairs,
-    file_holds_pairs,
     refusal,
     starter,
     starter_pairs,
@@ -126,18 +126,14 @@ def _read(
     shipped = SHIPPED_NAMES.get(options.file)
     path, mapping = shipped or options.file, read_mapping(options.map)
     labelled: LabelledSet | LabelledPairs | None
-    if options.pairs or (
-        not (options.dimension or options.annotations) and file_holds_pairs(path, mapping=mapping)
-    ):
+    if options.pairs:
         labelled, problems = check_pairs(path, mapping=mapping, texts=options.text)
     else:
-        labelled, problems = check_labels(
-            path,
-            mapping=mapping,
-            dimensions=options.dimension,
-            scales=_scales(options),
-            texts=options.text,
-            annotations=options.annotations,
+        read_options = ReadOptions(
+            dimensions=options.dimension, scales=_scales(options), texts=options.text
+        )
+        labelled, problems = check_either(
+            path, mapping=mapping, options=read_options, annotations=options.annotations
         )
     if shipped is not None and labelled is not None:
         labelled = replace(labelled, name=options.file)

@@ -36,10 +36,9 @@ def read_mapping(pairs: Iterable[tuple[str, str]]) -> dict[str, str | list[str]]
     """Our names and their columns; a name given several columns has them all, in that order."""
     columns: dict[str, list[str]] = {}
     for name, column in pairs:
-        given = columns.setdefault(name, [])
-        if column not in given:
-            given.append(column)
-    return {name: given[0] if len(given) == 1 else given for name, given in columns.items()}
+        if column not in columns.setdefault(name, []):
+            columns[name].append(column)
+    return {name: many[0] if len(many) == 1 else many for name, many in columns.items()}
 
 
 def map_flags(mapping: Mapping[str, ColumnNames] | None) -> list[str]:

@@ -57,52 +57,33 @@ def read_outputs(
 ) -> LabelledSet:
     """Read a wide or long table; `annotations` are another file's ratings by id, and go first."""
     check_mapping(columns, problems)
-    file_columns = columns
-    rating_columns = file_rating_columns = find_ratings(columns, options.dimensions)
-    texts = columns.texts(columns.used(_OUTPUT_ROLES), rating_columns.all())
-    # The texts that are surely an output's own, and no annotator's.
-    own_texts = {
-        name: column
-        for name, column in texts.items()
-        if is_known_text(name)
-        or name in ("input", *(options.texts or ()))
-        or name in columns.mapping
-    }
-    columns = give_ids(columns, problems, own_texts)
-    by_annotator_rows = columns.has_annotator_rows and columns.find("id") is not None
-    joined = annotations
-    notes: list[str] = []
-    if columns.is_long or by_annotator_rows:
-        if columns.is_long:
-            own = read_long(columns, problems, options.scales)
-            rated = set[str]()
-        else:
-            reader = _rating_reader(columns, rating_columns, problems, options)
-            own = read_annotator_rows(columns, problems, reader)
-            rated = {column.partition(DOT)[0] for column in rating_columns.all()}
-        columns, notes = fold(columns, problems, rated=rated, texts=own_texts.values())
-        rating_columns = find_ratings(columns, options.dimensions)
-        joined = {item: own.get(item, {}) | (annotations or {}).get(item, {}) for item in own}
-        joined |= {item: rated for item, rated in (annotations or {}).items() if item not in own}
+    file_columns, file_rating_columns = columns, find_ratings(columns, options.dimensions)
+    columns, file_ratings, notes = _join_annotators(columns, file_rating_columns, problems, options)
+    rating_columns = find_ratings(columns, options.dimensions)
+    ratings_by_id = None
+    if annotations is not None or file_ratings is not None:
+        ratings_by_id = {**(file_ratings or {})}
+        for item, ratings in (annotations or {}).items():
+            ratings_by_id[item] = ratings_by_id.get(item, {}) | ratings
     texts = columns.texts(columns.used(_OUTPUT_ROLES), rating_columns.all())
     rows = RowReader(
         columns, problems, texts, _required_texts(columns, problems, texts, options.texts)
     )
     if texts or options.texts is None or options.texts:
         rows.check(JOIN if file_columns.is_long else WIDE)
-    ratings = _rating_reader(columns, rating_columns, problems, options)
+    reader = _rating_reader(columns, rating_columns, problems, options)
     system = columns.find("system")
     outputs = tuple(
         output
         for row in columns.table.rows
-        if (output := _output(row, rows, ratings, system, joined or {})) is not None
+        if (output := _output(row, rows, reader, system, ratings_by_id or {})) is not None
     )
     if not problems:
         _check_rated(outputs, problems, options, columns)
-    notes += [] if joined is None else _join_notes(outputs, joined, problems)
-    if ratings.n_differing:
+    notes += [] if ratings_by_id is None else _join_notes(outputs, ratings_by_id, problems)
+    if reader.n_differing:
         notes.append(
-            f"{count(ratings.n_differing, 'rating')} unlike its annotations' mean, which counts; "
+            f"{count(reader.n_differing, 'rating')} unlike its annotations' mean, which counts; "
             "--map NAME=ratings.NAME reads the ratings instead"
         )
     notes += rows.notes()
@@ -117,6 +98,33 @@ def read_outputs(
         notes=tuple(notes),
         reading=_outputs_reading(file_columns, file_rating_columns, texts),
     )
+
+
+def _join_annotators(
+    columns: Columns, rating_columns: RatingColumns, problems: Problems, options: ReadOptions
+) -> tuple[Columns, dict[str, Ratings] | None, list[str]]:
+    """One row an output, where each annotator has a row; their ratings by id (else None); notes."""
+    texts = columns.texts(columns.used(_OUTPUT_ROLES), rating_columns.all())
+    # Surely an output's own, and no annotator's.
+    own_texts = {
+        name: column
+        for name, column in texts.items()
+        if is_known_text(name)
+        or name in ("input", *(options.texts or ()))
+        or name in columns.mapping
+    }
+    columns = give_ids(columns, problems, own_texts)
+    rated: set[str] = set()
+    if columns.is_long:
+        ratings = read_long(columns, problems, options.scales)
+    elif columns.has_annotator_rows and columns.find("id") is not None:
+        reader = _rating_reader(columns, rating_columns, problems, options)
+        ratings = read_annotator_rows(columns, problems, reader)
+        rated = {column.partition(DOT)[0] for column in rating_columns.all()}
+    else:
+        return columns, None, []
+    columns, notes = fold(columns, problems, rated=rated, texts=own_texts.values())
+    return columns, ratings, notes
 
 
 def _rating_reader(
@@ -150,30 +158,32 @@ def _required_texts(
 def _output(
     row: TableRow,
     rows: RowReader,
-    ratings: RatingReader,
+    reader: RatingReader,
     system_column: str | None,
-    joined: Mapping[str, Ratings],
+    ratings_by_id: Mapping[str, Ratings],
 ) -> LabelledOutput | None:
     system = rows.name(row, system_column)
     common = rows.read(row)
-    own = ratings.read(row)
+    ratings = reader.read(row)
     if common is None:
         return None
-    rated = own | {
+    ratings |= {
         dimension: by_annotator
-        for dimension, by_annotator in joined.get(common.id, {}).items()
-        if ratings.is_read(dimension)
+        for dimension, by_annotator in ratings_by_id.get(common.id, {}).items()
+        if reader.is_read(dimension)
     }
     return LabelledOutput(
         id=common.id,
         document_id=common.document_id,
         system=system,
         texts=common.texts,
-        ratings={dimension: tuple(of.values()) for dimension, of in rated.items()},
+        ratings={
+            dimension: tuple(by_annotator.values()) for dimension, by_annotator in ratings.items()
+        },
         annotators={
-            dimension: tuple(name for name in of if name is not None)
-            for dimension, of in rated.items()
-            if None not in of
+            dimension: tuple(name for name in by_annotator if name is not None)
+            for dimension, by_annotator in ratings.items()
+            if None not in by_annotator
         },
     )
 
@@ -208,10 +218,10 @@ def _check_rated(
 
 
 def _join_notes(
-    outputs: tuple[LabelledOutput, ...], joined: Mapping[str, Ratings], problems: Problems
+    outputs: tuple[LabelledOutput, ...], ratings_by_id: Mapping[str, Ratings], problems: Problems
 ) -> list[str]:
     ids = {output.id for output in outputs}
-    unknown_ids = [item for item in joined if item not in ids]
+    unknown_ids = [item for item in ratings_by_id if item not in ids]
     if unknown_ids and not problems:
         problems.add(
             "no-output",
@@ -220,7 +230,7 @@ def _join_notes(
             field="id",
             value=unknown_ids[0],
         )
-    n_without = sum(output.id not in joined for output in outputs)
+    n_without = sum(output.id not in ratings_by_id for output in outputs)
     outputs_text = count(len(outputs), "output")
     return [f"not in the annotations: {n_without:,} of {outputs_text}"] if n_without else []
 

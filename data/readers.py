@@ -2,7 +2,7 @@
 
 import hashlib
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -47,11 +47,9 @@ def read_labels(
         annotations=annotations,
     )
     if labelled is None or problems:
-        flags = [word for name in dimensions or () for word in ("--dimension", name)]
-        flags += [*map_flags(mapping), *scale_flags(scales)]
-        flags += [word for name in texts or () for word in ("--text", name)]
-        if annotations is not None:
-            flags += ["--annotations", str(annotations)]
+        flags = [*_flags("--dimension", dimensions), *map_flags(mapping), *scale_flags(scales)]
+        flags += _flags("--text", texts)
+        flags += _flags("--annotations", None if annotations is None else [str(annotations)])
         raise refusal(problems, [str(path), *flags])
     return labelled
 
@@ -72,9 +70,13 @@ def read_pairs(
     """
     labelled, problems = check_pairs(path, mapping=mapping, texts=texts)
     if labelled is None or problems:
-        flags = [word for name in texts or () for word in ("--text", name)]
-        raise refusal(problems, [str(path), "--pairs", *map_flags(mapping), *flags])
+        flags = ["--pairs", *map_flags(mapping), *_flags("--text", texts)]
+        raise refusal(problems, [str(path), *flags])
     return labelled
+
+
+def _flags(flag: str, values: Sequence[str] | None) -> list[str]:
+    return [word for value in values or () for word in (flag, value)]
 
 
 def check_labels(
@@ -87,34 +89,9 @@ def check_labels(
     annotations: str | Path | None = None,
 ) -> tuple[LabelledSet | None, tuple[Problem, ...]]:
     """Read as `read_labels`, and return what could be read and all problems."""
-    problems, annotation_problems = Problems(str(path)), Problems(str(annotations))
+    problems = Problems(str(path))
     options = ReadOptions(dimensions=dimensions, scales=scales or {}, texts=texts)
-    annotated: dict[str, Ratings] = {}
-    annotations_sha256 = ""
-    if annotations is not None:
-        annotated, annotations_sha256 = _read_long_file(
-            annotations, annotation_problems, options.scales
-        )
-    table = read_table(path, problems)
-    if table is None:
-        return None, (*problems, *annotation_problems)
-    columns = Columns(table, mapping)
-    if not annotated and holds_pairs(columns):
-        advice = "read it with read_pairs, or tune on it with --pairwise"
-        problems.add("pairs", "holds pairs of candidates and votes, not rated outputs", advice)
-        return None, tuple(problems)
-    labelled = read_outputs(columns, problems, options, annotated or None)
-    if (sides := find_sides(columns)) is not None:
-        note = (
-            f"holds two candidates a row, {sides[1]} and {sides[2]}, and was read as one output a "
-            "row: for pairs name people's choice with --map votes=COLUMN, else write a row for "
-            "each output"
-        )
-        labelled = replace(labelled, notes=(*labelled.notes, note))
-    if annotations_sha256:
-        both = hashlib.sha256(f"{table.sha256}{annotations_sha256}".encode()).hexdigest()
-        labelled = replace(labelled, sha256=both)
-    return labelled, (*problems, *annotation_problems)
+    return _check_outputs(_read_columns(path, problems, mapping), problems, options, annotations)
 
 
 def check_pairs(
@@ -125,21 +102,75 @@ def check_pairs(
 ) -> tuple[LabelledPairs | None, tuple[Problem, ...]]:
     """Read as `read_pairs`, and return what could be read and all problems."""
     problems = Problems(str(path))
+    return _check_pairs(_read_columns(path, problems, mapping), problems, texts)
+
+
+def check_either(
+    path: str | Path,
+    *,
+    mapping: Mapping[str, ColumnNames],
+    options: ReadOptions,
+    annotations: str | Path | None = None,
+) -> tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]:
+    """The same for what the file looks like; with dimensions or annotations it holds outputs."""
+    problems = Problems(str(path))
+    columns = _read_columns(path, problems, mapping)
+    outputs = options.dimensions or annotations
+    if columns is not None and not outputs and holds_pairs(columns):
+        return _check_pairs(columns, problems, options.texts)
+    return _check_outputs(columns, problems, options, annotations)
+
+
+def _read_columns(
+    path: str | Path, problems: Problems, mapping: Mapping[str, ColumnNames] | None
+) -> Columns | None:
     table = read_table(path, problems)
-    if table is None:
+    return None if table is None else Columns(table, mapping)
+
+
+def _check_outputs(
+    columns: Columns | None,
+    problems: Problems,
+    options: ReadOptions,
+    annotations: str | Path | None,
+) -> tuple[LabelledSet | None, tuple[Problem, ...]]:
+    annotation_problems = Problems(str(annotations))
+    ratings: dict[str, Ratings] = {}
+    annotations_sha256 = ""
+    if annotations is not None:
+        ratings, annotations_sha256 = _read_long_file(
+            annotations, annotation_problems, options.scales
+        )
+    if columns is None:
+        return None, (*problems, *annotation_problems)
+    if not ratings and holds_pairs(columns):
+        advice = "read it with read_pairs, or tune on it with --pairwise"
+        problems.add("pairs", "holds pairs of candidates and votes, not rated outputs", advice)
         return None, tuple(problems)
-    columns = Columns(table, mapping)
+    labelled = read_outputs(columns, problems, options, ratings or None)
+    if (sides := find_sides(columns)) is not None:
+        note = (
+            f"holds two candidates a row, {sides[1]} and {sides[2]}, and was read as one output a "
+            "row: for pairs name people's choice with --map votes=COLUMN, else write a row for "
+            "each output"
+        )
+        labelled = replace(labelled, notes=(*labelled.notes, note))
+    if annotations_sha256:
+        both = hashlib.sha256(f"{labelled.sha256}{annotations_sha256}".encode()).hexdigest()
+        labelled = replace(labelled, sha256=both)
+    return labelled, (*problems, *annotation_problems)
+
+
+def _check_pairs(
+    columns: Columns | None, problems: Problems, texts: Collection[str] | None
+) -> tuple[LabelledPairs | None, tuple[Problem, ...]]:
+    if columns is None:
+        return None, tuple(problems)
     if find_sides(columns) is None and columns.holds_ratings:
         advice = "read it with read_labels, or tune on it with --dimension"
         problems.add("outputs", "holds rated outputs, not pairs", advice)
         return None, tuple(problems)
     return read_pair_rows(columns, problems, texts), tuple(problems)
-
-
-def file_holds_pairs(path: str | Path, *, mapping: Mapping[str, ColumnNames] | None = None) -> bool:
-    """Whether a file looks like pairs rather than outputs; False where it cannot be read."""
-    table = read_table(path, Problems(str(path)))
-    return table is not None and holds_pairs(Columns(table, mapping))
 
 
 def refusal(problems: Sequence[Problem], check: Sequence[str] = ()) -> LabelError:
@@ -185,16 +216,11 @@ _STARTER = Path(__file__).with_name("starter")
 SHIPPED_NAMES = {"starter": _STARTER / "outputs.jsonl", "starter_pairs": _STARTER / "pairs.jsonl"}
 
 
+@cache
 def is_constructed(sha256: str) -> bool:
     """Whether a file's bytes are those of a set that ships, whatever the file is called."""
-    return sha256 in _hashes()
-
-
-@cache
-def _hashes() -> frozenset[str]:
-    return frozenset(
-        hashlib.sha256(path.read_bytes()).hexdigest() for path in SHIPPED_NAMES.values()
-    )
+    files = SHIPPED_NAMES.values()
+    return any(hashlib.sha256(path.read_bytes()).hexdigest() == sha256 for path in files)
 
 
 def starter() -> LabelledSet:

@@ -128,8 +128,8 @@ def fold(
         TableRow(line, {name: cells[name] for name in names if name in cells})
         for line, cells in folded.values()
     )
-    gone = of_annotator | differing.keys()
-    mapping = {name: mapped for name, mapped in columns.mapping.items() if not {*mapped} & gone}
+    dropped = of_annotator | differing.keys()
+    mapping = {name: mapped for name, mapped in columns.mapping.items() if not {*mapped} & dropped}
     left_out = joined_names([f"column {column!r}" for column in differing])
     notes = [f"not one for each id, so left out: {left_out}"] if differing else []
     return Columns(replace(columns.table, columns=names, rows=rows), mapping), notes

@@ -122,7 +122,7 @@ def split(
     if by != "document":
         _check_systems(labelled, by)
     rng = np.random.default_rng(seed)
-    seen, unseen = labelled, None
+    by_seen_systems, by_unseen_systems = labelled, None
     held_out: Collection[str] = ()
     n_unused = n_merged = 0
     if by == "system":
@@ -135,13 +135,16 @@ def split(
             # Three, so that there is an order to get right within a document.
             number = max(3, round(len(labelled.systems) / 4))
             held_out = set(rng.permutation(labelled.systems)[:number].tolist())
-            seen = _where(labelled, "system", {*labelled.systems} - held_out)
-            of_held_out = _where(labelled, "system", held_out)
-            unseen = _where(of_held_out, "document_id", parts[2])
-            n_unused = len(of_held_out.items) - len(unseen.items)
-        train, dev, test = (_where(seen, "document_id", documents) for documents in parts)
-        if unseen is not None:
-            for name, part in zip(_PARTS_OF_BOTH, (train, dev, test, unseen), strict=True):
+            by_seen_systems = _where(labelled, "system", {*labelled.systems} - held_out)
+            held_out_outputs = _where(labelled, "system", held_out)
+            by_unseen_systems = _where(held_out_outputs, "document_id", parts[2])
+            n_unused = len(held_out_outputs.items) - len(by_unseen_systems.items)
+        train, dev, test = (
+            _where(by_seen_systems, "document_id", documents) for documents in parts
+        )
+        if by_unseen_systems is not None:
+            parts_of_both = (train, dev, test, by_unseen_systems)
+            for name, part in zip(_PARTS_OF_BOTH, parts_of_both, strict=True):
                 if len(part.documents) < 2:
                     raise LabelError(
                         f"{labelled.name}: {name} gets outputs for "
@@ -155,7 +158,7 @@ def split(
         train=train,
         dev=dev,
         test=test,
-        test_unseen_systems=unseen,
+        test_unseen_systems=by_unseen_systems,
         held_out_systems=tuple(sorted(held_out)),
         n_unused=n_unused,
         n_merged=n_merged,
