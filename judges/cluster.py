@@ -123,11 +123,11 @@ class BatchJudge:
         columns = find_columns(self._judge.subject, [str(column) for column in frame.columns])
         texts = {text: frame[column] for text, column in columns.items()}
         judgements = self.judge_rows(rows_of(texts))
-        added: dict[str, Any] = {
+        new_columns: dict[str, Any] = {
             name: [judgement.score for judgement in judgements],
             f"{name}_failure": [judgement.failure for judgement in judgements],
         }
-        return frame.assign(**added)
+        return frame.assign(**new_columns)
 
 
 def _resolved(judge: Judge, opening: ModelOptions) -> ModelOptions:

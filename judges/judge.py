@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
@@ -263,6 +263,8 @@ class Judge:
         """
         import pandas as pd
 
+        from judges.inference.progress import Progress
+
         check_options(options)
         if not isinstance(frame, pd.DataFrame):
             raise TypeError(
@@ -275,12 +277,14 @@ class Judge:
             if list(frame.columns).count(column) > 1:
                 raise MissingColumnError(f"two columns are called {column!r}; rename one")
         texts = {name: frame[column] for name, column in columns.items()}
-        results = self.judge_all(rows_of(texts), **options)
         scores, reasons = [], Counter[str]()
-        for result in _with_progress(results, self.name, len(frame)) if progress else results:
-            scores.append(result.score)
-            if result.failure is not None:
-                reasons[result.failure] += 1
+        with Progress(self.name, len(frame), sys.stderr) if progress else nullcontext() as bar:
+            for result in self.judge_all(rows_of(texts), **options):
+                scores.append(result.score)
+                if result.failure is not None:
+                    reasons[result.failure] += 1
+                if bar:
+                    bar.step(failed=result.failure is not None)
         series = pd.Series(scores, index=frame.index, name=self.name, dtype="float64")
         series.attrs.update(n_failed=reasons.total(), failures=dict(reasons.most_common(100)))
         if reasons:
@@ -303,14 +307,13 @@ class Judge:
             columns = find_columns(self.subject, list(row), mapping)
             texts = {name: row[column] for name, column in columns.items()}
             # Lists, or arrays where the Dataset's format makes them; one text is a str or None.
-            single = (text is None or isinstance(text, str | bytes) for text in texts.values())
-            batched = not any(single)
-            results = list(self.judge_all(rows_of(texts) if batched else [texts], **options))
-            scores = [result.score for result in results]
-            failures = [result.failure for result in results]
-            if batched:
-                return {self.name: scores, f"{self.name}_failure": failures}
-            return {self.name: scores[0], f"{self.name}_failure": failures[0]}
+            single = any(text is None or isinstance(text, str | bytes) for text in texts.values())
+            results = list(self.judge_all([texts] if single else rows_of(texts), **options))
+            values: dict[str, list[Any]] = {
+                self.name: [result.score for result in results],
+                f"{self.name}_failure": [result.failure for result in results],
+            }
+            return {name: column[0] for name, column in values.items()} if single else {**values}
 
         return judge_map
 
@@ -500,14 +503,3 @@ def _find(source: str) -> Judge:
             f"{path}: holds no judge.json; a run folder has one once its run has ended"
         )
     return Judge.load(path / "judge.json")
-
-
-def _with_progress(
-    results: Iterator[AnyJudgement], name: str, total: int
-) -> Iterator[AnyJudgement]:
-    from judges.inference.progress import Progress
-
-    with Progress(name, total, sys.stderr) as progress:
-        for result in results:
-            progress.step(failed=result.failure is not None)
-            yield result

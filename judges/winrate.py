@@ -57,11 +57,11 @@ def win_rate(
     sizes = [(0, 0)] * len(verdicts) if lengths is None else list(lengths)
     if not len(verdicts) == len(ids) == len(sizes):
         raise ValueError(f"{len(verdicts)} verdicts, {len(ids)} documents and {len(sizes)} lengths")
-    judged = [i for i, verdict in enumerate(verdicts) if verdict.preferred is not None]
-    scored = [verdicts[i] for i in judged]
+    places = [i for i, verdict in enumerate(verdicts) if verdict.preferred is not None]
+    scored = [verdicts[i] for i in places]
     wins = np.array([_win(verdict) for verdict in scored])
-    document = [ids[i] for i in judged]
-    longer = np.array([float(sizes[i][0] - sizes[i][1]) for i in judged])
+    document = [ids[i] for i in places]
+    longer = np.array([float(sizes[i][0] - sizes[i][1]) for i in places])
     first = np.array([_first(verdict) for verdict in scored])
     low, high = share_interval(wins, document)
     first_low, first_high = share_interval(first, document, -1, 1)

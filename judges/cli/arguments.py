@@ -203,11 +203,11 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
 def plan_of(args: argparse.Namespace) -> SamplingPlan | None:
     """The plan that the flags name, or None where they leave it to the judge."""
     plans = {args.plan, "weighted" if args.weighted else None, "mean" if args.samples else None}
-    named = sorted(plans - {None})
-    if len(named) > 1:
-        raise UsageError(f"the flags ask for two plans, {' and '.join(named)}; give one")
+    kinds = sorted(plans - {None})
+    if len(kinds) > 1:
+        raise UsageError(f"the flags ask for two plans, {' and '.join(kinds)}; give one")
     temperature = args.temperature
-    if named == ["mean"]:
+    if kinds == ["mean"]:
         if not args.samples:
             raise UsageError("--plan mean needs --samples N")
         if temperature is None:
@@ -215,9 +215,9 @@ def plan_of(args: argparse.Namespace) -> SamplingPlan | None:
         if temperature == 0 and args.samples > 1:
             raise UsageError("--temperature 0 draws the same reply every time; use 1 or more")
         return SamplingPlan(kind="mean", samples=args.samples, temperature=temperature)
-    if not named and temperature is None:
+    if not kinds and temperature is None:
         return None
-    return SamplingPlan(kind=named[0] if named else "one", temperature=temperature or 0.0)
+    return SamplingPlan(kind=kinds[0] if kinds else "one", temperature=temperature or 0.0)
 
 
 def constructed_note(judge: Judge) -> str | None:
@@ -241,19 +241,19 @@ def follow(judge: Judge, args: argparse.Namespace) -> Judge:
     """The judge with the model and the plan that the flags name."""
     if note := constructed_note(judge):
         print(f"note: {note}", file=sys.stderr)
-    changed = replace(
+    configured = replace(
         judge,
         lm=args.lm or judge.lm,
         from_file=judge.from_file and args.lm is None,
         plan=plan_of(args) or judge.plan,
     )
-    if judge.plan is not None and changed != judge:
+    if judge.plan is not None and configured != judge:
         print(
             f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with another "
             "model or plan its measured correlations do not hold",
             file=sys.stderr,
         )
-    return changed
+    return configured
 
 
 def with_rationale(judge: Judge, name: str) -> Judge:

@@ -317,7 +317,7 @@ def _unfinished(reason: str, writer: RowWriter, run: TableRun) -> str:
 
 def _cost(accounts: Mapping[str, Account]) -> dict[str, Any]:
     costs = [account.cost for account in accounts.values()]
-    known = [cost for cost in costs if cost is not None]
+    known_costs = [cost for cost in costs if cost is not None]
     return {
         "lm": sorted(accounts),
         "lm_calls": sum(account.calls for account in accounts.values()),
@@ -325,7 +325,7 @@ def _cost(accounts: Mapping[str, Account]) -> dict[str, Any]:
             "in": sum(account.tokens_in for account in accounts.values()),
             "out": sum(account.tokens_out for account in accounts.values()),
         },
-        "cost_usd": round(sum(known), 6) if len(known) == len(costs) else None,
+        "cost_usd": round(sum(known_costs), 6) if len(known_costs) == len(costs) else None,
     }
 
 

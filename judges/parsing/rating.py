@@ -153,7 +153,7 @@ class _Mention:
 
     value: float
     doubtful: bool = False
-    called: bool = False  # a rating, in so many words
+    labelled: bool = False  # called a rating, in so many words
     part: str = ""
     final: bool = False
 
@@ -215,7 +215,7 @@ def _one_number(
     if not values:
         raise NoScoreError(f"no rating from {scale[0]} to {scale[-1]} in {shortened(text)}")
     value = values.pop()
-    last = max((i for i, mention in enumerate(mentions) if mention.called), default=0)
+    last = max((i for i, mention in enumerate(mentions) if mention.labelled), default=0)
     if any(mention.doubtful and mention.value != value for mention in mentions[last:]):
         raise NoScoreError(f"another number where the rating belongs in {shortened(text)}")
     prose = f"{before}\n{after}"
@@ -294,22 +294,22 @@ def _rating(
     claim = clause.text.lstrip(" -•+⭐★'\"(").rstrip(" ⭐★'\"(")
     if not all(map(_BEFORE_LABEL.search, claim.split(":")[:-2])):
         return None
-    stated = re.findall(r"[\w'-]+", claim)
+    claim_words = re.findall(r"[\w'-]+", claim)
     part = _part(claim, after, names)
-    if part and part not in names and stated[:1] and stated[0] in ("for", "in", "on", "as"):
+    if part and part not in names and {"for", "in", "on", "as"} & set(claim_words[:1]):
         return None  # "For style I give it a 5"
-    called = (
+    labelled = (
         bool(number["top"] or "/" in (number["digits"] or ""))
-        or bool(_RATING & set(stated))
-        or any(map(_names_quality, stated))
+        or bool(_RATING & set(claim_words))
+        or any(map(_names_quality, claim_words))
         or any(name in claim for name in names)
         or bool(_LABELLED.search(claim) or _GIVEN.search(claim))
     )
-    if called and (_TAIL.match(after) or _NEXT.match(after)):
-        final = not _FINAL.isdisjoint(stated)
-        return _Mention(value=value, called=bool(claim), part=part, final=final)
+    if labelled and (_TAIL.match(after) or _NEXT.match(after)):
+        final = not _FINAL.isdisjoint(claim_words)
+        return _Mention(value=value, labelled=bool(claim), part=part, final=final)
     alone = clause.begins_sentence and claim.strip(" ,") in _LEADS and not _PART.match(after)
-    if alone and not called and (_TAIL.match(after) or _REASON.match(after)):
+    if alone and not labelled and (_TAIL.match(after) or _REASON.match(after)):
         return _Mention(value=value)
     return None
 
@@ -362,8 +362,8 @@ def _json_mentions(
 ) -> Iterator[_Mention]:
     """The ratings of a JSON object: the values of keys that say so or that name a quality."""
     for key, value in items:
-        stated = re.split(r"[_ ]", key)
-        part = _part(" ".join(stated), "", names)
+        key_words = re.split(r"[_ ]", key)
+        part = _part(" ".join(key_words), "", names)
         if key not in _KEYS and not part:
             continue
         number = None if isinstance(value, bool) or not isinstance(value, int | float) else value
@@ -371,8 +371,8 @@ def _json_mentions(
             ratings = list(_mentions(plain_lines(value), scale, names))
             number = ratings[0].value if len(ratings) == 1 and not ratings[0].doubtful else None
         if number is not None:
-            final = not _FINAL.isdisjoint(stated)
-            yield _Mention(value=float(number), called=True, part=part, final=final)
+            final = not _FINAL.isdisjoint(key_words)
+            yield _Mention(value=float(number), labelled=True, part=part, final=final)
         elif key in _KEYS or part in names:
             raise NoScoreError(f"no number where the rating belongs in {shortened(text)}")
 
