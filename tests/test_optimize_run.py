@@ -39,6 +39,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that nothing stopped; tests only read it."""
+    folder = tmp_path_factory.mktemp("finished") / "whole"
+    assert command([*FEW, "--out", str(folder)]) == 0
+    return folder
+
+
 def read(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
@@ -109,32 +117,32 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
     assert "--resume" in capsys.readouterr().err
 
 
-def test_a_run_killed_anywhere_resumes_to_the_same_trials_judge_and_replies(here: Path) -> None:
-    assert command([*FEW, "--out", "whole"]) == 0
-    whole = here / "whole"
-    lines = (whole / "replies.jsonl").read_bytes().splitlines(keepends=True)
+def test_a_run_killed_anywhere_resumes_to_the_same_trials_judge_and_replies(
+    here: Path, finished: Path
+) -> None:
+    lines = (finished / "replies.jsonl").read_bytes().splitlines(keepends=True)
     for share in (0.1, 0.6, 0.98):
         cut = here / f"cut-{share}"
         cut.mkdir()
         for name in ("config.json", "splits.json"):
-            (cut / name).write_bytes((whole / name).read_bytes())
+            (cut / name).write_bytes((finished / name).read_bytes())
         number = int(len(lines) * share)
         # A kill may tear the last line.
         torn = b"".join(lines[:number]) + lines[number][:50]
         (cut / "replies.jsonl").write_bytes(torn)
         assert command(["--resume", "--out", str(cut)]) == 0
-        assert (cut / "trials.jsonl").read_bytes() == (whole / "trials.jsonl").read_bytes()
-        assert (cut / "judge.json").read_bytes() == (whole / "judge.json").read_bytes()
-        assert sorted(keys(cut)) == sorted(keys(whole))
+        assert (cut / "trials.jsonl").read_bytes() == (finished / "trials.jsonl").read_bytes()
+        assert (cut / "judge.json").read_bytes() == (finished / "judge.json").read_bytes()
+        assert sorted(keys(cut)) == sorted(keys(finished))
         assert len(set(keys(cut))) == len(keys(cut))
-        same = read(whole / "summary.json") | {"seconds": 0}
+        same = read(finished / "summary.json") | {"seconds": 0}
         assert read(cut / "summary.json") | {"seconds": 0} == same
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 def test_ctrl_c_ends_with_130_and_says_how_to_go_on(here: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "optimize", "--dimension", "relevance", "--out", "run"],
+        [sys.executable, "-m", "optimize", *FEW, "--out", "run"],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -154,10 +162,9 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(here: Path) -> None:
 
 
 def test_scrambled_test_labels_change_neither_trials_nor_choice(
-    here: Path, monkeypatch: pytest.MonkeyPatch
+    here: Path, finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert command([*FEW, "--out", "true"]) == 0
-    splits = read(here / "true" / "splits.json")
+    splits = read(finished / "splits.json")
     tested = {*splits["test"], *splits["test_unseen_systems"]}
     labelled = data.starter()
     ratings = [one.ratings for one in labelled.outputs if one.id in tested]
@@ -171,12 +178,12 @@ def test_scrambled_test_labels_change_neither_trials_nor_choice(
 
     monkeypatch.setattr(data, "starter", starter)
     assert command([*FEW, "--out", "scrambled"]) == 0
-    true, other = here / "true", here / "scrambled"
-    assert (true / "trials.jsonl").read_bytes() == (other / "trials.jsonl").read_bytes()
-    one, two = read(true / "summary.json"), read(other / "summary.json")
-    assert (one["shipped"], one["why"]) == (two["shipped"], two["why"])
-    assert one["seed_judge"]["test"] != two["seed_judge"]["test"]
-    assert load(true).prompt == load(other).prompt
+    scrambled_run = here / "scrambled"
+    assert (finished / "trials.jsonl").read_bytes() == (scrambled_run / "trials.jsonl").read_bytes()
+    true, other = (read(run / "summary.json") for run in (finished, scrambled_run))
+    assert (true["shipped"], true["why"]) == (other["shipped"], other["why"])
+    assert true["seed_judge"]["test"] != other["seed_judge"]["test"]
+    assert load(finished).prompt == load(scrambled_run).prompt
 
 
 def test_pairs_are_tuned_at_dataset_level_with_accuracy_beside(

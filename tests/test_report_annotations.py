@@ -115,7 +115,7 @@ def test_a_run_on_labels_with_annotations_reports_the_ceiling_or_why_there_is_no
     labels = tmp_path / "labels.jsonl"
     labels.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     told = ["--dimension", "relevance", "--data", str(labels), "--out", str(tmp_path / "run")]
-    assert tune.command([*told, "--max-calls", "1500"]) == 0
+    assert tune.command([*told, "--max-calls", "400"]) == 0
     html = (tmp_path / "run" / "report.html").read_text("utf-8")
     # Test has eight documents.
     assert "10 are needed for a ceiling" in html

@@ -167,13 +167,12 @@ def test_a_judge_that_tells_nothing_apart_falls_short_of_any_rho(
 
 
 @needs_shared
-@pytest.mark.parametrize("dimension", ["coherence", "consistency", "fluency", "relevance"])
 def test_gpt4_passes_just_below_its_headline_and_fails_just_above(
-    dimension: str, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = [
         *("--replies", str(SHARED / "summeval_judges" / "replies_gpt-4-0314.jsonl")),
-        *("--data", str(SHARED / "summeval" / "summeval.jsonl"), "--dimension", dimension),
+        *("--data", str(SHARED / "summeval" / "summeval.jsonl"), "--dimension", "coherence"),
     ]
     headline = verified(capsys, *arguments)["correlations"][0]
     assert (headline["level"], headline["undefined"]) == ("summary", "judge_zero")
