@@ -16,12 +16,11 @@ import numpy as np
 
 from data import read_labels
 from optimize.cli.verify import command
-from optimize.figures import scorecard
-from optimize.items import annotation_matrix, items_of
+from optimize.figures import cell, scorecard
+from optimize.items import Items, annotation_matrix, items_of
 from optimize.measuring.sources import from_replies
 from optimize.report.verification_report import main_cell
-from optimize.run.final_table import Scores, cell, correlation
-from optimize.search.objective import objective
+from optimize.search.objective import correlation, objective
 from optimize.statistics.agreement import summary_level
 from optimize.statistics.human import Ceiling, human_ceiling
 
@@ -46,9 +45,9 @@ def verify(dimension: str, *flags: str) -> tuple[int, dict[str, Any]]:
     return code, result
 
 
-def on_scorecard(one: Scores) -> str:
+def on_scorecard(scores: np.ndarray, items: Items) -> str:
     """The figure that a run's scorecard prints of such scores on test."""
-    found = cell(correlation(one, "summary", np.random.default_rng(0)))
+    found = cell(correlation(scores, items, "summary", np.random.default_rng(0)))
     row = {"dev": None, "test": found, "test_unseen_systems": None}
     summary = {
         "dimension": "-", "lm": "-", "optimizer": "-", "seed": 0, "level": "summary",
@@ -90,7 +89,7 @@ def figures(dimension: str) -> dict[str, Any]:
     above = verify(dimension, "--min-spearman", str(headline["value"] + STEP))[0]
     return {
         "search": objective(verified.scores, rows, "summary"),
-        "scorecard": on_scorecard(Scores(items=rows, scores=verified.scores)),
+        "scorecard": on_scorecard(verified.scores, rows),
         "headline": headline,
         "published": published,
         "in_verify": next(

@@ -92,9 +92,9 @@ def _ignore(_: object) -> None:
 def run(job: Job) -> dict[str, Any]:
     """Search, then measure the seed and the tuned judge on test and on unseen systems."""
     from optimize.run.models import instruction_proposer, item_judge
-    from optimize.run.search_budget import search_options
+    from optimize.run.run_budget import search_options
     from optimize.run.settings import Settings
-    from optimize.search.evaluator import Budget, Evaluator
+    from optimize.search.evaluator import Evaluator, SearchBudget
     from optimize.search.objective import choose_level
     from optimize.search.optimizers import search
     from optimize.search.problem import SearchProblem
@@ -108,7 +108,7 @@ def run(job: Job) -> dict[str, Any]:
         seed=judge.prompt,
         judge=item_judge(judge, asked, job.seed, _ignore),
         calls_per_item=asked.calls_per_item(judge),
-        budget=Budget(job.budget),
+        budget=SearchBudget(job.budget),
     )
     began = time.process_time()
     found = search(
@@ -154,22 +154,20 @@ def measured(
     evaluator: Any, tuned: Any, items: Any, level: Any, seed: int
 ) -> dict[str, Any] | None:
     """Both judges' rho on a split, and the tuned one's gain with its interval over documents."""
-    from optimize.run.final_table import Scores, gain
+    from optimize.run.final_table import gain
     from optimize.search.candidates import Candidate
-    from optimize.search.evaluator import Budget
+    from optimize.search.evaluator import SearchBudget
     from optimize.search.objective import objective
 
     if items is None:
         return None
     base = Candidate(instruction=evaluator.seed.instruction)
-    evaluator.budget = Budget(2 * len(items) * 100)
+    evaluator.budget = SearchBudget(2 * len(items) * 100)
     ours, theirs = evaluator.scores(tuned, items), evaluator.scores(base, items)
     return {
         "seed": objective(theirs, items, level),
         "tuned": objective(ours, items, level),
-        "gain": gain(
-            Scores(items=items, scores=ours), Scores(items=items, scores=theirs), level, seed
-        ),
+        "gain": gain(ours, theirs, items, level, seed),
     }
 
 

@@ -22,7 +22,7 @@ from judges.parsing.recorded import judgement, read_replies
 from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Budget, Evaluator, ItemScore
+from optimize.search.evaluator import Evaluator, ItemScore, SearchBudget
 from optimize.search.objective import Level, objective
 from optimize.search.race import Race
 from optimize.statistics.bootstrap import stream
@@ -101,7 +101,7 @@ def bench_of(scores: Scores, incumbent: Candidate, calls: int = sys.maxsize) -> 
         return [ItemScore(score=scores[prompt.instruction][item.id]) for item in items]
 
     seed = replace(Judge.of(find("coherence")).prompt, instruction=incumbent.instruction)
-    return Evaluator(seed=seed, judge=judge, calls_per_item=1, budget=Budget(calls))
+    return Evaluator(seed=seed, judge=judge, calls_per_item=1, budget=SearchBudget(calls))
 
 
 def run(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from data.readers import is_constructed
-from optimize.statistics.agreement import PRIMARY
+from optimize.statistics.agreement import PRIMARY, Correlation
 from optimize.statistics.bootstrap import Interval
 
 # From this share of failures on, they are said before any figure.
@@ -64,6 +64,30 @@ def interval_cell(interval: Interval | None, digits: int | None = None) -> dict[
     if interval is None:
         return {"low": None, "high": None}
     return {name: json_number(getattr(interval, name), digits) for name in ("low", "high")}
+
+
+Cell = dict[str, Any]
+# To which JSON files round figures.
+DIGITS = 6
+
+
+def cell(statistic: Correlation) -> Cell:
+    """A correlation as summary.json has it."""
+    return {
+        "coefficient": statistic.coefficient,
+        "level": statistic.level,
+        "value": json_number(statistic.value, DIGITS),
+        **interval_cell(statistic.interval, DIGITS),
+        "n_outputs": statistic.n_outputs,
+        "n_documents": statistic.n_documents,
+        "n_undefined": statistic.n_undefined,
+        "n_failed": statistic.n_failed,
+    }
+
+
+def cell_by_convention(statistic: Correlation) -> Cell:
+    """The same beside the other conventions: which it is, and how many documents count 0 by it."""
+    return {**cell(statistic), "n_zero": statistic.n_zero, "undefined": statistic.undefined}
 
 
 def counted(number: int, unit: str) -> str:

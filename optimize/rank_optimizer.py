@@ -16,7 +16,7 @@ from judges.modules import demos_of
 from optimize.items import Item, Items
 from optimize.run.models import instruction_proposer, item_judge, open_models
 from optimize.run.settings import Settings
-from optimize.search.evaluator import Budget, Evaluator
+from optimize.search.evaluator import Evaluator, SearchBudget
 from optimize.search.finalists import SearchResult
 from optimize.search.objective import Level, choose_level
 from optimize.search.optimizers import search
@@ -121,7 +121,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             seed=self.seed,
         )
         with open_models(settings, folder) as models:
-            budget = Budget(self.max_calls, lambda calls: models.budget.hold(calls))
+            budget = SearchBudget(self.max_calls, lambda calls: models.budget.hold(calls))
             evaluator = Evaluator(
                 seed=judge.prompt,
                 judge=item_judge(judge, models, self.seed, lambda failed: None),

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from judges.define import read_subject
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge, load
 from optimize.figures import SPLITS, scorecard
+from optimize.lifecycle import RunLifecycle
 from optimize.run import run_folder
-from optimize.run.settings import Settings
-from optimize.run.start import RunLifecycle
+from optimize.run.settings import SETTINGS
 
 # What `tune` names itself, and what only a command line needs.
 _OWN = frozenset({"dimension", "pairwise", "data", "out", "resume", "json"})
@@ -79,25 +79,13 @@ def tune(
     if isinstance(dimension, str):
         pairwise = isinstance(read_subject(dimension), Comparison)
         flags["pairwise" if pairwise else "dimension"] = dimension
-    lifecycle = RunLifecycle(_silent if quiet else print_error)
-    try:
-        summary = lifecycle.execute(flags, subject)
-        # Drawing takes matplotlib, which a run that fails early need not load.
-        from optimize.report.run_report import write_report_at_end
-
-        write_report_at_end(lifecycle.path)
-    except Exception:
-        lifecycle.remove_unanswered()
-        raise
+    lifecycle = RunLifecycle((lambda text: None) if quiet else print_error)
+    summary = lifecycle.execute(flags, subject)
     return Run(folder=lifecycle.path, summary=summary)
 
 
-def _silent(text: str) -> None:
-    pass
-
-
 def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    allowed = [setting.name for setting in fields(Settings) if setting.name not in _OWN]
+    allowed = [name for name in SETTINGS if name not in _OWN]
     for name in settings:
         if name not in allowed:
             raise TypeError(f"tune() knows no setting {name!r}; there are {', '.join(allowed)}")

@@ -9,11 +9,10 @@ import numpy as np
 
 from data.types import LabelledOutput, LabelledPair, Vote
 from judges.judgement import Choice, Judgement, Verdict
+from optimize.figures import cell
 from optimize.injection import ATTACKS, Probes
 from optimize.items import Item, Items
-from optimize.run.final_table import cell
-from optimize.run.judged_split import JudgedSplit
-from optimize.run.record_evidence import PromptParts, RunEvidence, write_evidence
+from optimize.run.evidence import JudgedSplit, PromptParts, RunEvidence, write_evidence
 from optimize.run.run_folder import CONFIG, JUDGE, REPORT, SUMMARY, TRIALS, write_json
 from optimize.search.objective import Level
 from optimize.statistics.agreement import Correlation, dataset_level, summary_level

@@ -9,7 +9,7 @@ import numpy as np
 from judges.dimension import Dimension
 from judges.prompt import Prompt
 from optimize.items import Item, Items
-from optimize.search.evaluator import Budget, Evaluator, ItemScore, JudgeItems
+from optimize.search.evaluator import Evaluator, ItemScore, JudgeItems, SearchBudget
 from optimize.search.finalists import SearchResult
 from optimize.search.optimizers import search as search_with
 from optimize.search.problem import SearchOptions, SearchProblem
@@ -98,7 +98,7 @@ def search(
     by: JudgeItems = judge,
 ) -> tuple[SearchResult, list[Trial], Evaluator]:
     log = TrialLog()
-    evaluator = Evaluator(seed=SEED, judge=by, calls_per_item=1, budget=Budget(calls))
+    evaluator = Evaluator(seed=SEED, judge=by, calls_per_item=1, budget=SearchBudget(calls))
     found = search_with(
         "rank",
         SearchProblem(

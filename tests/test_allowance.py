@@ -8,7 +8,7 @@ from judges.catalog import find
 from judges.dimension import Dimension
 from judges.judge import Judge
 from optimize.run.labels import Labels, read
-from optimize.run.search_budget import DEFAULT_CALLS, FREE_CALLS, allow, left_for_probes
+from optimize.run.run_budget import DEFAULT_CALLS, FREE_CALLS, divide_budget, left_for_probes
 from optimize.run.settings import Settings, SettingsError
 from optimize.search.candidates import Candidate, DemoSet
 
@@ -27,39 +27,39 @@ def settings(**told: Any) -> Settings:
 
 
 def test_a_search_ends_by_itself(labels: Labels) -> None:
-    assert allow(settings(), labels, JUDGE, 1).budget.max_calls == FREE_CALLS
-    paid = allow(settings(lm="openai/gpt-4.1-mini"), labels, JUDGE, 1)
-    assert paid.budget.max_calls == DEFAULT_CALLS
+    assert divide_budget(settings(), labels, JUDGE, 1).search.max_calls == FREE_CALLS
+    paid = divide_budget(settings(lm="openai/gpt-4.1-mini"), labels, JUDGE, 1)
+    assert paid.search.max_calls == DEFAULT_CALLS
 
 
 def test_the_final_table_is_paid_first(labels: Labels) -> None:
     assert labels.unseen is not None
     once = len(labels.test) + len(labels.unseen)
-    left = allow(settings(max_calls=1000), labels, JUDGE, 1).budget.max_calls
+    left = divide_budget(settings(max_calls=1000), labels, JUDGE, 1).search.max_calls
     # Both judges on test, and a twentieth for replies that have to be asked for again.
     assert left == 950 - 2 * once
     with pytest.raises(SettingsError, match=f"takes {once}"):
-        allow(settings(max_calls=once - 1), labels, JUDGE, 1)
+        divide_budget(settings(max_calls=once - 1), labels, JUDGE, 1)
 
 
 def test_dollars_are_told_in_calls(labels: Labels) -> None:
     lm = "openai/gpt-4.1-mini"
-    few = allow(settings(lm=lm, max_cost=1.0), labels, JUDGE, 1).budget.max_calls
-    more = allow(settings(lm=lm, max_cost=2.0), labels, JUDGE, 1).budget.max_calls
+    few = divide_budget(settings(lm=lm, max_cost=1.0), labels, JUDGE, 1).search.max_calls
+    more = divide_budget(settings(lm=lm, max_cost=2.0), labels, JUDGE, 1).search.max_calls
     assert 0 < few < more <= DEFAULT_CALLS
     with pytest.raises(SettingsError, match="--max-cost"):
-        allow(settings(lm=lm, max_cost=0.001), labels, JUDGE, 1)
+        divide_budget(settings(lm=lm, max_cost=0.001), labels, JUDGE, 1)
 
 
 def test_a_call_that_shows_demonstrations_counts_as_many_as_it_costs(labels: Labels) -> None:
-    given = allow(settings(lm="openai/gpt-4.1-mini", max_cost=1.0), labels, JUDGE, 1)
-    assert given.budget.weight is not None
+    given = divide_budget(settings(lm="openai/gpt-4.1-mini", max_cost=1.0), labels, JUDGE, 1)
+    assert given.search.weight is not None
     bare = Candidate(instruction="Rate it.")
     text = "w " * 10_000
     shown = DemoSet(demos=({"document": text, "summary": "s", "rating": 3},))
-    assert given.budget.weight(bare) == 1
-    assert given.budget.weight(Candidate(instruction=bare.instruction, demo_set=shown)) > 3
-    assert given.budget.proposal > 1
+    assert given.search.weight(bare) == 1
+    assert given.search.weight(Candidate(instruction=bare.instruction, demo_set=shown)) > 3
+    assert given.search.proposal > 1
 
 
 def test_probes_get_what_is_left() -> None:

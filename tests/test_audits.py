@@ -22,7 +22,7 @@ from optimize.injection import (
     score_shift,
 )
 from optimize.report import verification_report
-from optimize.run.judged_split import JudgedSplit
+from optimize.run.evidence import JudgedSplit
 from optimize.statistics.levels import Level
 from optimize.statistics.preferences import discriminant, preference
 from optimize.statistics.scale import scale_use, self_consistency

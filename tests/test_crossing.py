@@ -11,7 +11,7 @@ from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search import finalists
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Budget, Evaluator, ItemScore
+from optimize.search.evaluator import Evaluator, ItemScore, SearchBudget
 from optimize.search.finalists import CrossFit, score_with_seed
 from optimize.search.gate import Choice
 from optimize.search.objective import Level, objective
@@ -58,7 +58,7 @@ def test_the_gain_is_on_outputs_of_shown_systems_and_new_systems_are_placed_by_t
             for one in items
         ]
 
-    evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(10_000))
+    evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=SearchBudget(10_000))
     cross_fit = CrossFit(everything, SEED, OPTIONS)
     problem = SearchProblem(
         evaluator=evaluator,

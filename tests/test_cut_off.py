@@ -29,8 +29,8 @@ from judges.prompt import MOST_DEMOS
 from judges.scoring import SamplingPlan
 from optimize.cli.tune import command
 from optimize.items import Item, Items
-from optimize.run.run_folder import as_json
-from optimize.run.search_budget import search_options
+from optimize.run.final_table import FinalTable
+from optimize.run.run_budget import search_options
 from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate
 from optimize.search.demos import largest_demo_set
@@ -179,7 +179,7 @@ def test_a_run_whose_budget_ends_at_the_final_table_has_its_judge(
 
     measure = pipeline.measure_finally
 
-    def poor(*told: Any, test: bool = True) -> pipeline.FinalScores:
+    def poor(*told: Any, test: bool = True) -> FinalTable:
         if test:
             raise BudgetSpentError("the budget is spent; raise it and resume")
         return measure(*told, test=False)
@@ -198,7 +198,7 @@ def test_a_run_whose_budget_ends_at_the_final_table_has_its_judge(
 def test_probes_that_fail_lose_neither_judge_nor_report(
     here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("optimize.run.record_evidence.probe", raising(BudgetSpentError("spent")))
+    monkeypatch.setattr("optimize.run.pipeline.probe", raising(BudgetSpentError("spent")))
     assert command([*FEW, "--out", "run"]) == 0
     assert (here / "run" / "report.html").exists()
     ours, theirs = (
@@ -237,12 +237,11 @@ def full_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from data.tables import atomic_write
     from optimize.search import trial_log
 
-    write_bytes, write_out, write_all = Path.write_bytes, atomic_write._write_out, journal.write_all
-
-    def path_write(path: Path, content: bytes) -> int:
-        if path.name.startswith(name):
-            raise FULL
-        return write_bytes(path, content)
+    write_out, write_all, trial_as_json = (
+        atomic_write._write_out,
+        journal.write_all,
+        trial_log.as_json,
+    )
 
     def whole_write(file: Any, content: bytes, path: Path) -> None:
         if path.name == name:
@@ -257,9 +256,8 @@ def full_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def trial_line(value: object) -> str:
         if name == "trials.jsonl":
             raise OSError(FULL.errno, FULL.strerror, name)
-        return as_json(value)
+        return trial_as_json(value)
 
-    monkeypatch.setattr(Path, "write_bytes", path_write)
     monkeypatch.setattr(atomic_write, "_write_out", whole_write)
     monkeypatch.setattr(journal, "write_all", journal_write)
     monkeypatch.setattr(trial_log, "as_json", trial_line)

@@ -141,7 +141,7 @@ def test_a_file_with_an_unknown_setting_is_refused(here: Path) -> None:
 
 
 def test_a_resumed_run_keeps_what_it_was_told() -> None:
-    saved = Settings(dimension="relevance", seed=4, max_calls=500).known()
+    saved = Settings(dimension="relevance", seed=4, max_calls=500).to_json()
     assert resolve({"resume": True, "out": "r"}, saved).seed == 4
     with pytest.raises(SettingsError, match="--seed 5"):
         resolve({"resume": True, "seed": 5}, saved)

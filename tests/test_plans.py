@@ -11,14 +11,13 @@ from openai_replies import Body, error
 from openai_server import OpenAIServer
 from scripted_model import Scripted
 
-from judges import models
 from judges.judge import load
 from judges.protocol import Completion, Message, Reply, Sampling
 from judges.scoring import SamplingPlan
 from optimize.cli.tune import command
 from optimize.items import Item, Items
+from optimize.run.run_budget import PlanCost
 from optimize.run.sampling_plans import cheapest_near_best
-from optimize.run.search_budget import PlanCost
 from optimize.run.settings import Settings, SettingsError
 
 ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
@@ -134,7 +133,7 @@ def test_without_log_probabilities_weighting_is_left_out_and_the_budget_kept(
     what: list[str],
 ) -> None:
     model = Wordy()
-    monkeypatch.setattr(models, "open_model", lambda *_, **__: model)
+    monkeypatch.setattr("judges.inference.session.open_model", lambda lm, api_base=None: model)
     told = [*what, "--lm", "openai/wordy", "--max-calls", "6000", "--plan", "auto", "--out", "run"]
     assert command([*told, "--optimizer", "rank"]) == 0
     assert "no log-probabilities" in capsys.readouterr().out
@@ -153,7 +152,7 @@ def test_what_the_budget_cannot_ship_is_left_out_and_said(here: Path) -> None:
     # each would take 2,800 calls of 2,000.
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:
-        patch.setattr(models, "open_model", lambda *_, **__: Wordy())
+        patch.setattr("judges.inference.session.open_model", lambda lm, api_base=None: Wordy())
         told = ["--dimension", "relevance", "--lm", "openai/wordy", "--max-calls", "2000"]
         assert command([*told, "--plan", "auto", "--out", "run"]) == 0
     plans = {one["plan"]: one for one in read(here / "run" / "summary.json")["plans"]}

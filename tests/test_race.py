@@ -10,7 +10,7 @@ from judges.judge import Judge
 from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate, DemoSet
-from optimize.search.evaluator import Budget, Evaluator, ItemScore
+from optimize.search.evaluator import Evaluator, ItemScore, SearchBudget
 from optimize.search.objective import informative_documents
 from optimize.search.race import Race, RaceResult
 
@@ -53,7 +53,7 @@ def raced(
         seed=Judge.of(find("coherence")).prompt,
         judge=judge,
         calls_per_item=1,
-        budget=Budget(calls),
+        budget=SearchBudget(calls),
     )
     race = Race(
         evaluator=evaluator,
@@ -111,7 +111,7 @@ def test_documents_that_a_candidate_shows_are_passed_over() -> None:
         seed=Judge.of(find("coherence")).prompt,
         judge=lambda prompt, items: [],
         calls_per_item=1,
-        budget=Budget(0),
+        budget=SearchBudget(0),
     )
     setup = Race(
         evaluator=evaluator,

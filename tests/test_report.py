@@ -15,7 +15,7 @@ from judges.judgement import Judgement
 from optimize.injection import Probes
 from optimize.report import verification_report
 from optimize.report.run_report import read_run, render, run_table, write_report
-from optimize.run.judged_split import JudgedSplit, disagreements
+from optimize.run.evidence import JudgedSplit, disagreements
 from optimize.run.run_folder import RunFolderError
 
 NAN = math.nan

@@ -13,7 +13,7 @@ from optimize.report.advice import PLANNED, advice
 from optimize.report.measures import measure_split
 from optimize.report.run_report import read_run, run_table
 from optimize.report.verification_report import judge_name, main_cell, verification_table
-from optimize.run.judged_split import JudgedSplit
+from optimize.run.evidence import JudgedSplit
 from optimize.statistics.bootstrap import (
     Interval,
     documents_for_difference,

@@ -11,7 +11,7 @@ from data.types import LabelError
 from optimize.cli import report, tune
 from optimize.items import annotation_matrix, read_annotations
 from optimize.report.run_report import read_run, render
-from optimize.run.judged_split import JudgedSplit
+from optimize.run.evidence import JudgedSplit
 
 
 def means_only(evidence: JudgedSplit) -> JudgedSplit:

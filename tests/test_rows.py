@@ -20,7 +20,7 @@ from judges.models.journal import Journal, JournalError, describe
 from judges.parsing.recorded import RecordingError, read_replies
 from optimize.items import read_scores
 from optimize.report.run_report import read_run
-from optimize.run.record_evidence import EVIDENCE, JUDGEMENTS, read_evidence
+from optimize.run.evidence import EVIDENCE, JUDGEMENTS, read_evidence
 from optimize.run.run_folder import CONFIG, RunFolderError, read_config
 
 ROWS: list[Row] = [

@@ -9,7 +9,7 @@ from search_world import SEED, WORDS, judge, propose, search, shuffled, world
 from judges.prompt import Prompt
 from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, TextGuard, fault
-from optimize.search.evaluator import Budget, Evaluator, ItemScore, SearchBudgetSpentError
+from optimize.search.evaluator import Evaluator, ItemScore, SearchBudget, SearchBudgetSpentError
 from optimize.search.optimizers import search as search_with
 from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.search.rank_search import systems_without_demos
@@ -63,7 +63,7 @@ def test_a_candidate_is_never_raced_on_documents_it_learned_from() -> None:
         asked.extend((prompt, item.document_id) for item in items)
         return judge(prompt, items)
 
-    evaluator = Evaluator(seed=SEED, judge=watching, calls_per_item=1, budget=Budget(20_000))
+    evaluator = Evaluator(seed=SEED, judge=watching, calls_per_item=1, budget=SearchBudget(20_000))
     train = world(16)
     document = {item.texts["text"]: item.document_id for item in train.items}
     search_with(
@@ -88,7 +88,7 @@ def test_nothing_is_asked_twice() -> None:
         asked.extend((str(prompt.template()), item.id) for item in items)
         return judge(prompt, items)
 
-    evaluator = Evaluator(seed=SEED, judge=watching, calls_per_item=1, budget=Budget(20_000))
+    evaluator = Evaluator(seed=SEED, judge=watching, calls_per_item=1, budget=SearchBudget(20_000))
     search_with(
         "rank",
         SearchProblem(
@@ -105,7 +105,7 @@ def test_nothing_is_asked_twice() -> None:
 
 def test_demonstrations_come_from_shown_systems_only() -> None:
     train = world(16)
-    evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(20_000))
+    evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=SearchBudget(20_000))
     system = {item.id: item.system for item in train.items}
     log = TrialLog()
     search_with(
@@ -133,7 +133,7 @@ def test_the_budget_refuses_before_anything_is_asked() -> None:
     def never(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
         raise AssertionError("asked")
 
-    evaluator = Evaluator(seed=SEED, judge=never, calls_per_item=2, budget=Budget(15))
+    evaluator = Evaluator(seed=SEED, judge=never, calls_per_item=2, budget=SearchBudget(15))
     items = world(1, 8)
     with pytest.raises(SearchBudgetSpentError, match="16 calls are needed and 15 left"):
         evaluator.scores(Candidate(instruction="Rate."), items)

@@ -22,7 +22,7 @@ from optimize.search.dspy_optimizers import (
     examples,
     metric,
 )
-from optimize.search.evaluator import Budget, Evaluator, ItemScore
+from optimize.search.evaluator import Evaluator, ItemScore, SearchBudget
 from optimize.search.finalists import SearchResult
 from optimize.search.objective import objective
 from optimize.search.optimizers import search as search_with
@@ -38,7 +38,7 @@ def tuned(
     judging: Callable[[Prompt, Sequence[Item]], list[ItemScore]] = judge,
 ) -> tuple[SearchResult, list[Trial], Evaluator]:
     log = TrialLog()
-    evaluator = Evaluator(seed=SEED, judge=judging, calls_per_item=1, budget=Budget(calls))
+    evaluator = Evaluator(seed=SEED, judge=judging, calls_per_item=1, budget=SearchBudget(calls))
     found = search_with(
         optimizer,
         SearchProblem(
@@ -155,7 +155,7 @@ def test_an_example_without_a_label_is_named() -> None:
 
 
 def test_a_labelled_example_lends_as_many_items_as_fit() -> None:
-    evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=Budget(10))
+    evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=SearchBudget(10))
     made = examples(world(3), "summary")
     length = len(made[0]["items"].items[0].texts["text"])
     for lent, longest, shown in ((1, 10**6, 3), (4, 10**6, 12), (4, 5 * length + 9, 5)):

@@ -174,7 +174,7 @@ def strangers_run(**settings: object) -> Path:
     """A run folder from elsewhere, ready to be gone on with."""
     folder = Path("theirs")
     folder.mkdir(exist_ok=True)
-    told = {**Settings(dimension="coherence", data="labels.jsonl").known(), **settings}
+    told = {**Settings(dimension="coherence", data="labels.jsonl").to_json(), **settings}
     (folder / "config.json").write_text(json.dumps({"started": "2026-01-01", "settings": told}))
     (folder / "splits.json").write_text("{}")
     return folder
@@ -213,7 +213,7 @@ def test_going_on_with_a_strangers_run_sends_nothing_and_runs_nothing(
 
 @pytest.mark.parametrize("name", ["api_base", "proposer_api_base"])
 def test_what_a_folder_says_of_its_endpoints_confirms_no_address(name: str) -> None:
-    saved = Settings(dimension="coherence", lm="openai/a", **{name: "http://h/v1"}).known()  # type: ignore[arg-type]
+    saved = Settings(dimension="coherence", lm="openai/a", **{name: "http://h/v1"}).to_json()  # type: ignore[arg-type]
     resolved = resolve({"resume": True}, saved, {"judge": PUBLIC, "proposer": PUBLIC})
     assert (resolved.api_base, resolved.proposer_api_base) == (None, None)
     assert set(resolved.endpoints.values()) == {PUBLIC}

@@ -162,7 +162,7 @@ def test_a_run_that_got_no_reply_leaves_nothing_behind(
         assert (folder / "definition.yaml").is_file()
         raise ModelError("nobody answers")
 
-    monkeypatch.setattr("optimize.run.start.run", unreachable)
+    monkeypatch.setattr("optimize.lifecycle.run", unreachable)
     with pytest.raises(ModelError):
         optimize.tune(PLAIN, data=labels, map=NAMED, out="no-answer", quiet=True)
     assert not Path("no-answer").exists()

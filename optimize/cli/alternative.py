@@ -9,10 +9,10 @@ import numpy as np
 
 import data
 from data.types import LabelError
-from optimize.cli.tool import Result, run
+from optimize.cli.tool import Parser, Result, run
 from optimize.figures import CONVENTIONS, figure_text, interval_cell, json_number
 from optimize.items import annotation_matrix, read_scores
-from optimize.run.settings import Parser, SettingsError, mapping
+from optimize.run.settings import SettingsError, mapping
 from optimize.statistics.agreement import PRIMARY
 from optimize.statistics.human import EPSILON, alternative_test, human_ceiling
 

@@ -11,10 +11,10 @@ import numpy as np
 import data
 from data.types import LabelError
 from judges.cli.shell import print_error
-from optimize.cli.tool import Result, run
+from optimize.cli.tool import Parser, Result, run
 from optimize.figures import figure_text, interval_cell
 from optimize.items import read_scores
-from optimize.run.settings import Parser, SettingsError, mapping
+from optimize.run.settings import SettingsError, mapping
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.corrected_estimates import (
     Estimate,

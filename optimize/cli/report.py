@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from judges.cli.shell import DONE, print_output, run_command
+from optimize.cli.tool import Parser
 from optimize.report.run_report import read_run, run_table, write_report
-from optimize.run.settings import Parser
 
 NAME = "python -m optimize.report"
 

@@ -16,7 +16,8 @@ from judges.inference.progress import verbose_logging, visible
 from judges.judge import load
 from judges.parsing.recorded import Reading
 from judges.protocol import is_embedded
-from optimize.figures import correlation_lines
+from optimize.cli.tool import Parser
+from optimize.figures import Cell, correlation_lines
 from optimize.injection import NOT_ASKED_FOR
 from optimize.items import items_of
 from optimize.measuring.measure import (
@@ -32,12 +33,10 @@ from optimize.measuring.sources import (
     from_replies,
     from_scores,
 )
-from optimize.run.final_table import Cell
-from optimize.run.judged_split import JudgedSplit, labelled_by_id
+from optimize.run.evidence import JudgedSplit, labelled_by_id
 from optimize.run.labels import known_subject, load_labels
 from optimize.run.run_folder import write_text
 from optimize.run.settings import (
-    Parser,
     SettingsError,
     bounds_of,
     mapping,

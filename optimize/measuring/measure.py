@@ -14,13 +14,20 @@ from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Dimension
 from judges.judge import Judge, load
 from judges.parsing.recorded import Reading
-from optimize.figures import correlation_lines, interval_cell, json_number, number_text
+from optimize.figures import (
+    DIGITS,
+    Cell,
+    cell_by_convention,
+    correlation_lines,
+    interval_cell,
+    json_number,
+    number_text,
+)
 from optimize.items import Items, items_of
 from optimize.measuring.sources import ScoredItems, ask_judge, from_numbers
-from optimize.run.final_table import DIGITS, Cell, Scores, cell_by_convention, correlation
 from optimize.run.labels import AnyPath, Labelled, known_subject, load_labels
 from optimize.run.settings import SettingsError, bounds_of, on_scale, refuse_secret
-from optimize.search.objective import LEVELS, Level, choose_level
+from optimize.search.objective import LEVELS, Level, choose_level, correlation
 from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.agreement import (
     PRIMARY,
@@ -258,8 +265,8 @@ def _by_convention(
     scored: ScoredItems, level: Level, coefficient: Coefficient, seed: int
 ) -> list[Correlation]:
     def by(undefined: Undefined) -> Correlation:
-        scores = Scores(items=scored.items, scores=scored.scores)
-        return correlation(scores, level, stream(seed, "verify", level), coefficient, undefined)
+        rng = stream(seed, "verify", level)
+        return correlation(scored.scores, scored.items, level, rng, coefficient, undefined)
 
     first, *other_conventions = get_args(Undefined)
     primary = by(first)

@@ -10,11 +10,10 @@ import numpy as np
 from data.types import LabelError
 from judges.inference.session import ModelOptions
 from judges.judge import Judge
-from judges.judgement import Judgement, Verdict
+from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.parsing.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
 from optimize.injection import Probes, probe
 from optimize.items import Items, Vector, read_scores
-from optimize.run.judged_split import AnyJudgement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

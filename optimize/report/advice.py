@@ -7,7 +7,7 @@ from typing import Any
 from data.readers import is_constructed
 from optimize.figures import counted, interval_cell, json_number
 from optimize.report.measures import LENGTH, Measures, PairMeasures
-from optimize.run.judged_split import JudgedSplit
+from optimize.run.evidence import JudgedSplit
 from optimize.statistics.bootstrap import (
     POWER,
     Interval,

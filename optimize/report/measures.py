@@ -10,7 +10,7 @@ from judges.judgement import Judgement
 from judges.winrate import WinRate, win_rate
 from optimize.injection import Attack, Probes, ScoreShift
 from optimize.items import annotation_matrix
-from optimize.run.judged_split import JudgedSplit
+from optimize.run.evidence import JudgedSplit
 from optimize.search.objective import choose_level
 from optimize.statistics.accuracy import (
     PairAccuracy,

@@ -10,7 +10,7 @@ from data.readers import is_constructed
 from data.tables.read import read_json_lines
 from data.tables.text import read_json_file
 from data.types import LabelError, LabelledOutput
-from optimize.figures import CHOSEN_ON_DEV, interval_text
+from optimize.figures import CHOSEN_ON_DEV, cell_by_convention, interval_text
 from optimize.items import read_annotations
 from optimize.report import charts
 from optimize.report.advice import advice
@@ -32,9 +32,7 @@ from optimize.report.sections import (
     shortened,
 )
 from optimize.run import run_folder
-from optimize.run.final_table import cell_by_convention
-from optimize.run.judged_split import JudgedSplit
-from optimize.run.record_evidence import PromptParts, RunEvidence, read_evidence
+from optimize.run.evidence import JudgedSplit, PromptParts, RunEvidence, read_evidence
 from optimize.run.run_folder import RunFolderError
 from optimize.statistics.agreement import summary_level
 from optimize.statistics.bootstrap import stream

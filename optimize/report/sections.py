@@ -23,7 +23,7 @@ from optimize.measuring.sources import ScoredItems
 from optimize.report import charts
 from optimize.report.measures import Measures, PairMeasures, PeopleMeasures
 from optimize.report.page import Section, Tile, section
-from optimize.run.judged_split import JudgedSplit, disagreements
+from optimize.run.evidence import JudgedSplit, disagreements
 from optimize.statistics.bootstrap import Interval, stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.levels import PRIMARY, document_values, read_rows

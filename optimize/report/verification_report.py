@@ -22,7 +22,7 @@ from optimize.report.sections import (
     rho_tile,
     share_of_ceiling,
 )
-from optimize.run.judged_split import JudgedSplit
+from optimize.run.evidence import JudgedSplit
 
 NOT_ASKED = Probes(why="recorded judgements cannot be asked again")
 

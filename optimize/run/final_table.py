@@ -2,94 +2,97 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from optimize.figures import interval_cell, json_number
+from optimize.figures import DIGITS, Cell, cell, interval_cell, json_number
 from optimize.items import Items, Vector
-from optimize.search.objective import Level
+from optimize.run.active_run import ActiveRun
+from optimize.search.evaluator import Evaluator
+from optimize.search.finalists import SearchResult, affordable_documents
+from optimize.search.objective import Level, correlation
 from optimize.statistics.accuracy import pair_accuracy
-from optimize.statistics.agreement import (
-    PRIMARY,
-    Correlation,
-    Undefined,
-    dataset_level,
-    summary_level,
-    system_level,
-)
 from optimize.statistics.bootstrap import stream
-from optimize.statistics.coefficients import Coefficient
 from optimize.statistics.difference import paired_difference
-
-Cell = dict[str, Any]
-# To which JSON files round figures.
-DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
-    """One judge's scores on one split."""
+class FinalTable:
+    """Each judge's correlation by split, the gain on test, and for pairs each judge's accuracy."""
 
-    items: Items
-    scores: Vector
-
-
-def correlation(
-    judged: Scores,
-    level: Level,
-    rng: np.random.Generator,
-    coefficient: Coefficient = "spearman",
-    undefined: Undefined = PRIMARY,
-) -> Correlation:
-    """One level's correlation; without `undefined` by the primary convention, as everywhere."""
-    options: Any = {"coefficient": coefficient, "undefined": undefined, "rng": rng}
-    human = judged.items.human
-    documents = [item.document_id for item in judged.items.items]
-    if level == "summary":
-        return summary_level(judged.scores, human, documents, **options)
-    if level == "system":
-        systems = [item.system or "" for item in judged.items.items]
-        return system_level(judged.scores, human, systems, documents, **options)
-    return dataset_level(judged.scores, human, documents, **options)
+    seed: Mapping[str, Cell | None]
+    tuned: Mapping[str, Cell | None]
+    gain: Cell
+    accuracy: Mapping[str, float | None]
 
 
-def cell(statistic: Correlation) -> Cell:
-    """A correlation as summary.json has it."""
-    return {
-        "coefficient": statistic.coefficient,
-        "level": statistic.level,
-        "value": json_number(statistic.value, DIGITS),
-        **interval_cell(statistic.interval, DIGITS),
-        "n_outputs": statistic.n_outputs,
-        "n_documents": statistic.n_documents,
-        "n_undefined": statistic.n_undefined,
-        "n_failed": statistic.n_failed,
+def measure_finally(
+    run: ActiveRun,
+    evaluator: Evaluator,
+    result: SearchResult,
+    dev: Items | None = None,
+    *,
+    test: bool = True,
+) -> FinalTable:
+    """Score both judges on test, once, after the choice; on dev, where the choice was made.
+
+    There a judge that shows dev's labels is stood in for by versions that do not show them.
+    `dev` says on which part of dev, where not on what both have been scored on. Without `test`
+    only what is known already is told, and no model is asked.
+    """
+    labels, level, seed = run.prepared.labels, run.prepared.level, run.prepared.settings.seed
+    cross_fit = result.cross_fit
+    candidates = {"seed_judge": run.seed, "tuned_judge": result.tuned}
+    if dev is None:
+        dev = cross_fit.known(evaluator, result.tuned, evaluator.known(run.seed, labels.dev))
+    if not len(dev) and test:
+        different = list({judge.id: judge for judge in candidates.values()}.values())
+        dev = affordable_documents(evaluator, cross_fit, different, labels.dev, level)
+    splits = {"dev": dev, "test": labels.test, "test_unseen_systems": labels.unseen or Items(())}
+    if not test:
+        splits |= {"test": Items(()), "test_unseen_systems": Items(())}
+    evaluator.budget = evaluator.budget.renewed(
+        sum(
+            cross_fit.cost(evaluator, candidate, items)
+            for candidate in candidates.values()
+            for items in splits.values()
+        )
+    )
+    scores = {
+        judge: {
+            split: cross_fit.scores(evaluator, candidate, items)
+            for split, items in splits.items()
+            if len(items)
+        }
+        for judge, candidate in candidates.items()
     }
-
-
-def cell_by_convention(statistic: Correlation) -> Cell:
-    """The same beside the other conventions: which it is, and how many documents count 0 by it."""
-    return {**cell(statistic), "n_zero": statistic.n_zero, "undefined": statistic.undefined}
-
-
-def cells_by_split(
-    splits: Mapping[str, Scores | None], level: Level, seed: int
-) -> dict[str, Cell | None]:
-    """One judge's cells; the same draws for every judge, and for `verify` of the same rows."""
-    return {
-        name: cell(correlation(scores, level, stream(seed, "verify", level))) if scores else None
-        for name, scores in splits.items()
+    # The same draws for every judge, and for `verify` of the same rows.
+    cells = {
+        judge: {
+            split: cell(correlation(by_split[split], items, level, stream(seed, "verify", level)))
+            if split in by_split
+            else None
+            for split, items in splits.items()
+        }
+        for judge, by_split in scores.items()
     }
+    on_test = {judge: by_split["test"] for judge, by_split in scores.items() if "test" in by_split}
+    return FinalTable(
+        seed=cells["seed_judge"],
+        tuned=cells["tuned_judge"],
+        gain=gain(on_test["tuned_judge"], on_test["seed_judge"], labels.test, level, seed)
+        if on_test
+        else {},
+        accuracy={judge: _accuracy(on_test[judge], labels.test) for judge in on_test}
+        if run.judge.kind == "pairwise"
+        else {},
+    )
 
 
-def gain(tuned: Scores, seed_judge: Scores, level: Level, seed: int) -> Cell:
+def gain(tuned: Vector, seed_judge: Vector, items: Items, level: Level, seed: int) -> Cell:
     """The tuned judge's rho less the seed's, on the outputs that both scored."""
-    items = tuned.items
     systems = [item.system or "" for item in items.items] if level == "system" else None
     difference = paired_difference(
-        tuned.scores,
-        seed_judge.scores,
+        tuned,
+        seed_judge,
         items.human,
         [item.document_id for item in items.items],
         level=level,
@@ -102,7 +105,7 @@ def gain(tuned: Scores, seed_judge: Scores, level: Level, seed: int) -> Cell:
     }
 
 
-def accuracy(judged: Scores) -> float | None:
+def _accuracy(scores: Vector, items: Items) -> float | None:
     """Share of the pairs people decided that the judge decides alike; its ties are half right."""
-    documents = [item.document_id for item in judged.items.items]
-    return json_number(pair_accuracy(judged.scores, judged.items.human, documents).value, DIGITS)
+    documents = [item.document_id for item in items.items]
+    return json_number(pair_accuracy(scores, items.human, documents).value, DIGITS)

@@ -3,132 +3,118 @@
 import platform
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from data.readers import is_constructed
+from judges.dimension import Dimension
 from judges.inference.budget import Account, BudgetSpentError
 from judges.judge import Judge
-from judges.scoring import SamplingPlan
-from optimize.items import Items
+from judges.protocol import ModelError, is_embedded
+from optimize.injection import NOT_ASKED_FOR, Probes, probe
 from optimize.run import run_folder, sampling_plans
-from optimize.run.final_table import Cell, Scores, accuracy, cells_by_split, gain
-from optimize.run.labels import Labels, PreparedRun
-from optimize.run.models import RunModels, instruction_proposer, item_judge, open_models
-from optimize.run.record_evidence import record_evidence
-from optimize.run.search_budget import (
-    PlanCost,
-    SearchBudget,
-    allow,
-    left_for_probes,
-    search_options,
+from optimize.run.active_run import ActiveRun
+from optimize.run.evidence import (
+    JudgedSplit,
+    PromptParts,
+    RunEvidence,
+    labelled_by_id,
+    write_evidence,
 )
-from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Budget, Evaluator
-from optimize.search.finalists import SearchResult, affordable_documents
+from optimize.run.final_table import FinalTable, measure_finally
+from optimize.run.labels import PreparedRun
+from optimize.run.models import open_models
+from optimize.run.run_budget import divide_budget, left_for_probes, plan_costs_of
+from optimize.search.evaluator import Evaluator
+from optimize.search.finalists import SearchResult
 from optimize.search.gate import confirm, unmeasured
-from optimize.search.objective import Level
-from optimize.search.optimizers import search
-from optimize.search.problem import SearchProblem
 from optimize.search.trial_log import TrialLog
 from optimize.statistics.bootstrap import stream
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa", "optuna")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinalScores:
-    """Both judges on every split."""
-
-    seed: Mapping[str, Scores | None]
-    tuned: Mapping[str, Scores | None]
-    seed_row: Mapping[str, Cell | None]
-    tuned_row: Mapping[str, Cell | None]
-    gain: Cell
-
-
-def measure_finally(
-    evaluator: Evaluator,
-    result: SearchResult,
-    labels: Labels,
-    level: Level,
-    seed: int,
-    dev: Items | None = None,
-    *,
-    test: bool = True,
-) -> FinalScores:
-    """Score both judges on test, once, after the choice; on dev, where the choice was made.
-
-    There a judge that shows dev's labels is stood in for by versions that do not show them.
-    `dev` says on which part of dev, where not on what both have been scored on. Without `test`
-    only what is known already is told, and no model is asked.
-    """
-    base = Candidate(instruction=evaluator.seed.instruction)
-    cross_fit = result.cross_fit
-    if dev is None:
-        dev = cross_fit.known(evaluator, result.tuned, evaluator.known(base, labels.dev))
-    if not len(dev) and test:
-        candidates = list({candidate.id: candidate for candidate in (base, result.tuned)}.values())
-        dev = affordable_documents(evaluator, cross_fit, candidates, labels.dev, level)
-    splits: dict[str, Items | None] = {
-        "dev": dev or None,
-        "test": labels.test if test else None,
-        "test_unseen_systems": labels.unseen if test else None,
-    }
-    evaluator.budget = Budget(
-        sum(
-            cross_fit.cost(evaluator, candidate, part)
-            for candidate in (base, result.tuned)
-            for part in splits.values()
-            if part
+def run(prepared: PreparedRun, folder: Path, print_line: Callable[[str], None]) -> dict[str, Any]:
+    """From the first question to the evidence for a report; returns what summary.json holds."""
+    began = time.monotonic()
+    settings, labels = prepared.settings, prepared.labels
+    judge = Judge.of(prepared.subject, lm=settings.lm)
+    with (
+        open_models(settings, folder) as models,
+        TrialLog(folder / run_folder.TRIALS, print_line) as log,
+    ):
+        plan_costs = plan_costs_of(settings, judge, models, labels)
+        calls_per_item = models.calls_per_item(judge)
+        budget = divide_budget(settings, labels, judge, calls_per_item, plan_costs)
+        budget.search.hold = lambda calls: models.budget.hold(*budget.to_hold(calls))
+        budget.search.hold(0)
+        active = ActiveRun(
+            prepared=prepared, folder=folder, judge=judge, models=models, budget=budget, log=log
         )
-    )
-    scores_of_both = [
-        {
-            name: Scores(items=part, scores=cross_fit.scores(evaluator, candidate, part))
-            if part
-            else None
-            for name, part in splits.items()
-        }
-        for candidate in (base, result.tuned)
-    ]
-    seed_scores, tuned_scores = scores_of_both[0]["test"], scores_of_both[1]["test"]
-    return FinalScores(
-        seed=scores_of_both[0],
-        tuned=scores_of_both[1],
-        seed_row=cells_by_split(scores_of_both[0], level, seed),
-        tuned_row=cells_by_split(scores_of_both[1], level, seed),
-        gain=gain(tuned_scores, seed_scores, level, seed) if seed_scores and tuned_scores else {},
-    )
+        evaluator = active.evaluator()
+        result = active.search(evaluator)
+        print_line(result.choice.why)
+        plan_choice = sampling_plans.choose(active, evaluator, result)
+        if plan_choice.gap is not None:
+            rng, plan = stream(settings.seed, "gate", "plan"), sampling_plans.name(plan_choice.plan)
+            result = replace(result, choice=confirm(result.choice, plan_choice.gap, plan, rng))
+            print_line(result.choice.why)
+        active, evaluator = active.with_plan(plan_choice.plan), plan_choice.evaluator
+
+        def settle(table: FinalTable) -> dict[str, Any]:
+            """Freeze the judge and write the summary, with whatever has been measured."""
+            summary = summarize(active, result, table, time.monotonic() - began)
+            if plan_choice.summary_rows:
+                summary["plans"] = plan_choice.summary_rows
+            # A run that has found its judge writes it, whatever its texts hold.
+            shipped, notes = freeze_shipped(active, result, summary).without_secrets()
+            if notes:
+                summary["left_out"] = list(notes)
+            shipped.save(folder / run_folder.JUDGE, overwrite=True)
+            run_folder.write_json(folder / run_folder.SUMMARY, summary)
+            return summary
+
+        # A judge that has been paid for is kept whatever becomes of its measurement.
+        settle(measure_finally(active, evaluator, result, plan_choice.dev, test=False))
+        models.budget.hold()
+        try:
+            table = measure_finally(active, evaluator, result, plan_choice.dev)
+        except BudgetSpentError:
+            if result.tuned.id == active.seed.id:
+                raise
+            result = replace(result, tuned=active.seed, choice=unmeasured(result.choice))
+            print_line(result.choice.why)
+            table = measure_finally(active, evaluator, result, plan_choice.dev)
+        settle(table)
+        spent = result.calls + plan_choice.calls + evaluator.budget.spent
+        evidence = collect_evidence(active, evaluator, result, left_for_probes(settings, spent))
+        write_evidence(folder, evidence)
+        # Once more, with the calls that the probes took.
+        return settle(table)
 
 
 def summarize(
-    prepared: PreparedRun,
-    folder: Path,
-    models: RunModels,
-    result: SearchResult,
-    measured: FinalScores,
-    seconds: float,
+    run: ActiveRun, result: SearchResult, table: FinalTable, seconds: float
 ) -> dict[str, Any]:
     """What summary.json holds. Calls, tokens and dollars are of the whole run, over all resumes.
 
     `cost_usd` holds an estimate for requests whose answer never came; where there were any,
     `cost_unconfirmed_usd` says how much of it.
     """
-    settings = prepared.settings
-    judge_usage, proposer_usage = models.judge.account, models.proposer.account
+    settings = run.prepared.settings
+    judge_usage, proposer_usage = run.models.judge.account, run.models.proposer.account
     summary: dict[str, Any] = {
-        "dimension": prepared.subject.name,
+        "dimension": run.prepared.subject.name,
         "lm": settings.lm,
         "optimizer": settings.optimizer,
         "seed": settings.seed,
-        "level": prepared.level,
-        "data": prepared.labels.counts(),
-        "seed_judge": dict(measured.seed_row),
-        "tuned_judge": dict(measured.tuned_row),
-        "gain": {"test": measured.gain},
+        "level": run.prepared.level,
+        "data": run.prepared.labels.counts(),
+        "seed_judge": table.seed,
+        "tuned_judge": table.tuned,
+        "gain": {"test": table.gain},
         "shipped": "tuned" if result.choice.ship else "seed",
         "why": result.choice.why,
         "stand_ins": result.cross_fit.note(result.tuned),
@@ -141,11 +127,8 @@ def summarize(
         **_costs(judge_usage, proposer_usage),
         "seconds": round(seconds, 1),
     }
-    test_scores = {"seed_judge": measured.seed["test"], "tuned_judge": measured.tuned["test"]}
-    if prepared.settings.pairwise:
-        summary["accuracy"] = {
-            name: accuracy(scores) for name, scores in test_scores.items() if scores
-        }
+    if settings.pairwise:
+        summary["accuracy"] = table.accuracy
     return summary
 
 
@@ -161,17 +144,9 @@ def _costs(*accounts: Account) -> dict[str, float | None]:
     return costs | ({"cost_unconfirmed_usd": round(unconfirmed, 6)} if unconfirmed > 0 else {})
 
 
-def freeze_shipped(
-    prepared: PreparedRun,
-    judge: Judge,
-    models: RunModels,
-    result: SearchResult,
-    summary: Mapping[str, Any],
-    folder: Path,
-) -> Judge:
+def freeze_shipped(run: ActiveRun, result: SearchResult, summary: Mapping[str, Any]) -> Judge:
     """The judge to freeze: the tuned one where the gate allowed it, else the seed."""
-    chosen = result.tuned.prompt(judge.prompt) if result.choice.ship else judge.prompt
-    settings, labels = prepared.settings, prepared.labels
+    settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     provenance = {
         "data": {
             "name": labels.name,
@@ -184,7 +159,7 @@ def freeze_shipped(
         "proposer": models.proposer.model.name,
         "optimizer": settings.optimizer,
         "seed": settings.seed,
-        "level": prepared.level,
+        "level": run.prepared.level,
         "shipped": summary["shipped"],
         "why": summary["why"],
         "candidates_tried": result.n_tried,
@@ -197,9 +172,15 @@ def freeze_shipped(
         "tuned_judge": summary["tuned_judge"],
         "gain": summary["gain"],
         "versions": {"python": platform.python_version(), **_versions()},
-        "started": run_folder.started(folder),
+        "started": run_folder.started(run.folder),
     }
-    return replace(judge, prompt=chosen, plan=models.plan, provenance=provenance)
+    return replace(shipped_judge(run, result), provenance=provenance)
+
+
+def shipped_judge(run: ActiveRun, result: SearchResult) -> Judge:
+    """The seed judge, with the tuned prompt where the gate allowed it, and the run's plan."""
+    candidate = result.tuned if result.choice.ship else run.seed
+    return replace(run.judge, prompt=candidate.prompt(run.judge.prompt), plan=run.models.plan)
 
 
 def _versions() -> dict[str, str]:
@@ -212,161 +193,58 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def run(prepared: PreparedRun, folder: Path, print_line: Callable[[str], None]) -> dict[str, Any]:
-    """From the first question to the evidence for a report; returns what summary.json holds."""
-    began = time.monotonic()
-    settings, labels = prepared.settings, prepared.labels
-    judge = Judge.of(prepared.subject, lm=settings.lm)
-    with (
-        open_models(settings, folder) as models,
-        TrialLog(folder / run_folder.TRIALS, print_line) as trial_log,
-    ):
-        plan_costs = _plan_costs(prepared, judge, models)
-        search_budget = allow(settings, labels, judge, models.calls_per_item(judge), plan_costs)
-        evaluator = _evaluator(prepared, judge, models, search_budget, trial_log)
-        search_budget.budget.hold = lambda calls: models.budget.hold(*search_budget.held(calls))
-        search_budget.budget.hold(0)
-        result = _search(prepared, evaluator, judge, models, trial_log)
-        print_line(result.choice.why)
-        choice = None
-        if plan_costs:
-            try:
-                choice = _choose_plan(
-                    prepared, evaluator, result, judge, models, search_budget, plan_costs, trial_log
-                )
-            except BudgetSpentError:
-                print_line(
-                    "plan: the budget ended before the plans had been tried; the search's is kept"
-                )
-        if choice:
-            print_line(sampling_plans.line(choice.summary_rows))
-            if choice.gap is not None:
-                rng = stream(settings.seed, "gate", "plan")
-                confirmed = confirm(
-                    result.choice, choice.gap, sampling_plans.name(choice.plan), rng
-                )
-                result = replace(result, choice=confirmed)
-                print_line(confirmed.why)
-            models, evaluator = replace(models, plan=choice.plan), choice.evaluator
-        dev = choice.dev if choice else None
+def collect_evidence(
+    run: ActiveRun, evaluator: Evaluator, result: SearchResult, most_calls: int | None
+) -> RunEvidence:
+    """What the report is drawn from; both judges have been measured on test.
 
-        def measure(*, test: bool) -> FinalScores:
-            level, seed = prepared.level, settings.seed
-            return measure_finally(evaluator, result, labels, level, seed, dev, test=test)
-
-        def settle(measured: FinalScores) -> dict[str, Any]:
-            """Freeze the judge and write the summary, with whatever has been measured."""
-            seconds = time.monotonic() - began
-            summary = summarize(prepared, folder, models, result, measured, seconds)
-            if choice:
-                summary["plans"] = choice.summary_rows
-            shipped = freeze_shipped(prepared, judge, models, result, summary, folder)
-            # A run that has found its judge writes it, whatever its texts hold.
-            shipped, notes = shipped.without_secrets()
-            if notes:
-                summary["left_out"] = list(notes)
-            shipped.save(folder / run_folder.JUDGE, overwrite=True)
-            run_folder.write_json(folder / run_folder.SUMMARY, summary)
-            return summary
-
-        # A judge that has been paid for is kept whatever becomes of its measurement.
-        settle(measure(test=False))
-        models.budget.hold()
-        try:
-            measured = measure(test=True)
-        except BudgetSpentError:
-            seed = Candidate(instruction=judge.prompt.instruction)
-            if result.tuned.id == seed.id:
-                raise
-            result = replace(result, tuned=seed, choice=unmeasured(result.choice))
-            print_line(result.choice.why)
-            measured = measure(test=True)
-        settle(measured)
-        spent = result.calls + evaluator.budget.spent + (choice.calls if choice else 0)
-        left = left_for_probes(settings, spent)
-        record_evidence(prepared, folder, evaluator, result, judge, models, left)
-        # Once more, with the calls that the probes took.
-        return settle(measured)
-
-
-def _plan_costs(prepared: PreparedRun, judge: Judge, models: RunModels) -> list[PlanCost]:
-    """What the sampling plans to try take; none where the plan is told."""
-    if prepared.settings.plan != sampling_plans.AUTO:
-        return []
-    return sampling_plans.plan_costs(
-        prepared.settings, judge, models, prepared.labels.train.items[0].texts
+    The models are still open: a free one (or any, with `probes`) is probed for injections.
+    """
+    prepared, labels, subject = run.prepared, run.prepared.labels, run.prepared.subject
+    candidates = {"seed": run.seed, "tuned": result.tuned}
+    splits = {"test": labels.test, "test_unseen_systems": labels.unseen}
+    judged = {
+        name: {
+            split: JudgedSplit(
+                dimension=subject.name,
+                split=split,
+                level=prepared.level,
+                items=items,
+                judgements=evaluator.judgements(candidate, items),
+                scale=subject.scale if isinstance(subject, Dimension) else (),
+                labelled=labelled_by_id(labels.labelled, items),
+            )
+            for split, items in splits.items()
+            if items is not None
+        }
+        for name, candidate in candidates.items()
+    }
+    prompts = {name: candidate.prompt(run.judge.prompt) for name, candidate in candidates.items()}
+    shipped = "tuned" if result.choice.ship else "seed"
+    return RunEvidence(
+        definition=subject.definition,
+        prompts={
+            name: PromptParts(instruction=prompt.instruction, demos=prompt.demos)
+            for name, prompt in prompts.items()
+        },
+        judged=judged,
+        probes=_probe(run, shipped_judge(run, result), judged[shipped]["test"], most_calls),
     )
 
 
-def _evaluator(
-    prepared: PreparedRun,
-    judge: Judge,
-    models: RunModels,
-    search_budget: SearchBudget,
-    trial_log: TrialLog,
-) -> Evaluator:
-    return Evaluator(
-        seed=judge.prompt,
-        judge=item_judge(judge, models, prepared.settings.seed, trial_log.count_judgement),
-        calls_per_item=models.calls_per_item(judge),
-        budget=search_budget.budget,
-    )
-
-
-def _choose_plan(
-    prepared: PreparedRun,
-    evaluator: Evaluator,
-    result: SearchResult,
-    judge: Judge,
-    models: RunModels,
-    search_budget: SearchBudget,
-    plan_costs: list[PlanCost],
-    trial_log: TrialLog,
-) -> sampling_plans.PlanChoice:
-    """Try the plans on the judge that ships, and write every one down as a trial."""
-    seed = Candidate(instruction=judge.prompt.instruction)
-    shipping = result.tuned if result.choice.ship else seed
-
-    def evaluator_for(plan: SamplingPlan) -> Evaluator:
-        if plan == models.plan:
-            return evaluator
-        return _evaluator(prepared, judge, replace(models, plan=plan), search_budget, trial_log)
-
-    choice = sampling_plans.choose(
-        plan_costs,
-        search_budget.plan_costs,
-        shipping=shipping,
-        alternative=seed if result.choice.ship else result.tuned,
-        cross_fit=result.cross_fit,
-        dev=prepared.labels.dev,
-        level=prepared.level,
-        seed=prepared.settings.seed,
-        search_plan=models.plan,
-        budget=Budget(search_budget.plans + evaluator.budget.left),
-        evaluator_for=evaluator_for,
-    )
-    for plan_row in choice.summary_rows:
-        trial_log.write("plan", candidate=shipping.id, **plan_row)
-    return choice
-
-
-def _search(
-    prepared: PreparedRun,
-    evaluator: Evaluator,
-    judge: Judge,
-    models: RunModels,
-    trial_log: TrialLog,
-) -> SearchResult:
-    settings = prepared.settings
-    return search(
-        settings.optimizer,
-        SearchProblem(
-            evaluator=evaluator,
-            propose=instruction_proposer(judge, models, settings.seed, trial_log.print_line),
-            train=prepared.labels.train,
-            dev=prepared.labels.dev,
-            level=prepared.level,
-            options=search_options(settings),
-            log=trial_log,
-        ),
-    )
+def _probe(run: ActiveRun, judge: Judge, test: JudgedSplit, most_calls: int | None) -> Probes:
+    settings, runner = run.prepared.settings, run.models.judge
+    if not is_embedded(runner.model.endpoint) and not settings.probes:
+        return NOT_ASKED_FOR
+    try:
+        return probe(
+            judge,
+            runner,
+            test.items,
+            test.scores,
+            seed=settings.seed,
+            most_calls=most_calls,
+        )
+    except (ModelError, BudgetSpentError) as error:
+        # They add to a report; what is known without them is worth keeping.
+        return Probes(why=f"they could not be run to their end: {error}")

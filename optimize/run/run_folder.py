@@ -1,6 +1,5 @@
 """The run folder: a fresh one, or one to resume; and a definition made in code kept in it."""
 
-import json
 import os
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -8,12 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from data.tables.atomic_write import write_atomically
 from data.tables.text import read_json_file
 from judges.define import read_subject
 from judges.dimension import Comparison, DimensionError, Subject
 from judges.errors import JudgesError
 from judges.inference.budget import Budget
 from judges.prompt import encodable
+from optimize.search.trial_log import as_json
 
 CONFIG = "config.json"
 SPLITS = "splits.json"
@@ -136,23 +137,8 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_text(path, as_json(value, indent=1) + "\n")
 
 
-def as_json(value: object, indent: int | None = None) -> str:
-    """JSON that UTF-8 can hold: a lone surrogate, as in some file names, stays escaped."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    if encodable(text) == text:
-        return text
-    return json.dumps(value, indent=indent, allow_nan=False)
-
-
 def write_text(path: Path, text: str) -> None:
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_bytes(encodable(text).encode("utf-8"))
-        part.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink()
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    write_atomically(path, encodable(text).encode(), overwrite=True)
 
 
 def _next_free(name: str) -> Path:

@@ -1,13 +1,17 @@
-"""A run's settings: flags over a YAML file over a resumed run's over defaults; what is judged."""
+"""A run's settings: flags over a YAML file over a resumed run's over defaults; what is judged.
+
+A setting is declared once, as a field of Settings: the flag, the key in a YAML file, the argument
+of tune() and the line of config.json follow from it.
+"""
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import Field, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
-from data.flags import join_scale, read_bounds, read_mapping
-from judges.cli.arguments import Parser as OneLineParser
+from data.flags import read_bounds, read_mapping
+from data.tables.formats import READ_ENDINGS
 from judges.define import is_python, read_subject
 from judges.dimension import MOST_RATINGS, Comparison, Dimension, Subject
 from judges.errors import UsageError
@@ -15,30 +19,65 @@ from judges.models.providers import THROUGH_DSPY, endpoint_of
 from judges.models.redaction import KEY_FOR_NAME, Redactor, holds_secret
 from judges.models.registry import is_plain, quoted
 from judges.protocol import OPENAI
+from judges.yaml_text import YamlTextError, read_yaml
 from optimize.search.objective import LEVELS, Level
 from optimize.search.optimizers import OPTIMIZERS
 
 SPLITS = ("document", "system", "both")
-PLANS = ("auto", "one", "mean", "weighted")
-HOTTEST = 10.0
 # Past any number of calls or dollars.
 MOST = 1e15
 MOST_BYTES = 100_000
 # Labels on any scale: only their order counts.
 ANY_SCALE = "any"
-# What may differ when a run is resumed: a larger budget makes further trials, and pays for none
-# again.
-FREE = frozenset(
-    {"out", "resume", "json", "concurrency", "max_calls", "max_cost", "keep_going", "verbose"}
-)
-# What a run folder never chooses, since it would take texts and keys to a host of its choice.
-ADDRESSES = ("api_base", "proposer_api_base")
 # For --proposer-api-base: the provider's own.
 DEFAULT = "default"
+# What a run folder never chooses, since it would take texts and keys to a host of its choice.
+ADDRESSES = ("api_base", "proposer_api_base")
 
 
 class SettingsError(UsageError):
     """A flag or a configuration file makes no sense; the message says which and why."""
+
+
+Limit = tuple[str, Callable[[float], bool]]
+POSITIVE: Limit = ("above 0", lambda value: value > 0)
+NOT_NEGATIVE: Limit = ("0 or more", lambda value: value >= 0)
+A_TEMPERATURE: Limit = ("within 0 and 10", lambda value: 0 <= value <= 10)
+
+
+def setting(
+    default: Any,
+    metavar: str,
+    help_text: str,
+    *,
+    choices: Iterable[str] = (),
+    limit: Limit | None = None,
+    free: bool = False,
+) -> Any:
+    """Declare a setting; the kind of its value is the field's type, None meaning "left out".
+
+    What is `free` may differ when a run is resumed: a larger budget makes further trials, and pays
+    for none again.
+    """
+    metadata = {
+        "metavar": metavar,
+        "help": help_text,
+        "choices": tuple(choices),
+        "limit": limit,
+        "free": free,
+    }
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+# The parts of --help, each with its first setting.
+GROUPS = {
+    "dimension": "what is judged",
+    "lm": "who judges",
+    "optimizer": "how it is tuned",
+    "out": "the run",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,49 +89,105 @@ class Settings:
     provider's own.
     """
 
-    dimension: str | None = None
-    pairwise: str | None = None
-    data: str | None = None
-    map: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
-    scale: str | None = None
-    lm: str = "embedded"
-    api_base: str | None = None
-    proposer_lm: str | None = None
-    proposer_api_base: str | None = None
-    optimizer: str = "rank"
-    level: Level | Literal["auto"] = "auto"
-    max_calls: int | None = None
-    max_cost: float | None = None
-    concurrency: int = 64
-    samples: int | None = None
-    temperature: float | None = None
-    weighted: bool = False
-    plan: str | None = None
-    probes: bool = False
-    seed: int = 0
-    split: str | None = None
-    out: str | None = None
-    resume: bool = False
-    keep_going: bool = False
-    json: bool = False
-    verbose: bool = False
+    dimension: str | None = setting(
+        None, "NAME", "a catalogue name, FILE.yaml[:name] or FILE.py:NAME"
+    )
+    pairwise: str | None = setting(None, "NAME", "the same, for a comparison of two outputs")
+    data: str | None = setting(
+        None,
+        "FILE",
+        f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set, whose labels are "
+        "constructed)",
+    )
+    map: Mapping[str, str | Sequence[str]] = setting(
+        {},
+        "NAME=COLUMN",
+        "read NAME (a dimension, a text, id, group, system) from this column; repeatable",
+    )
+    scale: str | None = setting(
+        None,
+        "LOW-HIGH",
+        "the scale people were given, as in 0-100; the judge then rates on it too. 'any': the "
+        "judge keeps its own, and only the order of the labels counts",
+    )
+    lm: str = setting(
+        "embedded", "MODEL", "embedded (the default), openai/NAME, azure/NAME, any of DSPy's"
+    )
+    api_base: str | None = setting(None, "URL", "an OpenAI-compatible server (OPENAI_BASE_URL)")
+    proposer_lm: str | None = setting(
+        None, "MODEL", "who writes new instructions (the judge's model)"
+    )
+    proposer_api_base: str | None = setting(
+        None,
+        "URL",
+        "where the proposer is asked, or default: its provider's own (where the judge is)",
+    )
+    plan: str | None = setting(
+        None,
+        "PLAN",
+        "one, mean (of --samples) or weighted; auto tries them on dev and takes the cheapest that "
+        "is within a standard error of the best",
+        choices=("auto", "one", "mean", "weighted"),
+    )
+    samples: int | None = setting(None, "N", "a score is the mean of N replies (1)", limit=POSITIVE)
+    temperature: float | None = setting(
+        None, "T", "of a reply (0; with --samples 1)", limit=A_TEMPERATURE
+    )
+    weighted: bool = setting(
+        False, "", "a score is the ratings weighted by probability (the embedded model's default)"
+    )
+    probes: bool = setting(
+        False,
+        "",
+        "attack the shipped judge, for the report; costs calls (the embedded model: always)",
+    )
+    concurrency: int = setting(64, "N", "requests in flight (64)", limit=POSITIVE, free=True)
+    optimizer: str = setting("rank", "NAME", f"{', '.join(OPTIMIZERS)} (rank)", choices=OPTIMIZERS)
+    level: Level | Literal["auto"] = setting(  # noqa: RUF009 - a dataclass field, as all of these
+        "auto",
+        "LEVEL",
+        f"of rho: {', '.join(LEVELS)} or auto: summary where documents have three outputs or more "
+        "(auto)",
+        choices=("auto", *LEVELS),
+    )
+    split: str | None = setting(
+        None,
+        "BY",
+        f"{', '.join(SPLITS)} (both where there are 8 systems, else document)",
+        choices=SPLITS,
+    )
+    max_calls: int | None = setting(
+        None,
+        "N",
+        "most calls to the judge, search and measurement together (about 8,000; free models "
+        "20,000)",
+        limit=POSITIVE,
+        free=True,
+    )
+    max_cost: float | None = setting(
+        None, "USD", "most dollars, both models together", limit=POSITIVE, free=True
+    )
+    seed: int = setting(0, "N", "for every random draw (0)", limit=NOT_NEGATIVE)
+    out: str | None = setting(None, "DIR", "the run's folder (runs/NAME-001, then -002)", free=True)
+    resume: bool = setting(
+        False, "", "go on with a run that was stopped; pays nothing twice", free=True
+    )
+    keep_going: bool = setting(
+        False, "", "go on though almost all of the first 48 judgements have failed", free=True
+    )
+    json: bool = setting(False, "", "print summary.json in place of the table", free=True)
+    verbose: bool = setting(
+        False,
+        "",
+        "say each retry, failed request and rate limit on stderr, and where an error arose",
+        free=True,
+    )
 
     def __post_init__(self) -> None:
         if (self.dimension is None) == (self.pairwise is None):
             raise SettingsError("give --dimension NAME or --pairwise NAME, one of the two")
-        _check_kinds(self)
-        for name, allowed in CHOICES.items():
-            value = getattr(self, name)
-            if value is not None and value not in allowed:
-                raise SettingsError(f"{_flag(name)} {value!r}: choose from {', '.join(allowed)}")
-        for name in ("max_calls", "max_cost", "concurrency", "samples"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise SettingsError(f"{_flag(name)} {value}: must be above 0")
-        if self.seed < 0:
-            raise SettingsError(f"--seed {self.seed}: must be 0 or more")
-        if self.temperature is not None and not 0 <= self.temperature <= HOTTEST:
-            raise SettingsError(f"--temperature {self.temperature:g}: must be within 0 and 10")
+        for declared in fields(self):
+            _check(declared, getattr(self, declared.name))
         if self.scale is not None:
             bounds_of(self.scale)
         for flag, lm in (("--lm", self.lm), ("--proposer-lm", self.proposer_lm)):
@@ -133,54 +228,60 @@ class Settings:
             "proposer": endpoint_of(*self.proposer),
         }
 
-    def known(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
+        """For config.json."""
         return asdict(self)
 
 
-CHOICES: Mapping[str, Sequence[str]] = {
-    "optimizer": tuple(OPTIMIZERS),
-    "level": ("auto", *LEVELS),
-    "split": SPLITS,
-    "plan": PLANS,
+SETTINGS: Mapping[str, Field[Any]] = {declared.name: declared for declared in fields(Settings)}
+_TYPES = get_type_hints(Settings)
+_EXPECTED = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a name",
+    dict: "our names and their columns, as in {relevance: my_column}",
 }
-_WHOLE = frozenset({"max_calls", "concurrency", "samples", "seed"})
-_NUMBERS = frozenset({"max_cost", "temperature"})
-_YES_OR_NO = frozenset({"weighted", "probes", "resume", "keep_going", "json", "verbose"})
-# What may be left out, and says nothing then.
-_OPEN = frozenset(setting.name for setting in fields(Settings) if setting.default is None)
 
 
-def _check_kinds(settings: Settings) -> None:
+def kind_of(name: str) -> type:
+    """The setting's kind of value: bool, int, float, dict or str."""
+    if name == "map":
+        return dict
+    types = (_TYPES[name], *get_args(_TYPES[name]))
+    return next((kind for kind in (bool, int, float) if kind in types), str)
+
+
+def flag_of(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _check(declared: Field[Any], value: Any) -> None:
     """Values from YAML and from Python may be of any kind; those from flags are right."""
-    for name, value in settings.known().items():
-        if value is None and name in _OPEN:
-            continue
-        if name == "map":
-            is_valid = _is_map(value) and all(
-                isinstance(column, str) and column
-                for name, columns in value.items()
-                for column in (
-                    name,
-                    *(columns if isinstance(columns, list | tuple) else (columns,)),
-                )
-            )
-            expected = "our names and their columns, as in {relevance: my_column}"
-        elif name in _YES_OR_NO:
-            is_valid, expected = isinstance(value, bool), "true or false"
-        elif name in _WHOLE | _NUMBERS:
-            kinds = (int,) if name in _WHOLE else (int, float)
-            is_valid = isinstance(value, kinds) and not isinstance(value, bool)
-            # Compared, since an endless integer is no float.
-            is_valid = is_valid and -MOST <= value <= MOST
-            expected = "a whole number" if name in _WHOLE else "a number"
-        else:
-            is_valid, expected = isinstance(value, str) and value != "", "a name"
-        if not is_valid:
-            raise SettingsError(f"{_flag(name)} {value!r}: expected {expected}")
+    if value is None and declared.default is None:
+        return
+    flag, kind = flag_of(declared.name), kind_of(declared.name)
+    choices, limit = declared.metadata["choices"], declared.metadata["limit"]
+    if not _is_of_kind(value, kind):
+        raise SettingsError(f"{flag} {value!r}: expected {_EXPECTED[kind]}")
+    if choices and value not in choices:
+        raise SettingsError(f"{flag} {value!r}: choose from {', '.join(choices)}")
+    if limit is not None and not limit[1](value):
+        raise SettingsError(f"{flag} {value:g}: must be {limit[0]}")
 
 
-def _is_map(value: object) -> bool:
-    return isinstance(value, Mapping)
+def _is_of_kind(value: Any, kind: type) -> bool:
+    if kind is dict:
+        return isinstance(value, Mapping) and all(
+            isinstance(column, str) and column
+            for name, columns in value.items()
+            for column in (name, *(columns if isinstance(columns, list | tuple) else (columns,)))
+        )
+    if kind in (bool, str):
+        return isinstance(value, kind) and value != ""
+    kinds = (int,) if kind is int else (int, float)
+    # Compared, since an endless integer is no float.
+    return isinstance(value, kinds) and not isinstance(value, bool) and -MOST <= value <= MOST
 
 
 def bounds_of(scale: str) -> tuple[float, float] | None:
@@ -197,14 +298,6 @@ def refuse_secret(api_base: str | None, flag: str = "--api-base") -> None:
     """Raise SettingsError for an address that must not be written down."""
     if api_base and holds_secret(api_base):
         raise SettingsError(f"{flag} holds a password or a key: give it by OPENAI_API_KEY")
-
-
-class Parser(OneLineParser):
-    """Says what is wrong in one line, and takes -1:1 for a scale."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        words = None if args is None else join_scale([str(word) for word in args])
-        return super().parse_known_args(words, namespace)
 
 
 def resolve(
@@ -224,7 +317,7 @@ def resolve(
         _check_same(saved, chosen)
         _check_repeated_on_resume(saved, chosen)
     merged = {**(saved or {}), **{name: None for name in ADDRESSES if saved}, **chosen}
-    if unknown := sorted(merged.keys() - {setting.name for setting in fields(Settings)}):
+    if unknown := sorted(merged.keys() - SETTINGS.keys()):
         where = f"{file}: " if file and unknown[0] not in flag_settings else ""
         raise SettingsError(f"{where}unknown setting {unknown[0]!r}")
     settings = Settings(**merged)
@@ -245,8 +338,8 @@ def _check_repeated_on_resume(saved: Mapping[str, Any], chosen: Mapping[str, Any
         )
         if must_repeat:
             raise SettingsError(
-                f"the run to resume names {_flag(name)} {quoted(value)}, which its folder alone "
-                f"cannot choose: give it again, as in {_flag(name)} {quoted(value)}"
+                f"the run to resume names {flag_of(name)} {quoted(value)}, which its folder alone "
+                f"cannot choose: give it again, as in {flag_of(name)} {quoted(value)}"
             )
 
 
@@ -277,16 +370,15 @@ def _normalized(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_same(saved: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
     for name, value in chosen.items():
-        if name not in FREE and name not in ADDRESSES and name in saved and saved[name] != value:
+        free = name in ADDRESSES or (name in SETTINGS and SETTINGS[name].metadata["free"])
+        if not free and name in saved and saved[name] != value:
             raise SettingsError(
-                f"{_flag(name)} {value}: the run to resume was made with {saved[name]}; "
+                f"{flag_of(name)} {value}: the run to resume was made with {saved[name]}; "
                 "leave the flag out, or start another run"
             )
 
 
 def _read(file: str) -> dict[str, Any]:
-    from judges.yaml_text import YamlTextError, read_yaml
-
     try:
         read = read_yaml(Path(file), most_bytes=MOST_BYTES)
     except (OSError, YamlTextError) as error:
@@ -303,10 +395,6 @@ def mapping(pairs: Sequence[str]) -> dict[str, str | list[str]]:
         if not (name and equals and column):
             raise SettingsError(f"--map {name}{equals}{column}: expected NAME=COLUMN")
     return read_mapping((name, column) for name, _, column in split)
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 Bounds = tuple[float, float]

@@ -32,7 +32,7 @@ class SearchBudgetSpentError(JudgesError):
     """The search may not make the calls it would need next."""
 
 
-class Budget:
+class SearchBudget:
     """Calls a search may make, in units of what one call of the seed costs.
 
     Replies found in the journal count too, so that a resumed run stops where another would. `hold`
@@ -71,6 +71,10 @@ class Budget:
         self.check(calls)
         self.spent += calls
 
+    def renewed(self, max_calls: int) -> "SearchBudget":
+        """Another budget in the same units, of which nothing is spent."""
+        return SearchBudget(max_calls, weight=self.weight, proposal=self.proposal)
+
     @contextmanager
     def reserving(self, calls: int) -> Iterator[None]:
         """Keep so many calls for what comes after."""
@@ -87,7 +91,7 @@ class Evaluator:
     """Where candidates meet items."""
 
     def __init__(
-        self, *, seed: Prompt, judge: JudgeItems, calls_per_item: int, budget: Budget
+        self, *, seed: Prompt, judge: JudgeItems, calls_per_item: int, budget: SearchBudget
     ) -> None:
         self.seed = seed
         self.budget = budget

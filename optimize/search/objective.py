@@ -6,12 +6,21 @@ compared on the outputs that both scored, so that failing on hard ones earns not
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from optimize.items import Items, Vector
-from optimize.statistics.agreement import rank_terms
+from optimize.statistics.agreement import (
+    PRIMARY,
+    Correlation,
+    Undefined,
+    dataset_level,
+    rank_terms,
+    summary_level,
+    system_level,
+)
+from optimize.statistics.coefficients import Coefficient
 from optimize.statistics.difference import Contrast, contrast_judges
 from optimize.statistics.levels import level_statistic, read_rows
 
@@ -58,6 +67,24 @@ def objective(scores: Vector, items: Items, level: Level) -> float:
     if np.isnan(value) and rows.judge.size > 1 and level != "summary" and np.ptp(rows.human) > 0:
         return 0.0
     return value
+
+
+def correlation(
+    scores: Vector,
+    items: Items,
+    level: Level,
+    rng: np.random.Generator,
+    coefficient: Coefficient = "spearman",
+    undefined: Undefined = PRIMARY,
+) -> Correlation:
+    """One level's correlation with its interval; by the primary convention, as everywhere."""
+    options: Any = {"coefficient": coefficient, "undefined": undefined, "rng": rng}
+    documents, systems = _places(items)
+    if level == "summary":
+        return summary_level(scores, items.human, documents, **options)
+    if level == "system":
+        return system_level(scores, items.human, systems, documents, **options)
+    return dataset_level(scores, items.human, documents, **options)
 
 
 def contrast(scores: Vector, base: Vector, items: Items, level: Level) -> Contrast:

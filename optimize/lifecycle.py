@@ -1,4 +1,4 @@
-"""One run's work from what a user told it: settings, labels, a folder of its own, the run."""
+"""One run from what its user gave to its report: settings, labels, a folder of its own."""
 
 import tempfile
 from collections.abc import Callable, Mapping
@@ -31,21 +31,21 @@ class RunLifecycle:
         """Run with these flags, and return what summary.json holds.
 
         `flags` are the command's; `subject` stands for a definition in no file, which the
-        folder then holds.
+        folder then holds. The report is drawn at the end. A run that fails before any reply leaves
+        nothing, so that it can be started again.
         """
-        with ExitStack() as stack:
-            if not flags.get("resume"):
-                return self._begin(flags, subject, stack)
-            self.folder = _find_started(flags, subject)
-            stack.enter_context(in_use(self.folder))
-            saved = _with_saved_definition(run_folder.read_config(self.folder), self.folder, flags)
-            endpoints = run_folder.read_endpoints(self.folder)
-            if subject is not None:
-                flags = {**flags, **run_folder.check_definition(subject, self.folder)}
-            prepared = prepare(resolve(flags, saved, endpoints))
-            labels = prepared.labels
-            run_folder.check_labels(self.folder, labels.counts(), labels.split)
-            return self._run(prepared, self.folder)
+        try:
+            with ExitStack() as stack:
+                start = self._resume if flags.get("resume") else self._begin
+                summary = start(flags, subject, stack)
+            # Drawing takes matplotlib, which a run that fails early need not load.
+            from optimize.report.run_report import write_report_at_end
+
+            write_report_at_end(self.path)
+        except Exception:
+            self._remove_unanswered()
+            raise
+        return summary
 
     @property
     def path(self) -> Path:
@@ -58,8 +58,7 @@ class RunLifecycle:
         """Whether there is a run to resume."""
         return self.folder is not None and (self.folder / run_folder.CONFIG).exists()
 
-    def remove_unanswered(self) -> None:
-        """Leave nothing of a run that got no reply at all, so that it can be started again."""
+    def _remove_unanswered(self) -> None:
         if self.folder is None or not self._fresh:
             return
         run_folder.clear_unanswered(self.folder)
@@ -68,6 +67,20 @@ class RunLifecycle:
             with suppress(OSError):
                 # Something of the user's own is in it, or it is gone.
                 self.folder.rmdir()
+
+    def _resume(
+        self, flags: Mapping[str, Any], subject: Subject | None, stack: ExitStack
+    ) -> dict[str, Any]:
+        self.folder = _find_started(flags, subject)
+        stack.enter_context(in_use(self.folder))
+        saved = _with_saved_definition(run_folder.read_config(self.folder), self.folder, flags)
+        endpoints = run_folder.read_endpoints(self.folder)
+        if subject is not None:
+            flags = {**flags, **run_folder.check_definition(subject, self.folder)}
+        prepared = prepare(resolve(flags, saved, endpoints))
+        labels = prepared.labels
+        run_folder.check_labels(self.folder, labels.counts(), labels.split)
+        return self._run(prepared, self.folder)
 
     def _begin(
         self, flags: Mapping[str, Any], subject: Subject | None, stack: ExitStack
@@ -92,7 +105,7 @@ class RunLifecycle:
             with suppress(DimensionError):
                 run_folder.write_definition(prepared.subject, folder)
         run_folder.begin(
-            folder, settings.known(), labels.counts(), labels.split, settings.endpoints
+            folder, settings.to_json(), labels.counts(), labels.split, settings.endpoints
         )
         return self._run(prepared, folder)
 
