@@ -78,7 +78,7 @@ def prepared(task: str, seed: int) -> Any:
 
     spec, data = TASKS[task]
     judge = Judge.of(read_subject(spec))
-    split = labels.read(Settings(dimension=spec, data=str(data), seed=seed), judge.subject)
+    split = labels.split_labels(Settings(dimension=spec, data=str(data), seed=seed), judge.subject)
     model = open_model("embedded")
     asked = RunModels(judge=Runner(model), proposer=Runner(model), plan=default_plan(model))
     list(item_judge(judge, asked, seed, _ignore)(judge.prompt, split.everything.items))

@@ -7,7 +7,7 @@ import pytest
 from judges.catalog import find
 from judges.dimension import Dimension
 from judges.judge import Judge
-from optimize.run.labels import Labels, read
+from optimize.run.labels import Labels, split_labels
 from optimize.run.run_budget import DEFAULT_CALLS, FREE_CALLS, divide_budget, left_for_probes
 from optimize.run.settings import Settings, SettingsError
 from optimize.search.candidates import Candidate, DemoSet
@@ -19,7 +19,7 @@ JUDGE = Judge.of(SUBJECT)
 
 @pytest.fixture(scope="module")
 def labels() -> Labels:
-    return read(Settings(dimension="relevance"), SUBJECT)
+    return split_labels(Settings(dimension="relevance"), SUBJECT)
 
 
 def settings(**told: Any) -> Settings:
