@@ -32,7 +32,7 @@ def coverage(judged: JudgedText, document: Source) -> float:
     key_pairs = math.fsum(document.key_pairs.get(pair, 0.0) for pair in pairs)
     points = math.fsum(
         document.points[place][0] * min(1.0, shared / document.points[place][1])
-        for place, shared in judged.shared.items()
+        for place, shared in judged.shared_weights.items()
     )
     # F1 of the stems and those of the key sentences: a summary in the rough.
     sizes = total_weight(stems) + total_weight(document.key_stems)

@@ -165,24 +165,24 @@ class Match:
     """Where a sentence comes from.
 
     `place` is the best source sentence (-1: none), `share` the weight of the sentence's stems that
-    stand in it, `nearby` the same with a neighbour, `anywhere` in the whole source.
+    stand in it, `nearby` the same with a neighbour, `anywhere` in the whole source; `weights` holds
+    the weight that each source sentence, by its place, shares with it.
     """
 
     place: int
     share: float
     nearby: float
     anywhere: float
+    weights: Mapping[int, float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JudgedText:
-    """One judged text, what it was made from or answers, and where its sentences come from.
+    """One judged text, and what it was made from or answers.
 
     `document` is what it was made from, `turns` what it answers, `last_turn` the last of these,
     `knowledge` the facts given, `source` all of them together; `condenses` tells whether it is a
-    shorter form of the document. `matches` are its sentences' in the source. `shared` has for
-    sentences of the document the most weight that one sentence of the text shares with them.
-    `adjacency` is the share of neighbouring content words that are close in the source too.
+    shorter form of the document.
     """
 
     text: Text
@@ -192,9 +192,61 @@ class JudgedText:
     knowledge: Source | None
     source: Source | None
     condenses: bool
-    matches: list[Match]
-    shared: dict[int, float]
-    adjacency: float
+
+    @cached_property
+    def matches(self) -> list[Match]:
+        """Where in the source its sentences come from."""
+        return _matches(self.text, self.source)
+
+    @cached_property
+    def shared_weights(self) -> dict[int, float]:
+        """For sentences of the document the most weight that one of the text's shares with them."""
+        is_all = self.document is self.source
+        shared: dict[int, float] = {}
+        for match in self.matches if is_all else _matches(self.text, self.document):
+            for place, value in match.weights.items():
+                shared[place] = max(shared.get(place, 0.0), value)
+        return shared
+
+    @cached_property
+    def adjacency(self) -> float:
+        """The share of neighbouring content words that stand close together in the source too."""
+        places_of = self.source.places if self.source else {}
+        pairs = [pair for sentence in self.text.sentences for pair in pairwise(sentence.stems)]
+        together = 0
+        for first, second in pairs:
+            places = set(places_of.get(second, ()))
+            together += any(
+                not places.isdisjoint((place - 1, place, place + 1))
+                for place in places_of.get(first, ())
+            )
+        return together / max(1, len(pairs))
+
+
+def _matches(text: Text, source: Source | None) -> list[Match]:
+    return [_match(sentence, source) for sentence in text.sentences] if source else []
+
+
+def _match(sentence: Sentence, source: Source) -> Match:
+    weights: dict[int, float] = defaultdict(float)
+    total = anywhere = 0.0
+    for stem in dict.fromkeys(sentence.stems):
+        value = weight(stem)
+        total += value
+        places = source.places.get(stem, ())
+        anywhere += value if places else 0.0
+        for place in places:
+            weights[place] += value
+    if not weights:
+        return Match(-1, 0.0, 0.0, 0.0 if total else 0.5, weights)
+    enough = NEARLY * max(weights.values())
+    best = min(place for place, value in weights.items() if value >= enough)
+    nearby = weights[best]
+    for neighbour in (best - 1, best + 1):
+        if neighbour in weights:
+            stems = {*source.text.sentences[best].stems, *source.text.sentences[neighbour].stems}
+            nearby = max(nearby, total_weight(stems.intersection(sentence.stems)))
+    return Match(best, weights[best] / total, nearby / total, anywhere / total, weights)
 
 
 def _sources(roles: Roles, texts: Mapping[str, str]) -> list[list[str]]:
@@ -211,75 +263,23 @@ def digest(roles: Roles, texts: Mapping[str, str], candidate: str) -> bytes:
 
 @cached(LRUCache(MOST_JUDGED_TEXTS), key=digest, lock=Lock())
 def read_judged_text(roles: Roles, texts: Mapping[str, str], candidate: str) -> JudgedText:
-    """Read the text named `candidate`, and match its sentences with its sources."""
-    text = read_text(texts.get(candidate, ""))
+    """Read the text named `candidate` and its sources."""
     documents, turns, knowledge = _sources(roles, texts)
-    document, source = _read(documents), _read([*documents, *turns, *knowledge])
     last_lines = [line for line in turns[-1].splitlines() if line.strip()] if turns else []
-    matches, shared = _match_sentences(text, source) if source else ([], {})
-    if document is not source:
-        shared = _match_sentences(text, document)[1] if document else {}
     return JudgedText(
-        text,
-        document=document,
+        read_text(texts.get(candidate, "")),
+        document=_read(documents),
         turns=_read(turns),
         last_turn=_read(last_lines[-1:]),
         knowledge=_read(knowledge),
-        source=source,
+        source=_read([*documents, *turns, *knowledge]),
         condenses=roles.condenses,
-        matches=matches,
-        shared=shared,
-        adjacency=_adjacency(text, source) if source else 0.0,
     )
 
 
 def _read(texts: Sequence[str]) -> Source | None:
     texts = [text for text in texts if text.strip()]
     return read_source(*texts) if texts else None
-
-
-def _match_sentences(text: Text, source: Source) -> tuple[list[Match], dict[int, float]]:
-    """A match for every sentence, and the most weight shared with each source sentence."""
-    shared: dict[int, float] = defaultdict(float)
-    return [_match(sentence, source, shared) for sentence in text.sentences], shared
-
-
-def _match(sentence: Sentence, source: Source, shared: dict[int, float]) -> Match:
-    """The sentence's match; raises `shared` to the weight that it shares."""
-    scores: dict[int, float] = defaultdict(float)
-    total = anywhere = 0.0
-    for stem in dict.fromkeys(sentence.stems):
-        value = weight(stem)
-        total += value
-        places = source.places.get(stem, ())
-        anywhere += value if places else 0.0
-        for place in places:
-            scores[place] += value
-    if not scores:
-        return Match(-1, 0.0, 0.0, 0.0 if total else 0.5)
-    for place, value in scores.items():
-        shared[place] = max(shared[place], value)
-    enough = NEARLY * max(scores.values())
-    best = min(place for place, score in scores.items() if score >= enough)
-    nearby = scores[best]
-    for neighbour in (best - 1, best + 1):
-        if neighbour in scores:
-            stems = {*source.text.sentences[best].stems, *source.text.sentences[neighbour].stems}
-            nearby = max(nearby, total_weight(stems.intersection(sentence.stems)))
-    return Match(best, scores[best] / total, nearby / total, anywhere / total)
-
-
-def _adjacency(text: Text, source: Source) -> float:
-    """The share of neighbouring content words that stand close together in the source too."""
-    pairs = [pair for sentence in text.sentences for pair in pairwise(sentence.stems)]
-    together = 0
-    for first, second in pairs:
-        places = set(source.places.get(second, ()))
-        together += any(
-            not places.isdisjoint((place - 1, place, place + 1))
-            for place in source.places.get(first, ())
-        )
-    return together / max(1, len(pairs))
 
 
 def total_weight(stems: Collection[str]) -> float:
