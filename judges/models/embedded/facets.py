@@ -148,12 +148,12 @@ def facets_of(roles: Roles, texts: Mapping[str, str], candidate: str) -> Vector:
     judged = read_judged_text(roles, texts, candidate)
     facets = np.full(len(NAMES), EMPTY)
     if judged.text.sentences:
+        values = [0.0] * len(NAMES)
         for place, facet in enumerate(FACETS):
             sources = (getattr(judged, facet.needs),) if facet.needs else ()
-            facets[place] = 0.0
             if None not in sources:
-                facets[place] = (facet.measure(judged, *sources) - facet.middle) / facet.spread
-        facets = BOUND * np.tanh(facets / BOUND)
+                values[place] = (facet.measure(judged, *sources) - facet.middle) / facet.spread
+        facets = BOUND * np.tanh(np.array(values) / BOUND)
         facets = np.where(facets > 0, EXCELLENCE * facets, facets)
     facets.setflags(write=False)
     return facets

@@ -20,6 +20,8 @@ EARLY = 4.0
 KEY_WORDS = 110
 # Where a word comes back more often, its later places say nothing.
 MOST_PLACES = 100
+# Names are looked for in so many sentences.
+MOST_NAME_SENTENCES = 80
 # A text says what a sentence says where it shares this part of its weight, of long ones this much.
 ENOUGH, MOST_ENOUGH = 0.4, 5.0
 # Articles say a thing first in short and later again: of near equals the first is meant.
@@ -129,17 +131,29 @@ class Source:
     def trigrams(self) -> frozenset[str]:
         return frozenset(self.text.trigrams)
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The words that within sentences have a capital every time, in small letters."""
+        tokens = [
+            token
+            for sentence in self.text.sentences[:MOST_NAME_SENTENCES]
+            for token in sentence.tokens[1:]
+            if token[0].isalpha()
+        ]
+        small = {token.lower() for token in tokens if not token[0].isupper()}
+        return frozenset(token.lower() for token in tokens) - small
+
     def copied_runs(self, sentence: Sentence) -> list[int]:
         """The lengths in words of a sentence's runs of neighbours that the source has, too.
 
         The extractive fragments of Grusky et al. (2018, arXiv:1804.11283), without their search for
         the longest.
         """
-        trigrams = sentence.trigrams
+        bigrams, trigrams, words = self.bigrams, self.trigrams, sentence.words
         runs, length = [], 0
         for place, bigram in enumerate(sentence.bigrams):
-            is_copied = bigram in self.bigrams
-            if is_copied and (not length or trigrams[place - 1] in self.trigrams):
+            is_copied = bigram in bigrams
+            if is_copied and (not length or f"{words[place - 1]} {bigram}" in trigrams):
                 length += 1
                 continue
             if length:
@@ -249,31 +263,36 @@ def _match(sentence: Sentence, source: Source) -> Match:
     return Match(best, weights[best] / total, nearby / total, anywhere / total, weights)
 
 
-def _sources(roles: Roles, texts: Mapping[str, str]) -> list[list[str]]:
-    """The documents, the turns and the knowledge of a request."""
-    groups = (roles.documents, roles.turns, roles.knowledge)
-    return [[texts.get(name, "") for name in names] for names in groups]
+def _contents(
+    roles: Roles, texts: Mapping[str, str], candidate: str
+) -> tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...], bool]:
+    """What a judged text is measured by: itself, its sources, and whether it condenses them."""
+    documents, turns, knowledge = (
+        tuple(texts.get(name, "") for name in names)
+        for names in (roles.documents, roles.turns, roles.knowledge)
+    )
+    return texts.get(candidate, ""), documents, turns, knowledge, roles.condenses
 
 
 def digest(roles: Roles, texts: Mapping[str, str], candidate: str) -> bytes:
     """The key under which what is measured of a judged text is remembered."""
-    key = repr((texts.get(candidate, ""), _sources(roles, texts), roles.condenses))
+    key = repr(_contents(roles, texts, candidate))
     return hashlib.blake2b(key.encode(), digest_size=16).digest()
 
 
-@cached(LRUCache(MOST_JUDGED_TEXTS), key=digest, lock=Lock())
+@cached(LRUCache(MOST_JUDGED_TEXTS), key=_contents, lock=Lock())
 def read_judged_text(roles: Roles, texts: Mapping[str, str], candidate: str) -> JudgedText:
     """Read the text named `candidate` and its sources."""
-    documents, turns, knowledge = _sources(roles, texts)
+    text, documents, turns, knowledge, condenses = _contents(roles, texts, candidate)
     last_lines = [line for line in turns[-1].splitlines() if line.strip()] if turns else []
     return JudgedText(
-        read_text(texts.get(candidate, "")),
+        read_text(text),
         document=_read(documents),
         turns=_read(turns),
         last_turn=_read(last_lines[-1:]),
         knowledge=_read(knowledge),
         source=_read([*documents, *turns, *knowledge]),
-        condenses=roles.condenses,
+        condenses=condenses,
     )
 
 

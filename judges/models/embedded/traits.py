@@ -198,20 +198,13 @@ def _rewriting(text: Text, judged: JudgedText, source: Source) -> Iterable[float
 def _lowercase_names(text: Text, source: Source) -> float:
     """The share of the source's names that the text writes without a capital; ½ if it has none.
 
-    Names are the words that within the source's sentences have a capital every time. Systems that
-    write in small letters show by it, and people mind it.
+    Systems that write in small letters show by it, and people mind it.
     """
-    is_name: dict[str, bool] = {}
-    for sentence in source.text.sentences[:MOST_SENTENCES]:
-        for token in sentence.tokens[1:]:
-            if token[0].isalpha():
-                word = token.lower()
-                is_name[word] = is_name.get(word, True) and token[0].isupper()
     lowercase = [
         token[0].islower()
         for sentence in text.sentences
         for token in sentence.tokens[1:]
-        if is_name.get(token.lower(), False)
+        if token.lower() in source.names
     ]
     return _mean(lowercase) if lowercase else 0.5
 
