@@ -195,35 +195,38 @@ def _reply(
 
 def _layout(task: Task, values: Mapping[str, str], choice: str | None) -> tuple[str, str, str]:
     """The reply cut at the value of the field `choice`."""
-    if task.dialect == "project" and len(task.outputs) == 1 and choice:
-        return "", values[choice], ""
-    if task.dialect == "json":
-        fields = {
-            field.name: int(values[field.name])
-            if field.choices and isinstance(field.choices[0], int)
-            else values[field.name]
-            for field in task.outputs
-        }
-        text = json.dumps(fields, ensure_ascii=False)
-        return text.rpartition(values[choice]) if choice and values[choice] else (text, "", "")
     names = [field.name for field in task.outputs]
-    blocks = [f"{HEADER.format(name=name)}\n{neutralise(values[name])}" for name in names]
+    if task.dialect == "project" and names == [choice]:
+        return "", values[names[0]], ""
+    is_json, is_number = task.dialect == "json", bool(choice) and isinstance(task.choices[0], int)
+    fields = []  # of each what stands before its value, the value, and what closes it
+    for name in names:
+        if is_json:
+            quote = "" if name == choice and is_number else '"'
+            value = json.dumps(values[name], ensure_ascii=False)[1:-1]
+            fields.append((f"{json.dumps(name)}: {quote}", value, quote))
+        else:
+            value = values[name] if name == choice else neutralise(values[name])
+            fields.append((f"{HEADER.format(name=name)}\n", value, ""))
+    opening, separator, closing = ("{", ", ", "}") if is_json else ("", "\n\n", f"\n\n{END}")
+    blocks = ["".join(field) for field in fields]
     if choice is None:
-        return "\n\n".join([*blocks, END]), "", ""
+        return opening + separator.join(blocks) + closing, "", ""
     place = names.index(choice)
-    before = "\n\n".join([*blocks[:place], f"{HEADER.format(name=choice)}\n"])
-    return before, values[choice], "\n\n" + "\n\n".join([*blocks[place + 1 :], END])
+    head, value, tail = fields[place]
+    before = opening + separator.join([*blocks[:place], head])
+    return before, value, separator.join([tail, *blocks[place + 1 :]]) + closing
 
 
 def _rationale(prediction: Prediction, name: str) -> str:
     """What speaks for and against the one text."""
     good, bad = _sides(prediction.parts)
-    what = f"The {name.replace('_', ' ')}"
+    subject = f"The {name.replace('_', ' ')}"
     praise = " and ".join(PHRASES[place].asks for place in good)
     blame = " and ".join(PHRASES[place].weakness for place in bad)
     if praise and blame:
-        return f"{what} {praise}, but it {blame}."
-    return f"{what} {praise or blame or 'is ordinary in every respect'}."
+        return f"{subject} {praise}, but it {blame}."
+    return f"{subject} {praise or blame or 'is ordinary in every respect'}."
 
 
 def _comparison(prediction: Prediction, name: str) -> str:
