@@ -19,9 +19,8 @@ from judges.dimension import Comparison
 from judges.inference.budget import BudgetSpentError
 from judges.inference.runner import Runner
 from judges.judge import Judge
-from judges.judgement import Verdict
 from optimize.figures import json_number
-from optimize.items import Items
+from optimize.items import Items, scores_of
 from optimize.statistics.bootstrap import Interval, bootstrap, stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.levels import read_rows
@@ -189,12 +188,7 @@ def probe(
     )
     signs = np.array([sign for _, sign in sides])
     try:
-        attacked = np.array(
-            [
-                judgement.margin if isinstance(judgement, Verdict) else judgement.score
-                for judgement in judge.judge_rows(rows, runner, seed=seed)
-            ]
-        ).reshape(len(ATTACKS), -1)
+        attacked = scores_of(judge.judge_rows(rows, runner, seed=seed)).reshape(len(ATTACKS), -1)
     except BudgetSpentError:
         return Probes(why="the budget was spent before they were done")
     return Probes(

@@ -15,6 +15,7 @@ from data.tables.problems import RowsError
 from data.tables.read import read_json_lines
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Subject
+from judges.judgement import AnyJudgement, Verdict
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -108,6 +109,28 @@ def items_of(
             )
         )
     return Items(tuple(items))
+
+
+def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str, Any]:
+    """The `data` of summary.json: which labels they are, and how many of what is measured."""
+    return {
+        "name": labelled.name,
+        "sha256": labelled.sha256,
+        "n_documents": len(items.documents),
+        "n_systems": len(items.systems),
+        "n_outputs": len(items),
+    }
+
+
+def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
+    """A score each, a pair's margin; NaN where the judge failed."""
+    return np.array(
+        [
+            judgement.margin if isinstance(judgement, Verdict) else judgement.score
+            for judgement in judgements
+        ],
+        float,
+    )
 
 
 def _texts(

@@ -23,7 +23,7 @@ from optimize.figures import (
     json_number,
     number_text,
 )
-from optimize.items import Items, items_of
+from optimize.items import Items, data_counts, items_of
 from optimize.measuring.sources import ScoredItems, ask_judge, from_numbers
 from optimize.run.labels import AnyPath, Labelled, known_subject, load_labels
 from optimize.run.settings import SettingsError, bounds_of, on_scale, refuse_secret
@@ -231,13 +231,7 @@ def measure_scores(
     return Measured(
         judge=judge,
         dimension=dimension,
-        data={
-            "name": labelled.name,
-            "sha256": labelled.sha256,
-            "n_documents": len(items.documents),
-            "n_systems": len(items.systems),
-            "n_outputs": len(items),
-        },
+        data=data_counts(labelled, items),
         level=level,
         scored_items=scored,
         every_correlation=tuple(all_correlations(scored, seed, level=level, pairs=pairs)),

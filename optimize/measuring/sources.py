@@ -5,15 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
-
 from data.types import LabelError
 from judges.inference.session import ModelOptions
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.parsing.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
 from optimize.injection import Probes, probe
-from optimize.items import Items, Vector, read_scores
+from optimize.items import Items, Vector, read_scores, scores_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +130,7 @@ def _score_items(items: Items, judgements: Mapping[str, Judgement | Verdict]) ->
     selected = [judgements[item.id] for item in items_judged.items]
     return ScoredItems(
         items=items_judged,
-        scores=np.array(
-            [
-                judgement.margin if isinstance(judgement, Verdict) else judgement.score
-                for judgement in selected
-            ]
-        ),
+        scores=scores_of(selected),
         judgements=tuple(selected),
         n_unjudged=len(items) - len(items_judged),
         n_unknown=len(judgements) - len(items_judged),

@@ -13,7 +13,7 @@ from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
-from optimize.items import Items, items_of
+from optimize.items import Items, data_counts, items_of
 from optimize.run.settings import Settings, SettingsError, bounds_of, label_bounds
 from optimize.run.settings import read as read_subject
 from optimize.search.objective import Level, choose_level
@@ -29,8 +29,6 @@ AnyPath = str | os.PathLike[str]
 class Labels:
     """What a run learns from, chooses on, and is measured on."""
 
-    name: str
-    sha256: str
     labelled: Labelled
     everything: Items
     train: Items
@@ -41,13 +39,7 @@ class Labels:
 
     def counts(self) -> dict[str, Any]:
         """The `data` of summary.json."""
-        return {
-            "name": self.name,
-            "sha256": self.sha256,
-            "n_documents": len(self.everything.documents),
-            "n_systems": len(self.everything.systems),
-            "n_outputs": len(self.everything),
-        }
+        return data_counts(self.labelled, self.everything)
 
 
 def split_labels(settings: Settings, subject: Subject) -> Labels:
@@ -67,8 +59,6 @@ def split_labels(settings: Settings, subject: Subject) -> Labels:
     splits = data.split(any_labelled, by=by, seed=settings.seed)
     unseen = splits.test_unseen_systems
     return Labels(
-        name=labelled.name,
-        sha256=labelled.sha256,
         labelled=labelled,
         everything=everything,
         train=items_of(splits.train, subject.name, subject),
@@ -204,8 +194,10 @@ def prepare(settings: Settings) -> PreparedRun:
     if pairwise and settings.level not in ("auto", "dataset"):
         raise SettingsError(f"--level {level}: pairs have one margin each; only dataset fits them")
     # What could not be written down at the end is refused before anything is asked.
-    data = {"name": labels.name, "sha256": labels.sha256}
-    origin = {"data": data, "seed": settings.seed}
+    origin = {
+        "data": {"name": labels.labelled.name, "sha256": labels.labelled.sha256},
+        "seed": settings.seed,
+    }
     seed = Judge.of(subject, lm=settings.lm)
     replace(seed, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
     return PreparedRun(

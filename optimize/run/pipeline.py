@@ -149,9 +149,9 @@ def freeze_shipped(run: ActiveRun, result: SearchResult, summary: Mapping[str, A
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     provenance = {
         "data": {
-            "name": labels.name,
-            "sha256": labels.sha256,
-            "constructed": is_constructed(labels.sha256),
+            "name": labels.labelled.name,
+            "sha256": labels.labelled.sha256,
+            "constructed": is_constructed(labels.labelled.sha256),
         },
         "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
         "model": models.judge.model.name,
