@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from data.cells import DOT, LINE, as_object, is_blank, is_number, is_rating, join_texts, value_in
+from data.tables.formats import Table
 from data.tables.problems import Problems, excerpt, joined_names
-from data.tables.read import Table
 
 # What systems were given, by the names people use for it, the most telling first.
 SOURCES = (

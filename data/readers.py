@@ -12,8 +12,8 @@ from data.columns import ColumnNames, Columns
 from data.flags import map_flags, scale_flags
 from data.labels import ReadOptions, find_sides, holds_pairs, read_outputs, read_pair_rows
 from data.ratings import Ratings, read_long
+from data.tables.formats import read_table
 from data.tables.problems import Problem, Problems
-from data.tables.read import read_table
 from data.types import LabelError, LabelledPairs, LabelledSet
 
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 import data.readers
 from data.columns import only_text
+from data.tables.formats import read_json_lines
 from data.tables.problems import RowsError
-from data.tables.read import read_json_lines
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Verdict

@@ -17,7 +17,7 @@ from openai_server import OpenAIServer
 
 import data
 from data.tables.atomic_write import InUseError, in_use
-from data.tables.write import RowWriter
+from data.tables.formats import RowWriter
 from judges.__main__ import main
 from judges.catalog import find
 from judges.dimension import Dimension

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 import data
 from data.tables.atomic_write import land, write_atomically
+from data.tables.formats import RowWriter, partial_of, read_rows
 from data.tables.problems import RowsError
-from data.tables.read import read_rows
 from data.tables.text import Row
-from data.tables.write import RowWriter, partial_of
 from judges.models.journal import Journal, JournalError, describe
 from judges.parsing.recorded import RecordingError, read_replies
 from optimize.items import read_scores

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from data.tables.formats import written_format
 from data.tables.problems import RowsError
 from data.tables.text import Row
-from data.tables.write import written_format
 from judges.cli.arguments import (
     JUDGE,
     add_model_flags,

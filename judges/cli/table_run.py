@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.tables.atomic_write import in_use, write_atomically
+from data.tables.formats import RowWriter, partial_of, read_rows, written_format
 from data.tables.problems import RowsError
-from data.tables.read import read_rows
 from data.tables.text import Row, decode_json
-from data.tables.write import RowWriter, partial_of, written_format
 from judges.cli.arguments import mapping_of
 from judges.cli.estimate import Estimate, estimate_line, estimate_run, total_price
 from judges.errors import JudgesError, UsageError

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from data.tables.formats import read_json_lines
 from data.tables.problems import RowsError
-from data.tables.read import read_json_lines
 from judges.errors import JudgesError
 from judges.judgement import Choice, Judgement, NoScoreError, Verdict
 from judges.parsing.choice import parse_choice

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from data.readers import is_constructed
-from data.tables.read import read_json_lines
+from data.tables.formats import read_json_lines
 from data.tables.text import read_json_file
 from data.types import LabelError, LabelledOutput
 from optimize.figures import CHOSEN_ON_DEV, cell_by_convention, interval_text

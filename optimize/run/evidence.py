@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from data.columns import OUTPUTS
-from data.tables.read import read_json_lines
+from data.tables.formats import read_json_lines
 from data.tables.text import read_json_file
 from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from judges.judgement import AnyJudgement, Judgement, Verdict
