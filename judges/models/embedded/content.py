@@ -295,7 +295,7 @@ def connection(judged: JudgedText) -> float:
     if judged.document is not None and judged.matches:
         matches = judged.matches[:MOST_SENTENCES]
         value = 0.6 * value + 0.35 * z_score(_proximity(matches), 0.45, 0.35)
-        dangling += _n_orphans(sentences, matches) / len(sentences)
+        dangling += _n_unresolved(sentences, matches) / len(sentences)
     return value - 1.0 * dangling - 0.7 * min(2.0, repeated_openings) - 0.8 * choppiness + 0.2
 
 
@@ -323,7 +323,7 @@ def _proximity(matches: Sequence[Match]) -> float:
     return math.fsum(1 / (1 + abs(gap - 1) / 1.5) for gap in gaps) / len(gaps)
 
 
-def _n_orphans(sentences: Sequence[Sentence], matches: Sequence[Match]) -> int:
+def _n_unresolved(sentences: Sequence[Sentence], matches: Sequence[Match]) -> int:
     """Sentences that point back, taken from a place whose sentence before was left out."""
     return sum(
         not POINTING.isdisjoint(sentence.words[:2])

@@ -28,8 +28,8 @@ NAME = "embedded-1"
 # a hundred judgements. All that is remembered of them has at most so many characters.
 MOST_DEMO_CHARACTERS = 32_000_000
 LEAST_PROBABILITY = 1e-9
-# A facet whose part in a score is smaller decided nothing.
-LEAST_PART = 0.05
+# A facet that contributes less to a score decided nothing.
+LEAST_CONTRIBUTION = 0.05
 MOST_NAMES = 6
 NOT_A_LANGUAGE_MODEL = (
     "This is a statistical judge, not a language model: it rates texts by counted facets."
@@ -220,7 +220,7 @@ def _layout(task: Task, values: Mapping[str, str], choice: str | None) -> tuple[
 
 def _rationale(prediction: Prediction, name: str) -> str:
     """What speaks for and against the one text."""
-    good, bad = _sides(prediction.parts)
+    good, bad = _strongest(prediction.contributions)
     subject = f"The {name.replace('_', ' ')}"
     praise = " and ".join(PHRASES[place].asks for place in good)
     blame = " and ".join(PHRASES[place].weakness for place in bad)
@@ -233,7 +233,7 @@ def _comparison(prediction: Prediction, name: str) -> str:
     """Which of the two is preferred, and by what; the same whichever stands first."""
     first = prediction.latent >= 0
     better, worse = ("A", "B") if first else ("B", "A")
-    good, bad = _sides(prediction.parts if first else -prediction.parts)
+    good, bad = _strongest(prediction.contributions if first else -prediction.contributions)
     word = name.rsplit("_", 1)[0].replace("_", " ")
     title = word.capitalize()
     if not good and not bad:
@@ -243,11 +243,11 @@ def _comparison(prediction: Prediction, name: str) -> str:
     return f"{title} {better} {praise or 'is slightly better on the whole'}{though}."
 
 
-def _sides(parts: Vector) -> tuple[list[int], list[int]]:
+def _strongest(contributions: Vector) -> tuple[list[int], list[int]]:
     """The two facets that speak most for, and the two most against."""
-    order = [int(place) for place in np.argsort(-parts, kind="stable")]
-    good = [place for place in order[:2] if parts[place] > LEAST_PART]
-    bad = [place for place in order[::-1][:2] if parts[place] < -LEAST_PART]
+    order = [int(place) for place in np.argsort(-contributions, kind="stable")]
+    good = [place for place in order[:2] if contributions[place] > LEAST_CONTRIBUTION]
+    bad = [place for place in order[::-1][:2] if contributions[place] < -LEAST_CONTRIBUTION]
     return good, bad
 
 

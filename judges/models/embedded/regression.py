@@ -24,7 +24,7 @@ LEAST_SPREAD, PART_OF_SCALE, MOST_SPREAD = 0.45, 0.16, 4.0
 # How sure a difference of one latent unit makes a choice between two.
 SURENESS = 2.2
 # A demo's choice between two says that the better is about this much better.
-CHOSEN_BY = 0.8
+CHOICE_MARGIN = 0.8
 
 # What lies farther out than so many spreads of the examples is far enough.
 FARTHEST = 3.0
@@ -52,11 +52,11 @@ NOISE, NOISE_EXAMPLES = 0.9, 8
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Probabilities of the choices, the latent score behind them, and each facet's part in it."""
+    """Probabilities of the choices, the latent score behind them, and each facet's contribution."""
 
     probabilities: tuple[float, ...]
     latent: float
-    parts: Vector
+    contributions: Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,12 @@ class Scorer:
             offsets = similarity @ self.posterior.offsets
             weights = weights + similarity @ self.posterior.shifts
         signs = SIGNS[: len(facets)]
-        parts = signs @ (weights * facets)
-        latent = float(parts.sum() + signs @ offsets) + self.posterior.level
+        contributions = signs @ (weights * facets)
+        latent = float(contributions.sum() + signs @ offsets) + self.posterior.level
         if not self.task.compares:
-            return Prediction(_probabilities(latent, len(self.task.choices)), latent, parts)
+            return Prediction(_probabilities(latent, len(self.task.choices)), latent, contributions)
         first = float(1 / (1 + np.exp(-SURENESS * latent)))
-        return Prediction((first, 1 - first), latent, parts)
+        return Prediction((first, 1 - first), latent, contributions)
 
 
 def make_scorer(task: Task, demos: Sequence[Demo]) -> Scorer:
@@ -135,7 +135,7 @@ def _traits(roles: Roles, texts: Mapping[str, str]) -> Vector:
 def _latent(chosen: int, n: int, *, compares: bool) -> float:
     """The latent score that a choice among n shows; the ends of a scale are drawn in a little."""
     if compares:
-        return -CHOSEN_BY if chosen else CHOSEN_BY
+        return -CHOICE_MARGIN if chosen else CHOICE_MARGIN
     return (_logit((chosen + 0.5) / n) - _logit(CENTRE)) / STEEPNESS
 
 
@@ -235,14 +235,14 @@ def update(
     residuals = ratings - common
     # Between two texts there is no level, and what their source adds to both is lost.
     level_variance = 0.0 if compares else PRIOR_LEVEL**2
-    blocks = _blocks(range(n) if compares else sources)
+    blocks = _examples_by_source(range(n) if compares else sources)
     # The posterior through the examples' covariance, since they are few.
     fixed = np.eye(n) + level_variance + PRIOR_GAIN**2 * np.outer(common, common)
     for block in () if compares else blocks:
         fixed[np.ix_(block, block)] += PRIOR_SOURCE**2
     texts = facets.reshape(-1, n_facets)
-    by_shifts = _of_examples((texts * variances) @ texts.T * similarity, signs)
-    by_offsets = _of_examples(similarity, signs)
+    by_shifts = _between_examples((texts * variances) @ texts.T * similarity, signs)
+    by_offsets = _between_examples(similarity, signs)
     scales = list(product(OFFSETS, SHIFTS))
     solutions, evidence = [], []
     for offset, shift in scales:
@@ -264,14 +264,14 @@ def update(
     )
 
 
-def _of_examples(texts: Vector, signs: Vector) -> Vector:
+def _between_examples(texts: Vector, signs: Vector) -> Vector:
     """The examples' covariance from their texts': of pairs, their differences'."""
     n = len(texts) // len(signs)
     rows = texts.reshape(n, len(signs), n, len(signs))
     return np.asarray(np.einsum("isjt,s,t->ij", rows, signs, signs))
 
 
-def _blocks(sources: Sequence[object]) -> list[NDArray[np.intp]]:
+def _examples_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
     """The places of the examples of each source."""
     places: dict[object, list[int]] = {}
     for place, source in enumerate(sources):
