@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,10 @@ class Run:
         return scorecard(self.summary, str(self.folder))
 
     def _repr_html_(self) -> str:
-        return _table(self.summary)
+        """Both judges' rho on every split, with intervals and n, as notebooks show it."""
+        from optimize.report.page import render_template
+
+        return render_template("run_table.html", summary=self.summary, splits=SPLITS).strip()
 
 
 def tune(
@@ -90,34 +92,3 @@ def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:
         if name not in allowed:
             raise TypeError(f"tune() knows no setting {name!r}; there are {', '.join(allowed)}")
     return {name: value for name, value in settings.items() if value is not None}
-
-
-def _table(summary: Mapping[str, Any]) -> str:
-    """Both judges' rho on every split: as many rows as there are splits, with intervals and n."""
-    rows = []
-    for name, label in SPLITS:
-        seed, tuned = summary["seed_judge"][name], summary["tuned_judge"][name]
-        if seed and tuned:
-            n = f"{seed['n_documents']} documents, {seed['n_outputs']} outputs"
-            rows.append((label, _figure(seed), _figure(tuned), n))
-    gain = summary["gain"]["test"]
-    if gain.get("value") is not None:
-        rows.append(("gain on test", "", _figure(gain, sign="+"), f"shipped: {summary['shipped']}"))
-    head = (f"{summary['level']}-level Spearman's rho", "seed", "tuned", "n")
-    caption = f"{summary['dimension']} judged by {summary['lm']}; labels: {summary['data']['name']}"
-    body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows)
-    return (
-        f"<table><caption>{escape(caption)}</caption><thead><tr>{_cells('th', head)}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
-    )
-
-
-def _cells(tag: str, row: tuple[str, ...]) -> str:
-    return "".join(f"<{tag}>{escape(text)}</{tag}>" for text in row)
-
-
-def _figure(cell: Mapping[str, Any], sign: str = "") -> str:
-    if cell["value"] is None:
-        return "undefined"
-    value = f"{cell['value']:{sign}.3f}"
-    return value if cell["low"] is None else f"{value} [{cell['low']:.3f}, {cell['high']:.3f}]"
