@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from data.lazy import lazy_names
-
 if TYPE_CHECKING:
     from optimize.items import annotation_matrix
     from optimize.measuring.measure import Measured, measure
@@ -69,4 +67,17 @@ _HOMES = {
     ),
     "optimize.tuning": "Run tune",
 }
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+
+
+# `data` is imported here alone, so that `python -m optimize` starts where a user's module hides it,
+# and can say so.
+def __getattr__(name: str) -> object:
+    from data.lazy import lazy_names
+
+    return lazy_names(__name__, _HOMES)[0](name)
+
+
+def __dir__() -> list[str]:
+    from data.lazy import lazy_names
+
+    return lazy_names(__name__, _HOMES)[1]()
