@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimize.statistics.accuracy import pairwise_accuracy
-from optimize.statistics.scale import errors, on_scale, quadratic_kappa
+from optimize.statistics.scale import errors, nearest_ratings, quadratic_kappa
 
 
 def by_pairs(
@@ -107,8 +107,8 @@ def test_kappa_equals_the_weighted_table(a: list[float], b: list[float]) -> None
 
 
 def test_scores_are_put_on_any_scale() -> None:
-    assert on_scale(np.array([0.2, 1.5, 2.4, 99]), (1, 2, 3)).tolist() == [1, 2, 2, 3]
-    assert on_scale(np.array([20, 30, 76]), (0, 50, 100)).tolist() == [0, 50, 100]
+    assert nearest_ratings(np.array([0.2, 1.5, 2.4, 99]), (1, 2, 3)).tolist() == [1, 2, 2, 3]
+    assert nearest_ratings(np.array([20, 30, 76]), (0, 50, 100)).tolist() == [0, 50, 100]
 
 
 def test_nothing_scored_has_no_errors() -> None:

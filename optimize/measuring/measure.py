@@ -26,7 +26,7 @@ from optimize.figures import (
 from optimize.items import Items, data_counts, items_of
 from optimize.measuring.sources import ScoredItems, ask_judge, from_numbers
 from optimize.run.labels import AnyPath, Labelled, known_subject, load_labels
-from optimize.run.settings import SettingsError, bounds_of, on_scale, refuse_secret
+from optimize.run.settings import SettingsError, bounds_of, refuse_secret, rescale
 from optimize.search.objective import LEVELS, Level, choose_level, correlation
 from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.agreement import (
@@ -407,7 +407,7 @@ def on_labels_scale(judge: Judge, scale: str | None) -> Judge:
     bounds = bounds_of(scale) if scale else None
     if bounds is None or not isinstance(judge.subject, Dimension) or judge.plan is not None:
         return judge
-    return Judge.of(on_scale(judge.subject, bounds), lm=judge.lm)
+    return Judge.of(rescale(judge.subject, bounds), lm=judge.lm)
 
 
 def _scale(scale: str | tuple[float, float] | None) -> str | None:

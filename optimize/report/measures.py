@@ -92,8 +92,8 @@ def measure_split(judged: JudgedSplit, probes: Probes, seed: int) -> Measures:
     return Measures(
         people=_people(judged, seed),
         use=scale_use(scores, documents, scale) if scale else None,
-        people_use=scale_use(human, documents, scale) if judged.on_scale else None,
-        errors=errors(scores, human, scale) if judged.on_scale else None,
+        people_use=scale_use(human, documents, scale) if judged.within_scale else None,
+        errors=errors(scores, human, scale) if judged.within_scale else None,
         accuracy=pairwise_accuracy(scores, human, documents, rng=rng),
         preferences=_preferences(judged, seed),
         consistency=_consistency(judged),
@@ -126,7 +126,7 @@ def _people(judged: JudgedSplit, seed: int) -> PeopleMeasures:
     except ValueError as error:
         return PeopleMeasures(annotators=names, alpha=alpha, why=str(error))
     test = None
-    if judged.on_scale and len(names) > 2:
+    if judged.within_scale and len(names) > 2:
         test = alternative_test(judged.scores, ratings, judged.documents)
     return PeopleMeasures(annotators=names, ceiling=ceiling, alpha=alpha, test=test)
 

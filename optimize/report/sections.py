@@ -27,7 +27,7 @@ from optimize.run.evidence import JudgedSplit, disagreements
 from optimize.statistics.bootstrap import Interval, stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.levels import PRIMARY, document_values, read_rows
-from optimize.statistics.scale import on_scale
+from optimize.statistics.scale import nearest_ratings
 from optimize.statistics.systems import MIN_SYSTEMS
 
 SPLITS = {"dev": "dev", "test": "test", "test_unseen_systems": "test, unseen systems"}
@@ -276,7 +276,7 @@ def _charts(judged: JudgedSplit, seed: int, of: str) -> Section:
             "max_systems": charts.MAX_SYSTEMS,
             "scatter": charts.scatter(judged.scores, judged.human, judged.dimension, jitter),
             "has_scale": bool(judged.scale),
-            "ratings": _ratings_chart(judged) if judged.on_scale else None,
+            "ratings": _ratings_chart(judged) if judged.within_scale else None,
             **_documents_chart(judged),
             **_systems_chart(judged, seed),
         }
@@ -291,7 +291,7 @@ def _ratings_chart(judged: JudgedSplit) -> str:
     labels = [str(band[0]) if len(band) == 1 else f"{band[0]}–{band[-1]}" for band in bands]
     scored = ~np.isnan(judged.scores)
     judge, human = (
-        np.searchsorted(last_of_bands, on_scale(side[scored], scale))
+        np.searchsorted(last_of_bands, nearest_ratings(side[scored], scale))
         for side in (judged.scores, judged.human)
     )
     return charts.confusion(judge, human, labels, judged.dimension)

@@ -90,7 +90,7 @@ class JudgedSplit:
         return tuple(output for output in self.labelled if isinstance(output, LabelledOutput))
 
     @property
-    def on_scale(self) -> bool:
+    def within_scale(self) -> bool:
         """Whether judge and people keep to the judge's scale, so that numbers can be compared."""
         both = np.concatenate([self.human, self.scores[~np.isnan(self.scores)]])
         if not self.scale or not both.size:

@@ -412,10 +412,10 @@ def read(settings: Settings) -> Subject:
     if isinstance(subject, Comparison):
         raise SettingsError("--scale: pairs have votes, and no scale")
     bounds = bounds_of(settings.scale)
-    return subject if bounds is None else on_scale(subject, bounds)
+    return subject if bounds is None else rescale(subject, bounds)
 
 
-def on_scale(dimension: Dimension, bounds: Bounds) -> Dimension:
+def rescale(dimension: Dimension, bounds: Bounds) -> Dimension:
     """The dimension rated from one bound to the other, in whole numbers."""
     ratings = whole_ratings(bounds)
     return dimension.on_scale(ratings[0], ratings[-1])

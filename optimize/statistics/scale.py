@@ -32,13 +32,15 @@ def errors(judge: ArrayLike, human: ArrayLike, scale: Sequence[float]) -> Errors
     return Errors(
         bias=float(gaps.mean()) if n else np.nan,
         mean_absolute_error=float(np.abs(gaps).mean()) if n else np.nan,
-        kappa=quadratic_kappa(on_scale(rows.judge, scale), on_scale(rows.human, scale)),
+        kappa=quadratic_kappa(
+            nearest_ratings(rows.judge, scale), nearest_ratings(rows.human, scale)
+        ),
         n_outputs=n,
         n_failed=rows.n_failed,
     )
 
 
-def on_scale(values: Vector, scale: Sequence[float]) -> Vector:
+def nearest_ratings(values: Vector, scale: Sequence[float]) -> Vector:
     """The nearest rating of the scale; the higher where two are equally near."""
     ratings = np.sort(np.asarray(scale, dtype=float))
     middles = (ratings[1:] + ratings[:-1]) / 2
@@ -84,7 +86,7 @@ def scale_use(scores: ArrayLike, document: ArrayLike, scale: Sequence[float]) ->
         return ScaleUse(
             at_top=np.nan, at_bottom=np.nan, tied=np.nan, levels_used=np.nan, n_outputs=0
         )
-    nearest = on_scale(rows.judge, scale)
+    nearest = nearest_ratings(rows.judge, scale)
     shares = np.unique(rows.judge, return_counts=True)[1] / n
     sizes = np.bincount(rows.document)
     pairs = float((sizes * (sizes - 1)).sum())
