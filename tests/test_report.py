@@ -304,3 +304,15 @@ def test_the_command_draws_again_without_asking_a_model(tmp_path: Path) -> None:
     )  # fmt: skip
     assert missing.returncode == 1
     assert missing.stderr.count("\n") == 1
+
+
+def test_a_figure_has_one_interval_wherever_a_page_has_it(tmp_path: Path) -> None:
+    evidence = plain()
+    judgements = list(evidence.judgements)
+    # One document on which the judge says one thing makes the published convention another figure.
+    judgements[5:10] = [Judgement(score=3.0)] * 5
+    evidence = replace(evidence, judgements=tuple(judgements))
+    text = " ".join(text_of(render(read_run(folder(tmp_path / "run", evidence)))).split())
+    published = re.search(r"summary-level rho (\S+) (\[\S+ \S+\]) n=11 documents[^;]*; as", text)
+    assert published is not None
+    assert f"{published[1]} {published[2]} 59 11 1 1" in text

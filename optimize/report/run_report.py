@@ -10,8 +10,10 @@ from data.readers import is_constructed
 from data.tables.formats import read_json_lines
 from data.tables.text import read_json_file
 from data.types import LabelError, LabelledOutput
-from optimize.figures import CHOSEN_ON_DEV, cell_by_convention, interval_text
+from optimize.figures import CHOSEN_ON_DEV, interval_text
 from optimize.items import read_annotations
+from optimize.measuring.measure import correlations
+from optimize.measuring.sources import ScoredItems
 from optimize.report import charts
 from optimize.report.advice import advice
 from optimize.report.measures import Measures, PairMeasures, measure_pairs, measure_split
@@ -34,8 +36,6 @@ from optimize.report.sections import (
 from optimize.run import run_folder
 from optimize.run.evidence import JudgedSplit, PromptParts, RunEvidence, read_evidence
 from optimize.run.run_folder import RunFolderError
-from optimize.statistics.agreement import summary_level
-from optimize.statistics.bootstrap import stream
 
 JUDGES = {"seed": "seed_judge", "tuned": "tuned_judge"}
 MAX_DEMOS = 20
@@ -127,6 +127,10 @@ def read_run(folder: Path, annotations: Path | None = None) -> FinishedRun:
 def render(run: FinishedRun) -> str:
     """The whole page."""
     summary, data = run.summary, run.summary["data"]
+    scored = ScoredItems(
+        items=run.judged.items, scores=run.judged.scores, judgements=run.judged.judgements
+    )
+    cells = correlations(scored, summary["seed"], run.judged.level)
     systems = f"{data['n_systems']:,} systems, " if data["n_systems"] else ""
     n_judged = run.cell["n_outputs"] + run.cell["n_failed"]
     seed_prompt, tuned_prompt = (run.evidence.prompts[name] for name in JUDGES)
@@ -136,12 +140,7 @@ def render(run: FinishedRun) -> str:
         f"{data['n_outputs']:,} {run.unit}. {summary['optimizer']} search, seed {summary['seed']}.",
         headline=failures_first(run.cell["n_failed"], n_judged, run.unit) + headline(summary),
         quotable=quotable_lines(
-            summary["dimension"],
-            run.cell,
-            run.measures,
-            unit=run.unit,
-            n_systems=len(run.judged.items.systems),
-            published=_published(run),
+            summary["dimension"], run.cell, cells, run.measures, len(run.judged.items.systems)
         ),
         why=f"The choice: {summary['why']}.",
         tiles=_tiles(run),
@@ -156,6 +155,7 @@ def render(run: FinishedRun) -> str:
             *judge_sections(
                 run.judged,
                 run.measures,
+                cells,
                 seed=summary["seed"],
                 of=f"the {summary['shipped']} judge on test",
             ),
@@ -200,16 +200,6 @@ def headline(summary: Mapping[str, Any]) -> str:
     if gain["low"] is not None and gain["low"] <= 0:
         verdict += " Test alone does not confirm the gain: its interval reaches 0."
     return verdict
-
-
-def _published(run: FinishedRun) -> Mapping[str, Any] | None:
-    """Rho as most published tables have it; None where the two cannot differ."""
-    if run.cell["level"] != "summary" or not run.cell["n_undefined"]:
-        return None
-    judged, rng = run.judged, stream(run.summary["seed"], "interval", "test")
-    return cell_by_convention(
-        summary_level(judged.scores, judged.human, judged.documents, undefined="left_out", rng=rng)
-    )
 
 
 def _tiles(run: FinishedRun) -> list[Tile]:

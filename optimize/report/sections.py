@@ -18,8 +18,6 @@ from optimize.figures import (
     quotable_line,
     with_interval,
 )
-from optimize.measuring.measure import correlations
-from optimize.measuring.sources import ScoredItems
 from optimize.report import charts
 from optimize.report.measures import Measures, PairMeasures, PeopleMeasures
 from optimize.report.page import Section, Tile, section
@@ -55,20 +53,12 @@ Cell = Mapping[str, Any]
 
 
 def judge_sections(
-    judged: JudgedSplit,
-    measures: Measures,
-    *,
-    seed: int,
-    of: str,
-    cells: Sequence[Cell] | None = None,
+    judged: JudgedSplit, measures: Measures, cells: Sequence[Cell], *, seed: int, of: str
 ) -> list[Section]:
     """From the comparison with people to all levels; `of` says which judge and which split.
 
-    `cells` are all its correlations, where they are known already.
+    `cells` are all its correlations.
     """
-    if cells is None:
-        scored = ScoredItems(items=judged.items, scores=judged.scores, judgements=judged.judgements)
-        cells = correlations(scored, seed, judged.level)
     return [
         _pairs(measures.pairs, judged, of)
         if measures.pairs is not None
@@ -184,22 +174,21 @@ def pairs_headline(pairs: PairMeasures) -> str:
 
 
 def quotable_lines(
-    name: str,
-    cell: Cell,
-    measures: Measures,
-    *,
-    unit: str,
-    n_systems: int,
-    published: Cell | None,
+    name: str, cell: Cell, cells: Sequence[Cell], measures: Measures, n_systems: int
 ) -> list[str]:
     """Lines that can go into a paper: rho, of pairs the accuracy, and rho as published tables.
 
-    `published` is rho by their convention, where undefined documents make it another.
+    The latter, one of all `cells`, only where undefined documents can make it another than `cell`.
     """
+    unit = "pairs" if measures.pairs else "outputs"
     lines = [quotable_line(name, {**cell, "undefined": PRIMARY}, unit=unit, n_systems=n_systems)]
     if measures.pairs:
         return [_accuracy_line(name, measures.pairs), *lines]
-    return [*lines, quotable_line(name, published, unit=unit)] if published else lines
+    if cell["level"] == "summary" and cell["n_undefined"] and cell["value"] is not None:
+        convention = {"coefficient": "spearman", "level": "summary", "undefined": "left_out"}
+        published = next(cell for cell in cells if convention.items() <= cell.items())
+        lines.append(quotable_line(name, published, unit=unit))
+    return lines
 
 
 def _accuracy_line(name: str, pairs: PairMeasures) -> str:

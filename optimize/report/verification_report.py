@@ -47,12 +47,7 @@ def render(
         about=f"{facts[0][1]}.",
         headline=_headline(result, measures, unit),
         quotable=quotable_lines(
-            result["dimension"],
-            cell,
-            measures,
-            unit=unit,
-            n_systems=data["n_systems"],
-            published=_published(result),
+            result["dimension"], cell, result["correlations"], measures, data["n_systems"]
         ),
         why="",
         tiles=_tiles(cell, measures, judged, unit),
@@ -66,9 +61,9 @@ def render(
             *judge_sections(
                 judged,
                 measures,
+                result["correlations"],
                 seed=seed,
                 of=f"{title} on {data['name']}",
-                cells=result["correlations"],
             ),
             section(
                 "Provenance",
@@ -110,16 +105,6 @@ def main_cell(result: Mapping[str, Any]) -> Mapping[str, Any]:
     """Spearman's rho at the level asked for, by the primary convention: what a threshold is for."""
     first: Mapping[str, Any] = result["correlations"][0]
     return first
-
-
-def _published(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The main cell as most published tables have it; None where the two cannot differ."""
-    cell = main_cell(result)
-    if cell["level"] != "summary" or not cell["n_undefined"] or cell["value"] is None:
-        return None
-    left_out = {"coefficient": "spearman", "level": "summary", "undefined": "left_out"}
-    cells: list[Mapping[str, Any]] = result["correlations"]
-    return next(cell for cell in cells if left_out.items() <= cell.items())
 
 
 def _headline(result: Mapping[str, Any], measures: Measures, unit: str) -> str:
