@@ -48,10 +48,10 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    return run(NAME, parser().parse_args(arguments), work, lines)
+    return run(NAME, parser().parse_args(arguments), alternative, lines)
 
 
-def work(flags: argparse.Namespace) -> Result:
+def alternative(flags: argparse.Namespace) -> Result:
     """What --json prints."""
     if not 0 <= flags.epsilon < 1:
         raise SettingsError(f"--epsilon {flags.epsilon}: expected 0 <= X < 1")
@@ -95,14 +95,14 @@ def _test(
         "passed": test.passed,
         "annotators": [
             {
-                "annotator": names[one.annotator],
-                "judge": one.judge,
-                "human": one.human,
-                "p_value": one.p_value,
-                "won": one.won,
-                "n_outputs": one.n_outputs,
+                "annotator": names[advantage.annotator],
+                "judge": advantage.judge,
+                "human": advantage.human,
+                "p_value": advantage.p_value,
+                "won": advantage.won,
+                "n_outputs": advantage.n_outputs,
             }
-            for one in test.annotators
+            for advantage in test.annotators
         ],
         "n_annotators_left_out": test.n_annotators_left_out,
         "n_failed": test.n_failed,

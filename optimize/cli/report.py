@@ -12,21 +12,21 @@ NAME = "python -m optimize.report"
 
 def command(arguments: Sequence[str]) -> int:
     """Exit code: 0 done, 1 failed with one line, 2 wrong usage, 130 interrupted."""
-    made = Parser(
+    command_parser = Parser(
         prog=NAME,
         description="Draw a finished run's report again from its folder; no model is asked.",
         allow_abbrev=False,
     )
-    made.add_argument("folder", metavar="RUN_FOLDER", help="such as runs/relevance-001")
-    made.add_argument(
+    command_parser.add_argument("folder", metavar="RUN_FOLDER", help="such as runs/relevance-001")
+    command_parser.add_argument(
         "--annotations",
         metavar="FILE",
         help="every annotator's ratings, a long file: id, dimension, annotator, rating",
     )
-    made.add_argument(
+    command_parser.add_argument(
         "--markdown", action="store_true", help="print a short table for a README instead"
     )
-    flags = made.parse_args(arguments)
+    flags = command_parser.parse_args(arguments)
     folder = Path(flags.folder)
     annotations = Path(flags.annotations) if flags.annotations else None
 

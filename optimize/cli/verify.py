@@ -248,18 +248,18 @@ def _write_reports(
 
 def _shortfalls(cell: Cell, number: int, flags: argparse.Namespace) -> list[str]:
     """What the judge falls short of, a reason each; `cell` is the headline's."""
-    reasons, failed, least = [], cell["n_failed"], flags.min_spearman
+    reasons, failed, min_spearman = [], cell["n_failed"], flags.min_spearman
     if failed > flags.max_failed * number:
         reasons.append(
             f"{failed / number:.1%} of the judgements failed ({failed:,} of {number:,}); "
             f"--max-failed allows {flags.max_failed:.1%}"
         )
-    if least is not None and cell["value"] is None:
-        reasons.append(f"there is no {cell['level']}-level rho; --min-spearman asks for {least:g}")
-    elif least is not None and cell["value"] < least:
-        reasons.append(
-            f"{cell['level']}-level rho is {cell['value']:.4f}; --min-spearman asks for {least:g}"
-        )
+    if min_spearman is not None:
+        goal = f"--min-spearman asks for {min_spearman:g}"
+        if cell["value"] is None:
+            reasons.append(f"there is no {cell['level']}-level rho; {goal}")
+        elif cell["value"] < min_spearman:
+            reasons.append(f"{cell['level']}-level rho is {cell['value']:.4f}; {goal}")
     return reasons
 
 

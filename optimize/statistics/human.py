@@ -100,10 +100,10 @@ class Ceiling:
 
 def mean_of_others(annotations: Matrix, annotator: int) -> Vector:
     """The mean rating of all but one annotator; NaN where nobody else rated an output."""
-    others = np.delete(annotations, annotator, axis=1)
-    n = (~np.isnan(others)).sum(axis=1)
+    rest = np.delete(annotations, annotator, axis=1)
+    n = (~np.isnan(rest)).sum(axis=1)
     # Rounded, because the order of a sum must not break a tie.
-    means = np.round(np.nansum(others, axis=1) / np.maximum(n, 1), 10)
+    means = np.round(np.nansum(rest, axis=1) / np.maximum(n, 1), 10)
     return np.where(n > 0, means, np.nan)
 
 
@@ -242,14 +242,15 @@ def _leave_out(
     undefined: Undefined,
 ) -> _Comparison | None:
     """None where no output was rated by the annotator and by somebody else."""
-    own, others = ratings[:, annotator], mean_of_others(ratings, annotator)
-    usable = ~np.isnan(own + others)
+    own, reference = ratings[:, annotator], mean_of_others(ratings, annotator)
+    usable = ~np.isnan(own + reference)
     if not usable.any():
         return None
     system = None if systems is None else systems[usable]
     present = np.unique(documents[usable])
     human, judge = (
-        read_rows(side[usable], others[usable], documents[usable], system) for side in (own, scores)
+        read_rows(side[usable], reference[usable], documents[usable], system)
+        for side in (own, scores)
     )
     entered = defined = present
     if level == "summary":
@@ -263,7 +264,7 @@ def _leave_out(
         annotator=annotator,
         human=lambda weights: of_human(weights[:, present]),
         judge=lambda weights: of_judge(weights[:, present]),
-        bias=float((own - others)[usable].mean()),
+        bias=float((own - reference)[usable].mean()),
         n_outputs=int(usable.sum()),
         entered=entered,
         defined=defined,
@@ -405,13 +406,12 @@ def alternative_test(
 
 def _advantages(scores: Vector, ratings: Matrix, annotator: int) -> tuple[Vector, Vector, Mask]:
     """1.0 where the judge, and where the annotator, is at least as near to the others."""
-    own, others = ratings[:, annotator], np.delete(ratings, annotator, axis=1)
-    usable = ~np.isnan(own + scores) & ~np.isnan(others).all(axis=1)
-    others = others[usable]
+    own, rest = ratings[:, annotator], np.delete(ratings, annotator, axis=1)
+    usable = ~np.isnan(own + scores) & ~np.isnan(rest).all(axis=1)
+    rest = rest[usable]
     # Rounded, because equal distances must tie.
     judge, human = (
-        np.round(np.nanmean((side[usable, None] - others) ** 2, axis=1), 9)
-        for side in (scores, own)
+        np.round(np.nanmean((side[usable, None] - rest) ** 2, axis=1), 9) for side in (scores, own)
     )
     return (judge <= human).astype(float), (human <= judge).astype(float), usable
 
