@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
+from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.agreement import (
     Correlation,
     Undefined,
     dataset_level,
-    pair_accuracy,
     rank_gaps,
     rank_terms,
     summary_level,

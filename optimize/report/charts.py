@@ -337,8 +337,8 @@ def _svg(draw: "Callable[[Figure], None]", label: str, height: float, width: flo
     assert head is not None
     box = re.search(r'viewBox="[^"]*"', head.group())
     assert box is not None
-    opened = (
+    head_tag = (
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
         f'{box.group()} role="img" aria-label={quoteattr(label)}><title>{escape(label)}</title>'
     )
-    return opened + drawing[head.end() :]
+    return head_tag + drawing[head.end() :]

@@ -42,7 +42,7 @@ class Tile:
 
     name: str
     value: str
-    around: str
+    detail: str
 
 
 def section(title: str, template: str, **values: Any) -> Section:

@@ -213,8 +213,8 @@ def _tiles(run: FinishedRun) -> list[Tile]:
         tiles.append(rho_tile("rho on unseen systems", unseen))
     if run.evidence.prompts["seed"] != run.evidence.prompts["tuned"]:
         value = "undefined" if gain.get("value") is None else f"{gain['value']:+.3f}"
-        around = interval_text(gain.get("low"), gain.get("high"))
-        tiles.append(Tile("tuned less seed, rho on test", value, around))
+        interval = interval_text(gain.get("low"), gain.get("high"))
+        tiles.append(Tile("tuned less seed, rho on test", value, interval))
     return [*tiles, *people_tiles(run.measures.people)]
 
 

@@ -305,15 +305,15 @@ def _documents_chart(judged: JudgedSplit) -> dict[str, Any]:
 def _systems_chart(judged: JudgedSplit, seed: int) -> dict[str, Any]:
     systems, scored = np.array(judged.systems), ~np.isnan(judged.scores)
     names = sorted(set(judged.systems) - {""})
-    rows = {name: own for name in names if (own := (systems == name) & scored).any()}
+    rows = {name: mask for name in names if (mask := (systems == name) & scored).any()}
     if len(rows) < 2:
         return {"systems": None, "n_named": len(names)}
     rng = stream(seed, "report", "systems")
     chart = charts.systems(
         list(rows),
-        np.array([judged.scores[own].mean() for own in rows.values()]),
-        np.array([_mean_interval(judged.scores[own], rng) for own in rows.values()]),
-        np.array([judged.human[own].mean() for own in rows.values()]),
+        np.array([judged.scores[mask].mean() for mask in rows.values()]),
+        np.array([_mean_interval(judged.scores[mask], rng) for mask in rows.values()]),
+        np.array([judged.human[mask].mean() for mask in rows.values()]),
         judged.dimension,
     )
     return {"systems": chart, "n_systems": len(rows)}
