@@ -26,8 +26,9 @@ MOST_NAME_SENTENCES = 80
 ENOUGH, MOST_ENOUGH = 0.4, 5.0
 # Articles say a thing first in short and later again: of near equals the first is meant.
 NEARLY = 0.85
-# Bounds on what is remembered: characters of sources, judged texts, and what was measured of them.
-MOST_CHARACTERS, MOST_JUDGED_TEXTS, MOST_VECTORS = 800_000, 16, 20_000
+# Bounds on what is remembered: characters of sources, judged texts (the two of a pair, whose traits
+# are measured after their facets), and vectors of facets or traits.
+MOST_CHARACTERS, MOST_JUDGED_TEXTS, MOST_VECTORS = 800_000, 2, 20_000
 
 
 @dataclass(frozen=True)
