@@ -178,9 +178,9 @@ class Budget:
             return True
         if self.in_flight:
             return False
-        kept = f", ${later:.4f} are kept for what comes after" if later else ""
+        reserve = f", ${later:.4f} are kept for what comes after" if later else ""
         raise BudgetSpentError(
-            f"${cost:.4f} of the budget of ${self.max_cost:g} is spent{kept} and the next"
+            f"${cost:.4f} of the budget of ${self.max_cost:g} is spent{reserve} and the next"
             f" request may cost ${worst:.4f}; raise it and resume"
         )
 

@@ -11,16 +11,15 @@ from typing import TextIO
 
 from judges.models.redaction import Redactor
 
-LONGEST = 400
-_UNSEEN = re.compile(
+LONGEST_LINE = 400
+# Seconds between two lines: on a terminal one is rewritten, elsewhere they pile up.
+TERMINAL_INTERVAL, FILE_INTERVAL = 0.5, 30.0
+INVISIBLE = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
-EVERY = 0.5
-
-
-class _Lines(logging.Handler):
+class _LogLines(logging.Handler):
     """One short line a record, above the progress line where there is one."""
 
     def __init__(self) -> None:
@@ -31,29 +30,29 @@ class _Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         line = visible(self._secrets.redact(" ".join(record.getMessage().split())))
-        line = line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+        line = line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 3]}..."
         start = "\r\x1b[2K" if self._stream.isatty() else ""
         self._stream.write(f"{start}{time.strftime('%H:%M:%S')} {line}\n")
         self._stream.flush()
 
 
 @contextmanager
-def verbose_logging(wanted: bool = True) -> Iterator[None]:
-    """Show them while the block runs, if wanted."""
-    if not wanted:
+def verbose_logging(verbose: bool = True) -> Iterator[None]:
+    """Show what is logged while the block runs, if `verbose`."""
+    if not verbose:
         yield
         return
-    logger, lines = logging.getLogger("judges"), _Lines()
-    level, spread = logger.level, logger.propagate
-    logger.addHandler(lines)
+    logger, handler = logging.getLogger("judges"), _LogLines()
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
     try:
         yield
     finally:
-        logger.removeHandler(lines)
+        logger.removeHandler(handler)
         logger.setLevel(level)
-        logger.propagate = spread
+        logger.propagate = propagate
 
 
 def visible(text: str) -> str:
@@ -61,7 +60,7 @@ def visible(text: str) -> str:
 
     Judges, labels and replies may be a stranger's: their escapes are shown and not sent.
     """
-    return _UNSEEN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+    return INVISIBLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def trace_of(error: BaseException) -> str:
@@ -84,14 +83,15 @@ class Progress:
         self.failed = 0
         self._started = time.monotonic()
         self._terminal = stream.isatty()
-        self._next = self._started + (EVERY if self._terminal else 30.0)
+        self._interval = TERMINAL_INTERVAL if self._terminal else FILE_INTERVAL
+        self._next = self._started + self._interval
 
     def step(self, *, failed: bool = False) -> None:
         self.done += 1
         self.failed += failed
         now = time.monotonic()
         if now >= self._next:
-            self._next = now + (EVERY if self._terminal else 30.0)
+            self._next = now + self._interval
             self._write(now)
 
     def __enter__(self) -> "Progress":
@@ -106,12 +106,12 @@ class Progress:
     def line(self, seconds: float) -> str:
         """The line as it stands after so many seconds."""
         rate = self.done / seconds if seconds > 0 else 0.0
-        of = f"/{self.total:,}" if self.total is not None else ""
-        line = f"{self.name}: {self.done:,}{of} {self.unit}, {rate:,.0f}/s"
+        total = f"/{self.total:,}" if self.total is not None else ""
+        line = f"{self.name}: {self.done:,}{total} {self.unit}, {rate:,.0f}/s"
         if self.failed:
             line += f", {self.failed:,} failed"
         if self.total and rate and self.done < self.total:
-            line += f", {_span((self.total - self.done) / rate)} left"
+            line += f", {_duration((self.total - self.done) / rate)} left"
         return line
 
     def _write(self, now: float) -> None:
@@ -120,7 +120,7 @@ class Progress:
         self.stream.flush()
 
 
-def _span(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
+def _duration(seconds: float) -> str:
+    minutes, remainder = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{remainder:02}" if hours else f"{minutes}:{remainder:02}"

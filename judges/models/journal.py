@@ -328,8 +328,8 @@ class ReplayModel:
         if recorded is not None:
             return recorded
         seeds = (sampling.seed + SEEDS_APART * i for i in range(sampling.n))
-        found = (self._find(messages, replace(sampling, n=1, seed=seed)) for seed in seeds)
-        singles = [completion for completion in found if completion is not None]
+        recordings = (self._find(messages, replace(sampling, n=1, seed=seed)) for seed in seeds)
+        singles = [recording for recording in recordings if recording is not None]
         if len(singles) < sampling.n:
             raise RefusedError(f"{self._journal.path} holds no reply to this prompt and sampling")
         return Completion(

@@ -77,7 +77,7 @@ def open_models(settings: Settings, folder: Path) -> Iterator[RunModels]:
             keep_going=True,
         )
         for runner in (judge, proposer):
-            if runner.journal:
+            if runner.journal:  # of an earlier start, where it holds replies
                 recorded = describe(runner.journal.path)
                 runner.account.count_recorded(
                     recorded.n_requests, recorded.tokens_in, recorded.tokens_out
