@@ -27,8 +27,8 @@ def test_check_lists_every_problem_and_exits_one(
 ) -> None:
     path = file_of(tmp_path, 1, 6, "good", 5, None)
     assert main(["check", str(path), "--scale", "1:5"]) == 1
-    *told, total = capsys.readouterr().out.splitlines()
-    assert [line.split(": ")[1].split(" is ")[0] for line in told] == ["6", "'good'"]
+    *printed, total = capsys.readouterr().out.splitlines()
+    assert [line.split(": ")[1].split(" is ")[0] for line in printed] == ["6", "'good'"]
     assert total == "2 problems"
 
 
@@ -37,8 +37,8 @@ def test_check_shortens_a_long_list_unless_all_are_asked_for(
 ) -> None:
     path = file_of(tmp_path, *[9] * 50)
     assert main(["check", str(path), "--scale", "relevance=1:5"]) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert told[-2:] == [
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-2:] == [
         "... and 30 more of the same kind in field 'ratings.relevance' (--all)",
         "50 problems",
     ]
@@ -51,12 +51,13 @@ def test_check_of_a_sound_file_says_what_was_read_and_notes_what_is_odd(
 ) -> None:
     path = file_of(tmp_path, 1, 2, None)
     assert main(["check", str(path)]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("labels: no problem in 3 outputs for 2 documents by 1 system, rated on")
-    assert "no rating on relevance: 1 of 3 outputs" in told
-    assert "too few documents to tune on: 2, and 6 are the least" in told
+    printed = capsys.readouterr().out
+    start = "labels: no problem in 3 outputs for 2 documents by 1 system, rated on"
+    assert printed.startswith(start)
+    assert "no rating on relevance: 1 of 3 outputs" in printed
+    assert "too few documents to tune on: 2, and 6 are the least" in printed
     # Only the command that goes on is on one line, to be copied; here too few documents have none.
-    assert max(map(len, told.splitlines())) <= 80
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 def test_check_for_machines_carries_kind_line_field_and_value(
@@ -91,9 +92,9 @@ def test_show_counts_documents_systems_and_constant_documents(
 ) -> None:
     path = str(file_of(tmp_path, 3, 3, 1, 2, 5))
     assert main(["show", path]) == 0
-    told = capsys.readouterr().out
-    assert max(map(len, told.splitlines())) <= 80
-    assert "documents  3, by column 'group'" in told
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "documents  3, by column 'group'" in printed
     assert main(["show", path, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert (record["kind"], record["n_items"], record["n_documents"]) == ("outputs", 5, 3)
@@ -152,12 +153,13 @@ def test_wrong_usage_exits_two(arguments: list[str], capsys: pytest.CaptureFixtu
 
 def test_the_sets_that_ship_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
-    told = capsys.readouterr().out
-    assert told.splitlines()[1].startswith("starter ")
-    assert "constructed, nobody's" in told
-    assert max(map(len, told.splitlines())) <= 80
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[1].startswith("starter ")
+    assert "constructed, nobody's" in printed
+    assert max(map(len, printed.splitlines())) <= 80
     assert main(["list", "--json"]) == 0
-    assert [one["kind"] for one in json.loads(capsys.readouterr().out)] == ["outputs", "pairs"]
+    records = json.loads(capsys.readouterr().out)
+    assert [record["kind"] for record in records] == ["outputs", "pairs"]
     for name in ("starter", "starter_pairs"):
         assert main(["show", name]) == 0
         assert capsys.readouterr().out.startswith(f"{name}\n")
@@ -220,8 +222,8 @@ def test_check_prints_how_columns_were_understood_and_the_command_that_goes_on(
     monkeypatch.chdir(tmp_path)
     flags = [*FLAGS, "--map", "engaging=B", "--scale", "0-100"]
     assert main(["check", "labels.csv", *flags]) == 0
-    told = capsys.readouterr().out
-    words = " ".join(told.split())
+    printed = capsys.readouterr().out
+    words = " ".join(printed.split())
     assert "rated on engaging (0 to 90)" in words
     assert (
         "read id; group from doc; text summary; text seen; text document from article; "
@@ -231,7 +233,7 @@ def test_check_prints_how_columns_were_understood_and_the_command_that_goes_on(
         'first id 0, document 0; summary "Short 0."; seen "True"; document "Words of 0."' in words
     )
     assert "engaging 0, 0 by A, B" in words
-    assert told.splitlines()[-1] == (
+    assert printed.splitlines()[-1] == (
         "next       python -m optimize --dimension engaging --data labels.csv --map group=doc "
         "--map document=article --map engaging=A --map engaging=B --scale 0-100"
     )
@@ -255,11 +257,11 @@ def test_optimize_prints_the_same_reading_and_refuses_what_check_refuses(
     # Two faults: the advice lists them with the flags as given, and so finds the same.
     path.write_text(path.read_text().replace("\n3,1,", "\n3,,").replace(",60,", ",sixty,"))
     assert command([*tune, *flags]) == 1
-    told = capsys.readouterr().err
-    advised = told.partition("python -m data check ")[2].partition(")")[0]
+    printed = capsys.readouterr().err
+    advised = printed.partition("python -m data check ")[2].partition(")")[0]
     assert "--map relevance=A --map relevance=B --scale relevance=0-100" in advised
     assert main(["check", *advised.split()]) == 1
-    assert told.partition(": ")[2].partition(" (and")[0].strip() in capsys.readouterr().out
+    assert printed.partition(": ")[2].partition(" (and")[0].strip() in capsys.readouterr().out
 
 
 def test_two_scales_of_one_dimension_are_refused(
@@ -278,8 +280,8 @@ def test_a_mapping_that_nothing_reads_and_numbers_among_words_are_noted(
     path.write_text("\n".join(["id,document,summary,relevance,mine,tone", *lines]) + "\n")
     flags = ["--dimension", "relevance", "--map", "relevence=mine"]
     assert main(["check", str(path), *flags]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "--map relevence=mine is not used: relevence is nothing that is read" in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "--map relevence=mine is not used: relevence is nothing that is read" in printed
     assert main(["check", str(path)]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "column 'tone' was read as a text, though 2 cells of it hold numbers" in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "column 'tone' was read as a text, though 2 cells of it hold numbers" in printed

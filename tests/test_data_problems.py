@@ -129,9 +129,9 @@ def test_csv_faults_are_placed(tmp_path: Path) -> None:
 def test_a_missing_column_names_those_there_and_a_near_one(tmp_path: Path) -> None:
     row = {"id": "a", "article": "A text.", "relevanse": 3}
     path = file_of(tmp_path, row)
-    said = refused(path)
-    assert "field 'relevance': no output has a rating on it; there are ratings on relevanse" in said
-    assert "did you mean 'relevanse'? name yours with --map relevance=relevanse" in said
+    message = refused(path)
+    assert "'relevance': no output has a rating on it; there are ratings on relevanse" in message
+    assert "did you mean 'relevanse'? name yours with --map relevance=relevanse" in message
     message = refused(path, mapping={"relevance": "relevance"})
     assert "there are id, article, relevanse; did you mean 'relevanse'?" in message
     message = refused(path, mapping={"relevance": "relevanse"}, texts=("summary",))

@@ -56,9 +56,9 @@ def test_annotators_may_have_names(tmp_path: Path) -> None:
         tmp_path / "labels.jsonl",
         output(annotations={"relevance": {"zoe": 5, "al": 3, "bo": None}}),
     )
-    one = data.read_labels(path).outputs[0]
-    assert one.ratings == {"relevance": (3.0, 5.0)}
-    assert one.annotators == {"relevance": ("al", "zoe")}
+    first = data.read_labels(path).outputs[0]
+    assert first.ratings == {"relevance": (3.0, 5.0)}
+    assert first.annotators == {"relevance": ("al", "zoe")}
 
 
 def test_a_flat_column_is_a_dimension_where_it_is_mostly_numbers(tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ def test_a_mapping_renames_ids_texts_and_ratings(tmp_path: Path) -> None:
         path,
         mapping={"id": "key", "document": "article", "summary": "headline", "relevance": "mark"},
     )
-    one = labelled.outputs[0]
-    assert (one.id, one.system) == ("a", "big")
-    assert one.texts == {"document": "Text.", "summary": "Short."}
-    assert one.ratings == {"relevance": (4.0,)}
+    first = labelled.outputs[0]
+    assert (first.id, first.system) == ("a", "big")
+    assert first.texts == {"document": "Text.", "summary": "Short."}
+    assert first.ratings == {"relevance": (4.0,)}
 
 
 def test_a_dotted_mapping_reaches_into_a_nested_column(tmp_path: Path) -> None:
@@ -232,17 +232,17 @@ def test_with_ratings_tells_how_many_it_left_out(tmp_path: Path) -> None:
 
 
 def test_a_flat_column_may_hold_a_list_with_one_rating_an_annotator(tmp_path: Path) -> None:
-    marks = [[4, 5, 3], [2, None, 3.5], [1]]
-    rows = [output(str(place), relevance=given) for place, given in enumerate(marks)]
+    ratings = [[4, 5, 3], [2, None, 3.5], [1]]
+    rows = [output(str(place), relevance=given) for place, given in enumerate(ratings)]
     path = write(tmp_path / "labels.jsonl", *rows)
     frame = pd.DataFrame(rows)
     frame.to_parquet(tmp_path / "labels.parquet")
-    frame.assign(relevance=[json.dumps(given) for given in marks]).to_csv(
+    frame.assign(relevance=[json.dumps(given) for given in ratings]).to_csv(
         tmp_path / "labels.csv", index=False
     )
     for file in (path, tmp_path / "labels.parquet", tmp_path / "labels.csv"):
-        for asked in (None, ["relevance"]):
-            labelled = data.read_labels(file, dimensions=asked)
+        for dimensions in (None, ["relevance"]):
+            labelled = data.read_labels(file, dimensions=dimensions)
             assert labelled.dimensions == ("relevance",)
             rated = [one.ratings["relevance"] for one in labelled.outputs]
             assert rated == [(4, 5, 3), (2, 3.5), (1,)]
@@ -341,8 +341,8 @@ def test_rows_of_several_annotators_are_one_output_not_several(tmp_path: Path) -
     # The same, where the file gives every output's id in each of its rows.
     ids = dict(zip(range(5), ["id", "a", "a", "b", "c"], strict=True))
     named = "".join(f"{ids[i]},{line}\n" for i, line in enumerate(ROWS_OF_TWO.splitlines()))
-    again = data.read_labels(csv_of(tmp_path / "ids.csv", named), dimensions=["relevance"])
-    assert [one.ratings["relevance"] for one in again.outputs] == [(1, 3), (4,), (5,)]
+    by_id = data.read_labels(csv_of(tmp_path / "ids.csv", named), dimensions=["relevance"])
+    assert [one.ratings["relevance"] for one in by_id.outputs] == [(1, 3), (4,), (5,)]
 
 
 def test_ids_that_number_annotators_rows_are_refused(tmp_path: Path) -> None:
@@ -380,8 +380,8 @@ def test_annotations_beside_a_long_file_replace_its_ratings(tmp_path: Path) -> N
         "a,One,Short,fluency,ann,2\n",
     )
     more = csv_of(tmp_path / "more.csv", "id,dimension,annotator,rating\na,relevance,bob,5\n")
-    one = data.read_labels(path, annotations=more).outputs[0]
-    assert one.ratings == {"relevance": (5,), "fluency": (2,)}
+    first = data.read_labels(path, annotations=more).outputs[0]
+    assert first.ratings == {"relevance": (5,), "fluency": (2,)}
 
 
 def test_a_key_inside_ratings_is_named_in_the_error_and_read_by_its_dotted_name(
@@ -409,10 +409,10 @@ def test_names_that_differ_in_case_alone_are_the_same(tmp_path: Path) -> None:
         "ID,Document ID,System,Document,Summary,Relevance\na,g,s,One,Short,3\n",
     )
     labelled = data.read_labels(path, dimensions=["relevance"])
-    one = labelled.outputs[0]
-    assert (one.id, one.document_id, one.system) == ("a", "g", "s")
-    assert one.texts == {"document": "One", "summary": "Short"}
-    assert one.ratings == {"relevance": (3,)}
+    first = labelled.outputs[0]
+    assert (first.id, first.document_id, first.system) == ("a", "g", "s")
+    assert first.texts == {"document": "One", "summary": "Short"}
+    assert first.ratings == {"relevance": (3,)}
 
 
 def test_only_texts_that_a_judge_reads_are_demanded(tmp_path: Path) -> None:

@@ -77,9 +77,9 @@ def test_tables_as_spreadsheets_write_them_are_read_by_every_command(
     assert data_command(["check", "rows.csv", "--scale", "1-5"]) == 0
     capsys.readouterr()
     assert verify(["relevance", "--data", "rows.csv", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     assert verify(["relevance", "--data", "in.csv", "--json"]) == 0
-    assert told["correlations"] == json.loads(capsys.readouterr().out)["correlations"]
+    assert printed["correlations"] == json.loads(capsys.readouterr().out)["correlations"]
 
 
 def changed(**cells: object) -> list[dict[str, Any]]:
@@ -195,7 +195,7 @@ DEEP = '{"id": ' + "[" * 100_000
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "command", "told"),
+    ("name", "content", "command", "printed"),
     [
         (
             "a.jsonl",
@@ -243,7 +243,7 @@ def test_json_that_no_reader_takes_is_one_line(
     name: str,
     content: str,
     command: list[str],
-    told: str,
+    printed: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     labels = [
@@ -261,7 +261,7 @@ def test_json_that_no_reader_takes_is_one_line(
     run = {"judges": judges_command, "verify": verify, "optimize": tune}[command[0]]
     assert run(command[1:]) in (1, 2)
     last = capsys.readouterr().err.splitlines()[-1]
-    assert told in last
+    assert printed in last
 
 
 def test_links_in_a_circle_are_one_line(
@@ -277,11 +277,11 @@ def test_links_in_a_circle_are_one_line(
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("module", ["judges", "data"])
 @pytest.mark.parametrize(
-    ("where", "code", "told"),
+    ("where", "code", "printed"),
     [(">&-", 0, ""), (">/dev/full", 1, "stdout: No space left on device")],
 )
 def test_a_closed_or_full_stdout_is_no_traceback(
-    module: str, where: str, code: int, told: str
+    module: str, where: str, code: int, printed: str
 ) -> None:
     done = subprocess.run(
         ["sh", "-c", f'"{sys.executable}" -m {module} list {where}'],
@@ -291,7 +291,7 @@ def test_a_closed_or_full_stdout_is_no_traceback(
     )
     assert done.returncode == code
     assert "Traceback" not in done.stderr
-    assert told in done.stderr
+    assert printed in done.stderr
 
 
 def test_decimals_of_parquet_are_ratings(tmp_path: Path) -> None:
