@@ -26,7 +26,7 @@ from data.flags import (
     scale_flags,
     scale_option,
 )
-from data.labels import ReadOptions
+from data.ratings import ReadOptions
 from data.readers import (
     SHIPPED_NAMES,
     check_either,

@@ -1,9 +1,8 @@
 """From a table to labelled outputs or pairs, with every problem and every note on the way."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 
-from data.cells import DOT, Scale, is_blank, read_votes, value_in
+from data.cells import DOT, is_blank, read_votes, value_in
 from data.columns import (
     NESTED,
     OUTPUTS,
@@ -20,6 +19,7 @@ from data.ratings import (
     RatingColumns,
     RatingReader,
     Ratings,
+    ReadOptions,
     find_ratings,
     read_annotator_rows,
     read_long,
@@ -35,18 +35,6 @@ _CHOICES = ("votes", "preferred", "preference", "winner")
 _PAIR_ROLES = ("id", "group", "system_a", "system_b", "annotator")
 WIDE = "give what systems were given and wrote, as in document and summary"
 JOIN = "give it beside the file of outputs: --annotations FILE, or read_labels(annotations=FILE)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOptions:
-    """What the caller asks of a file; a scale under the name "*" is every other dimension's.
-
-    `texts` are required, and no other; None: every text of a usual name is.
-    """
-
-    dimensions: Collection[str] | None = None
-    scales: Mapping[str, Scale] = field(default_factory=dict)
-    texts: Collection[str] | None = None
 
 
 def read_outputs(
@@ -71,7 +59,7 @@ def read_outputs(
     )
     if texts or options.texts is None or options.texts:
         rows.check(JOIN if file_columns.is_long else WIDE)
-    reader = _rating_reader(columns, rating_columns, problems, options)
+    reader = RatingReader(columns, rating_columns, problems, options)
     system = columns.find("system")
     outputs = tuple(
         output
@@ -116,21 +104,15 @@ def _join_annotators(
     columns = give_ids(columns, problems, own_texts)
     rated: set[str] = set()
     if columns.is_long:
-        ratings = read_long(columns, problems, options.scales)
+        ratings = read_long(columns, problems, options)
     elif columns.has_annotator_rows and columns.find("id") is not None:
-        reader = _rating_reader(columns, rating_columns, problems, options)
+        reader = RatingReader(columns, rating_columns, problems, options)
         ratings = read_annotator_rows(columns, problems, reader)
         rated = {column.partition(DOT)[0] for column in rating_columns.all()}
     else:
         return columns, None, []
     columns, notes = fold(columns, problems, rated=rated, texts=own_texts.values())
     return columns, ratings, notes
-
-
-def _rating_reader(
-    columns: Columns, rating_columns: RatingColumns, problems: Problems, options: ReadOptions
-) -> RatingReader:
-    return RatingReader(columns, rating_columns, problems, options.dimensions, options.scales)
 
 
 def _required_texts(
@@ -170,7 +152,7 @@ def _output(
     ratings |= {
         dimension: by_annotator
         for dimension, by_annotator in ratings_by_id.get(common.id, {}).items()
-        if reader.is_read(dimension)
+        if reader.options.reads(dimension)
     }
     return LabelledOutput(
         id=common.id,

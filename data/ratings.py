@@ -24,6 +24,24 @@ _NO_DIMENSION = ("id", "group", "system", *NESTED)
 Ratings = dict[str, RatingsByAnnotator]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What the caller asks of a file; a scale under the name "*" is every other dimension's.
+
+    `texts` are required, and no other; None: every text of a usual name is.
+    """
+
+    dimensions: Collection[str] | None = None
+    scales: Mapping[str, Scale] = field(default_factory=dict)
+    texts: Collection[str] | None = None
+
+    def reads(self, dimension: str) -> bool:
+        return self.dimensions is None or dimension in self.dimensions
+
+    def scale(self, dimension: str) -> Scale | None:
+        return self.scales.get(dimension, self.scales.get("*"))
+
+
 @dataclass(frozen=True, slots=True)
 class RatingColumns:
     """Where a table keeps its ratings; `nested` is in rising order of precedence.
@@ -86,16 +104,12 @@ def _are_ratings(columns: Columns, name: str, mapped: tuple[str, ...]) -> bool:
 
 @dataclass(slots=True)
 class RatingReader:
-    """Reads rows' ratings on `dimensions` (None: all), and counts what deserves a note.
-
-    A scale under the name "*" is every other dimension's.
-    """
+    """Reads rows' ratings, and counts what deserves a note."""
 
     columns: Columns
     rating_columns: RatingColumns
     problems: Problems
-    dimensions: Collection[str] | None
-    scales: Mapping[str, Scale]
+    options: ReadOptions
     n_differing: int = field(default=0, init=False)
 
     def read(self, row: TableRow) -> Ratings:
@@ -113,9 +127,6 @@ class RatingReader:
                 by_annotator = self._flat(row, dimension, columns)
                 ratings |= {dimension: by_annotator} if by_annotator else {}
         return ratings
-
-    def is_read(self, dimension: str) -> bool:
-        return self.dimensions is None or dimension in self.dimensions
 
     def _flat(self, row: TableRow, dimension: str, columns: tuple[str, ...]) -> RatingsByAnnotator:
         if len(columns) == 1:
@@ -150,7 +161,7 @@ class RatingReader:
         renamed = {column for columns in self.columns.mapping.values() for column in columns}
         for key, rating in value.items():
             dimension, path = str(key), f"{column}{DOT}{key}"
-            if self.is_read(dimension) and path not in renamed:
+            if self.options.reads(dimension) and path not in renamed:
                 by_annotator = self._cell(row, dimension, path, rating)
                 ratings |= {dimension: by_annotator} if by_annotator else {}
         return ratings
@@ -159,7 +170,7 @@ class RatingReader:
         self, row: TableRow, dimension: str, column: str, value: object
     ) -> RatingsByAnnotator:
         try:
-            return read_ratings(value, self.scales.get(dimension, self.scales.get("*")))
+            return read_ratings(value, self.options.scale(dimension))
         except CellError as error:
             self.problems.add_cell(error, line=row.line, field=column)
             return {}
@@ -169,9 +180,7 @@ def _mean(by_annotator: RatingsByAnnotator) -> float:
     return sum(by_annotator.values()) / len(by_annotator)
 
 
-def read_long(
-    columns: Columns, problems: Problems, scales: Mapping[str, Scale]
-) -> dict[str, Ratings]:
+def read_long(columns: Columns, problems: Problems, options: ReadOptions) -> dict[str, Ratings]:
     """Read a long table's ratings, by id of the output.
 
     Without annotators' names, they are numbered in the order of the rows.
@@ -191,7 +200,7 @@ def read_long(
         if is_blank(value):
             continue
         try:
-            number = read_number(value, scales.get(str(dimension), scales.get("*")))
+            number = read_number(value, options.scale(str(dimension)))
         except CellError as error:
             problems.add_cell(error, line=row.line, field=rating_in)
             continue

@@ -10,8 +10,8 @@ from pathlib import Path
 from data.cells import Scale
 from data.columns import ColumnNames, Columns
 from data.flags import map_flags, scale_flags
-from data.labels import ReadOptions, find_sides, holds_pairs, read_outputs, read_pair_rows
-from data.ratings import Ratings, read_long
+from data.labels import find_sides, holds_pairs, read_outputs, read_pair_rows
+from data.ratings import Ratings, ReadOptions, read_long
 from data.tables.formats import read_table
 from data.tables.problems import Problem, Problems
 from data.types import LabelError, LabelledPairs, LabelledSet
@@ -138,9 +138,7 @@ def _check_outputs(
     ratings: dict[str, Ratings] = {}
     annotations_sha256 = ""
     if annotations is not None:
-        ratings, annotations_sha256 = _read_long_file(
-            annotations, annotation_problems, options.scales
-        )
+        ratings, annotations_sha256 = _read_long_file(annotations, annotation_problems, options)
     if columns is None:
         return None, (*problems, *annotation_problems)
     if not ratings and holds_pairs(columns):
@@ -190,14 +188,14 @@ def read_annotations(path: str | Path) -> dict[str, Ratings]:
     Raises LabelError, whose `problems` are all there are.
     """
     problems = Problems(str(path))
-    ratings, _ = _read_long_file(path, problems, {})
+    ratings, _ = _read_long_file(path, problems, ReadOptions())
     if problems:
         raise refusal(problems)
     return ratings
 
 
 def _read_long_file(
-    path: str | Path, problems: Problems, scales: Mapping[str, Scale]
+    path: str | Path, problems: Problems, options: ReadOptions
 ) -> tuple[dict[str, Ratings], str]:
     """A long file's ratings by id of the output, and its sha256."""
     table = read_table(path, problems)
@@ -208,7 +206,7 @@ def _read_long_file(
         advice = "give a file with the columns id, dimension, annotator, rating"
         problems.add("no-column", "is no long file of ratings", advice)
         return {}, ""
-    return read_long(columns, problems, scales), table.sha256
+    return read_long(columns, problems, options), table.sha256
 
 
 _STARTER = Path(__file__).with_name("starter")
