@@ -21,9 +21,10 @@ import test_estimate
 import test_intervals
 import test_system_intervals as across
 
-from optimize.statistics.agreement import Level, dataset_level, summary_level, system_level
+from optimize.statistics.agreement import dataset_level, summary_level, system_level
 from optimize.statistics.coefficients import Coefficient, correlate
 from optimize.statistics.difference import paired_difference
+from optimize.statistics.levels import Level
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "pearson", "kendall")
 SYSTEMS = 8

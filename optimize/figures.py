@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from data.readers import is_constructed
-from optimize.statistics.agreement import PRIMARY, Correlation
+from optimize.statistics.agreement import Correlation
 from optimize.statistics.bootstrap import Interval
+from optimize.statistics.levels import PRIMARY
 
 # From this share of failures on, they are said before any figure.
 MANY_FAILED = 0.05

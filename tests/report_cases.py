@@ -9,7 +9,7 @@ import numpy as np
 
 from data.types import LabelledOutput, LabelledPair, Vote
 from judges.judgement import Choice, Judgement, Verdict
-from optimize.figures import cell
+from optimize.figures import cell, cell_by_convention
 from optimize.injection import ATTACKS, Probes
 from optimize.items import Item, Items
 from optimize.run.evidence import JudgedSplit, PromptParts, RunEvidence, write_evidence
@@ -163,18 +163,17 @@ def correlation(evidence: JudgedSplit) -> Correlation:
 
 def result(evidence: JudgedSplit, name: str = "my-labels") -> dict[str, Any]:
     """What `optimize.verify --json` prints of it."""
-    from optimize.measuring.measure import correlations
-    from optimize.measuring.sources import ScoredItems
+    from optimize.measuring.measure import all_correlations
 
-    verified = ScoredItems(
-        items=evidence.items, scores=evidence.scores, judgements=evidence.judgements
+    correlations = all_correlations(
+        evidence.scores, evidence.items, 0, level=evidence.level, pairs=bool(evidence.verdicts)
     )
     return {
         "judge": "some-judge",
         "dimension": evidence.dimension,
         "data": _data(evidence, name),
         "level": evidence.level,
-        "correlations": correlations(verified, 0, evidence.level),
+        "correlations": [cell_by_convention(result) for result in correlations],
         "passed": True,
     }
 

@@ -15,7 +15,6 @@ from scipy import stats
 from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.agreement import (
     Correlation,
-    Undefined,
     dataset_level,
     rank_gaps,
     rank_terms,
@@ -24,7 +23,7 @@ from optimize.statistics.agreement import (
 )
 from optimize.statistics.coefficients import Coefficient, Vector, correlate, midranks
 from optimize.statistics.difference import paired_difference
-from optimize.statistics.levels import dataset_statistic, read_rows
+from optimize.statistics.levels import Undefined, dataset_statistic, read_rows
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "pearson", "kendall")
 REFERENCE: dict[str, Callable[[Vector, Vector], float]] = {

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from optimize.statistics.agreement import Level, dataset_level, summary_level, system_level
+from optimize.statistics.agreement import dataset_level, summary_level, system_level
 from optimize.statistics.bootstrap import (
     PERFECT,
     Interval,
@@ -15,7 +15,7 @@ from optimize.statistics.bootstrap import (
 )
 from optimize.statistics.coefficients import Coefficient, Matrix, Vector
 from optimize.statistics.difference import paired_difference
-from optimize.statistics.levels import dataset_statistic, read_rows, system_statistic
+from optimize.statistics.levels import Level, dataset_statistic, read_rows, system_statistic
 
 
 def outputs(rng: np.random.Generator, documents: int, systems: int = 8) -> dict[str, Vector]:

@@ -13,8 +13,8 @@ from optimize.cli.tool import Parser, Result, run
 from optimize.figures import CONVENTIONS, figure_text, interval_cell, json_number
 from optimize.items import annotation_matrix, read_scores
 from optimize.run.settings import SettingsError, mapping
-from optimize.statistics.agreement import PRIMARY
 from optimize.statistics.human import EPSILON, alternative_test, human_ceiling
+from optimize.statistics.levels import PRIMARY
 
 NAME = "python -m optimize.alternative"
 

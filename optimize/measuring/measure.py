@@ -16,28 +16,22 @@ from judges.judge import Judge, load
 from judges.parsing.recorded import Reading
 from optimize.figures import (
     DIGITS,
-    Cell,
     cell_by_convention,
     correlation_lines,
     interval_cell,
     json_number,
     number_text,
 )
-from optimize.items import Items, data_counts, items_of
+from optimize.items import Items, Vector, data_counts, items_of
 from optimize.measuring.sources import ScoredItems, ask_judge, from_numbers
 from optimize.run.labels import AnyPath, Labelled, known_subject, load_labels
 from optimize.run.settings import SettingsError, bounds_of, refuse_secret, rescale
 from optimize.search.objective import LEVELS, Level, choose_level, correlation
 from optimize.statistics.accuracy import pair_accuracy
-from optimize.statistics.agreement import (
-    PRIMARY,
-    Correlation,
-    Undefined,
-    dataset_level,
-    summary_level,
-)
+from optimize.statistics.agreement import Correlation, dataset_level, summary_level
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Coefficient
+from optimize.statistics.levels import PRIMARY, Undefined
 
 AnyLevel = Level | Literal["auto"]
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
@@ -234,33 +228,35 @@ def measure_scores(
         data=data_counts(labelled, items),
         level=level,
         scored_items=scored,
-        every_correlation=tuple(all_correlations(scored, seed, level=level, pairs=pairs)),
+        every_correlation=tuple(
+            all_correlations(scored.scores, items, seed, level=level, pairs=pairs)
+        ),
     )
 
 
 def all_correlations(
-    scored: ScoredItems, seed: int, *, level: Level | None = None, pairs: bool = False
+    scores: Vector, items: Items, seed: int, *, level: Level | None = None, pairs: bool = False
 ) -> list[Correlation]:
     """Every level that the data has, every coefficient, by every convention; the primary one first.
 
     `level` is put first. Pairs have the dataset level only: within a document there are few
     margins, and no systems.
     """
-    levels: tuple[Level, ...] = ("dataset",) if pairs else levels_of(scored.items)
+    levels: tuple[Level, ...] = ("dataset",) if pairs else levels_of(items)
     return [
         result
         for name in sorted(levels, key=lambda name: name != level)
         for coefficient in COEFFICIENTS
-        for result in _by_convention(scored, name, coefficient, seed)
+        for result in _by_convention(scores, items, name, coefficient, seed)
     ]
 
 
 def _by_convention(
-    scored: ScoredItems, level: Level, coefficient: Coefficient, seed: int
+    scores: Vector, items: Items, level: Level, coefficient: Coefficient, seed: int
 ) -> list[Correlation]:
     def by(undefined: Undefined) -> Correlation:
         rng = stream(seed, "verify", level)
-        return correlation(scored.scores, scored.items, level, rng, coefficient, undefined)
+        return correlation(scores, items, level, rng, coefficient, undefined)
 
     first, *other_conventions = get_args(Undefined)
     primary = by(first)
@@ -272,15 +268,6 @@ def _by_convention(
             replace(primary, undefined=undefined) if is_same else by(undefined)
             for undefined in other_conventions
         ),
-    ]
-
-
-def correlations(scored: ScoredItems, seed: int, level: Level | None = None) -> list[Cell]:
-    """All of them, for JSON."""
-    pairs = bool(scored.verdicts)
-    return [
-        cell_by_convention(result)
-        for result in all_correlations(scored, seed, level=level, pairs=pairs)
     ]
 
 

@@ -10,10 +10,9 @@ from data.readers import is_constructed
 from data.tables.formats import read_json_lines
 from data.tables.text import read_json_file
 from data.types import LabelError, LabelledOutput
-from optimize.figures import CHOSEN_ON_DEV, interval_text
+from optimize.figures import CHOSEN_ON_DEV, cell_by_convention, interval_text
 from optimize.items import read_annotations
-from optimize.measuring.measure import correlations
-from optimize.measuring.sources import ScoredItems
+from optimize.measuring.measure import all_correlations
 from optimize.report import charts
 from optimize.report.advice import advice
 from optimize.report.measures import Measures, PairMeasures, measure_pairs, measure_split
@@ -127,10 +126,14 @@ def read_run(folder: Path, annotations: Path | None = None) -> FinishedRun:
 def render(run: FinishedRun) -> str:
     """The whole page."""
     summary, data = run.summary, run.summary["data"]
-    scored = ScoredItems(
-        items=run.judged.items, scores=run.judged.scores, judgements=run.judged.judgements
+    correlations = all_correlations(
+        run.judged.scores,
+        run.judged.items,
+        summary["seed"],
+        level=run.judged.level,
+        pairs=bool(run.judged.verdicts),
     )
-    cells = correlations(scored, summary["seed"], run.judged.level)
+    cells = [cell_by_convention(correlation) for correlation in correlations]
     systems = f"{data['n_systems']:,} systems, " if data["n_systems"] else ""
     n_judged = run.cell["n_outputs"] + run.cell["n_failed"]
     seed_prompt, tuned_prompt = (run.evidence.prompts[name] for name in JUDGES)

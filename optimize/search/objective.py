@@ -12,9 +12,7 @@ import numpy as np
 
 from optimize.items import Items, Vector
 from optimize.statistics.agreement import (
-    PRIMARY,
     Correlation,
-    Undefined,
     dataset_level,
     rank_terms,
     summary_level,
@@ -22,7 +20,7 @@ from optimize.statistics.agreement import (
 )
 from optimize.statistics.coefficients import Coefficient
 from optimize.statistics.difference import Contrast, contrast_judges
-from optimize.statistics.levels import level_statistic, read_rows
+from optimize.statistics.levels import PRIMARY, Undefined, level_statistic, read_rows
 
 Level = Literal["summary", "dataset", "system"]
 LEVELS: tuple[Level, ...] = ("summary", "dataset", "system")

@@ -26,18 +26,6 @@ from optimize.statistics.levels import (
 )
 from optimize.statistics.systems import system_interval
 
-__all__ = [
-    "PRIMARY",
-    "Correlation",
-    "Level",
-    "Undefined",
-    "dataset_level",
-    "rank_gaps",
-    "rank_terms",
-    "summary_level",
-    "system_level",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correlation:
@@ -56,7 +44,7 @@ class Correlation:
     interval: Interval | None
     n_outputs: int
     n_documents: int
-    n_undefined: int
+    n_undefined: int = 0
     n_failed: int
     n_zero: int = 0
     undefined: Undefined = PRIMARY
@@ -100,7 +88,6 @@ def dataset_level(
         interval=interval,
         n_outputs=rows.judge.size,
         n_documents=rows.n_documents,
-        n_undefined=0,
         n_failed=rows.n_failed,
         undefined=undefined,
     )
@@ -205,7 +192,6 @@ def system_level(
         interval=interval,
         n_outputs=rows.judge.size,
         n_documents=rows.n_documents,
-        n_undefined=0,
         n_failed=rows.n_failed,
         undefined=undefined,
     )
