@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from judges.cli import export, show, table_commands
 from judges.cli.arguments import Parser
@@ -53,13 +54,19 @@ def command(argv: Sequence[str]) -> int:
     )
 
 
+class CommandParser(Parser):
+    """Prints descriptions as they are written here; so do its commands' parsers."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
+
+
 def build_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser, and its commands' own by their names."""
-    parser: argparse.ArgumentParser = Parser(
+    parser: argparse.ArgumentParser = CommandParser(
         prog="python -m judges",
         description=ABOUT,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     show.add(commands)

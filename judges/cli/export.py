@@ -39,7 +39,6 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "export",
         help="a judge in another ecosystem's format",
         description=ABOUT.format(formats=lines, lm=DEFAULT_LM),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("judge", metavar="JUDGE", help=JUDGE)
     parser.add_argument(

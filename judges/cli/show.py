@@ -31,18 +31,12 @@ examples:
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     listing = commands.add_parser(
-        "list",
-        help="the judges that come with this package",
-        description=ABOUT_LIST,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "list", help="the judges that come with this package", description=ABOUT_LIST
     )
     listing.add_argument("--json", action="store_true", help="print as JSON, definitions too")
     listing.set_defaults(run=run_list)
     show = commands.add_parser(
-        "show",
-        help="what a judge is, and its prompt",
-        description=ABOUT_SHOW,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "show", help="what a judge is, and its prompt", description=ABOUT_SHOW
     )
     show.add_argument("judge", metavar="JUDGE", help=JUDGE)
     show.add_argument(
@@ -171,10 +165,7 @@ example:
 
 def add_journal(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
-        "journal",
-        help="what a file of replies holds",
-        description=ABOUT_JOURNAL,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "journal", help="what a file of replies holds", description=ABOUT_JOURNAL
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="a journal; it is only read")
     parser.add_argument("--json", action="store_true", help="print as JSON")

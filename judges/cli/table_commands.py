@@ -74,7 +74,6 @@ def add_score(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         help="judge every row of a table",
         description=ABOUT_SCORE,
         epilog=SCORE_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("judges", nargs="+", metavar="JUDGE", help="one or more; see above")
     add_table_flags(parser, data_help="the rows to judge")
@@ -96,7 +95,6 @@ def add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         help="compare the two outputs of every pair",
         description=ABOUT_COMPARE,
         epilog=COMPARE_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE)
     add_table_flags(parser, data_help="the pairs to judge")
