@@ -310,8 +310,8 @@ class Account:
             cost = self.price.cost(token_bound(messages), sampling.n * sampling.max_tokens)
         with budget.lock:
             budget.check_calls()
-            untold = counts.open_calls >= max(1, 2 * self._closed)
-            if budget.max_cost is not None and cost > 0 and untold:
+            few_answers = counts.open_calls >= max(1, 2 * self._closed)
+            if budget.max_cost is not None and cost > 0 and few_answers:
                 return None
             cost *= budget.excess
             if not budget.fits(cost):
