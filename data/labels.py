@@ -24,7 +24,7 @@ from data.ratings import (
     read_annotator_rows,
     read_long,
 )
-from data.rows import RowReader, fold, give_ids, item_key
+from data.rows import RowReader, give_ids, item_key, merge_rows
 from data.tables.problems import CellError, Problems, count, excerpt, joined_names
 from data.tables.text import TableRow
 from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet, Reading, Vote
@@ -48,41 +48,40 @@ def read_outputs(
     file_columns, file_rating_columns = columns, find_ratings(columns, options.dimensions)
     columns, file_ratings, notes = _join_annotators(columns, file_rating_columns, problems, options)
     rating_columns = find_ratings(columns, options.dimensions)
-    ratings_by_id = None
-    if annotations is not None or file_ratings is not None:
-        ratings_by_id = {**(file_ratings or {})}
-        for item, ratings in (annotations or {}).items():
-            ratings_by_id[item] = ratings_by_id.get(item, {}) | ratings
+    ratings_by_id = {**(file_ratings or {})}
+    for item, ratings in (annotations or {}).items():
+        ratings_by_id[item] = ratings_by_id.get(item, {}) | ratings
     texts = columns.texts(columns.used(_OUTPUT_ROLES), rating_columns.all())
-    rows = RowReader(
+    row_reader = RowReader(
         columns, problems, texts, _required_texts(columns, problems, texts, options.texts)
     )
     if texts or options.texts is None or options.texts:
-        rows.check(JOIN if file_columns.is_long else WIDE)
-    reader = RatingReader(columns, rating_columns, problems, options)
+        row_reader.check(JOIN if file_columns.is_long else WIDE)
+    rating_reader = RatingReader(columns, rating_columns, problems, options)
     system = columns.find("system")
     outputs = tuple(
         output
         for row in columns.table.rows
-        if (output := _output(row, rows, reader, system, ratings_by_id or {})) is not None
+        if (output := _output(row, row_reader, rating_reader, system, ratings_by_id))
     )
     if not problems:
         _check_rated(outputs, problems, options, columns)
-    notes += [] if ratings_by_id is None else _join_notes(outputs, ratings_by_id, problems)
-    if reader.n_differing:
+    if annotations is not None or file_ratings is not None:
+        notes += _join_notes(outputs, ratings_by_id, problems)
+    if n_differing := rating_reader.n_differing:
         notes.append(
-            f"{count(reader.n_differing, 'rating')} unlike its annotations' mean, which counts; "
+            f"{count(n_differing, 'rating')} unlike its annotations' mean, which counts; "
             "--map NAME=ratings.NAME reads the ratings instead"
         )
-    notes += rows.notes()
+    notes += row_reader.notes()
     notes += _output_notes(outputs, options)
-    notes += document_notes(outputs) if rows.group is not None else []
+    notes += document_notes(outputs) if row_reader.group is not None else []
     notes += _unread_notes(file_columns, file_rating_columns, texts, outputs, options)
     return LabelledSet(
         name=columns.table.name,
         sha256=columns.table.sha256,
         outputs=outputs,
-        grouped_by=how_grouped(rows.group, texts),
+        grouped_by=how_grouped(row_reader.group, texts),
         notes=tuple(notes),
         reading=_outputs_reading(file_columns, file_rating_columns, texts),
     )
@@ -106,12 +105,12 @@ def _join_annotators(
     if columns.is_long:
         ratings = read_long(columns, problems, options)
     elif columns.has_annotator_rows and columns.find("id") is not None:
-        reader = RatingReader(columns, rating_columns, problems, options)
-        ratings = read_annotator_rows(columns, problems, reader)
+        rating_reader = RatingReader(columns, rating_columns, problems, options)
+        ratings = read_annotator_rows(columns, problems, rating_reader)
         rated = {column.partition(DOT)[0] for column in rating_columns.all()}
     else:
         return columns, None, []
-    columns, notes = fold(columns, problems, rated=rated, texts=own_texts.values())
+    columns, notes = merge_rows(columns, problems, rated=rated, texts=own_texts.values())
     return columns, ratings, notes
 
 
@@ -139,26 +138,26 @@ def _required_texts(
 
 def _output(
     row: TableRow,
-    rows: RowReader,
-    reader: RatingReader,
+    row_reader: RowReader,
+    rating_reader: RatingReader,
     system_column: str | None,
     ratings_by_id: Mapping[str, Ratings],
 ) -> LabelledOutput | None:
-    system = rows.name(row, system_column)
-    common = rows.read(row)
-    ratings = reader.read(row)
-    if common is None:
+    system = row_reader.name(row, system_column)
+    fields = row_reader.read(row)
+    ratings = rating_reader.read(row)
+    if fields is None:
         return None
     ratings |= {
         dimension: by_annotator
-        for dimension, by_annotator in ratings_by_id.get(common.id, {}).items()
-        if reader.options.reads(dimension)
+        for dimension, by_annotator in ratings_by_id.get(fields.id, {}).items()
+        if rating_reader.options.reads(dimension)
     }
     return LabelledOutput(
-        id=common.id,
-        document_id=common.document_id,
+        id=fields.id,
+        document_id=fields.document_id,
         system=system,
-        texts=common.texts,
+        texts=fields.texts,
         ratings={
             dimension: tuple(by_annotator.values()) for dimension, by_annotator in ratings.items()
         },
@@ -352,9 +351,9 @@ def read_pair_rows(
         joined = columns.has_annotator_rows and columns.find("id") is not None
         votes = _read_votes(columns, choices, problems, joined=joined)
         if joined:
-            columns, notes = fold(columns, problems, rated=choices, texts=own_texts.values())
+            columns, notes = merge_rows(columns, problems, rated=choices, texts=own_texts.values())
             texts = {name: column for name, column in texts.items() if columns.has(column)}
-    rows = RowReader(
+    row_reader = RowReader(
         columns,
         problems,
         texts,
@@ -362,22 +361,24 @@ def read_pair_rows(
         candidates=(first, second),
     )
     if sides is not None:
-        rows.check("give what both candidates answer, as in prompt, document, post or query")
+        row_reader.check("give what both candidates answer, as in prompt, document, post or query")
     system_a, system_b = columns.find("system_a"), columns.find("system_b")
     pairs, n_without = [], 0
     for row in columns.table.rows if votes else ():
-        common = rows.read(row)
-        response_a, response_b = (rows.text(row, column, column) for column in (first, second))
-        name_a, name_b = rows.name(row, system_a), rows.name(row, system_b)
+        fields = row_reader.read(row)
+        response_a, response_b = (
+            row_reader.text(row, column, column) for column in (first, second)
+        )
+        name_a, name_b = row_reader.name(row, system_a), row_reader.name(row, system_b)
         pair_votes = votes[row.line]
         n_without += pair_votes == ()
-        if common is None or response_a is None or response_b is None or not pair_votes:
+        if fields is None or response_a is None or response_b is None or not pair_votes:
             continue
         pairs.append(
             LabelledPair(
-                id=common.id,
-                document_id=common.document_id,
-                texts=common.texts,
+                id=fields.id,
+                document_id=fields.document_id,
+                texts=fields.texts,
                 response_a=response_a,
                 response_b=response_b,
                 system_a=name_a,
@@ -386,16 +387,16 @@ def read_pair_rows(
             )
         )
     notes += [f"{count(n_without, 'pair')} left out for want of a vote"] if n_without else []
-    notes += rows.notes()
+    notes += row_reader.notes()
     if not pairs and not problems:
         problems.add("no-vote", "no pair has a vote", "give people's choices in votes or preferred")
-    notes += document_notes(pairs) if rows.group is not None else []
+    notes += document_notes(pairs) if row_reader.group is not None else []
     return LabelledPairs(
         name=columns.table.name,
         sha256=columns.table.sha256,
         pairs=tuple(pairs),
         candidate=word,
-        grouped_by=how_grouped(rows.group, texts),
+        grouped_by=how_grouped(row_reader.group, texts),
         notes=tuple(notes),
         reading=reading,
     )

@@ -88,7 +88,7 @@ def item_key(row: TableRow, id_column: str | None) -> str | int:
     return str(item) if is_name(item) else row.line
 
 
-def fold(
+def merge_rows(
     columns: Columns,
     problems: Problems,
     *,
@@ -105,9 +105,9 @@ def fold(
     of_item = [column for column in columns.table.columns if column not in of_annotator]
     must_agree = {*texts, *(columns.find(name) for name in _ORIGINS)}
     differing: dict[str, None] = {}
-    folded: dict[str | int, TableRow] = {}
+    merged: dict[str | int, TableRow] = {}
     for row in columns.table.rows:
-        cells = folded.setdefault(item_key(row, id_in), TableRow(row.line, {})).cells
+        cells = merged.setdefault(item_key(row, id_in), TableRow(row.line, {})).cells
         for column in of_item:
             value = row.cells.get(column)
             if is_blank(value) or cells.setdefault(column, value) == value:
@@ -126,7 +126,7 @@ def fold(
     names = tuple(column for column in of_item if column not in differing)
     rows = tuple(
         TableRow(line, {name: cells[name] for name in names if name in cells})
-        for line, cells in folded.values()
+        for line, cells in merged.values()
     )
     dropped = of_annotator | differing.keys()
     mapping = {name: mapped for name, mapped in columns.mapping.items() if not {*mapped} & dropped}
@@ -135,7 +135,7 @@ def fold(
     return Columns(replace(columns.table, columns=names, rows=rows), mapping), notes
 
 
-class Common(NamedTuple):
+class ItemFields(NamedTuple):
     """The part of a row that is the same for outputs and pairs."""
 
     id: str
@@ -183,7 +183,7 @@ class RowReader:
         if not self._texts:
             self._problems.add("no-text", f"no column holds texts; there are {known}", advice)
 
-    def read(self, row: TableRow) -> Common | None:
+    def read(self, row: TableRow) -> ItemFields | None:
         """Return the row's common part, or None where its id, group or a text is at fault."""
         n_before = len(self._problems)
         item = self._read_id(row)
@@ -200,7 +200,7 @@ class RowReader:
                 self._problems.add_cell(error, line=row.line, field=self.group)
         if item is None or len(self._problems) > n_before:
             return None
-        return Common(item, group if group is not None else document_of(item, texts), texts)
+        return ItemFields(item, group if group is not None else document_of(item, texts), texts)
 
     def name(self, row: TableRow, column: str | None) -> str | None:
         """Return the name in a cell, None where it is blank or a fault."""

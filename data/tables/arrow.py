@@ -50,30 +50,30 @@ def _parquet_cells(path: Path) -> Iterator[Row]:
     """Yield a Parquet file's rows, unpacking little of it at a time; raises _UnpacksError."""
     from pyarrow.parquet import ParquetFile
 
-    most = max(LEAST_ROOM, MOST_TIMES * path.stat().st_size)
+    limit = max(LEAST_ROOM, MOST_TIMES * path.stat().st_size)
     with ParquetFile(path) as parquet:
-        texts = _check_metadata(parquet.metadata, most)
+        texts = _check_metadata(parquet.metadata, limit)
     size = 0
     # Texts that repeat stay one text until they are rows.
     with ParquetFile(path, read_dictionary=texts) as parquet:
         for batch in parquet.iter_batches(batch_size=_BATCH):
             batch_size = sum(_unpacked(column) for column in batch.columns)
             size += batch_size
-            if size > most:
-                raise _UnpacksError(_unpacks(size, most))
+            if size > limit:
+                raise _UnpacksError(_unpacks(size, limit))
             step = max(1, batch.num_rows * MOST_AT_ONCE // max(batch_size, 1))
             for start in range(0, batch.num_rows, step):
                 yield from batch.slice(start, step).to_pylist(maps_as_pydicts="lossy")
 
 
-def _check_metadata(metadata: "pyarrow.parquet.FileMetaData", most: int) -> list[str]:
+def _check_metadata(metadata: "pyarrow.parquet.FileMetaData", limit: int) -> list[str]:
     """Refuse what the file itself says is too much; returns the paths of its columns of texts."""
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
     n_values = max(metadata.num_rows, sum(chunk.num_values for chunk in chunks))
     size = max(CELL_BYTES * n_values, sum(group.total_byte_size for group in groups))
-    if size > most:
-        raise _UnpacksError(_unpacks(size, most))
+    if size > limit:
+        raise _UnpacksError(_unpacks(size, limit))
     columns = (metadata.schema.column(number) for number in range(metadata.num_columns))
     return [
         column.path
@@ -83,10 +83,10 @@ def _check_metadata(metadata: "pyarrow.parquet.FileMetaData", most: int) -> list
     ]
 
 
-def _unpacks(size: int, most: int) -> str:
+def _unpacks(size: int, limit: int) -> str:
     return (
         f"unpacks to {size / 2**20:,.0f} MiB or more; from a file of its size at most "
-        f"{most / 2**20:,.0f} MiB are read"
+        f"{limit / 2**20:,.0f} MiB are read"
     )
 
 

@@ -192,8 +192,8 @@ def _skip(text: str, position: int, passed: str) -> int:
 
 def _is_mostly_brackets(text: str) -> bool:
     """Whether JSON would take dozens of times its own size in memory."""
-    most = max(MOST_BRACKETS, len(text) // 20)
-    return len(text) > MOST_BRACKETS and text.count("[") + text.count("{") > most
+    limit = max(MOST_BRACKETS, len(text) // 20)
+    return len(text) > MOST_BRACKETS and text.count("[") + text.count("{") > limit
 
 
 def _add_json_problem(error: Exception, line: int, advice: str, problems: Problems) -> None:
