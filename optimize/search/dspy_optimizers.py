@@ -22,7 +22,7 @@ from judges.modules import signature_of
 from judges.prompt import MOST_DEMOS, Prompt
 from judges.protocol import FatalModelError
 from optimize.items import Items, Vector
-from optimize.search.candidates import Candidate, Demo, DemoSet, fault
+from optimize.search.candidates import Candidate, Demo, DemoSet
 from optimize.search.demos import (
     DemoSource,
     demo_sets,
@@ -35,7 +35,12 @@ from optimize.search.evaluator import Evaluator, SearchBudgetSpentError
 from optimize.search.finalists import CrossFit, Exploration
 from optimize.search.objective import Level, objective
 from optimize.search.problem import SearchProblem
-from optimize.search.proposals import MISTAKES_SHOWN, mistakes, sampled_mistakes
+from optimize.search.proposals import (
+    MISTAKES_SHOWN,
+    InstructionSource,
+    mistakes,
+    sampled_mistakes,
+)
 from optimize.statistics.bootstrap import stream
 
 Explore = Callable[[SearchProblem], Exploration]
@@ -193,8 +198,8 @@ class OptimizerInputs:
         self.judging = train.of_documents(documents[half:])
         self.teaching_examples = examples(self.teaching, level)
         self.judging_examples = examples(self.judging, level)
-        self._known_instructions = [evaluator.seed.instruction]
-        self.n_proposed = self.n_fruitless = 0
+        self.instructions = InstructionSource(problem)
+        self.n_fruitless = 0
         n_examples = max(1, len(self.teaching_examples))
         self.shared = ProgramContext(
             evaluator,
@@ -213,19 +218,10 @@ class OptimizerInputs:
     def proposed(self, current: str, lines: Sequence[str], number: int) -> list[str]:
         """New instructions that may be tried; a rejected one is only counted."""
         try:
-            self.evaluator.budget.spend(self.evaluator.budget.proposal * len(lines))
-            texts = self.problem.propose(current, lines, [], number)
+            fresh = self.instructions.propose(current, lines, [], number)
         except (SearchBudgetSpentError, BudgetSpentError):
             self.shared.budget_spent = True
             return []
-        fresh: list[str] = []
-        for text in texts:
-            self.n_proposed += 1
-            if isinstance(text, str) and not fault(
-                text, self.problem.guard, self._known_instructions
-            ):
-                self._known_instructions.append(text)
-                fresh.append(text)
         self.n_fruitless = 0 if fresh else self.n_fruitless + 1
         return fresh
 
@@ -295,7 +291,7 @@ def explores(optimize: Callable[[OptimizerInputs], ScoredCandidates]) -> Explore
         return Exploration(
             finalists=better[: options.finalists],
             tried=inputs.shared.tried,
-            n_proposed=inputs.n_proposed,
+            n_proposed=inputs.instructions.n_proposed,
             # None of theirs shows dev: each judges it itself.
             cross_fit=CrossFit(Items(()), evaluator.seed, options),
         )

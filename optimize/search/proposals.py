@@ -1,7 +1,7 @@
 """Instructions proposed from ranked mistakes: what stands too high or too low for people."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.stats import rankdata
@@ -9,11 +9,13 @@ from scipy.stats import rankdata
 from judges.prompt import Field, Prompt
 from judges.protocol import Reply, Sampling
 from optimize.items import Item, Items, Vector
-from optimize.search.candidates import LONGEST_INSTRUCTION
+from optimize.search.candidates import LONGEST_INSTRUCTION, fault
+from optimize.search.problem import History, SearchProblem
 
 MISTAKES_SHOWN = 8
 TEXT_SHOWN = 2400
 PROPOSAL_TOKENS = 1024
+NO_REPLY = "no reply that could be read"
 
 PROPOSER = Prompt(
     instruction=(
@@ -55,9 +57,7 @@ def _choices(field: Field) -> str:
     return f" ({', '.join(map(str, field.choices))})" if field.choices else ""
 
 
-def proposal_texts(
-    task: str, current: str, mistakes: str, history: Sequence[tuple[str, float]]
-) -> dict[str, str]:
+def proposal_texts(task: str, current: str, mistakes: str, history: History) -> dict[str, str]:
     lines = [json.dumps({"instruction": text, "rho": round(rho, 3)}) for text, rho in history]
     return {
         "task": task,
@@ -77,6 +77,38 @@ def accept(reply: Reply) -> str:
 
     fields = parse_fields(reply.text, PROPOSER.outputs, truncated=reply.truncated)
     return str(fields["instruction"]).strip()
+
+
+class InstructionSource:
+    """Has instructions proposed within a search's budget, and lets through what may be tried."""
+
+    def __init__(self, problem: SearchProblem) -> None:
+        self.n_proposed = 0
+        self._problem = problem
+        self._known = [problem.seed.instruction]
+
+    def propose(
+        self,
+        current: str,
+        mistake_lists: Sequence[str],
+        history: History,
+        number: int,
+        on_rejected: Callable[[str | None, str], None] = lambda text, reason: None,
+    ) -> list[str]:
+        """New instructions, at most one for each list; `on_rejected` is told of the others, why."""
+        budget, guard = self._problem.evaluator.budget, self._problem.guard
+        budget.spend(budget.proposal * len(mistake_lists))
+        fresh: list[str] = []
+        for text in self._problem.propose(current, mistake_lists, history, number):
+            self.n_proposed += 1
+            if not isinstance(text, str):
+                on_rejected(None, f"{NO_REPLY}: {text}" if text else NO_REPLY)
+            elif reason := fault(text, guard, (*self._known, *fresh)):
+                on_rejected(text, reason)
+            else:
+                fresh.append(text)
+        self._known += fresh
+        return fresh
 
 
 def mistakes(scores: Vector, items: Items, prompt: Prompt) -> str:

@@ -10,12 +10,12 @@ from itertools import zip_longest
 
 from judges.inference.budget import BudgetSpentError
 from optimize.items import Items
-from optimize.search.candidates import Candidate, DemoSet, fault
+from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.demos import DemoSource, demo_sets, largest_demo_set, usable
 from optimize.search.finalists import SYSTEMS_FOR_HOLDING_OUT, CrossFit, Exploration
 from optimize.search.objective import informative_documents
 from optimize.search.problem import SearchProblem
-from optimize.search.proposals import sampled_mistakes
+from optimize.search.proposals import InstructionSource, sampled_mistakes
 from optimize.search.race import ELIMINATION_ERRORS, FEWEST_DOCUMENTS, Race, RaceResult
 from optimize.statistics.bootstrap import stream
 
@@ -27,7 +27,6 @@ DECENT_FIELD = 6
 DOCUMENTS_TO_CHOOSE_ON = 100
 # The seed runs first, since its mistakes are the first lessons, on so much of a round's calls.
 SEEDS_SHARE = 0.25
-NO_REPLY = "no reply that could be read"
 LESSON_DOCUMENTS = 10
 LEADERS_CROSSED = 4
 LEADERS_RACED_ON = 2
@@ -51,10 +50,8 @@ def explore(problem: SearchProblem) -> Exploration:
 class SearchState:
     """What the rounds have made and learned so far."""
 
-    instructions: list[str]
     demo_sets: list[DemoSet] = field(default_factory=list)
     race_results: dict[str, RaceResult] = field(default_factory=dict)
-    n_proposed: int = 0
     n_drawn_kinds: int = 0
 
     def leaders(self) -> list[RaceResult]:
@@ -123,7 +120,8 @@ class RankSearch:
         options = problem.options
         self.problem, self.evaluator, self.options = problem, evaluator, options
         self.seed = problem.seed
-        self.state = SearchState(instructions=[self.seed.instruction])
+        self.state = SearchState()
+        self.instructions = InstructionSource(problem)
         documents = informative_documents(train, problem.level)
         order = stream(options.seed, "order").permutation(len(documents))
         self.race = Race(
@@ -163,7 +161,7 @@ class RankSearch:
         return Exploration(
             finalists=self._finalists(),
             tried=self.state.race_results.keys(),
-            n_proposed=self.state.n_proposed,
+            n_proposed=self.instructions.n_proposed,
             cross_fit=self.cross_fit,
         )
 
@@ -225,7 +223,7 @@ class RankSearch:
 
     def _propose_instructions(self, number: int, parent: Candidate) -> list[str]:
         """New instructions, each from the mistakes on its own draw of documents."""
-        evaluator, state = self.evaluator, self.state
+        evaluator = self.evaluator
         items = evaluator.known(parent, self.teaching)
         mistake_lists = sampled_mistakes(
             evaluator.scores(parent, items),
@@ -237,21 +235,13 @@ class RankSearch:
                 for draw in range(self.options.proposals)
             ],
         )
-        evaluator.budget.spend(evaluator.budget.proposal * len(mistake_lists))
-        fresh: list[str] = []
-        for text in self.problem.propose(
-            parent.instruction, mistake_lists, state.history(), number
-        ):
-            state.n_proposed += 1
-            if not isinstance(text, str):
-                reason = f"{NO_REPLY}: {text}" if text else NO_REPLY
-                self.problem.record("rejected", number, instruction=None, why=reason)
-            elif problem := fault(text, self.problem.guard, (*state.instructions, *fresh)):
-                self.problem.record("rejected", number, instruction=text, why=problem)
-            else:
-                fresh.append(text)
-        state.instructions += fresh
-        return fresh
+
+        def record(text: str | None, reason: str) -> None:
+            self.problem.record("rejected", number, instruction=text, why=reason)
+
+        return self.instructions.propose(
+            parent.instruction, mistake_lists, self.state.history(), number, record
+        )
 
     def _draw_demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:
         """New demonstration sets; where the parent is known to disagree, people may say so."""
