@@ -225,3 +225,14 @@ def test_scoring_takes_a_frame_and_says_so(given: Any) -> None:
 def test_loading_takes_a_name_or_a_path_and_says_so(given: Any) -> None:
     with pytest.raises(TypeError, match=r"load\(\) takes a catalogue name, .* not "):
         judges.load(given)
+
+
+def test_labels_without_the_dimension_are_refused_alike_by_function_and_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without a file both take the starter set, which says nothing of charm."""
+    Path("scores.jsonl").write_text('{"id": "d0s0", "dimension": "charm", "score": 1}\n')
+    assert command(["--scores", "scores.jsonl", "--dimension", "charm"]) == 1
+    assert "starter: no output is rated on 'charm', only on" in capsys.readouterr().err
+    with pytest.raises(data.LabelError, match="starter: no output is rated on 'charm', only on"):
+        optimize.measure({"d0s0": 1.0}, dimension="charm")
