@@ -17,7 +17,6 @@ from optimize.items import Item, Items
 from optimize.run.models import instruction_proposer, item_judge, open_models
 from optimize.run.settings import Settings
 from optimize.search.evaluator import Evaluator, SearchBudget
-from optimize.search.finalists import SearchResult
 from optimize.search.objective import Level, choose_level
 from optimize.search.optimizers import search
 from optimize.search.problem import SearchOptions, SearchProblem
@@ -79,12 +78,37 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         level: Level = self.level or choose_level(train)
         if isinstance(subject, Comparison):
             level = "dataset"
+        settings = Settings(
+            dimension=judge.name,
+            lm=judge.lm,
+            api_base=self._model()[1],
+            proposer_lm=self.proposer_lm,
+            proposer_api_base=self.proposer_api_base,
+            max_calls=self.max_calls,
+            max_cost=self.max_cost,
+            seed=self.seed,
+        )
         log = TrialLog()
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
-            with in_use(folder):
-                result = self._search(judge, train, dev, level, log, folder)
+            with in_use(folder), open_models(settings, folder) as models:
+                evaluator = Evaluator(
+                    seed=judge.prompt,
+                    judge=item_judge(judge, models, self.seed, log.count_judgement),
+                    calls_per_item=models.calls_per_item(judge),
+                    budget=SearchBudget(self.max_calls, lambda calls: models.budget.hold(calls)),
+                )
+                problem = SearchProblem(
+                    evaluator=evaluator,
+                    propose=instruction_proposer(judge, models, self.seed),
+                    train=train,
+                    dev=dev,
+                    level=level,
+                    options=SearchOptions(seed=self.seed),
+                    log=log,
+                )
+                result = search("rank", problem)
         compiled = student.deepcopy()
         if result.choice.ship:
             tuned = result.tuned.prompt(judge.prompt)
@@ -100,46 +124,6 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         if self.lm or configured is None:
             return self.lm or "embedded", self.api_base
         return str(configured.model), self.api_base or configured.kwargs.get("api_base")
-
-    def _search(
-        self,
-        judge: Judge,
-        train: Items,
-        dev: Items,
-        level: Level,
-        log: TrialLog,
-        folder: Path,
-    ) -> SearchResult:
-        settings = Settings(
-            dimension=judge.name,
-            lm=judge.lm,
-            api_base=self._model()[1],
-            proposer_lm=self.proposer_lm,
-            proposer_api_base=self.proposer_api_base,
-            max_calls=self.max_calls,
-            max_cost=self.max_cost,
-            seed=self.seed,
-        )
-        with open_models(settings, folder) as models:
-            budget = SearchBudget(self.max_calls, lambda calls: models.budget.hold(calls))
-            evaluator = Evaluator(
-                seed=judge.prompt,
-                judge=item_judge(judge, models, self.seed, lambda failed: None),
-                calls_per_item=models.calls_per_item(judge),
-                budget=budget,
-            )
-            return search(
-                "rank",
-                SearchProblem(
-                    evaluator=evaluator,
-                    propose=instruction_proposer(judge, models, self.seed),
-                    train=train,
-                    dev=dev,
-                    level=level,
-                    options=SearchOptions(seed=self.seed),
-                    log=log,
-                ),
-            )
 
 
 def judged_by(student: object) -> Subject:

@@ -25,6 +25,7 @@ from optimize.search.dspy_optimizers import (
 from optimize.search.evaluator import Evaluator, ItemScore, SearchBudget
 from optimize.search.finalists import SearchResult
 from optimize.search.objective import objective
+from optimize.search.optimizers import OPTIMIZERS
 from optimize.search.optimizers import search as search_with
 from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.search.trial_log import Trial, TrialLog
@@ -165,3 +166,8 @@ def test_a_labelled_example_lends_as_many_items_as_fit() -> None:
         found = candidate_of(program.judge, shared)
         assert len(set(found.demo_set.ids)) == len(found.demo_set.demos) == shown
         assert found.documents == {name.split("s")[0] for name in found.demo_set.ids}
+
+
+def test_the_design_names_every_optimizer() -> None:
+    design = (Path(__file__).parents[1] / "docs" / "DESIGN.md").read_text(encoding="utf-8")
+    assert f"[--optimizer {'|'.join(OPTIMIZERS)}]" in design
