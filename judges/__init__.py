@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from data.lazy import lazy_names
+from judges.lazy import lazy_names
 
 if TYPE_CHECKING:
     from judges.define import read_subject

@@ -72,12 +72,12 @@ _HOMES = {
 # `data` is imported here alone, so that `python -m optimize` starts where a user's module hides it,
 # and can say so.
 def __getattr__(name: str) -> object:
-    from data.lazy import lazy_names
+    from judges.lazy import lazy_names
 
     return lazy_names(__name__, _HOMES)[0](name)
 
 
 def __dir__() -> list[str]:
-    from data.lazy import lazy_names
+    from judges.lazy import lazy_names
 
     return lazy_names(__name__, _HOMES)[1]()
