@@ -132,9 +132,13 @@ def _estimates(judged: JudgedOutputs, flags: argparse.Namespace) -> dict[str, Es
     mean = mean_score(of_system.label, of_system.score, of_system.document, confidence=confidence)
     if not flags.against:
         return {"mean": mean}
-    both = judged.of(np.isin(judged.system, [flags.system, flags.against]))
+    of_either = judged.of(np.isin(judged.system, [flags.system, flags.against]))
     difference = mean_difference(
-        both.label, both.score, both.system == flags.system, both.document, confidence=confidence
+        of_either.label,
+        of_either.score,
+        of_either.system == flags.system,
+        of_either.document,
+        confidence=confidence,
     )
     rate = _win_rate(of_system, judged.of(judged.system == flags.against), confidence)
     return {"mean": mean, "difference": difference, **({"win_rate": rate} if rate else {})}

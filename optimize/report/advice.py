@@ -132,15 +132,15 @@ def _on_the_run(summary: Mapping[str, Any] | None) -> Iterator[str]:
     shipped, seed, gain = summary["shipped"], summary["seed_judge"], summary["gain"]["test"]
     judge = summary[f"{shipped}_judge"]
     cell = judge["test"] or {}
-    known = gain.get("value") is not None and gain.get("low") is not None
-    half = (gain["high"] - gain["low"]) / 2 if known else 0.0
+    has_interval = gain.get("value") is not None and gain.get("low") is not None
+    half = (gain["high"] - gain["low"]) / 2 if has_interval else 0.0
     if shipped == "seed":
         yield (
             _why_the_seed_ships(gain, cell, half)
-            if known
+            if has_interval
             else ("No gain could be shown with so few labels: label more documents and tune again.")
         )
-    elif known and gain["low"] <= 0:
+    elif has_interval and gain["low"] <= 0:
         gap = (
             f"Dev vouches for the tuned judge, test alone does not: {gain['value']:+.2f} on the "
             f"seed, known to ±{half:.2f} with {counted(cell.get('n_documents', 0), 'document')}"

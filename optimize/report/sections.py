@@ -82,7 +82,7 @@ def scorecard(
         for name, title in splits.items()
     }
     chart = None
-    if any(point for both in points.values() for point in both):
+    if any(point for pair in points.values() for point in pair):
         label = f"{summary['level']}-level Spearman's rho"
         chart = charts.forest(points, ("seed", "tuned"), label)
     return section(

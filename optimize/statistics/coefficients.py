@@ -115,8 +115,8 @@ def _kendall_by_sorting(x: Matrix, y: Matrix) -> Vector:
     defined = ~(constant(x) | constant(y))
     return np.array(
         [
-            stats.kendalltau(a, b).statistic if known else np.nan
-            for a, b, known in zip(x, y, defined, strict=True)
+            stats.kendalltau(a, b).statistic if is_defined else np.nan
+            for a, b, is_defined in zip(x, y, defined, strict=True)
         ]
     )
 

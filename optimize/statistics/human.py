@@ -163,8 +163,8 @@ def human_ceiling(
             [_mean(human_statistics, weights), _mean(judge_statistics, weights)], axis=1
         )
 
-    once = np.ones((1, n))
-    human, judged = human_and_judge(once)[0].tolist()
+    unweighted = np.ones((1, n))
+    human, judged = human_and_judge(unweighted)[0].tolist()
     draws = resample(human_and_judge, n, resamples, rng)
     human_interval, judge_interval = (
         interval_around(side, value, n, confidence=confidence)
@@ -196,8 +196,8 @@ def human_ceiling(
         left_out=tuple(
             LeftOut(
                 annotator=left_out.annotator,
-                value=float(left_out.human(once)[0]),
-                judge=float(left_out.judge(once)[0]),
+                value=float(left_out.human(unweighted)[0]),
+                judge=float(left_out.judge(unweighted)[0]),
                 bias=left_out.bias,
                 n_outputs=left_out.n_outputs,
                 n_documents=left_out.entered.size,

@@ -139,8 +139,8 @@ def dataset_statistic(rows: Rows, coefficient: Coefficient) -> Statistic:
     def statistic(weights: Matrix) -> Vector:
         values = [np.empty(0)]
         for first in range(0, len(weights), step):
-            drawn = weights[first : first + step, document]
-            counts = np.add.reduceat(drawn, starts, axis=1)
+            output_weights = weights[first : first + step, document]
+            counts = np.add.reduceat(output_weights, starts, axis=1)
             values.append(correlate(cells[:1], cells[1:], coefficient, counts))
         return np.concatenate(values)
 
@@ -202,10 +202,10 @@ def by_convention(coefficients: Vector, rows: Rows, undefined: Undefined) -> Vec
         return coefficients
     zero = np.bincount(rows.document) > 1
     if undefined == "judge_zero":
-        most, least = (
+        highest, lowest = (
             extreme.reduceat(rows.human, rows.first_rows) for extreme in (np.maximum, np.minimum)
         )
-        zero &= most > least
+        zero &= highest > lowest
     return np.where(np.isnan(coefficients) & zero, 0.0, coefficients)
 
 

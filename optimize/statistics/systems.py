@@ -174,8 +174,8 @@ def system_means(rows: Rows) -> SystemMeans:
         residuals.append(residual * np.sqrt(np.where(sizes > 1, n_siblings / sizes, 1.0)))
         means.append(mean)
     freedom = max(rows.judge.size - rows.n_systems, 1)
-    both = np.stack(residuals)
-    return SystemMeans(values=np.stack(means), counts=counts, noise=both @ both.T / freedom)
+    noise = np.stack(residuals)
+    return SystemMeans(values=np.stack(means), counts=counts, noise=noise @ noise.T / freedom)
 
 
 def _with_noise(
