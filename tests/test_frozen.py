@@ -74,7 +74,7 @@ def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path: Path) 
         f"judge = judges.load({str(path)!r})\n"
         f"said = judge(**{TEXTS!r})\n"
         "heavy = {'dspy', 'pandas', 'scipy', 'litellm', 'openai', 'datasets', 'pydantic'}\n"
-        "heavy |= {'yaml', 'data.tables'}\n"
+        "heavy |= {'yaml', 'data'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
         "print(repr(said.score))\n"
     )
