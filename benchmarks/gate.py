@@ -18,7 +18,7 @@ import numpy as np
 from optimize.items import Item, Items
 from optimize.search.gate import ComparedCandidate, choose
 from optimize.search.objective import Level, contrast
-from optimize.statistics.difference import contrast_terms
+from optimize.statistics.difference import mean_of_differences
 
 FINALISTS = 3
 DOCUMENTS = (60, 120, 240, 400)
@@ -76,7 +76,7 @@ def simulate(draw: World, level: Level, documents: int, simulations: int) -> tup
     for _ in range(simulations):
         items, (seed, *finalists) = draw(rng, documents)
         gaps = [contrast(scores, seed, items, level) for scores in finalists]
-        nothing = contrast_terms(np.zeros(len(items.documents)), items.documents)
+        nothing = mean_of_differences(np.zeros(len(items.documents)), items.documents)
         compared = [
             ComparedCandidate(
                 gain=gap,
@@ -99,8 +99,8 @@ def few_gains(number: int, documents: int) -> bool:
     """Whether so many gains of .1, and zeros else, ship."""
     differences = np.zeros(documents)
     differences[:number] = 0.1
-    gap = contrast_terms(differences, [str(place) for place in range(documents)])
-    nothing = contrast_terms(np.zeros(documents), gap.documents)
+    gap = mean_of_differences(differences, [str(place) for place in range(documents)])
+    nothing = mean_of_differences(np.zeros(documents), gap.documents)
     one = ComparedCandidate(
         gain=gap,
         dev_gain=gap,

@@ -68,9 +68,9 @@ def read_outputs(
         _check_rated(outputs, problems, options, columns)
     if annotations is not None or file_ratings is not None:
         notes += _join_notes(outputs, ratings_by_id, problems)
-    if n_differing := rating_reader.n_differing:
+    if n_conflicting := rating_reader.n_conflicting:
         notes.append(
-            f"{count(n_differing, 'rating')} unlike its annotations' mean, which counts; "
+            f"{count(n_conflicting, 'rating')} unlike its annotations' mean, which counts; "
             "--map NAME=ratings.NAME reads the ratings instead"
         )
     notes += row_reader.notes()

@@ -110,30 +110,32 @@ class RatingReader:
     rating_columns: RatingColumns
     problems: Problems
     options: ReadOptions
-    n_differing: int = field(default=0, init=False)
+    n_conflicting: int = field(default=0, init=False)
 
     def read(self, row: TableRow) -> Ratings:
         """Return a row's ratings; faulty ones are noted, and left out."""
         ratings: Ratings = {}
         for column in self.rating_columns.nested:
-            nested = self._nested(row, column)
+            nested = self._read_nested(row, column)
             for dimension, by_annotator in nested.items():
                 before = ratings.get(dimension)
                 if before is not None and abs(_mean(before) - _mean(by_annotator)) > 0.01:
-                    self.n_differing += 1
+                    self.n_conflicting += 1
             ratings |= nested
         for dimension, columns in self.rating_columns.flat.items():
             if dimension in self.columns.mapping or dimension not in ratings:
-                by_annotator = self._flat(row, dimension, columns)
+                by_annotator = self._read_flat(row, dimension, columns)
                 ratings |= {dimension: by_annotator} if by_annotator else {}
         return ratings
 
-    def _flat(self, row: TableRow, dimension: str, columns: tuple[str, ...]) -> RatingsByAnnotator:
+    def _read_flat(
+        self, row: TableRow, dimension: str, columns: tuple[str, ...]
+    ) -> RatingsByAnnotator:
         if len(columns) == 1:
-            return self._cell(row, dimension, columns[0], value_in(row, columns[0]))
+            return self._read_cell(row, dimension, columns[0], value_in(row, columns[0]))
         by_column: RatingsByAnnotator = {}
         for column in columns:
-            ratings = self._cell(row, dimension, column, value_in(row, column))
+            ratings = self._read_cell(row, dimension, column, value_in(row, column))
             if len(ratings) > 1:
                 fault = "holds several ratings, and is one annotator's column of several"
                 advice = "give one column with lists, or a number in each column"
@@ -142,7 +144,7 @@ class RatingReader:
                 by_column[column] = next(iter(ratings.values()))
         return by_column
 
-    def _nested(self, row: TableRow, column: str) -> Ratings:
+    def _read_nested(self, row: TableRow, column: str) -> Ratings:
         value = value_in(row, column)
         if is_blank(value):
             return {}
@@ -162,11 +164,11 @@ class RatingReader:
         for key, rating in value.items():
             dimension, path = str(key), f"{column}{DOT}{key}"
             if self.options.reads(dimension) and path not in renamed:
-                by_annotator = self._cell(row, dimension, path, rating)
+                by_annotator = self._read_cell(row, dimension, path, rating)
                 ratings |= {dimension: by_annotator} if by_annotator else {}
         return ratings
 
-    def _cell(
+    def _read_cell(
         self, row: TableRow, dimension: str, column: str, value: object
     ) -> RatingsByAnnotator:
         try:

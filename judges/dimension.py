@@ -9,8 +9,8 @@ from fractions import Fraction
 from judges.errors import JudgesError
 from judges.prompt import Field, Prompt, Value
 
-REASONS = "one sentence of reasons"
-WEIGHED = "one sentence: which is preferred, and why"
+RATIONALE_DESCRIPTION = "one sentence of reasons"
+COMPARISON_DESCRIPTION = "one sentence: which is preferred, and why"
 # As many as 0 to 100 has: more are no ratings.
 MOST_RATINGS = 101
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
@@ -92,7 +92,7 @@ class Dimension:
         """The seed prompt: the texts in, a rating out, after one sentence of reasons if wanted."""
         fields = _inputs(self.inputs)
         if rationale:
-            fields.append(Field(name="rationale", description=REASONS, role="output"))
+            fields.append(Field(name="rationale", description=RATIONALE_DESCRIPTION, role="output"))
         rating = Field(
             name="rating", description=self._describe(), role="output", choices=self.scale
         )
@@ -135,7 +135,7 @@ class Comparison:
             for letter, name in zip("AB", self.fields, strict=True)
         ]
         outputs = (
-            Field(name="comparison", description=WEIGHED, role="output"),
+            Field(name="comparison", description=COMPARISON_DESCRIPTION, role="output"),
             Field(name="preferred", description=self.definition, role="output", choices=("A", "B")),
         )
         return Prompt(

@@ -38,7 +38,7 @@ class Format:
 def to_messages(judge: Judge) -> str:
     """A chat-completions request with `{{slots}}` in its last message."""
     _check_braces(judge, "templates take")
-    plan = judge.settled_plan()
+    plan = judge.resolved_plan()
     sampling = sampling_of(plan)
     request: dict[str, object] = {
         "model": judge.lm.removeprefix("openai/"),
@@ -70,7 +70,7 @@ def to_openai_grader(judge: Judge) -> str:
     template = judge.template()
     _check_braces(judge, "a grader fills")
     template[-1]["content"] = SLOT.sub(r"{{ item.\1 }}", template[-1]["content"])
-    plan = judge.settled_plan()
+    plan = judge.resolved_plan()
     grader: dict[str, object] = {
         "type": "score_model",
         "name": judge.name,
@@ -142,7 +142,7 @@ def _dimension(judge: Judge, format_name: str) -> Dimension:
 
 
 def _check_one_reply(judge: Judge, format_name: str) -> None:
-    plan = judge.settled_plan()
+    plan = judge.resolved_plan()
     if plan.kind != "one":
         raise ExportError(
             f"{format_name} takes one reply's rating; this judge's plan is {_plan_name(plan)}, so "
@@ -159,7 +159,7 @@ def _check_braces(judge: Judge, tool: str) -> None:
 
 
 def _lost_by_slots(judge: Judge) -> tuple[str, ...]:
-    plan = judge.settled_plan()
+    plan = judge.resolved_plan()
     lost = [RAW]
     if plan.kind != "one":
         lost.append(f"the plan {_plan_name(plan)} is yours to carry out on the replies")

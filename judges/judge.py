@@ -164,7 +164,7 @@ class Judge:
         """Its own plan, or the model's default where it has none."""
         return self.plan or default_plan(model)
 
-    def settled_plan(self) -> SamplingPlan:
+    def resolved_plan(self) -> SamplingPlan:
         """The plan it follows with its own model."""
         if self.plan is not None:
             return self.plan
@@ -385,14 +385,14 @@ class Judge:
         """Read a frozen judge's file; raises FrozenJudgeError, or OSError."""
         from judges import frozen
 
-        return cls._thaw(frozen.load(path))
+        return cls._from_frozen(frozen.load(path))
 
     @classmethod
     def loads(cls, raw: bytes) -> "Judge":
         """Read the bytes of a frozen judge's file; raises FrozenJudgeError."""
         from judges import frozen
 
-        return cls._thaw(frozen.loads(raw))
+        return cls._from_frozen(frozen.loads(raw))
 
     def freeze(self) -> "JudgeFile":
         """What its file holds."""
@@ -407,13 +407,13 @@ class Judge:
             self.subject,
             self.prompt,
             self.template(),
-            self.settled_plan(),
+            self.resolved_plan(),
             lm=self.lm,
             provenance=provenance,
         )
 
     @classmethod
-    def _thaw(cls, file: "JudgeFile") -> "Judge":
+    def _from_frozen(cls, file: "JudgeFile") -> "Judge":
         prompt, messages = file.read_prompt(), file.messages
         return cls(
             subject=file.read_subject(),

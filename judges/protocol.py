@@ -9,7 +9,7 @@ from judges.errors import JudgesError
 # Where `openai/NAME` answers unless its user names another endpoint.
 OPENAI = "https://api.openai.com/v1"
 # Between the seeds of one request's samples: far more than it is sent again.
-SEEDS_APART = 10_007
+SAMPLE_SEED_STEP = 10_007
 
 # How endpoints call a reply that they stopped: its limit reached, withheld, or broken off by a
 # fault (OpenRouter's and Mistral's "error").

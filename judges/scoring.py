@@ -19,11 +19,11 @@ PlanKind = Literal["one", "mean", "weighted"]
 # The most alternatives that OpenAI-compatible endpoints give for a token.
 ALTERNATIVES = 20
 # What may be glued to a rating inside its token: markup, and how raw vocabularies show a space.
-_GLUED = " \t\r\n*_\"'`()[]:.,Ġ▁Ċ"
+_TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,Ġ▁Ċ"
 _MENTION = re.compile(r"\b(?:score|rating|answer|preferred|prefer|therefore)\b", re.IGNORECASE)
 # Mass on "1" that may be the start of "10": below this it is no matter.
 NEGLIGIBLE = 0.01
-MOST_MASS = 1.01  # of a token's probabilities, which are rounded
+MAX_TOTAL_PROBABILITY = 1.01  # of a token's probabilities, which are rounded
 
 
 class NoProbabilitiesError(FatalModelError):
@@ -193,49 +193,53 @@ def over_choices(
     """
     mass = dict.fromkeys(choices, 0.0)
     for token in tokens[:2]:
-        _check_mass(token)
+        _check_probabilities_sum(token)
     for text, logprob in tokens[0].top.items():
-        choice = _reads(text, choices)
+        choice = _choice_of_token(text, choices)
         if choice is not None:
             mass[choice] += math.exp(logprob)
-    _share_prefixes(mass, tokens)
+    _split_prefix_probability(mass, tokens)
     total = math.fsum(mass.values())
     if total <= 0:
         raise NoScoreError("none of the choices is among the likeliest tokens")
     return {choice: p / total for choice, p in mass.items()}, max(0.0, 1.0 - total)
 
 
-def _check_mass(token: Token) -> None:
-    """Recordings and other clients bring log-probabilities, too, that nobody has looked at."""
-    if not all(logprob <= MOST_MASS - 1 for logprob in token.top.values()):  # NaN is not
+def _check_probabilities_sum(token: Token) -> None:
+    """Raise NoScoreError where log-probabilities are impossible: not every client checks them."""
+    if not all(
+        logprob <= MAX_TOTAL_PROBABILITY - 1 for logprob in token.top.values()
+    ):  # NaN is not
         raise NoScoreError("a log-probability is above 0 or undefined")
-    if math.fsum(map(math.exp, token.top.values())) > MOST_MASS:
+    if math.fsum(map(math.exp, token.top.values())) > MAX_TOTAL_PROBABILITY:
         raise NoScoreError("a token's probabilities sum to more than 1")
 
 
 def _plain(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).strip(_GLUED).lower()
+    return unicodedata.normalize("NFKC", text).strip(_TOKEN_PADDING).lower()
 
 
-def _reads(text: str, choices: Sequence[Value]) -> Value | None:
+def _choice_of_token(text: str, choices: Sequence[Value]) -> Value | None:
     """Return the choice a whole token stands for, if any."""
     word = _plain(text)
     for choice in choices:
         if word == str(choice).lower():
             # "a" is an article more often than a choice.
-            return choice if isinstance(choice, int) or text.strip(_GLUED) == choice else None
+            return (
+                choice if isinstance(choice, int) or text.strip(_TOKEN_PADDING) == choice else None
+            )
     number = NUMBER_WORDS.index(word) if word in NUMBER_WORDS else None
     return number if number in choices else None
 
 
 def _begins(text: str, value: Value) -> bool:
-    if _reads(text, (value,)) == value:
+    if _choice_of_token(text, (value,)) == value:
         return True
     word = _plain(text)
     return isinstance(value, int) and word.isdigit() and str(value).startswith(word)
 
 
-def _share_prefixes(mass: dict[Value, float], tokens: Sequence[Token]) -> None:
+def _split_prefix_probability(mass: dict[Value, float], tokens: Sequence[Token]) -> None:
     """Give longer ratings their part of a token that only begins them, where it can be known."""
     numbers = [choice for choice in mass if isinstance(choice, int)]
     texts = [_plain(text) for text in tokens[0].top]

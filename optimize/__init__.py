@@ -69,15 +69,17 @@ _HOMES = {
 }
 
 
-# `data` is imported here alone, so that `python -m optimize` starts where a user's module hides it,
-# and can say so.
+# `judges` is imported when a name is used: `python -m optimize` starts where a user's module hides
+# it, and can say so.
 def __getattr__(name: str) -> object:
     from judges.lazy import lazy_names
 
-    return lazy_names(__name__, _HOMES)[0](name)
+    get_name, _ = lazy_names(__name__, _HOMES)
+    return get_name(name)
 
 
 def __dir__() -> list[str]:
     from judges.lazy import lazy_names
 
-    return lazy_names(__name__, _HOMES)[1]()
+    _, list_names = lazy_names(__name__, _HOMES)
+    return list_names()

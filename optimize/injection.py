@@ -156,7 +156,7 @@ class Probes:
         )
 
 
-NOT_ASKED_FOR = Probes(why="they cost calls to a paid model; add --probes to run them")
+PROBES_NOT_REQUESTED = Probes(why="they cost calls to a paid model; add --probes to run them")
 
 
 def probe(

@@ -97,7 +97,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     seed=judge.prompt,
                     judge=item_judge(judge, models, self.seed, log.count_judgement),
                     calls_per_item=models.calls_per_item(judge),
-                    budget=SearchBudget(self.max_calls, lambda calls: models.budget.hold(calls)),
+                    budget=SearchBudget(
+                        self.max_calls, lambda calls: models.budget.set_aside(calls)
+                    ),
                 )
                 problem = SearchProblem(
                     evaluator=evaluator,

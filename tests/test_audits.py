@@ -139,7 +139,7 @@ def test_reliability_of_samples_is_the_variance_due_to_outputs() -> None:
     # Variances 1 and 1/4: 4/5 of a single sample's, 16/17 of the mean of four.
     assert found.reliability == pytest.approx(0.8, abs=0.01)
     assert found.spread == pytest.approx(0.5, abs=0.01)
-    assert found.of_mean == pytest.approx(16 / 17, abs=0.01)
+    assert found.reliability_of_mean == pytest.approx(16 / 17, abs=0.01)
 
 
 def test_one_way_analysis_equals_its_textbook_form_when_balanced() -> None:

@@ -206,7 +206,7 @@ def test_a_budgets_file_that_cannot_be_read_is_said(tmp_path: Path, text: str) -
 def test_what_is_held_for_later_grows_with_what_retries_take(tmp_path: Path) -> None:
     budget = Budget(max_calls=450)
     one = budget.account()
-    budget.hold(calls=100)
+    budget.set_aside(calls=100)
     asked = [{"role": "user", "content": "x"}]
     for _ in range(ENOUGH_FOR_OVERHEAD):
         one.plan()
@@ -217,7 +217,7 @@ def test_what_is_held_for_later_grows_with_what_retries_take(tmp_path: Path) -> 
     # 150 of 450 are sent, and 100 held that will take three calls each.
     with pytest.raises(BudgetSpentError, match="300 are kept"):
         one.reserve(asked, Sampling())  # type: ignore[arg-type]
-    budget.hold()
+    budget.set_aside()
     assert one.reserve(asked, Sampling()) is not None  # type: ignore[arg-type]
 
 

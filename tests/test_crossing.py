@@ -41,7 +41,7 @@ def outputs(documents: int, systems: int) -> Items:
 
 
 def whole_of(cross_fit: CrossFit) -> Candidate:
-    return Candidate(instruction=SEED.instruction, demo_set=cross_fit.all_demos)
+    return Candidate(instruction=SEED.instruction, demo_set=cross_fit.full_demo_set)
 
 
 def test_the_gain_is_on_outputs_of_shown_systems_and_new_systems_are_placed_by_themselves() -> None:
@@ -84,7 +84,7 @@ def test_the_gain_is_on_outputs_of_shown_systems_and_new_systems_are_placed_by_t
 def test_with_few_systems_all_are_shown_and_every_output_counts() -> None:
     cross_fit = CrossFit(outputs(16, 4), SEED, OPTIONS)
     whole = whole_of(cross_fit)
-    assert cross_fit.possible
+    assert cross_fit.is_feasible
     assert all(
         cross_fit.systems_without_demos(whole, f"d{number}") == frozenset() for number in range(16)
     )
@@ -96,11 +96,11 @@ def test_with_few_systems_all_are_shown_and_every_output_counts() -> None:
 
 def test_with_few_documents_or_little_room_there_are_no_versions() -> None:
     few = CrossFit(outputs(7, 8), SEED, OPTIONS)
-    assert not few.possible
+    assert not few.is_feasible
     assert few.note(whole_of(few)) is None
     tight = CrossFit(outputs(16, 8), SEED, SearchOptions(demo_sizes=(16,)))
-    assert not tight.possible
-    assert not CrossFit(Items(()), SEED, OPTIONS).possible
+    assert not tight.is_feasible
+    assert not CrossFit(Items(()), SEED, OPTIONS).is_feasible
 
 
 def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document() -> None:

@@ -25,10 +25,14 @@ SOURCE = (
 TALK = "Do you like swimming?\nYes, the old pool in Marl was my favourite. Have you been there?"
 FACT = "The pool in Marl was built in 1931 and holds 900 swimmers."
 OF_DOCUMENT = Roles(
-    candidates=("summary",), documents=("document",), turns=(), knowledge=(), condenses=True
+    candidates=("summary",), documents=("document",), turns=(), knowledge=(), is_summary=True
 )
 OF_TALK = Roles(
-    candidates=("response",), documents=(), turns=("context",), knowledge=("fact",), condenses=False
+    candidates=("response",),
+    documents=(),
+    turns=("context",),
+    knowledge=("fact",),
+    is_summary=False,
 )
 # Facet -> the better text and the worse.
 SUMMARIES = {

@@ -68,6 +68,24 @@ def test_a_difference_comes_with_the_win_rate(
     assert (found["mean"]["n_labels"], found["mean"]["n_judgements"]) == (20, 39)
 
 
+def test_every_output_of_a_document_counts_in_the_win_rate(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the tuned system writes each text a second time, it wins and loses twice as often."""
+    arguments = [*files, "--system", "tuned", "--against", "plain", "--json"]
+    assert estimate_command.command(arguments) == 0
+    once = json.loads(capsys.readouterr().out)["estimates"]["win_rate"]
+    for path in (Path(files[1]), Path(files[3])):
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        again = [row | {"id": f"{row['id']} again"} for row in rows if "tuned" in row["id"]]
+        write(path, [*rows, *again])
+    assert estimate_command.command(arguments) == 0
+    twice = json.loads(capsys.readouterr().out)["estimates"]["win_rate"]
+    for count in ("n_labels", "n_judgements", "n_failed"):
+        assert twice[count] == 2 * once[count]
+    assert twice["value"] == pytest.approx(once["value"], abs=0.03)
+
+
 def test_estimates_are_printed_with_interval_and_counts(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from optimize.search import gate
 from optimize.search.gate import Choice, ComparedCandidate, Gain, confirm
 from optimize.statistics.bootstrap import stream
-from optimize.statistics.difference import Contrast, contrast_terms
+from optimize.statistics.difference import Contrast, mean_of_differences
 
 RUNS = 300
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
@@ -16,7 +16,7 @@ Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 def contrasts(rows: Matrix) -> list[Contrast]:
     names = [f"d{number:03}" for number in range(rows.shape[1])]
-    return [contrast_terms(row, names) for row in rows]
+    return [mean_of_differences(row, names) for row in rows]
 
 
 def gains(rows: Matrix, rng: np.random.Generator) -> list[Gain]:
@@ -218,10 +218,10 @@ def reading(fewer: float, gain: float) -> Choice:
     names = [f"d{number}" for number in range(30)]
     spread = np.where(np.arange(30) % 2, fewer * 2, 0.0)
     one = ComparedCandidate(
-        gain=contrast_terms(rows, names),
-        dev_gain=contrast_terms(rows, names),
+        gain=mean_of_differences(rows, names),
+        dev_gain=mean_of_differences(rows, names),
         unseen=None,
-        failure_reduction=contrast_terms(spread, names),
+        failure_reduction=mean_of_differences(spread, names),
         failure_rate=0.02,
         seed_failure_rate=0.02 + fewer,
     )

@@ -61,6 +61,20 @@ class Problem:
         fault = self.fault if self.value is None else f"{self.value} {self.fault}"
         return f"{', '.join(place)}: {fault}; {self.advice}"
 
+    @property
+    def what(self) -> str:
+        """The former name of `fault`."""
+        return self._former("what", "fault")
+
+    @property
+    def way_out(self) -> str:
+        """The former name of `advice`."""
+        return self._former("way_out", "advice")
+
+    def _former(self, former: str, name: str) -> str:
+        warnings.warn(f"Problem.{former} is now {name}", DeprecationWarning, stacklevel=3)
+        return str(getattr(self, name))
+
     def record(self) -> dict[str, str | int | None]:
         """As `python -m data check --json` prints it."""
         return {

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # What a provider's batch files cost, of the usual price.
 DISCOUNT = 0.5
 # A row of the table and its judgements by judge, to the row that is written.
-Fill = Callable[[Row, Mapping[str, AnyJudgement]], Row]
+MakeOutputRow = Callable[[Row, Mapping[str, AnyJudgement]], Row]
 
 
 class UnfinishedError(JudgesError, RuntimeError):
@@ -159,24 +159,28 @@ def _check_out(args: argparse.Namespace) -> None:
         )
 
 
-def write(run: TableRun, fill: Fill, models: "Mapping[str, Model] | None" = None) -> dict[str, Any]:
-    """Ask, and write every row with its judgements; returns what that took.
+def write(
+    run: TableRun, fill: MakeOutputRow, models: "Mapping[str, Model] | None" = None
+) -> dict[str, Any]:
+    """Judge all rows and write them with their judgements; returns calls, tokens, cost, seconds.
 
-    `models` are open already and stand for their names.
+    `models` are opened already, by name, and are asked in place of opening them.
     """
     args, journal = run.args, run.journal
     if not models:
         print(visible(estimate_line(run.estimates)), file=sys.stderr)
     started = time.monotonic()
-    # What the output is made of while it is made, and whose the replies are.
-    origin_file = args.out.with_name(f"{args.out.name}.run.json")
+    # Beside an unfinished output stands what it is made from, so that a resumed one is the same.
+    settings_file = args.out.with_name(f"{args.out.name}.run.json")
     with ExitStack() as locks:
         for file in filter(None, (args.out, journal)):
             locks.enter_context(in_use(file))
-        origin = _origin(run)
+        origin = _run_settings(run)
         if args.resume and not args.force:
-            _check_resumed(args.out, origin_file, origin)
-        write_atomically(origin_file, f"{json.dumps(origin, indent=1)}\n".encode(), overwrite=True)
+            _check_resumed(args.out, settings_file, origin)
+        write_atomically(
+            settings_file, f"{json.dumps(origin, indent=1)}\n".encode(), overwrite=True
+        )
         writer = RowWriter(
             args.out,
             columns=list(dict.fromkeys([*run.columns, *run.new_columns])),
@@ -199,12 +203,12 @@ def write(run: TableRun, fill: Fill, models: "Mapping[str, Model] | None" = None
             beside_replies = journal is not None and args.journal is None
             resumable = args.resume or writer.partial.exists()
             if not (beside_replies if done else resumable):
-                origin_file.unlink(missing_ok=True)
+                settings_file.unlink(missing_ok=True)
         return {**cost, "seconds": round(time.monotonic() - started, 3)}
 
 
 def _write_rows(
-    run: TableRun, writer: RowWriter, fill: Fill, models: "Mapping[str, Model] | None"
+    run: TableRun, writer: RowWriter, fill: MakeOutputRow, models: "Mapping[str, Model] | None"
 ) -> dict[str, Any]:
     args = run.args
     budget_file = budget_file_of(run.journal) if run.journal else None
@@ -270,7 +274,7 @@ def _judgements(
     )
 
 
-def _origin(run: TableRun) -> dict[str, Any]:
+def _run_settings(run: TableRun) -> dict[str, Any]:
     """Everything that determines an output but the replies: judges, models, rows, columns."""
     args = run.args
     with args.data.open("rb") as file:
@@ -291,14 +295,14 @@ def _fingerprint(judge: Judge) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _check_resumed(out: Path, origin_file: Path, origin: Mapping[str, Any]) -> None:
+def _check_resumed(out: Path, settings_file: Path, origin: Mapping[str, Any]) -> None:
     """RowsError where --resume would write over what is not this very run's."""
     file = next((file for file in (partial_of(out), out) if file.exists()), None)
     if file is None:
         return
     advice = "--force writes over it, or name another --out"
     try:
-        earlier = decode_json(origin_file.read_bytes())
+        earlier = decode_json(settings_file.read_bytes())
     except (OSError, ValueError):
         raise RowsError(f"{file}: not of a run that can be resumed; {advice}") from None
     for name, value in origin.items():

@@ -77,7 +77,7 @@ class Budget:
     """Limits on calls and dollars, which the accounts of several models spend from together.
 
     `path` keeps the count in a file, rewritten before every request and after every answer; a
-    budget opened on it goes on from there. `hold` keeps a part of the budget for later.
+    budget opened on it goes on from there. `set_aside` keeps a part of the budget for later.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Budget:
             return 1.0
         return max(1.0, (self.sent - self.in_flight) / self.planned)
 
-    def hold(self, calls: float = 0.0, cost: float = 0.0) -> None:
+    def set_aside(self, calls: float = 0.0, cost: float = 0.0) -> None:
         """Keep so many planned calls and dollars for what comes after, and nothing more."""
         with self.lock:
             self._later_calls, self._later_cost = calls, cost

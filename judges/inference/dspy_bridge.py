@@ -11,7 +11,7 @@ from dspy import lm15
 from judges.inference.runner import Runner
 from judges.inference.sampler import ModelRequest, ModelResponse
 from judges.models.journal import request_key
-from judges.protocol import SEEDS_APART, Message, Sampling, Token
+from judges.protocol import SAMPLE_SEED_STEP, Message, Sampling, Token
 
 FINISHED = {"stop", "length", "content_filter"}
 
@@ -72,7 +72,7 @@ class RunnerEngine:
             key = request_key("", "", messages, sampling)
             with self._lock:
                 times, self._times[key] = self._times[key], self._times[key] + 1
-            sampling = replace(sampling, seed=sampling.seed + SEEDS_APART * times)
+            sampling = replace(sampling, seed=sampling.seed + SAMPLE_SEED_STEP * times)
         # Any reply is taken: DSPy's adapter parses it.
         return ModelRequest(messages, sampling, lambda reply: reply.text)
 

@@ -33,8 +33,8 @@ STOP_TIMEOUT = 5.0
 WAKE_DELAY = 0.002
 MOST_WAITING = 4096
 # Requests under way for each one in flight: some of them wait to be sent again.
-UNDER_WAY_PER_SLOT = 3
-ENOUGH_TO_TELL, ALMOST_ALL = 48, 0.9
+QUEUED_PER_SLOT = 3
+MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
 QUOTED = re.compile(r"(?:,? in|:)? ['\"].*", re.DOTALL)
 
 
@@ -82,7 +82,7 @@ async def _cancel(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
     await asyncio.gather(*running, return_exceptions=True)
 
 
-class Place:
+class PendingRequest:
     """A request's place in the order, and what became of it."""
 
     __slots__ = ("outcome", "request")
@@ -109,13 +109,13 @@ class RequestQueue:
         self._thread = thread
         self._answer = answer
         self._most_under_way = most_under_way
-        self._places: deque[Place] = deque()
-        self._unstarted: deque[Place] = deque()
+        self._places: deque[PendingRequest] = deque()
+        self._unstarted: deque[PendingRequest] = deque()
         self._start_scheduled = False
         self._n_added = 0
         self._n_answered = 0
         # What wakes the waiting thread: this place answered, so many answered, or a fatal error.
-        self._awaited: Place | None = None
+        self._awaited: PendingRequest | None = None
         self._wake_at = 0
         self._fatal: BaseException | None = None
         self._awake = threading.Event()
@@ -130,7 +130,7 @@ class RequestQueue:
 
     def add(self, request: ModelRequest) -> None:
         self._n_added += 1
-        place = Place(request)
+        place = PendingRequest(request)
         self._places.append(place)
         self._unstarted.append(place)
         if not self._start_scheduled:
@@ -183,7 +183,7 @@ class RequestQueue:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, place: Place) -> None:
+    async def _run(self, place: PendingRequest) -> None:
         assert place.request is not None
         try:
             place.outcome = await self._answer(place.request)
@@ -221,7 +221,7 @@ class FailureMonitor:
 
     def has_room(self, under_way: int) -> bool:
         """Whether another may be sent; until one succeeds, as many as it takes to tell."""
-        return self.failed < self.answered or self.answered + under_way < ENOUGH_TO_TELL
+        return self.failed < self.answered or self.answered + under_way < MIN_RESPONSES
 
     def add(self, response: ModelResponse) -> None:
         self.answered += 1
@@ -233,7 +233,7 @@ class FailureMonitor:
         self._reasons[reason] += 1
         if response.replies and response.replies[-1].text.strip():
             self._replies.setdefault(reason, response.replies[-1].text)
-        if self.answered >= ENOUGH_TO_TELL and self.failed >= ALMOST_ALL * self.answered:
+        if self.answered >= MIN_RESPONSES and self.failed >= MAX_FAILURE_RATE * self.answered:
             raise FailingRunError(self._message())
 
     def _message(self) -> str:
@@ -315,7 +315,7 @@ class Runner:
             return
         limiter, grace = self._limiter, 0.0
         queue = RequestQueue(
-            self._loop_thread(), self._sampler.answer, UNDER_WAY_PER_SLOT * self.concurrency
+            self._loop_thread(), self._sampler.answer, QUEUED_PER_SLOT * self.concurrency
         )
         remaining = iter(requests)
         try:

@@ -14,7 +14,7 @@ from judges.inference.client import RetryingClient
 from judges.judgement import NoScoreError
 from judges.models.journal import Journal, RequestHasher
 from judges.protocol import (
-    SEEDS_APART,
+    SAMPLE_SEED_STEP,
     Completion,
     Message,
     ModelError,
@@ -163,7 +163,10 @@ class Sampler:
             model.native_n = False  # fewer replies than asked for: it does not heed n
         draws = (
             self._draw(
-                samples, replace(sampling, n=1, seed=sampling.seed + SEEDS_APART * i), [i], fresh
+                samples,
+                replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i),
+                [i],
+                fresh,
             )
             for i in missing
         )

@@ -23,7 +23,7 @@ from msgspec import Meta, Struct
 
 from judges.errors import JudgesError
 from judges.protocol import (
-    SEEDS_APART,
+    SAMPLE_SEED_STEP,
     Completion,
     FatalModelError,
     Message,
@@ -42,7 +42,7 @@ except ImportError:  # pragma: no cover - Windows has no advisory locks; O_APPEN
     fcntl = None  # type: ignore[assignment]
 
 
-START = b'{"key":"'
+RECORD_PREFIX = b'{"key":"'
 BLOCK = 1 << 12
 _CHECKSUM = re.compile(rb',"sum":"(?P<sum>[0-9a-f]{16})"\}\Z')
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -160,7 +160,7 @@ def read_records(path: Path) -> Iterator[Line]:
     offset, with_checksums = 0, False
     with open_regular(path) as lines:
         for line in lines:
-            start = max(0, line.rfind(START))
+            start = max(0, line.rfind(RECORD_PREFIX))
             if line.strip():
                 if start:
                     # A line that lost its end stands before it.
@@ -201,9 +201,9 @@ class Journal:
                     self.n_damaged += 1
                 else:
                     self._offsets[bytes.fromhex(line.record.key)] = line.offset
-            start = _read_at(self._file, len(START), 0)
+            start = _read_at(self._file, len(RECORD_PREFIX), 0)
             # Nothing is mended before: another kind of file is left as it is.
-            if not (self._offsets or START.startswith(start)):
+            if not (self._offsets or RECORD_PREFIX.startswith(start)):
                 self.close()
                 raise JournalError(f"{self.path} is no reply journal; name another file")
             if line is not None and not line.ended and line.record is None:
@@ -327,7 +327,7 @@ class ReplayModel:
         recorded = self._find(messages, sampling)
         if recorded is not None:
             return recorded
-        seeds = (sampling.seed + SEEDS_APART * i for i in range(sampling.n))
+        seeds = (sampling.seed + SAMPLE_SEED_STEP * i for i in range(sampling.n))
         recordings = (self._find(messages, replace(sampling, n=1, seed=seed)) for seed in seeds)
         singles = [recording for recording in recordings if recording is not None]
         if len(singles) < sampling.n:
@@ -347,7 +347,7 @@ class ReplayModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
+class JournalSummary:
     """A journal's requests and replies, tokens, models and damage.
 
     `models` counts requests by "model at endpoint"; `n_repeated` counts keys recorded twice, as
@@ -385,7 +385,7 @@ class Contents:
         return "\n".join(lines)
 
 
-def describe(path: str | os.PathLike[str]) -> Contents:
+def describe(path: str | os.PathLike[str]) -> JournalSummary:
     """Summarize a journal without changing it; raises OSError."""
     file = Path(path)
     models: Counter[str] = Counter()
@@ -402,7 +402,7 @@ def describe(path: str | os.PathLike[str]) -> Contents:
         tokens_in += record.tokens_in
         tokens_out += record.tokens_out
         first, last = min(first, record.at), max(last, record.at)
-    return Contents(
+    return JournalSummary(
         path=str(path),
         n_bytes=file.stat().st_size,
         n_requests=models.total(),

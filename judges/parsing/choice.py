@@ -43,7 +43,7 @@ _KEYS = words(
     "preferred preference winner choice answer verdict better best decision selected selection"
     " final_answer final_verdict better_summary better_response better_output prediction"
 )
-_LEADS = frozenset(
+_LEAD_IN_WORDS = frozenset(
     ("", "so", "yes", "therefore", "thus", "hence", "overall", "definitely", "clearly")
 )
 _LINK = re.compile(
@@ -79,7 +79,9 @@ _END = (
 )
 # A lone letter: what gives its reason may follow.
 _ALONE = re.compile(rf"{_END}|: ?[^\W\d]|\)\Z| (?:The|This|It|Because)\b")
-_DOUBTS = words("or no not actually rather then wait maybe perhaps instead mean but and hmm ,")
+_CORRECTION_OR_NEGATION = words(
+    "or no not actually rather then wait maybe perhaps instead mean but and hmm ,"
+)
 _UNDONE = re.compile(
     r"\W*(?:some|said|if|or|maybe|perhaps|kidding|joking|not|guess|but (?:is|it|not)|right"
     r"|the (?:first|second) letter)\b"
@@ -116,7 +118,7 @@ def choices_made(text: str, choices: Sequence[str]) -> set[str]:
     """Every choice that `text` makes; NoScoreError where one is doubtful, withdrawn or a tie."""
     before, items, after = json_object(plain_lines(text))
     prose = f"{before}\n{after}"
-    mentions = [*_mentions(prose, tuple(choices))]
+    mentions = [*_find_choice_mentions(prose, tuple(choices))]
     chosen = {parse_choice(str(value), choices) for name, value in items if name in _KEYS}
     chosen |= {name for name, kind in mentions if kind in {"called", "alone"}}
     if not chosen:
@@ -133,7 +135,7 @@ def choices_made(text: str, choices: Sequence[str]) -> set[str]:
     return chosen
 
 
-def _mentions(text: str, choices: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _find_choice_mentions(text: str, choices: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Every mention of a choice that matters, as "called", "alone", "worse" or "doubtful"."""
     text = _INITIAL.sub("§", text)
     pattern, any_choice = _patterns(choices)
@@ -168,12 +170,12 @@ def _kind(sentence: str, mention: re.Match[str], any_choice: str) -> str | None:
             named = _VERB.search(claim) or (_LINK.search(claim) and label & _NAMED)
             if named and (re.match(_END, after) or _compared(any_choice).match(after)):
                 return "called"
-            alone = clause.begins_sentence and claim.strip(" ,") in _LEADS
+            alone = clause.begins_sentence and claim.strip(" ,") in _LEAD_IN_WORDS
             letter = " " not in mention.group().strip() or re.match(r"[.!]?\Z", after)
             if alone and letter and _ALONE.match(after):
                 return "alone"
     previous = re.findall(r"[\w']+|[^\w\s]", before.lower())[-1:]
-    corrects = not previous or previous[0] in _DOUBTS or _LINK.search(before)
+    corrects = not previous or previous[0] in _CORRECTION_OR_NEGATION or _LINK.search(before)
     if better or (corrects and re.match(r"\)?(?:[.!?,]|\Z| [A-Z])", after)):
         return "doubtful"
     return None

@@ -87,7 +87,7 @@ _LABELLED = re.compile(
     rf"(?:\A|\W)(?:{'|'.join(_LABELS)})(?: ?\([^()]*\))? ?(?:[:=–-]|→|is\b:?)"
     r"(?: (?:an?|just|only|clearly|solid))*\Z"
 )
-_GIVEN = re.compile(
+_ASSIGNS_RATING = re.compile(
     r"(?:\b(?:it|this|that|one|it's|that's)\b.*|\A|, ?)an?(?: \w+)?\Z|\bmak(?:es|ing) it\Z"
 )
 # "To get a 5", "give it a 5", "a perfect score is 5", "a low 4".
@@ -98,7 +98,7 @@ _NOT_GIVEN = re.compile(
     r"|\b(?:low|high)\Z"
 )
 # What a lone number may follow in its sentence; what may stand before another label.
-_LEADS = words("a an so yes overall therefore thus hence good ok fair") | {"", "so a"}
+_LEAD_IN_WORDS = words("a an so yes overall therefore thus hence good ok fair") | {"", "so a"}
 _BEFORE_LABEL = re.compile(
     r"answer|verdict|scor|rat(?:e|ing)|evalu|conclusion|analysis|assess|response"
 )
@@ -126,7 +126,9 @@ _HEDGES = _CORRECTIONS | words(
     " plus minus times deduct subtract than above below under over between could might may won't"
     " wouldn't half"
 )
-_DOUBTS = _CORRECTIONS | words("no not then now never to plus minus deduct subtract")
+_CORRECTION_OR_NEGATION = _CORRECTIONS | words(
+    "no not then now never to plus minus deduct subtract"
+)
 _OTHER_SCALE = re.compile(
     rf"\((?:out )?of ({_ANY})\)|\bscale (?:of|from|is)? ?(?:{_ANY} ?(?:to|-|–) ?)?({_ANY})\b"
     rf"|\b({_ANY})-point scale\b|\((?:scale: ?)?[01] ?(?:to|-|–) ?({_ANY})\)"
@@ -134,7 +136,7 @@ _OTHER_SCALE = re.compile(
     rf"|\(({_ANY}) is (?:the )?best",
     re.IGNORECASE,
 )
-_RECKONED = re.compile(
+_ARITHMETIC = re.compile(
     r"\d ?[+=×÷*] ?\d|\d [–-] \d(?! ?[a-z])|\d (?:plus|minus|times|x) \d"
     r"|\b(?:[Mm]inus|deduct\w*|subtract\w*|tak\w+ off) \w*\d"
     # "4 but really 3", "4, but 3 overall": a second number that takes the first one's place.
@@ -201,11 +203,13 @@ def _one_number(
     own_names = frozenset(name.lower().replace("_", " ") for name in names)
     before, items, after = json_object(plain_lines(text))
     mentions = [
-        *_mentions(before, scale, own_names),
+        *_find_rating_mentions(before, scale, own_names),
         *_json_mentions(items, scale, own_names, text),
-        *_mentions(after, scale, own_names),
+        *_find_rating_mentions(after, scale, own_names),
     ]
-    ratings = _deciding([mention for mention in mentions if not mention.doubtful], own_names)
+    ratings = _ratings_that_count(
+        [mention for mention in mentions if not mention.doubtful], own_names
+    )
     values = {rating.value for rating in ratings}
     if letters:
         values |= {float(letters[choice]) for choice in choices_made(text, list(letters))}
@@ -221,15 +225,20 @@ def _one_number(
     prose = f"{before}\n{after}"
     if WITHDRAWN.search(prose.lower()) or REFUSED.search(prose.lower()):
         raise NoScoreError(f"a rating that is withdrawn or refused in {shortened(text)}")
-    if _RECKONED.search(prose):
+    if _ARITHMETIC.search(prose):
         raise NoScoreError(f"a rating that is reckoned in {shortened(text)}")
-    tops = [top for match in _OTHER_SCALE.finditer(prose) for top in match.groups() if top]
-    if any(_value(top) != scale[-1] for top in tops):
+    tops = [
+        denominator
+        for match in _OTHER_SCALE.finditer(prose)
+        for denominator in match.groups()
+        if denominator
+    ]
+    if any(_value(denominator) != scale[-1] for denominator in tops):
         raise NoScoreError(f"a rating on another scale in {shortened(text)}")
     return value
 
 
-def _deciding(ratings: Sequence[_Mention], names: frozenset[str]) -> list[_Mention]:
+def _ratings_that_count(ratings: Sequence[_Mention], names: frozenset[str]) -> list[_Mention]:
     """The ratings that must agree: the final ones, or the dimension's own, or all of one part."""
     if any(rating.final for rating in ratings):
         return [rating for rating in ratings if rating.final or not rating.part]
@@ -239,8 +248,10 @@ def _deciding(ratings: Sequence[_Mention], names: frozenset[str]) -> list[_Menti
     return list(ratings) if len(parts) < 2 else []
 
 
-def _mentions(text: str, scale: Sequence[int], names: frozenset[str]) -> Iterator[_Mention]:
-    """Every number of the text that is a rating or stands where one belongs."""
+def _find_rating_mentions(
+    text: str, scale: Sequence[int], names: frozenset[str]
+) -> Iterator[_Mention]:
+    """Every number stated as a rating, and every doubtful one that may be a competing rating."""
     n_numbers = 0
     for sentence in sentences(_without_scale(_without_list_numbers(text), scale), _ALONE):
         for number in _NUMBER.finditer(sentence):
@@ -269,7 +280,9 @@ def _mention(
         if rating is not None:
             return rating
     previous = re.findall(r"[\w']+|[^\w\s]", before)[-1:]
-    corrected = bool(previous) and previous[0] != "May" and previous[0].lower() in _DOUBTS
+    corrected = (
+        bool(previous) and previous[0] != "May" and previous[0].lower() in _CORRECTION_OR_NEGATION
+    )
     if not corrected and (value is None or not scale[0] <= value <= scale[-1]):
         return None
     if re.search(r"\b(?i:on|in|by|of|since|until) \Z", before) and re.match(" [A-Z]", after):
@@ -303,12 +316,14 @@ def _rating(
         or bool(_RATING & set(claim_words))
         or any(map(_names_quality, claim_words))
         or any(name in claim for name in names)
-        or bool(_LABELLED.search(claim) or _GIVEN.search(claim))
+        or bool(_LABELLED.search(claim) or _ASSIGNS_RATING.search(claim))
     )
     if labelled and (_TAIL.match(after) or _NEXT.match(after)):
         final = not _FINAL.isdisjoint(claim_words)
         return _Mention(value=value, labelled=bool(claim), part=part, final=final)
-    alone = clause.begins_sentence and claim.strip(" ,") in _LEADS and not _PART.match(after)
+    alone = (
+        clause.begins_sentence and claim.strip(" ,") in _LEAD_IN_WORDS and not _PART.match(after)
+    )
     if alone and not labelled and (_TAIL.match(after) or _REASON.match(after)):
         return _Mention(value=value)
     return None
@@ -340,14 +355,18 @@ def _known(word: str, names: frozenset[str]) -> bool:
     return word in _KNOWN or any(word in name.split() for name in names) or _names_quality(word)
 
 
-def _plain_value(number: re.Match[str], top: int) -> float | None:
+def _plain_value(number: re.Match[str], denominator: int) -> float | None:
     """The value of a plain number on our scale; None for a date, a range, "8/10", "4+"."""
-    if number["top"] and _value(number["top"]) != top:
+    if number["top"] and _value(number["top"]) != denominator:
         return None
     if number["word"]:
         return _value(number["word"])
     plain = _PLAIN.fullmatch(number["digits"])
-    if not plain or (plain[2] and float(plain[2]) != top) or number["sign"] not in (None, "-"):
+    if (
+        not plain
+        or (plain[2] and float(plain[2]) != denominator)
+        or number["sign"] not in (None, "-")
+    ):
         return None
     return float(plain[1]) * (-1 if number["sign"] else 1)
 
@@ -368,7 +387,7 @@ def _json_mentions(
             continue
         number = None if isinstance(value, bool) or not isinstance(value, int | float) else value
         if isinstance(value, str):
-            ratings = list(_mentions(plain_lines(value), scale, names))
+            ratings = list(_find_rating_mentions(plain_lines(value), scale, names))
             number = ratings[0].value if len(ratings) == 1 and not ratings[0].doubtful else None
         if number is not None:
             final = not _FINAL.isdisjoint(key_words)

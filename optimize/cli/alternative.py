@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run the alternative annotator test and print it; returns 0, or the exit code of a failure."""
     return run(NAME, parser().parse_args(arguments), alternative, lines)
 
 

@@ -1,6 +1,7 @@
 """The outside of optimize.estimate: from labels and scores to a system's mean, and how sure."""
 
 import argparse
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +39,9 @@ class JudgedOutputs:
     document: np.ndarray
     system: np.ndarray
 
-    def of(self, some: Mask) -> "JudgedOutputs":
+    def select(self, mask: Mask) -> "JudgedOutputs":
         return JudgedOutputs(
-            self.label[some], self.score[some], self.document[some], self.system[some]
+            self.label[mask], self.score[mask], self.document[mask], self.system[mask]
         )
 
 
@@ -128,11 +129,11 @@ def _estimates(judged: JudgedOutputs, flags: argparse.Namespace) -> dict[str, Es
     if not flags.system:
         mean = mean_score(judged.label, judged.score, judged.document, confidence=confidence)
         return {"mean": mean}
-    of_system = judged.of(judged.system == flags.system)
+    of_system = judged.select(judged.system == flags.system)
     mean = mean_score(of_system.label, of_system.score, of_system.document, confidence=confidence)
     if not flags.against:
         return {"mean": mean}
-    of_either = judged.of(np.isin(judged.system, [flags.system, flags.against]))
+    of_either = judged.select(np.isin(judged.system, [flags.system, flags.against]))
     difference = mean_difference(
         of_either.label,
         of_either.score,
@@ -140,17 +141,28 @@ def _estimates(judged: JudgedOutputs, flags: argparse.Namespace) -> dict[str, Es
         of_either.document,
         confidence=confidence,
     )
-    rate = _win_rate(of_system, judged.of(judged.system == flags.against), confidence)
+    rate = _win_rate(of_system, judged.select(judged.system == flags.against), confidence)
     return {"mean": mean, "difference": difference, **({"win_rate": rate} if rate else {})}
 
 
 def _win_rate(
     of_system: JudgedOutputs, of_other: JudgedOutputs, confidence: float
 ) -> Estimate | None:
-    """Per document with one output of each system; None where too few such have labels."""
-    documents, rows, other_rows = np.intersect1d(
-        of_system.document, of_other.document, return_indices=True
-    )
+    """How often people would prefer the system's output of a document to the other's, a tie half.
+
+    Every output of a document by the system meets every one by the other; None where fewer than two
+    such pairs have labels.
+    """
+    rows_of_other: dict[str, list[int]] = defaultdict(list)
+    for row, document in enumerate(of_other.document):
+        rows_of_other[document].append(row)
+    pairs = [
+        (row, other_row)
+        for row, document in enumerate(of_system.document)
+        for other_row in rows_of_other[document]
+    ]
+    rows, other_rows = np.array(pairs, int).reshape(-1, 2).T
+    documents = of_system.document[rows]
     labels = wins(of_system.label[rows], of_other.label[other_rows])
     scores = wins(of_system.score[rows], of_other.score[other_rows])
     if (~np.isnan(labels + scores)).sum() < 2:

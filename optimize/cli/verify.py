@@ -18,7 +18,7 @@ from judges.parsing.recorded import Reading
 from judges.protocol import is_embedded
 from optimize.cli.tool import Parser
 from optimize.figures import Cell, correlation_lines
-from optimize.injection import NOT_ASKED_FOR
+from optimize.injection import PROBES_NOT_REQUESTED
 from optimize.items import items_of
 from optimize.measuring.measure import (
     measure_scores,
@@ -33,8 +33,8 @@ from optimize.measuring.sources import (
     from_replies,
     from_scores,
 )
-from optimize.run.evidence import JudgedSplit, labelled_by_id
-from optimize.run.labels import known_subject, load_labels
+from optimize.run.evidence import JudgedSplit, labelled_in_order
+from optimize.run.labels import find_subject, load_labels
 from optimize.run.run_folder import write_text
 from optimize.run.settings import (
     SettingsError,
@@ -160,7 +160,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run `python -m optimize.verify` with these arguments."""
+    """Measure a judge against labels and print it; returns 1 where it falls short."""
     flags = parser().parse_args(arguments)
 
     def print_result() -> int:
@@ -223,7 +223,7 @@ def _write_reports(
     """Write the page and the short table that --report and --markdown name."""
     # Drawing takes matplotlib, which a check in CI need not load.
     from optimize.report.measures import measure_split
-    from optimize.report.verification_report import NOT_ASKED, render, verification_table
+    from optimize.report.verification_report import PROBES_NEED_A_MODEL, render, verification_table
 
     judged = JudgedSplit(
         dimension=result["dimension"],
@@ -232,9 +232,9 @@ def _write_reports(
         items=scored.items,
         judgements=scored.judgements,
         scale=scale,
-        labelled=labelled_by_id(labelled, scored.items),
+        labelled=labelled_in_order(labelled, scored.items),
     )
-    probes = scored.probes or (NOT_ASKED_FOR if scored.lm else NOT_ASKED)
+    probes = scored.probes or (PROBES_NOT_REQUESTED if scored.lm else PROBES_NEED_A_MODEL)
     if flags.report:
         page = render(result, judged, probes, seed=flags.seed, lm=scored.lm)
         write_text(Path(flags.report), page)
@@ -302,7 +302,7 @@ def _measure_recorded(
     if (flags.dimension is None) == (flags.pairwise is None):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
     name = flags.dimension or flags.pairwise
-    subject = known_subject(name)
+    subject = find_subject(name)
     name = subject.name if subject else name
     labelled = load_labels(
         flags.data or None,

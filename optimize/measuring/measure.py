@@ -24,7 +24,7 @@ from optimize.figures import (
 )
 from optimize.items import Items, Vector, data_counts, items_of
 from optimize.measuring.sources import ScoredItems, ask_judge, from_numbers
-from optimize.run.labels import AnyPath, Labelled, known_subject, load_labels
+from optimize.run.labels import AnyPath, Labelled, find_subject, load_labels
 from optimize.run.settings import SettingsError, bounds_of, refuse_secret, rescale
 from optimize.search.objective import LEVELS, Level, choose_level, correlation
 from optimize.statistics.accuracy import pair_accuracy
@@ -177,7 +177,7 @@ def measure(
             )
         if dimension is None:
             raise TypeError("measure() needs dimension=NAME, to know what the scores are about")
-        labelled = load_labels(data, dimension, known_subject(dimension), recorded=True, **options)
+        labelled = load_labels(data, dimension, find_subject(dimension), recorded=True, **options)
         scored = from_numbers(_scores_by_id(judge), items_of(labelled, dimension))
         return measure_scores("scores", dimension, labelled, scored, level=level, seed=seed)
     loaded = on_labels_scale(judge if isinstance(judge, Judge) else load(judge), scale_text)

@@ -19,9 +19,11 @@ from optimize.figures import CONVENTIONS, counted, interval_text, number_text, w
 from optimize.statistics.levels import PRIMARY
 
 # Names up to so long stay on one line; beyond so long they are sentences.
-SHORT, LONG = 22, 40
+MAX_NAME_LENGTH, MIN_SENTENCE_LENGTH = 22, 40
 # Markdown's own marks, so that a name stays a name.
-MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|!~"} | {"\n": " ", "\r": " "})
+MARKDOWN_CHARACTERS = str.maketrans(
+    {mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|!~"} | {"\n": " ", "\r": " "}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,7 @@ def page(
     notes: Sequence[str],
     sections: Sequence[Section],
 ) -> str:
-    """The whole page: what it comes to, a few figures, what to know before any, the sections."""
+    """Render a whole page: headline, citable lines and the decision; tiles; notes; sections."""
     return render_template(
         "page.html",
         title=title,
@@ -85,7 +87,9 @@ def _kind(place: int, cells: Sequence[str]) -> str:
     if place > 0 and all(map(_is_numeric, cells)):
         return "number"
     longest = max(map(len, cells), default=0)
-    return "short" if longest <= SHORT else "long" if longest > LONG else ""
+    return (
+        "short" if longest <= MAX_NAME_LENGTH else "long" if longest > MIN_SENTENCE_LENGTH else ""
+    )
 
 
 def _is_numeric(cell: str) -> bool:
@@ -161,7 +165,7 @@ def _environment() -> Environment:
         ),
         "interval": lambda ends: interval_text(ends.low, ends.high) if ends else "no interval",
         "md_code": lambda name: " ".join(str(name).replace("`", "'").split()),
-        "md_text": lambda name: str(name).translate(MARKS),
+        "md_text": lambda name: str(name).translate(MARKDOWN_CHARACTERS),
         "number": format,
         "one_line": lambda text: Markup(" ").join(text.split()),
         "number_text": number_text,

@@ -21,7 +21,7 @@ from optimize.report.sections import (
     CONSTRUCTED,
     SPLITS,
     data_facts,
-    failures_first,
+    failure_prefix,
     judge_sections,
     notes,
     pairs_tiles,
@@ -141,7 +141,7 @@ def render(run: FinishedRun) -> str:
         title=f"{summary['dimension']} judged by {summary['lm']}",
         about=f"{data['name']}: {data['n_documents']:,} documents, {systems}"
         f"{data['n_outputs']:,} {run.unit}. {summary['optimizer']} search, seed {summary['seed']}.",
-        headline=failures_first(run.cell["n_failed"], n_judged, run.unit) + headline(summary),
+        headline=failure_prefix(run.cell["n_failed"], n_judged, run.unit) + headline(summary),
         quotable=quotable_lines(
             summary["dimension"], run.cell, cells, run.measures, len(run.judged.items.systems)
         ),

@@ -232,7 +232,7 @@ def rho_tile(name: str, cell: Cell) -> Tile:
     return Tile(name, number_text(cell["value"]), f"{interval}, n={n}")
 
 
-def failures_first(n_failed: int, number: int, unit: str) -> str:
+def failure_prefix(n_failed: int, number: int, unit: str) -> str:
     """What a headline begins with where more than a few judgements failed."""
     failed = many_failed(n_failed, number, unit)
     return f"{failed} " if failed else ""
@@ -245,7 +245,7 @@ def notes(lm: str, data: Mapping[str, Any]) -> list[str]:
 
 
 def data_facts(data: Mapping[str, Any], unit: str = "outputs") -> list[tuple[str, str]]:
-    """Which labels; what was labelled are `unit`."""
+    """The labels' name, size and checksum, as (title, value); `unit` is the plural of a row."""
     systems = f"{counted(data['n_systems'], 'system')}, " if data["n_systems"] else ""
     number = counted(data["n_outputs"], unit.removesuffix("s"))
     size = f"{counted(data['n_documents'], 'document')}, {systems}{number}"
@@ -398,7 +398,7 @@ def _failures(judged: JudgedSplit) -> Section:
 
 
 def _probes(measures: Measures, name: str) -> Section:
-    """The shift of each attack, beside that of a line that asks for nothing."""
+    """The shift of each attack, beside that of the control: a line without a request."""
     shifts = [(attack, shift) for attack, shift in measures.shifts if shift.n_outputs]
     changed = "the side's margin" if measures.pairs else "score"
     chart = None

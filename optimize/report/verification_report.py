@@ -12,7 +12,7 @@ from optimize.report.page import Tile, page, render_template, section
 from optimize.report.sections import (
     by_convention,
     data_facts,
-    failures_first,
+    failure_prefix,
     judge_sections,
     notes,
     pairs_headline,
@@ -24,13 +24,13 @@ from optimize.report.sections import (
 )
 from optimize.run.evidence import JudgedSplit
 
-NOT_ASKED = Probes(why="recorded judgements cannot be asked again")
+PROBES_NEED_A_MODEL = Probes(why="recorded judgements cannot be asked again")
 
 
 def render(
     result: Mapping[str, Any],
     judged: JudgedSplit,
-    probes: Probes = NOT_ASKED,
+    probes: Probes = PROBES_NEED_A_MODEL,
     *,
     seed: int = 0,
     lm: str = "",
@@ -113,7 +113,7 @@ def _headline(result: Mapping[str, Any], measures: Measures, unit: str) -> str:
     shortfall = f" It falls short of what was asked for: {reasons}." if reasons else ""
     if not cell["n_outputs"]:
         return "The judge gave no score at all, so there is nothing to report." + shortfall
-    lead = failures_first(cell["n_failed"], result["data"]["n_outputs"], unit)
+    lead = failure_prefix(cell["n_failed"], result["data"]["n_outputs"], unit)
     if measures.pairs is not None:
         return lead + pairs_headline(measures.pairs) + shortfall
     if cell["value"] is None:

@@ -26,7 +26,7 @@ EVIDENCE = "evidence.json"
 JUDGES = ("seed", "tuned")
 AnyLabelled = LabelledOutput | LabelledPair
 # A column that says what kind of system wrote an output has few values, and short ones.
-MOST_KINDS = 6
+MAX_CATEGORIES = 6
 LONGEST_KIND = 40
 
 
@@ -141,17 +141,19 @@ class JudgedSplit:
         kinds = {}
         for name in sorted(names):
             values = tuple(output.texts.get(name, "") for output in self.outputs)
-            if len(set(values)) > MOST_KINDS or max(map(len, values)) > LONGEST_KIND:
+            if len(set(values)) > MAX_CATEGORIES or max(map(len, values)) > LONGEST_KIND:
                 continue
             if any(len({values[i] for i in rows}) > 1 for rows in self.items.places.values()):
                 kinds[name] = values
         return kinds
 
 
-def labelled_by_id(labelled: LabelledSet | LabelledPairs, items: Items) -> tuple[AnyLabelled, ...]:
-    """The labelled outputs or pairs behind the items, in their order."""
-    everything = labelled.pairs if isinstance(labelled, LabelledPairs) else labelled.outputs
-    known: Mapping[str, AnyLabelled] = {label.id: label for label in everything}
+def labelled_in_order(
+    labelled: LabelledSet | LabelledPairs, items: Items
+) -> tuple[AnyLabelled, ...]:
+    """The labelled outputs or pairs of the items, in the items' order; unknown ids are left out."""
+    labels = labelled.pairs if isinstance(labelled, LabelledPairs) else labelled.outputs
+    known: Mapping[str, AnyLabelled] = {label.id: label for label in labels}
     return tuple(known[item.id] for item in items.items if item.id in known)
 
 

@@ -76,8 +76,8 @@ def split_labels(settings: Settings, subject: Subject) -> Labels:
     )
 
 
-def known_subject(name: str) -> Subject | None:
-    """What was judged; a recorded judge's may be in nobody's catalogue, and its name suffices."""
+def find_subject(name: str) -> Subject | None:
+    """The dimension or comparison of this name; None where unknown: for a recording it suffices."""
     try:
         return judges.define.read_subject(name)
     except UnknownDimensionError:

@@ -13,14 +13,14 @@ from judges.dimension import Dimension
 from judges.inference.budget import Account, BudgetSpentError
 from judges.judge import Judge
 from judges.protocol import ModelError, is_embedded
-from optimize.injection import NOT_ASKED_FOR, Probes, probe
+from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
 from optimize.run import run_folder, sampling_plans
 from optimize.run.active_run import ActiveRun
 from optimize.run.evidence import (
     JudgedSplit,
     PromptParts,
     RunEvidence,
-    labelled_by_id,
+    labelled_in_order,
     write_evidence,
 )
 from optimize.run.final_table import FinalTable, measure_finally
@@ -48,8 +48,8 @@ def run(prepared: PreparedRun, folder: Path, print_line: Callable[[str], None]) 
         plan_costs = plan_costs_of(settings, judge, models, labels)
         calls_per_item = models.calls_per_item(judge)
         budget = divide_budget(settings, labels, judge, calls_per_item, plan_costs)
-        budget.search.hold = lambda calls: models.budget.hold(*budget.to_hold(calls))
-        budget.search.hold(0)
+        budget.search.set_aside = lambda calls: models.budget.set_aside(*budget.to_hold(calls))
+        budget.search.set_aside(0)
         active = ActiveRun(
             prepared=prepared, folder=folder, judge=judge, models=models, budget=budget, log=log
         )
@@ -69,7 +69,9 @@ def run(prepared: PreparedRun, folder: Path, print_line: Callable[[str], None]) 
             if plan_choice.summary_rows:
                 summary["plans"] = plan_choice.summary_rows
             # A run that has found its judge writes it, whatever its texts hold.
-            shipped, notes = freeze_shipped(active, result, summary).without_secrets()
+            shipped, notes = shipped_judge_with_provenance(
+                active, result, summary
+            ).without_secrets()
             if notes:
                 summary["left_out"] = list(notes)
             shipped.save(folder / run_folder.JUDGE, overwrite=True)
@@ -78,7 +80,7 @@ def run(prepared: PreparedRun, folder: Path, print_line: Callable[[str], None]) 
 
         # A judge that has been paid for is kept whatever becomes of its measurement.
         settle(measure_finally(active, evaluator, result, plan_choice.dev, test=False))
-        models.budget.hold()
+        models.budget.set_aside()
         try:
             table = measure_finally(active, evaluator, result, plan_choice.dev)
         except BudgetSpentError:
@@ -144,8 +146,10 @@ def _costs(*accounts: Account) -> dict[str, float | None]:
     return costs | ({"cost_unconfirmed_usd": round(unconfirmed, 6)} if unconfirmed > 0 else {})
 
 
-def freeze_shipped(run: ActiveRun, result: SearchResult, summary: Mapping[str, Any]) -> Judge:
-    """The judge to freeze: the tuned one where the gate allowed it, else the seed."""
+def shipped_judge_with_provenance(
+    run: ActiveRun, result: SearchResult, summary: Mapping[str, Any]
+) -> Judge:
+    """The tuned judge where the gate ships it, else the seed, with where it comes from."""
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     provenance = {
         "data": {
@@ -212,7 +216,7 @@ def collect_evidence(
                 items=items,
                 judgements=evaluator.judgements(candidate, items),
                 scale=subject.scale if isinstance(subject, Dimension) else (),
-                labelled=labelled_by_id(labels.labelled, items),
+                labelled=labelled_in_order(labels.labelled, items),
             )
             for split, items in splits.items()
             if items is not None
@@ -235,7 +239,7 @@ def collect_evidence(
 def _probe(run: ActiveRun, judge: Judge, test: JudgedSplit, most_calls: int | None) -> Probes:
     settings, runner = run.prepared.settings, run.models.judge
     if not is_embedded(runner.model.endpoint) and not settings.probes:
-        return NOT_ASKED_FOR
+        return PROBES_NOT_REQUESTED
     try:
         return probe(
             judge,

@@ -24,24 +24,26 @@ EVERYTHING = "all"
 class DemoSource:
     """Train items with the scores the judge gave them, and how much of them a set may show.
 
-    A set holds `longest` characters of texts at most, what a frozen judge can hold, and comes from
-    `share` of the documents.
+    A set holds at most `max_characters` of texts and what a frozen judge can hold, and
+    comes from `share` of the documents.
     """
 
     items: Items
     scores: Vector
     prompt: Prompt
-    longest: int
+    max_characters: int
     share: float = LARGEST_SHARE
     # What the judge wrote beside its choice, by item id; demonstrations keep it where it was right.
     comments: Mapping[str, str] = field(default_factory=dict)
 
 
-def unscored_source(items: Items, prompt: Prompt, longest: int) -> DemoSource:
+def unscored_source(items: Items, prompt: Prompt, max_characters: int) -> DemoSource:
     """A source whose sets may show every document, before any judge has scored one."""
-    items = usable(items, prompt)
+    items = demonstrable_items(items, prompt)
     scores = np.full(len(items), np.nan)
-    return DemoSource(items=items, scores=scores, prompt=prompt, longest=longest, share=1.0)
+    return DemoSource(
+        items=items, scores=scores, prompt=prompt, max_characters=max_characters, share=1.0
+    )
 
 
 def demo_sets(
@@ -58,7 +60,7 @@ def demo_sets(
     """
     orders: dict[str, Callable[[DemoSource, np.random.Generator], list[int]]] = {
         "levels": _order_by_level,
-        "contrasts": _order_by_contrast,
+        "contrasts": _order_by_rating_range,
         "disagreements": _order_by_disagreement,
     }
     kinds = itertools.chain(best, itertools.islice(_cycle(list(orders), sizes), start, None))
@@ -97,13 +99,13 @@ def _draw(
     chosen: list[int] = []
     documents: set[str] = set()
     texts_shown: set[tuple[str, ...]] = set()
-    room, bytes_left = source.longest, MOST_DEMO_BYTES
+    characters_left, bytes_left = source.max_characters, MOST_DEMO_BYTES
     for index in order:
         item = items.items[index]
         texts = tuple(item.texts.values())
         length = sum(map(len, texts))
         full = item.document_id not in documents and len(documents) >= most_documents
-        if full or texts in texts_shown or length > room:
+        if full or texts in texts_shown or length > characters_left:
             continue
         size_in_file = demo_bytes(source.prompt, demonstration(source, index))
         if size_in_file is None or size_in_file > bytes_left:
@@ -112,7 +114,7 @@ def _draw(
         chosen.append(index)
         documents.add(item.document_id)
         texts_shown.add(texts)
-        room -= length
+        characters_left -= length
         if len(chosen) == min(size, MOST_DEMOS):
             break
     rng.shuffle(chosen)
@@ -146,7 +148,7 @@ def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
     return min(ratings, key=lambda rating: (abs(rating - value), rating))
 
 
-def usable(items: Items, prompt: Prompt) -> Items:
+def demonstrable_items(items: Items, prompt: Prompt) -> Items:
     """What can be shown: a pair that people left undecided teaches neither letter."""
     if prompt.outputs[-1].choices == ("A", "B"):
         return Items(tuple(item for item in items.items if item.human != 0))
@@ -168,10 +170,10 @@ def _order_by_level(source: DemoSource, rng: np.random.Generator) -> list[int]:
     return _interleave(queues)
 
 
-def _order_by_contrast(source: DemoSource, rng: np.random.Generator) -> list[int]:
-    """The documents on which people differ most, and of each the best and the worst output."""
+def _order_by_rating_range(source: DemoSource, rng: np.random.Generator) -> list[int]:
+    """All rows: documents by the range of their ratings, with noise; of each the extremes first."""
     human = source.items.human
-    return _extremes(source, lambda rows: float(np.ptp(human[rows])), rng)
+    return _order_extremes_first(source, lambda rows: float(np.ptp(human[rows])), rng)
 
 
 def _order_by_disagreement(source: DemoSource, rng: np.random.Generator) -> list[int]:
@@ -189,11 +191,11 @@ def _order_by_disagreement(source: DemoSource, rng: np.random.Generator) -> list
         gap = float(scores[worst] - scores[best]) / deviation
         return 0.0 if np.isnan(gap) or best == worst else gap
 
-    return _extremes(source, confused, rng)
+    return _order_extremes_first(source, confused, rng)
 
 
-def _extremes(
-    source: DemoSource, worth: Callable[[Indices], float], rng: np.random.Generator
+def _order_extremes_first(
+    source: DemoSource, group_score: Callable[[Indices], float], rng: np.random.Generator
 ) -> list[int]:
     """Documents by their worth, each with its best and worst output, then what lies between."""
     human = source.items.human
@@ -201,18 +203,18 @@ def _extremes(
     if max(map(len, groups), default=0) < 3:
         # Single outputs have no extremes: the set's own stand for them.
         groups = [np.arange(len(human))]
-    values = np.array([worth(rows) for rows in groups])
+    values = np.array([group_score(rows) for rows in groups])
     # A little noise, so that another draw shows other documents.
     values = values + rng.normal(0, 0.5 * float(values.std()), len(values))
     queues = []
     for index in np.argsort(-values, kind="stable"):
         rows = groups[index]
         shuffled = rows[rng.permutation(len(rows))]
-        queues.append(_outside_in(shuffled[np.argsort(human[shuffled], kind="stable")]))
+        queues.append(_extremes_first(shuffled[np.argsort(human[shuffled], kind="stable")]))
     return _interleave(queues, step=2)
 
 
-def _outside_in(ranked: Indices) -> list[int]:
+def _extremes_first(ranked: Indices) -> list[int]:
     """The last, the first, the middle, then the middles of what is left between them."""
     order = [len(ranked) - 1, 0]
     gaps = [(0, len(ranked) - 1)]
@@ -227,10 +229,10 @@ def _outside_in(ranked: Indices) -> list[int]:
 
 def _interleave(queues: Sequence[Sequence[int]], step: int = 1) -> list[int]:
     """The first `step` of every queue, then the next of every queue, and so on."""
-    longest = max(map(len, queues), default=0)
+    longest_queue = max(map(len, queues), default=0)
     return [
         index
-        for start in range(0, longest, step)
+        for start in range(0, longest_queue, step)
         for queue in queues
         for index in queue[start : start + step]
     ]

@@ -26,10 +26,10 @@ from optimize.search.candidates import Candidate, Demo, DemoSet
 from optimize.search.demos import (
     DemoSource,
     demo_sets,
+    demonstrable_items,
     demonstration,
     nearest_choice,
     unscored_source,
-    usable,
 )
 from optimize.search.evaluator import Evaluator, SearchBudgetSpentError
 from optimize.search.finalists import CrossFit, Exploration
@@ -56,13 +56,13 @@ UNPAID = -1.0
 class ProgramContext:
     """What every copy of the program asks through; copied by reference, as DSPy copies programs.
 
-    A labelled example lends `demos_per_example` of its items, of `longest` characters at most
-    in all.
+    A labelled example lends `demos_per_example` of its items, of at most `max_characters` in
+    all.
     """
 
     evaluator: Evaluator
     demos_per_example: int = 1
-    longest: int = 40_000
+    max_characters: int = 40_000
     budget_spent: bool = False
     # What ended the run: DSPy's optimizers take it for a bad prompt, and would go on.
     error: Exception | None = None
@@ -121,7 +121,7 @@ def candidate_of(predictor: Any, shared: ProgramContext) -> Candidate:
     """The candidate that a predictor's instructions and demos make."""
     seed = shared.evaluator.seed
     demos: list[Demo] = []
-    ids, documents, room, bytes_left = [], set(), shared.longest, MOST_DEMO_BYTES
+    ids, documents, room, bytes_left = [], set(), shared.max_characters, MOST_DEMO_BYTES
     for demo, item_id, document in _demos(predictor, shared):
         room -= sum(len(str(demo[text.name])) for text in seed.inputs)
         size = demo_bytes(seed, demo)
@@ -154,7 +154,7 @@ def _demos(predictor: Any, shared: ProgramContext) -> Iterator[tuple[Demo, str, 
         if "items" not in demo:
             yield {field.name: demo[field.name] for field in seed.fields}, "bootstrapped", ""
             continue
-        source = unscored_source(demo["items"], seed, shared.longest)
+        source = unscored_source(demo["items"], seed, shared.max_characters)
         # Always the same of the example's items, but not the first of each.
         rng = stream(0, demo["items"].items[0].id)
         for row in rng.permutation(len(source.items))[: shared.demos_per_example]:
@@ -194,9 +194,9 @@ class OptimizerInputs:
         documents = list(train.documents)
         stream(options.seed, "stock").shuffle(documents)
         half = max(1, len(documents) // 2)
-        self.teaching = train.of_documents(documents[:half])
+        self.demo_pool = train.of_documents(documents[:half])
         self.judging = train.of_documents(documents[half:])
-        self.teaching_examples = examples(self.teaching, level)
+        self.teaching_examples = examples(self.demo_pool, level)
         self.judging_examples = examples(self.judging, level)
         self.instructions = InstructionSource(problem)
         self.n_fruitless = 0
@@ -204,7 +204,7 @@ class OptimizerInputs:
         self.shared = ProgramContext(
             evaluator,
             demos_per_example=max(1, max(options.demo_sizes) // n_examples),
-            longest=options.longest_demos,
+            max_characters=options.longest_demos,
         )
 
     def program(self) -> GroupJudge:
@@ -227,7 +227,7 @@ class OptimizerInputs:
 
     def mistakes(self, number: int) -> list[str]:
         """What the seed misplaces, on so many draws of half the documents that teach."""
-        items = self.teaching
+        items = self.demo_pool
         scores = self.evaluator.scores(self.problem.seed, items)
         draws = [stream(self.options.seed, "stock lesson", draw) for draw in range(number)]
         n_documents = max(1, len(items.documents) // 2)
@@ -236,12 +236,12 @@ class OptimizerInputs:
     def demo_sets(self, number: int) -> list[DemoSet]:
         """So many sets of our own search's kinds; all documents that teach may be shown."""
         evaluator, seed, options = self.evaluator, self.problem.seed, self.options
-        items = usable(self.teaching, evaluator.seed)
+        items = demonstrable_items(self.demo_pool, evaluator.seed)
         source = DemoSource(
             items=items,
             scores=evaluator.scores(seed, items),
             prompt=evaluator.seed,
-            longest=options.longest_demos,
+            max_characters=options.longest_demos,
             share=1.0,
             comments=evaluator.comments(seed),
         )

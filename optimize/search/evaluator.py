@@ -35,22 +35,23 @@ class SearchBudgetSpentError(JudgesError):
 class SearchBudget:
     """Calls a search may make, in units of what one call of the seed costs.
 
-    Replies found in the journal count too, so that a resumed run stops where another would. `hold`
-    keeps so many of what the models' own budget really has left for what comes after. `weight` says
-    how many calls one call of a candidate counts as, and `proposal` how many a proposal does.
+    Replies found in the journal count too, so that a resumed run stops where another would.
+    `set_aside` keeps so many of what the models' own budget really has left for what comes after.
+    `weight` says how many calls one call of a candidate counts as, and `proposal` how many a
+    proposal does.
     """
 
     def __init__(
         self,
         max_calls: int,
-        hold: Callable[[int], None] = lambda calls: None,
+        set_aside: Callable[[int], None] = lambda calls: None,
         *,
         weight: Callable[[Candidate], float] | None = None,
         proposal: int = 1,
     ) -> None:
         self.max_calls = max_calls
         self.spent = 0
-        self.hold = hold
+        self.set_aside = set_aside
         self.weight = weight
         self.proposal = proposal
 
@@ -79,12 +80,12 @@ class SearchBudget:
     def reserving(self, calls: int) -> Iterator[None]:
         """Keep so many calls for what comes after."""
         self.max_calls -= calls
-        self.hold(calls)
+        self.set_aside(calls)
         try:
             yield
         finally:
             self.max_calls += calls
-            self.hold(0)
+            self.set_aside(0)
 
 
 class Evaluator:

@@ -27,7 +27,7 @@ from optimize.search.objective import (
 )
 from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.statistics.bootstrap import stream
-from optimize.statistics.difference import Contrast, contrast_terms
+from optimize.statistics.difference import Contrast, mean_of_differences
 
 FOLDS = 4
 # With fewer systems, those never shown would cost more than it is worth to know of them.
@@ -35,9 +35,11 @@ SYSTEMS_FOR_HOLDING_OUT = 7
 
 
 class CrossFit:
-    """What shows everything, and the versions of it that stand in for it where it may not judge.
+    """Cross-fitting for a judge whose demonstrations are all labels of train and dev.
 
-    No demonstration of any other candidate is an output of `systems_without_demos`.
+    It may judge none of these documents itself, so each is judged by a version of it that is shown
+    neither the document's fold nor, of seven systems or more, a quarter of the systems. No
+    demonstration of any other candidate is an output of `systems_without_demos`.
     """
 
     def __init__(
@@ -50,49 +52,49 @@ class CrossFit:
         self._everything, self._seed, self._options = everything, seed, options
         self._systems_without_demos = systems_without_demos
         self._fold_of = _assign_folds(everything.documents, options.seed, "documents")
-        self._systems: list[frozenset[str]] = [frozenset()] * FOLDS
+        self._held_out_systems_by_fold: list[frozenset[str]] = [frozenset()] * FOLDS
         if len(everything.systems) >= SYSTEMS_FOR_HOLDING_OUT:
             folds = _assign_folds(everything.systems, options.seed, "systems")
-            self._systems = [
+            self._held_out_systems_by_fold = [
                 frozenset(name for name, fold in folds.items() if fold == fold_number)
                 for fold_number in range(FOLDS)
             ]
 
     @cached_property
-    def all_demos(self) -> DemoSet:
+    def full_demo_set(self) -> DemoSet:
         """Everything that can be shown, or the largest set where that is too much."""
         return largest_demo_set(self._everything, self._seed, self._options)
 
     @cached_property
-    def possible(self) -> bool:
+    def is_feasible(self) -> bool:
         """Whether everything can be shown, and each version shows something."""
-        if self.all_demos.kind != EVERYTHING or len(self._everything.documents) < 2 * FOLDS:
+        if self.full_demo_set.kind != EVERYTHING or len(self._everything.documents) < 2 * FOLDS:
             return False
         return all(demo_set.demos for demo_set in self._fold_demo_sets)
 
     @cached_property
     def _fold_demo_sets(self) -> list[DemoSet]:
         demo_sets = []
-        for fold, systems in enumerate(self._systems):
-            teaching = self._everything.of_documents(
+        for fold, systems in enumerate(self._held_out_systems_by_fold):
+            demo_pool = self._everything.of_documents(
                 [name for name, name_fold in self._fold_of.items() if name_fold != fold]
             )
             demo_sets.append(
-                largest_demo_set(teaching.without_systems(systems), self._seed, self._options)
+                largest_demo_set(demo_pool.without_systems(systems), self._seed, self._options)
             )
         return demo_sets
 
-    def applies_to(self, candidate: Candidate) -> bool:
+    def is_needed_for(self, candidate: Candidate) -> bool:
         """Whether versions stand in for the candidate."""
-        return candidate.demo_set.kind == EVERYTHING and self.possible
+        return candidate.demo_set.kind == EVERYTHING and self.is_feasible
 
     def note(self, candidate: Candidate) -> str | None:
         """Who judges train and dev for the candidate, in a sentence; None where it does itself."""
-        if not self.applies_to(candidate):
+        if not self.is_needed_for(candidate):
             return None
         hidden = (
             "show neither the document nor a quarter of the systems"
-            if any(self._systems)
+            if any(self._held_out_systems_by_fold)
             else "do not show the document"
         )
         return f"on dev, versions of the tuned judge that {hidden} stand in for it"
@@ -100,7 +102,7 @@ class CrossFit:
     def systems_without_demos(self, candidate: Candidate, document: str) -> frozenset[str]:
         """The systems not shown by the version that judges the document; none by the candidate."""
         fold = self._fold(candidate, document)
-        return frozenset() if fold is None else self._systems[fold]
+        return frozenset() if fold is None else self._held_out_systems_by_fold[fold]
 
     def new_systems(self, candidate: Candidate, document: str) -> frozenset[str]:
         """The systems of which whoever judges the document for the candidate shows nothing."""
@@ -132,7 +134,7 @@ class CrossFit:
 
     def _fold(self, candidate: Candidate, document: str) -> int | None:
         """Which version judges the document; None where the candidate itself may."""
-        return self._fold_of.get(document) if self.applies_to(candidate) else None
+        return self._fold_of.get(document) if self.is_needed_for(candidate) else None
 
     def _rows_by_judge(
         self, candidate: Candidate, items: Items
@@ -214,7 +216,7 @@ class FinalistScores:
         ]
         return np.where(is_compared, self.candidate, np.nan)
 
-    def beside(self, more: "FinalistScores") -> "FinalistScores":
+    def with_more(self, more: "FinalistScores") -> "FinalistScores":
         """Both together."""
         return FinalistScores(
             items=Items((*self.items.items, *more.items.items)),
@@ -282,7 +284,7 @@ def choose_finalist(
     """
     finalists = []
     for index, dev in enumerate(on_dev):
-        pooled = dev.beside(on_train[index]) if index in on_train else dev
+        pooled = dev.with_more(on_train[index]) if index in on_train else dev
         has_new_systems = bool(np.isfinite(pooled.placement_gains).any())
         seed_failed, failed = np.isnan(pooled.seed), np.isnan(pooled.candidate)
         reductions = [
@@ -293,10 +295,10 @@ def choose_finalist(
             ComparedCandidate(
                 gain=pooled.contrast(level),
                 dev_gain=dev.contrast(level),
-                unseen=contrast_terms(pooled.placement_gains, pooled.items.documents)
+                unseen=mean_of_differences(pooled.placement_gains, pooled.items.documents)
                 if has_new_systems
                 else None,
-                failure_reduction=contrast_terms(np.array(reductions), pooled.items.documents),
+                failure_reduction=mean_of_differences(np.array(reductions), pooled.items.documents),
                 failure_rate=float(failed.mean()) if len(failed) else 0.0,
                 seed_failure_rate=float(seed_failed.mean()) if len(failed) else 0.0,
             )
@@ -306,7 +308,10 @@ def choose_finalist(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """What an optimizer ends with: finalists for dev, of the candidates `tried` (their ids)."""
+    """What an optimizer ends with: finalists for dev, best first, and how they were made.
+
+    `tried` are the ids of all candidates scored, `n_proposed` the instructions proposed.
+    """
 
     finalists: Sequence[Candidate]
     tried: Collection[str]
@@ -341,7 +346,8 @@ def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchRes
         on_train = {
             index: score_with_seed(problem, cross_fit, [finalist], problem.train, "train")[0]
             for index, finalist in enumerate(finalists)
-            if cross_fit.applies_to(finalist) and finalist.instruction == problem.seed.instruction
+            if cross_fit.is_needed_for(finalist)
+            and finalist.instruction == problem.seed.instruction
         }
         n_tried = len({*exploration.tried, *(finalist.id for finalist in finalists)})
         rng = stream(problem.options.seed, "gate")

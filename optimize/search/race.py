@@ -60,11 +60,11 @@ class Race:
 
     def documents(self, candidate: Candidate, size: int) -> tuple[str, ...]:
         """The first documents of the order that the candidate did not learn from."""
-        learned = candidate.documents
-        return tuple(name for name in self.order if name not in learned)[:size]
+        demo_documents = candidate.documents
+        return tuple(name for name in self.order if name not in demo_documents)[:size]
 
     def compare_with_seed(self, candidate: Candidate, size: int) -> RaceResult:
-        """Score a candidate and the seed on the candidate's first documents."""
+        """Score a candidate and the seed on the first documents that it does not demonstrate."""
         items = self.items.of_documents(self.documents(candidate, size))
         scores = self.evaluator.scores(candidate, items)
         seed_scores = self.evaluator.scores(self.seed, items)
@@ -107,7 +107,7 @@ class Race:
             if rung == 0:
                 while len(remaining) > 1 and costs.cost_of_first(len(remaining), fewest) > calls:
                     remaining.pop()
-            size = _size(costs, len(remaining), len(self.order), calls)
+            size = _largest_affordable_size(costs, len(remaining), len(self.order), calls)
             if rung == 0 and size < fewest and costs.cost_of_first(len(remaining), fewest) <= calls:
                 # The better half will not go far; but all of them have run.
                 size = fewest
@@ -169,7 +169,7 @@ class RaceCosts:
             size = min(2 * size, longest)
 
 
-def _size(costs: RaceCosts, number: int, longest: int, calls: int) -> int:
+def _largest_affordable_size(costs: RaceCosts, number: int, longest: int, calls: int) -> int:
     """The most documents the field can meet so that its better half can meet twice as many, ...
 
     0 where a single document is too dear.
@@ -190,10 +190,10 @@ def _survivors(results: Sequence[RaceResult]) -> list[RaceResult]:
     Of each kind, because an instruction and demonstrations that gain little alone may be crossed.
     """
     survivors = [result for result in results[: math.ceil(len(results) / 2)] if result.reliable]
-    kinds = {_kind(result) for result in survivors}
+    kinds = {_new_parts(result) for result in survivors}
     for result in results:
-        if result.reliable and _kind(result) not in kinds:
-            kinds.add(_kind(result))
+        if result.reliable and _new_parts(result) not in kinds:
+            kinds.add(_new_parts(result))
             survivors.append(result)
     best = max((result.lower_gain for result in survivors), default=0.0)
     return [
@@ -203,6 +203,6 @@ def _survivors(results: Sequence[RaceResult]) -> list[RaceResult]:
     ]
 
 
-def _kind(result: RaceResult) -> tuple[bool, bool]:
+def _new_parts(result: RaceResult) -> tuple[bool, bool]:
     """Whether the instruction is a proposed one, and whether there are demonstrations."""
     return result.candidate.round > 0, bool(result.candidate.demo_set.demos)

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from judges.inference.budget import BudgetSpentError
 from optimize.items import Items
 from optimize.search.candidates import Candidate, DemoSet
-from optimize.search.demos import DemoSource, demo_sets, largest_demo_set, usable
+from optimize.search.demos import DemoSource, demo_sets, demonstrable_items, largest_demo_set
 from optimize.search.finalists import SYSTEMS_FOR_HOLDING_OUT, CrossFit, Exploration
 from optimize.search.objective import informative_documents
 from optimize.search.problem import SearchProblem
@@ -22,13 +22,13 @@ from optimize.statistics.bootstrap import stream
 # Rounds that share what is left of the budget: later ones build on better parents.
 ROUNDS_SAVED_FOR = 3
 # A race worth having: so many run on half of train.
-DECENT_FIELD = 6
+CANDIDATES_WORTH_A_RACE = 6
 # So many documents of dev tell finalists apart: a race comes before the rest of them.
 DOCUMENTS_TO_CHOOSE_ON = 100
 # The seed runs first, since its mistakes are the first lessons, on so much of a round's calls.
-SEEDS_SHARE = 0.25
-LESSON_DOCUMENTS = 10
-LEADERS_CROSSED = 4
+SEED_BUDGET_SHARE = 0.25
+MISTAKE_DOCUMENTS = 10
+MAX_RECOMBINED_LEADERS = 4
 LEADERS_RACED_ON = 2
 # Leaders have met so much of train, or of what their demonstrations left of it.
 FINISHED_SHARE = 0.4
@@ -67,7 +67,7 @@ class SearchState:
             finished, key=lambda result: (-expected_gain(result, gains), result.candidate.id)
         )
 
-    def gaining(self) -> list[Candidate]:
+    def candidates_above_seed(self) -> list[Candidate]:
         return [result.candidate for result in self.leaders() if result.gain > 0]
 
     def gains_by_kind(self) -> dict[str, float]:
@@ -132,29 +132,29 @@ class RankSearch:
             seed=self.seed,
         )
         hidden_systems = systems_without_demos(train, options.seed)
-        self.teaching = train.without_systems(hidden_systems)
+        self.demo_pool = train.without_systems(hidden_systems)
         self.cross_fit = CrossFit(problem.labelled, evaluator.seed, options, hidden_systems)
         # As much as can be shown: no race judges what leaves nothing of train to judge it on.
         largest = (
-            self.cross_fit.all_demos
-            if self.cross_fit.possible
-            else largest_demo_set(self.teaching, evaluator.seed, options)
+            self.cross_fit.full_demo_set
+            if self.cross_fit.is_feasible
+            else largest_demo_set(self.demo_pool, evaluator.seed, options)
         )
-        self.all_demos = Candidate(instruction=self.seed.instruction, demo_set=largest)
+        self.full_demo_set = Candidate(instruction=self.seed.instruction, demo_set=largest)
         # The final gets its share first: a race without one tells nothing. Where the calls reach
         # for one finalist alone there is no race: everything goes to dev. Of a large dev they meet
         # as many documents as the calls reach for.
         dev_part = dev.of_documents(dev.documents[:DOCUMENTS_TO_CHOOSE_ON])
         dev_cost, half_budget = max(1, evaluator.price(dev_part)), evaluator.budget.left // 2
         self.n_finalists = max(1, min(options.finalists, half_budget // dev_cost - 1))
-        train_cost = 2 * evaluator.price(train) if self.cross_fit.possible else 0
+        train_cost = 2 * evaluator.price(train) if self.cross_fit.is_feasible else 0
         final_cost = (1 + self.n_finalists) * evaluator.price(dev) + train_cost
         self.calls_for_dev = (
             min(final_cost, half_budget) if self.n_finalists > 1 else evaluator.budget.left
         )
 
     def explore(self) -> Exploration:
-        if self.n_finalists > 1 or not self.all_demos.demo_set.demos:
+        if self.n_finalists > 1 or not self.full_demo_set.demo_set.demos:
             # Retries and fresh requests come on top of what was planned; what is reserved is left.
             with self.evaluator.budget.reserving(self.calls_for_dev), suppress(BudgetSpentError):
                 self._run_rounds()
@@ -178,10 +178,10 @@ class RankSearch:
     def _run_round(self, number: int) -> bool:
         """Propose, show, race; False where the budget does not allow it."""
         budget, state = self.evaluator.budget, self.state
-        leaders, parent = state.gaining()[:LEADERS_RACED_ON], self._parent()
-        share = self._share(number)
+        leaders, parent = state.candidates_above_seed()[:LEADERS_RACED_ON], self._parent()
+        share = self._round_budget(number)
         spent_at_end = budget.spent + share
-        size = self.race.affordable_documents(int(SEEDS_SHARE * share))
+        size = self.race.affordable_documents(int(SEED_BUDGET_SHARE * share))
         if size < min(FEWEST_DOCUMENTS, len(self.race.order)):
             return False
         self.race.compare_with_seed(self.seed, size)
@@ -212,24 +212,24 @@ class RankSearch:
         return bool(results)
 
     def _parent(self) -> Candidate:
-        return next(iter(self.state.gaining()), self.seed)
+        return next(iter(self.state.candidates_above_seed()), self.seed)
 
-    def _share(self, number: int) -> int:
+    def _round_budget(self, number: int) -> int:
         """Calls for this round: the rounds to come keep theirs, if they can do much with them."""
         left = self.evaluator.budget.left
-        decent = DECENT_FIELD * self.evaluator.price(self.race.items) // 2
-        rounds = min(ROUNDS_SAVED_FOR, self.options.rounds - number + 1, left // decent)
+        race_cost = CANDIDATES_WORTH_A_RACE * self.evaluator.price(self.race.items) // 2
+        rounds = min(ROUNDS_SAVED_FOR, self.options.rounds - number + 1, left // race_cost)
         return left // max(1, rounds)
 
     def _propose_instructions(self, number: int, parent: Candidate) -> list[str]:
         """New instructions, each from the mistakes on its own draw of documents."""
         evaluator = self.evaluator
-        items = evaluator.known(parent, self.teaching)
+        items = evaluator.known(parent, self.demo_pool)
         mistake_lists = sampled_mistakes(
             evaluator.scores(parent, items),
             items,
             evaluator.seed,
-            max(1, min(LESSON_DOCUMENTS, len(items.documents) // 2)),
+            max(1, min(MISTAKE_DOCUMENTS, len(items.documents) // 2)),
             [
                 stream(self.options.seed, "lesson", number, draw)
                 for draw in range(self.options.proposals)
@@ -246,14 +246,14 @@ class RankSearch:
     def _draw_demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:
         """New demonstration sets; where the parent is known to disagree, people may say so."""
         evaluator, options, state = self.evaluator, self.options, self.state
-        items = usable(self.teaching, evaluator.seed)
+        items = demonstrable_items(self.demo_pool, evaluator.seed)
         if not len(items):
             return []
         source = DemoSource(
             items=items,
             scores=evaluator.known_scores(parent, items),
             prompt=evaluator.seed,
-            longest=options.longest_demos,
+            max_characters=options.longest_demos,
             comments=evaluator.comments(parent),
         )
         best = state.best_demo_kinds(options.demo_sets // 2)
@@ -274,7 +274,7 @@ class RankSearch:
         self, number: int, parent: Candidate, instructions: Sequence[str], sets: Sequence[DemoSet]
     ) -> list[Candidate]:
         """Crosses of the leaders, then new parts beside the parent's others: the surest first."""
-        leaders = self.state.gaining()[:LEADERS_CROSSED]
+        leaders = self.state.candidates_above_seed()[:MAX_RECOMBINED_LEADERS]
         crosses = [
             replace(first, demo_set=second.demo_set)
             for first in leaders
@@ -292,7 +292,9 @@ class RankSearch:
             for candidate in pair
             if candidate is not None
         ]
-        candidates = {candidate.id: candidate for candidate in [*crosses[:LEADERS_CROSSED], *new]}
+        candidates = {
+            candidate.id: candidate for candidate in [*crosses[:MAX_RECOMBINED_LEADERS], *new]
+        }
         return [
             candidate
             for name, candidate in candidates.items()
@@ -305,12 +307,16 @@ class RankSearch:
         Where everything can be shown, a part of it is no finalist: what a race takes for the better
         part is mostly luck, and more documents teach more.
         """
-        leaders = self.state.gaining()[: self.n_finalists]
+        leaders = self.state.candidates_above_seed()[: self.n_finalists]
         finalists = (
-            [self.all_demos] if self.all_demos.demo_set.demos and self._may_show_all() else []
+            [self.full_demo_set]
+            if self.full_demo_set.demo_set.demos and self._may_show_all()
+            else []
         )
-        if finalists and self.cross_fit.possible:
-            finalists += [replace(leader, demo_set=self.all_demos.demo_set) for leader in leaders]
+        if finalists and self.cross_fit.is_feasible:
+            finalists += [
+                replace(leader, demo_set=self.full_demo_set.demo_set) for leader in leaders
+            ]
             leaders = [leader for leader in leaders if not leader.demo_set.demos]
         finalists += leaders
         return list({finalist.id: finalist for finalist in finalists}.values())[: self.n_finalists]

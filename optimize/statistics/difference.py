@@ -172,13 +172,16 @@ def contrast_judges(
     if level == "system":
         return _contrast_systems(a, b, names)
     if level == "dataset":
-        return contrast_terms(_dataset_terms(a) - _dataset_terms(b), names)
+        return mean_of_differences(_dataset_terms(a) - _dataset_terms(b), names)
     values_a, values_b = (document_values(rows, "spearman", PRIMARY) for rows in (a, b))
-    return contrast_terms(values_a - values_b, names)
+    return mean_of_differences(values_a - values_b, names)
 
 
-def contrast_terms(differences: Vector, documents: Sequence[str]) -> Contrast:
-    """The mean of one difference a document, of which NaN are left out."""
+def mean_of_differences(differences: Vector, documents: Sequence[str]) -> Contrast:
+    """The mean of the documents' differences (one each; NaN are left out), with its test.
+
+    The test statistic is the studentised mean under random flips of the differences' signs.
+    """
     defined = ~np.isnan(differences)
     terms = differences[defined]
     n = terms.size
@@ -262,13 +265,13 @@ def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
         return np.nan_to_num(correlate(np.round(means, 12), people, "spearman"))
 
     def difference(signs: Matrix) -> Vector:
-        half_gap = signs @ (added_a - added_b) / 2
-        gaps: Vector = rho(middle + half_gap) - rho(middle - half_gap)
+        half_difference = signs @ (added_a - added_b) / 2
+        gaps: Vector = rho(middle + half_difference) - rho(middle - half_difference)
         return gaps
 
     n = a.n_documents
     if a.n_systems < 2 or np.ptp(np.round(human, 12)) == 0:
-        return contrast_terms(np.empty(0), ())
+        return mean_of_differences(np.empty(0), ())
     error = float(np.sqrt((difference(_balanced_signs(n)) ** 2).mean())) if n > 1 else np.inf
     return Contrast(
         value=float(difference(np.ones((1, n)))[0]),

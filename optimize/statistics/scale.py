@@ -41,7 +41,7 @@ def errors(judge: ArrayLike, human: ArrayLike, scale: Sequence[float]) -> Errors
 
 
 def nearest_ratings(values: Vector, scale: Sequence[float]) -> Vector:
-    """The nearest rating of the scale; the higher where two are equally near."""
+    """Each value's nearest rating of the scale, the higher of two; no value may be NaN."""
     ratings = np.sort(np.asarray(scale, dtype=float))
     middles = (ratings[1:] + ratings[:-1]) / 2
     nearest: Vector = ratings[np.searchsorted(middles, values, side="right")]
@@ -105,12 +105,12 @@ class SelfConsistency:
     """Agreement of a judge's samples of one output.
 
     `reliability` (intraclass correlation) is the share of a single sample's variance that is due to
-    the output; `of_mean` that of the mean of all samples (Spearman-Brown); `spread` the standard
-    deviation within an output. `n_outputs` have two samples or more.
+    the output; `reliability_of_mean` that of the mean of all samples (Spearman-Brown); `spread`
+    the standard deviation within an output. `n_outputs` have two samples or more.
     """
 
     reliability: float
-    of_mean: float
+    reliability_of_mean: float
     spread: float
     n_outputs: int
     n_samples: float
@@ -128,7 +128,11 @@ def self_consistency(samples: ArrayLike) -> SelfConsistency:
     outputs, total = n.size, int(n.sum())
     if outputs < 2:
         return SelfConsistency(
-            reliability=np.nan, of_mean=np.nan, spread=np.nan, n_outputs=outputs, n_samples=np.nan
+            reliability=np.nan,
+            reliability_of_mean=np.nan,
+            spread=np.nan,
+            n_outputs=outputs,
+            n_samples=np.nan,
         )
     means = np.nansum(values, axis=1) / n
     within = float(np.nansum((values - means[:, None]) ** 2)) / (total - outputs)
@@ -140,7 +144,7 @@ def self_consistency(samples: ArrayLike) -> SelfConsistency:
     reliability = due_to_output / variance if variance > 0 else np.nan
     return SelfConsistency(
         reliability=reliability,
-        of_mean=size * reliability / (1 + (size - 1) * reliability),
+        reliability_of_mean=size * reliability / (1 + (size - 1) * reliability),
         spread=float(np.sqrt(within)),
         n_outputs=outputs,
         n_samples=size,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from itertools import combinations, pairwise
 
 from judges.models.embedded.source import JudgedText, Match, Source, total_weight, z_score
-from judges.models.embedded.text import ENGLISH, FUNCTION, POINTING, Sentence, Text, stem_of
+from judges.models.embedded.text import DEMONSTRATIVES, ENGLISH, FUNCTION, Sentence, Text, stem_of
 
 # Bounds on what takes long: looking through the whole source, comparing every two sentences.
 MOST_LOOKUPS, MOST_SENTENCES = 6, 60
@@ -326,7 +326,7 @@ def _proximity(matches: Sequence[Match]) -> float:
 def _n_unresolved(sentences: Sequence[Sentence], matches: Sequence[Match]) -> int:
     """Sentences that point back, taken from a place whose sentence before was left out."""
     return sum(
-        not POINTING.isdisjoint(sentence.words[:2])
+        not DEMONSTRATIVES.isdisjoint(sentence.words[:2])
         and match.share > 0.5
         and match.place > 0
         and not 0 <= match.place - previous.place <= 2

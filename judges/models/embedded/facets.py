@@ -279,7 +279,7 @@ def emphases(task: Task) -> Vector:
     size = np.abs(requested).sum()
     if size:
         requested /= size
-    weights = requested + impression(requested, roles)
+    weights = requested + default_weights(requested, roles)
     for place in ignored:
         weights[place] *= SUPPRESSED
     return weights
@@ -294,7 +294,7 @@ def definition_and_anchors(task: Task) -> tuple[tuple[str, float], tuple[str, fl
     return (definition, DEFINITION), (anchors, ANCHORS)
 
 
-def impression(requested: Vector, roles: Roles) -> Vector:
+def default_weights(requested: Vector, roles: Roles) -> Vector:
     """What else colours a judgement: content in the measure that content is asked for.
 
     Where facts are to be checked, less of anything else does.
@@ -302,7 +302,7 @@ def impression(requested: Vector, roles: Roles) -> Vector:
     amounts = np.abs(requested)
     size = amounts.sum() or 1.0
     part = IMPRESSION * (1 - CHECKING * (amounts[IS_CHECKED].sum() / size))
-    if roles.turns and not roles.condenses:
+    if roles.turns and not roles.is_summary:
         return np.asarray(part * TALK / TALK.sum())
     content_part = amounts[IS_CONTENT].sum() / size if requested.any() else 1.0
     return np.asarray(part * np.where(IS_CONTENT, content_part * HALO, HALO) / HALO.sum())

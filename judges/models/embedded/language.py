@@ -287,9 +287,9 @@ def detail(judged: JudgedText) -> float:
     Expected is a share of what it condenses, a few words of a turn in a longer dialogue, or 50.
     """
     expected = 50.0
-    if judged.condenses and judged.document is not None:
+    if judged.is_summary and judged.document is not None:
         expected = max(12.0, min(90.0, 0.5 * math.pow(len(judged.document.text.words), 0.8)))
-    elif not judged.condenses and judged.turns is not None and judged.turns.text.lines > 2:
+    elif not judged.is_summary and judged.turns is not None and judged.turns.text.lines > 2:
         expected = 20.0
     return z_score(math.log((len(judged.text.words) + 2) / (expected + 2)), 0.0, 0.5)
 

@@ -18,10 +18,10 @@ from judges.models.embedded.facets import (
     NAMES,
     PHRASES,
     Vector,
+    default_weights,
     definition_and_anchors,
     emphases,
     facets_of,
-    impression,
     read_amounts,
     read_shares,
 )
@@ -35,11 +35,11 @@ STEPS = (0.25, 0.5, 0.9)
 NOISE = 0.5
 ATTEMPTS = 12
 # An emphasis this far below 0, in parts of the largest, is asked to be ignored.
-IGNORED = -0.35
+IGNORE_THRESHOLD = -0.35
 # An instruction is at most so long, and names at most so many facets.
 LONGEST, MOST_FACETS = 880, 9
 # What is to have less than this part of a facet's own wording is left out.
-LEAST_PART = 0.12
+MIN_SHARE = 0.12
 _FENCED = re.compile(r"```\w*\n?(.*?)```", re.DOTALL)
 _HISTORY = re.compile(r"histor|previous|tried|past")
 _TASK = re.compile(r"\btask\b|description")
@@ -180,12 +180,12 @@ def _draw_instruction(feedback: Feedback, rng: random.Random, temperature: float
     largest = float(shares.max())
     if largest <= 0:
         shares, largest = current, float(current.max())
-    shares = np.where(shares < IGNORED * largest, shares, np.maximum(shares, 0.0))
+    shares = np.where(shares < IGNORE_THRESHOLD * largest, shares, np.maximum(shares, 0.0))
     return compose(start, shares, rng, compares=task.compares)
 
 
 def _ridge(rows: Vector, values: Vector, ridge: float) -> Vector:
-    """Ridge regression of the values' differences on the rows'; 0 where there are none."""
+    """Ridge coefficients of the centred values on the centred rows; zeros without rows."""
     if not len(rows):
         return np.zeros(rows.shape[1])
     rows, values = rows - rows.mean(axis=0), values - values.mean()
@@ -203,7 +203,7 @@ def instruction_shares(task: Task, target: Vector) -> Vector:
     for text, part in definition_and_anchors(task):
         described += part * read_shares(text)
     roles = read_roles(task.inputs, compares=task.compares)
-    requested = target - impression(np.maximum(target, 0.0), roles)
+    requested = target - default_weights(np.maximum(target, 0.0), roles)
     size = np.abs(requested).sum() or 1.0
     return np.asarray((requested / size - described) / INSTRUCTION)
 
@@ -228,7 +228,7 @@ def compose(current: str, target: Vector, rng: random.Random, *, compares: bool)
         factor = 0.0
         if target[place] >= 0:
             ratio = float(amounts[place]) / _amount_in_wording(place)
-            if ratio < LEAST_PART:
+            if ratio < MIN_SHARE:
                 continue
             factor = min(_FACTORS, key=lambda level: abs(np.log(level / ratio)))
         wordings[factor].append(PHRASES[place].asks)

@@ -98,10 +98,10 @@ def read_demos(task: Task, messages: Sequence[tuple[str, str]]) -> list[Demo]:
     """The worked examples that follow the system message, from pairs of role and content."""
     return [
         {**read_texts(task, request), **_read_answer(task, answer.strip())}
-        for (user, request), (assistant, answer) in zip(
+        for (first_role, request), (second_role, answer) in zip(
             messages[1::2], messages[2::2], strict=False
         )
-        if user == "user" and assistant == "assistant"
+        if (first_role, second_role) == ("user", "assistant")
     ]
 
 
@@ -182,7 +182,7 @@ class Roles:
     documents: tuple[str, ...]
     turns: tuple[str, ...]
     knowledge: tuple[str, ...]
-    condenses: bool
+    is_summary: bool
 
 
 _JUDGED = re.compile(
@@ -193,7 +193,7 @@ _CANDIDATE = re.compile(
     r"|generated|completion|hypothesis|headline|caption|rewrit|paraphrase|essay|story|argument"
 )
 # "the text that was summarized" names the source, not the summary.
-_ORIGIN = re.compile(r"that (?:was|were|is) |\bsource\b|summari[sz]ed\b|replied to")
+_SOURCE_TEXT = re.compile(r"that (?:was|were|is) |\bsource\b|summari[sz]ed\b|replied to")
 _CONDENSED = re.compile(r"summar|headline|abstract|digest|highlights|tl_?dr|gist|minutes")
 _TURNS = re.compile(
     r"quer(?:y|ies)|question|prompt|instruction|context|conversation|dialog|histor|turn|request"
@@ -211,19 +211,19 @@ def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
         candidates = tuple((sides if len(sides) >= 2 else [field.name for field in fields])[-2:])
     elif fields:
         candidates = (max(fields, key=lambda field: _candidacy(field, fields)).name,)
-    condenses = any(_CONDENSED.search(_words(f)) for f in fields if f.name in candidates)
+    is_summary = any(_CONDENSED.search(_words(f)) for f in fields if f.name in candidates)
     documents, turns, knowledge = [], [], []
     for field in fields:
         if field.name in candidates:
             continue
         name, words = field.name.lower(), _words(field)
-        if _KNOWLEDGE.search(name) or (_KNOWLEDGE.search(words) and not condenses):
+        if _KNOWLEDGE.search(name) or (_KNOWLEDGE.search(words) and not is_summary):
             knowledge.append(field.name)
-        elif not condenses and (_TURNS.search(name) or _TURNS.search(words)):
+        elif not is_summary and (_TURNS.search(name) or _TURNS.search(words)):
             turns.append(field.name)
         else:
             documents.append(field.name)
-    return Roles(candidates, tuple(documents), tuple(turns), tuple(knowledge), condenses)
+    return Roles(candidates, tuple(documents), tuple(turns), tuple(knowledge), is_summary)
 
 
 def _words(field: Field) -> str:
@@ -233,7 +233,7 @@ def _words(field: Field) -> str:
 def _candidacy(field: Field, fields: Sequence[Field]) -> float:
     """How much a field looks like the judged text; the later of equals wins."""
     name, description = field.name.lower(), field.description.lower()
-    judged = _ORIGIN.search(description) is None
+    judged = _SOURCE_TEXT.search(description) is None
     return (
         4 * bool(_JUDGED.search(description)) * judged
         + 3 * bool(_CANDIDATE.search(name))

@@ -196,7 +196,7 @@ class JudgedText:
     """One judged text, and what it was made from or answers.
 
     `document` is what it was made from, `turns` what it answers, `last_turn` the last of these,
-    `knowledge` the facts given, `source` all of them together; `condenses` tells whether it is a
+    `knowledge` the facts given, `source` all of them together; `is_summary` tells whether it is a
     shorter form of the document.
     """
 
@@ -206,7 +206,7 @@ class JudgedText:
     last_turn: Source | None
     knowledge: Source | None
     source: Source | None
-    condenses: bool
+    is_summary: bool
 
     @cached_property
     def matches(self) -> list[Match]:
@@ -272,7 +272,7 @@ def _contents(
         tuple(texts.get(name, "") for name in names)
         for names in (roles.documents, roles.turns, roles.knowledge)
     )
-    return texts.get(candidate, ""), documents, turns, knowledge, roles.condenses
+    return texts.get(candidate, ""), documents, turns, knowledge, roles.is_summary
 
 
 def digest(roles: Roles, texts: Mapping[str, str], candidate: str) -> bytes:
@@ -284,7 +284,7 @@ def digest(roles: Roles, texts: Mapping[str, str], candidate: str) -> bytes:
 @cached(LRUCache(MOST_JUDGED_TEXTS), key=_contents, lock=Lock())
 def read_judged_text(roles: Roles, texts: Mapping[str, str], candidate: str) -> JudgedText:
     """Read the text named `candidate` and its sources."""
-    text, documents, turns, knowledge, condenses = _contents(roles, texts, candidate)
+    text, documents, turns, knowledge, is_summary = _contents(roles, texts, candidate)
     last_lines = [line for line in turns[-1].splitlines() if line.strip()] if turns else []
     return JudgedText(
         read_text(text),
@@ -293,7 +293,7 @@ def read_judged_text(roles: Roles, texts: Mapping[str, str], candidate: str) -> 
         last_turn=_read(last_lines[-1:]),
         knowledge=_read(knowledge),
         source=_read([*documents, *turns, *knowledge]),
-        condenses=condenses,
+        is_summary=is_summary,
     )
 
 

@@ -27,7 +27,7 @@ ARTICLES, DETERMINERS = ENGLISH["articles"], ENGLISH["determiners"]
 SUBJECTS, FINITE, MODALS = ENGLISH["subjects"], ENGLISH["finite"], ENGLISH["modals"]
 AUXILIARIES, VERBS = ENGLISH["auxiliaries"], ENGLISH["verbs"]
 STRICT_PREPOSITIONS, CONJUNCTIONS = ENGLISH["strict-prepositions"], ENGLISH["conjunctions"]
-POINTING, FUNCTION = ENGLISH["pointing"], ENGLISH["function"]
+DEMONSTRATIVES, FUNCTION = ENGLISH["pointing"], ENGLISH["function"]
 _NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
     " sixteen seventeen eighteen nineteen twenty"
