@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import data
+from data.tables.problems import Problem
 
 GOOD = {"id": "a", "group": "g", "document": "A text.", "summary": "Short.", "relevance": 3}
 
@@ -240,3 +241,11 @@ def test_no_bytes_make_a_reader_fail_but_with_a_label_error(raw: bytes, ending: 
         path.write_bytes(b"id,document,relevance\n" + raw if ending == "csv" else raw)
         error = error_of(data.read_labels, path)
     assert error is None or str(error).isprintable()
+
+
+def test_a_problems_former_names_still_work_and_warn() -> None:
+    problem = Problem(file="l.csv", kind="empty", fault="is empty", advice="write some labels")
+    with pytest.warns(DeprecationWarning, match="Problem.what is now fault"):
+        assert problem.what == "is empty"
+    with pytest.warns(DeprecationWarning, match="Problem.way_out is now advice"):
+        assert problem.way_out == "write some labels"

@@ -1,6 +1,7 @@
 """What is wrong with a file: one problem each, collected, so that a check can tell all at once."""
 
 import reprlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
