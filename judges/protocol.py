@@ -141,6 +141,10 @@ class ThrottledError(TransientError):
     """Too many requests (429): the runner sends fewer at a time."""
 
 
+class RespelledError(TransientError):
+    """A parameter was refused and is left out from now on: to be sent again at once."""
+
+
 class UnreachableError(TransientError):
     """No connection at all: no such host, nobody listening."""
 
@@ -155,3 +159,11 @@ class UnsupportedRequestError(FatalModelError):
 
 class RefusedError(ModelError):
     """This request alone cannot be answered (context too long, content refused): a failed row."""
+
+
+class TooLongError(RefusedError):
+    """The context is too long; with a reply of `room` tokens it is not (0: whatever its limit)."""
+
+    def __init__(self, message: str, room: int = 0) -> None:
+        super().__init__(message)
+        self.room = room

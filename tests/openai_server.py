@@ -59,6 +59,8 @@ class OpenAIServer:
 
     judge: Callable[[Body], str | Sequence[str]] = follow
     fault: Callable[[int, Body], str | None] = lambda number, body: None
+    # What a provider answers in its own way: an answer in place of the judge's, or None.
+    habit: Callable[[int, Body], web.Response | None] = lambda number, body: None
     latency: float = 0.0
     retry_after: str | None = None
     key: str | None = None
@@ -107,6 +109,9 @@ class OpenAIServer:
         refused = self._refusal(request, body)
         if refused is not None:
             return str(refused.status), refused
+        special = self.habit(len(self.log), body)
+        if special is not None:
+            return str(special.status), special
         fault = self.fault(len(self.log), body)
         if self.latency:
             await asyncio.sleep(self.latency)

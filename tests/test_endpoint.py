@@ -25,11 +25,13 @@ from judges.models import (
     TransientError,
     open_model,
 )
+from judges.models.dialect import Dialect
 from judges.models.endpoint import chat_url, max_answer_bytes
-from judges.models.openai_format import Dialect, read_completion, read_error, seconds
+from judges.models.openai_format import read_completion, read_error, seconds
 from judges.protocol import (
     Message,
     ThrottledError,
+    TooLongError,
     UnreachableError,
     UnsupportedRequestError,
     Usage,
@@ -152,11 +154,11 @@ def answering(status: int, message: str, code: str) -> Callable[[Body], Any]:
 @pytest.mark.parametrize(
     ("status", "code", "message", "kind"),
     [
-        (400, "context_length_exceeded", "Too long.", RefusedError),
-        (400, "", "This model's maximum context length is 8192 tokens.", RefusedError),
+        (400, "context_length_exceeded", "Too long.", TooLongError),
+        (400, "", "This model's maximum context length is 8192 tokens.", TooLongError),
         (400, "content_filter", "Filtered.", RefusedError),
-        (413, "", "Too large.", RefusedError),
-        (400, "unsupported_value", "temperature must be 1", UnsupportedRequestError),
+        (413, "", "Too large.", TooLongError),
+        (400, "unsupported_value", "stop must be a list", UnsupportedRequestError),
         (403, "", "Your region is not supported.", FatalModelError),
         (402, "", "Pay first.", FatalModelError),
         (429, "insufficient_quota", "Quota exceeded.", FatalModelError),
@@ -308,7 +310,7 @@ def inside(code: object, message: str = "No.", **more: object) -> bytes:
         (inside("rate_limit_exceeded"), ThrottledError, "too many requests"),
         (inside("503"), TransientError, "503 from"),
         (inside("overloaded"), TransientError, "500 from"),
-        (inside("context_length_exceeded"), RefusedError, "400 from"),
+        (inside("context_length_exceeded"), TooLongError, "400 from"),
         (inside(404), FatalModelError, "no model 'judge-1'"),
         (b'{"error":"upstream died","choices":[]}', TransientError, "upstream died"),
     ],

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from judges.inference.budget import Account, BudgetSpentError, Reservation
 from judges.inference.limits import AdaptiveTimeout, Limiter
@@ -14,8 +15,10 @@ from judges.protocol import (
     Model,
     ModelError,
     RefusedError,
+    RespelledError,
     Sampling,
     ThrottledError,
+    TooLongError,
     TransientError,
     UnreachableError,
     UnsupportedRequestError,
@@ -32,6 +35,7 @@ BUDGET_POLL = 0.02
 # A host that never answered any request is given up after these seconds.
 UNREACHED_TIMEOUT = 3.0
 LONGEST_WAIT_UNREACHED = 1.0
+MOST_SPELLINGS = 12  # of one request: each parameter may be refused in turn
 MOST_REFUSALS = 5  # requests refused one after the other, as single ones among others
 
 _log = logging.getLogger(__name__)
@@ -69,11 +73,22 @@ class RetryingClient:
         """Send until answered, refused or out of attempts; raises ModelError, BudgetSpentError."""
         if self.limiter is None:
             return await self._complete_in_process(messages, sampling)
-        faults = throttles = 0
+        faults = throttles = spellings = 0
+        shortened = False
         while True:
-            outcome = await self._attempt(self.limiter, messages, sampling, faults)
+            try:
+                outcome = await self._attempt(self.limiter, messages, sampling, faults)
+            except TooLongError as error:
+                if shortened or not 0 < error.room < sampling.max_tokens:
+                    raise
+                _log.info("%s; asked for %d tokens at most", error, error.room)
+                sampling, shortened = replace(sampling, max_tokens=error.room), True
+                continue
             if isinstance(outcome, Completion):
                 return outcome
+            if isinstance(outcome, RespelledError) and spellings < MOST_SPELLINGS:
+                spellings += 1
+                continue
             if isinstance(outcome, ThrottledError):
                 throttles += 1
             else:

@@ -14,6 +14,7 @@ from judges.protocol import (
     ModelError,
     RefusedError,
     Reply,
+    RespelledError,
     Sampling,
     ThrottledError,
     Token,
@@ -67,7 +68,7 @@ class DspyModel:
             if request.config.seed is None or "seed" not in str(error):
                 raise FatalModelError(f"{self.name}: {self._secrets.redact(str(error))}") from None
             self._seed = False
-            raise TransientError(f"{self.name} takes no seed", 0.0) from None
+            raise RespelledError(f"{self.name} takes no seed") from None
         except dspy.LMError as error:
             raise _model_error(error, self.name, self._secrets) from None
         # What DSPy's engines let through of an answer that is none.

@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 
+from judges.models.dialect import Dialect
 from judges.models.openai_format import (
     LONGEST_EXCERPT,
-    Dialect,
     ErrorBodyError,
     read_completion,
     read_error,
@@ -25,6 +25,7 @@ from judges.protocol import (
     Completion,
     FatalModelError,
     Message,
+    RespelledError,
     Sampling,
     TransientError,
     UnreachableError,
@@ -103,11 +104,15 @@ class EndpointModel:
         status, headers, answer = await self._post(body, max_answer_bytes(sampling))
         if 200 <= status < 300:
             try:
-                return self.secrets.clean(read_completion(answer, messages, sampling))
+                completion = self.secrets.clean(read_completion(answer, messages, sampling))
             except ErrorBodyError as error:
                 status = error.status
-        if status == 400:
-            self.dialect.learn(body, answer)
+            else:
+                if self.dialect.notes:
+                    self.dialect.say(self.name)
+                return completion
+        if status in {400, 422} and self.dialect.learn(body, answer):
+            raise RespelledError(f"{self.name} wants the request spelled otherwise")
         raise self.read_error(status, headers.get("Retry-After"), answer)
 
     async def close(self) -> None:

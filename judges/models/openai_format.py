@@ -5,7 +5,6 @@ import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -21,12 +20,12 @@ from judges.protocol import (
     Sampling,
     ThrottledError,
     Token,
+    TooLongError,
     TransientError,
     UnsupportedRequestError,
     Usage,
 )
 
-REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
 LONGEST_EXCERPT = 300
 LONGEST_SEARCHED = 10_000  # of an error's text for keys, before its first words are shown
 LONGEST_WORD = 200  # of a model's name, and of why a reply ended
@@ -35,12 +34,26 @@ MOST_TOKENS = 100_000_000
 ROUNDING = 1e-3  # a log-probability so little above 0 is 0
 NEVER = -9999.0  # the log-probability of what cannot be, for which JSON has no number
 REFUSALS = ("context_length_exceeded", "content_filter", "content_policy_violation", "string_above")
-TOO_LONG = re.compile(r"context (?:length|window)|too many tokens|maximum.{0,20} tokens", re.I)
+TOO_LONG = re.compile(
+    r"context (?:length|window|size)|too many tokens|maximum.{0,20} tokens|prompt is too long", re.I
+)
+# OpenAI's and vLLM's words for a context that is full with the reply's limit, not with the prompt.
+CONTEXT_SIZE = re.compile(r"context (?:length|window|size) (?:is|of) (\d{2,9}) tokens", re.I)
+PROMPT_SIZE = re.compile(
+    r"(\d{1,9}) (?:tokens )?(?:in the messages|input tokens|of text input|from the input)", re.I
+)
+LEAST_ROOM = 16
 QUOTA = re.compile(r"check your plan|billing|insufficient (?:quota|credit|balance)", re.I)
 # "try again in 1.5s", "Please retry in 34.07s", and the bare "34s" of Gemini's details.
 WAIT = re.compile(
-    r"(?:\A|(?:try again|retry)[^.\d]{0,20}\bin )(?P<n>\d{1,6}(?:\.\d{1,9})?) ?(?P<unit>ms|s)\b",
+    r"(?:\A|(?:try again|retry)[^.\d]{0,20}\b(?:in|after) )"
+    r"((?:\d{1,6}(?:\.\d{1,9})? ?(?:ms|milli\w+|s|sec\w*|m|min\w*|h|hours?|d|days?)\b ?)+)",
     re.I,
+)
+DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|milli|[smhd])", re.I)
+UNITS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+NO_LOGPROBS = (
+    "; the plan 'weighted' needs log-probabilities: use the plan 'one' or 'mean' with this model"
 )
 # What an error inside an answer of status 200 calls itself, and the status that it stands for.
 STATUSES = (
@@ -54,81 +67,11 @@ STATUSES = (
     ("context_length", 400),
     ("content", 400),
 )
-# How endpoints say that they give one reply a request, and few alternatives for a token.
-SEVERAL = re.compile(
-    r"[`'\"]n[`'\"]|\bn (?:is|must|should|parameter)|\bn ?(?:>|=|<)|parameter:? n\b|"
-    r"multiple (?:choices|completions|candidates)|candidate_?count",
-    re.I,
-)
-ALTERNATIVES = re.compile(
-    r"top_?logprobs\D{0,100}?(?:at most|up to|<=?|less than or equal to|maximum of|0 (?:and|to|-)) "
-    r"?(\d{1,3})\b",
-    re.I,
-)
 
 _log = logging.getLogger(__name__)
 # The counts that have been warned of.
 _implausible_counts: set[str] = set()
 ModelErrorT = TypeVar("ModelErrorT", bound=ModelError)
-
-
-@dataclass(slots=True)
-class Dialect:
-    """Which of the format's spellings a model takes, learned from its complaints."""
-
-    token_limit: str = "max_tokens"
-    temperature: bool = True
-    seed: bool = True
-    n: bool = True
-    max_alternatives: int | None = None
-
-    @classmethod
-    def of(cls, model: str) -> "Dialect":
-        """Start from the name: OpenAI's reasoning models take another spelling."""
-        if REASONING.match(model):
-            return cls(token_limit="max_completion_tokens", temperature=False)
-        return cls()
-
-    def body(self, model: str, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": model,
-            "messages": messages,
-            self.token_limit: sampling.max_tokens,
-        }
-        if sampling.temperature is not None and self.temperature:
-            body["temperature"] = sampling.temperature
-        if self.seed:
-            body["seed"] = sampling.seed
-        if sampling.n > 1 and self.n:
-            body["n"] = sampling.n
-        if sampling.top_logprobs:
-            body["logprobs"] = True
-            limit = self.max_alternatives or sampling.top_logprobs
-            body["top_logprobs"] = min(sampling.top_logprobs, limit)
-        return body
-
-    def learn(self, body: Mapping[str, Any], answer: bytes) -> None:
-        """Take a 400's complaint about a request to heart, if that helps.
-
-        Only what leaves the request's meaning alone: a limit's other spelling, the seed, several
-        replies at once (one comes, and the runner asks for the rest), fewer alternatives.
-        Raises TransientError where the request should be sent again, spelled otherwise.
-        """
-        error = _error_of(_decode(answer))
-        param = error.get("param")
-        text = f"{param if isinstance(param, str) else ''} {_message(error)}"
-        alternatives = ALTERNATIVES.search(text)
-        if "max_tokens" in body and "max_completion_tokens" in text:
-            self.token_limit = "max_completion_tokens"
-        elif "seed" in body and re.search(r"\bseed\b", text):
-            self.seed = False
-        elif "n" in body and (param == "n" or SEVERAL.search(text)):
-            self.n = False
-        elif alternatives and 0 < int(alternatives[1]) < body.get("top_logprobs", 0):
-            self.max_alternatives = int(alternatives[1])
-        else:
-            return
-        raise TransientError("the endpoint wants the request spelled otherwise", 0.0)
 
 
 class _ShapeError(ValueError):
@@ -342,15 +285,17 @@ def read_error(
     ):
         result = FatalModelError(f"{where}: the account's quota is used up ({excerpt})")
     elif status == 429:
-        result = ThrottledError(f"{where}: too many requests", wait)
+        result = ThrottledError(f"{where}: too many requests ({excerpt})", wait)
     elif status >= 500 or status in {408, 409, 425}:
         result = TransientError(f"{where}: {excerpt}", wait)
     elif any(word in code for word in REFUSALS) or status == 413 or TOO_LONG.search(excerpt):
-        result = RefusedError(f"{where}: {excerpt}")
+        refused = f"{where}: {excerpt}"
+        result = RefusedError(refused) if "content_" in code else TooLongError(refused, _room(text))
     elif status == 404:
         result = FatalModelError(f"{where}: no model {model!r} there ({excerpt})")
     elif status in {400, 422}:
-        result = UnsupportedRequestError(f"{where} for {model}: {excerpt}")
+        advice = NO_LOGPROBS if "logprobs" in complaint_of(answer)[1] else ""
+        result = UnsupportedRequestError(f"{where} for {model}: {excerpt}{advice}")
     else:
         result = FatalModelError(f"{where} for {model}: {excerpt}")
     return _with_usage(result, body)
@@ -360,6 +305,37 @@ def _code(error: Mapping[str, Any]) -> str:
     """An error's own name for itself; a number says no more than the status does."""
     names = (error.get("code"), error.get("type"), error.get("status"))
     return next((name for name in names if isinstance(name, str) and not name.isdecimal()), "")
+
+
+def _room(text: str) -> int:
+    """How many tokens a reply may take where the prompt alone fits the context; else 0."""
+    size, prompt = CONTEXT_SIZE.search(text), PROMPT_SIZE.search(text)
+    room = int(size[1]) - int(prompt[1]) if size and prompt else 0
+    return room if room >= LEAST_ROOM else 0
+
+
+def complaint_of(answer: bytes) -> tuple[str, str]:
+    """Which parameter an error names ("" if none), and all its words, the parameter's among them.
+
+    FastAPI's servers, Mistral's among them, list what is wrong with the place of each.
+    """
+    body = _decode(answer)
+    error = _error_of(body)
+    message = error.get("message")
+    source = message if isinstance(message, dict) else error
+    details = source.get("detail")
+    words = [_message(error)]
+    param = error.get("param")
+    parameter = param if isinstance(param, str) else ""
+    if isinstance(details, str):
+        words.append(details)
+    for detail in details if isinstance(details, list) else ():
+        if isinstance(detail, Mapping):
+            place = detail.get("loc")
+            names = [part for part in place if isinstance(part, str)] if place else []
+            parameter = parameter or (names[-1] if names else "")
+            words += [".".join(names), str(_word(detail.get("msg")))]
+    return parameter, " ".join([parameter, *words])[:LONGEST_SEARCHED]
 
 
 def _wait_in(error: Mapping[str, Any]) -> float | None:
@@ -372,8 +348,14 @@ def _wait_in(error: Mapping[str, Any]) -> float | None:
     ]
     for text in (*delays, error.get("message")):
         if isinstance(text, str) and (match := WAIT.search(text)):
-            return float(match["n"]) / (1000 if match["unit"] == "ms" else 1)
+            return duration(match[1])
     return None
+
+
+def duration(text: str) -> float | None:
+    """Read "6m0s", "1.5s", "20ms" as seconds; None for anything else."""
+    parts = DURATION.findall(text)
+    return sum(float(number) * UNITS[unit.lower()] for number, unit in parts) if parts else None
 
 
 def _status_inside(error: Mapping[str, Any]) -> int:

@@ -1,0 +1,311 @@
+"""The habits of chat providers, each from end to end: `judges score` against a local server.
+
+Of every habit either all scores are right, or rows or the run fail in one clear line: never a
+traceback, a wrong score, a storm of requests or a silent minute.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from openai_replies import Body, completion
+from openai_server import OpenAIServer
+
+from judges.__main__ import main
+
+N_ROWS = 8
+RATED = re.compile(r"This summary is worth (\d)")
+Respond = Callable[[int, Body], web.Response | None]
+
+
+def opinion(body: Body) -> str:
+    """The rating that the last text under judgement is worth."""
+    return RATED.findall(body["messages"][-1]["content"])[-1]
+
+
+def say(status: int, body: object, **headers: str) -> web.Response:
+    return web.json_response(body, status=status, headers=headers)
+
+
+def fail(status: int, message: str, *, param: str | None = None, code: str = "") -> web.Response:
+    body = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+    return say(status, {"error": body})
+
+
+def when(field: str, answer: Callable[[], web.Response]) -> Respond:
+    """Refuse requests that have a field."""
+    return lambda number, body: answer() if field in body else None
+
+
+def replying(make: Callable[[Body, Body], None]) -> Respond:
+    """The judge's answer, changed by `make(answer, body)`."""
+
+    def respond(number: int, body: Body) -> web.Response:
+        answer = completion(body, [opinion(body)] * (body.get("n") or 1))
+        make(answer, body)
+        return say(200, answer)
+
+    return respond
+
+
+def message(**changes: object) -> Callable[[Body, Body], None]:
+    def make(answer: Body, body: Body) -> None:
+        for choice in answer["choices"]:
+            choice["message"] |= changes
+
+    return make
+
+
+@dataclass(frozen=True)
+class Habit:
+    """What an endpoint does and what must come out: scores right, or `line` and the exit code."""
+
+    name: str
+    respond: Respond
+    flags: tuple[str, ...] = ()
+    line: str = ""  # on stderr, or as every row's failure
+    code: int = 0
+    failed_rows: bool = False
+    most_requests: int = N_ROWS + 1
+    scores: tuple[float, ...] | None = None
+
+
+SAMPLES = ("--samples", "3", "--temperature", "1")
+PARAMETERS = [
+    Habit(
+        "temperature refused by OpenAI",
+        when(
+            "temperature",
+            lambda: fail(
+                400,
+                "Unsupported value: 'temperature' does not support 0 with this model. Only the "
+                "default (1) value is supported.",
+                param="temperature",
+                code="unsupported_value",
+            ),
+        ),
+        line="judge-1 takes no temperature (asked without, so runs repeat less exactly)",
+    ),
+    Habit(
+        "temperature deprecated",
+        when("temperature", lambda: fail(400, "`temperature` is deprecated for this model.")),
+        line="judge-1 takes no temperature",
+    ),
+    Habit(
+        "temperature of a mean refused",
+        when("temperature", lambda: fail(400, "temperature is not supported")),
+        flags=SAMPLES,
+        line="no temperature (replies are drawn at its own, not at 1)",
+    ),
+    Habit(
+        "temperature too high",
+        lambda number, body: fail(400, "temperature must be between 0 and 1"),
+        flags=("--samples", "3", "--temperature", "2"),
+        line="temperature must be between 0 and 1",
+        code=1,
+        most_requests=5,
+    ),
+    Habit(
+        "seed unrecognized by OpenAI",
+        when("seed", lambda: fail(400, "Unrecognized request argument supplied: seed")),
+        line="judge-1 takes no seed (asked without, so runs repeat less exactly)",
+    ),
+    Habit(
+        "seed extra_forbidden by Mistral",
+        when(
+            "seed",
+            lambda: say(
+                422,
+                {
+                    "detail": [
+                        {
+                            "type": "extra_forbidden",
+                            "loc": ["body", "seed"],
+                            "msg": "Extra inputs are not permitted",
+                            "input": 0,
+                        }
+                    ]
+                },
+            ),
+        ),
+        line="judge-1 takes no seed",
+    ),
+    Habit(
+        "seed extra_forbidden inside a message",
+        when(
+            "seed",
+            lambda: say(
+                422,
+                {
+                    "object": "error",
+                    "message": {"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"]}]},
+                },
+            ),
+        ),
+        line="judge-1 takes no seed",
+    ),
+    Habit(
+        "n refused",
+        when("n", lambda: fail(400, "'n' : number must be at most 1", param="n")),
+        flags=SAMPLES,
+        line="judge-1 takes one reply a request",
+        most_requests=3 * N_ROWS + 1,
+    ),
+    Habit(
+        "n ignored",
+        replying(lambda answer, body: answer.update(choices=answer["choices"][:1])),
+        flags=SAMPLES,
+        most_requests=3 * N_ROWS + 1,
+    ),
+    Habit(
+        "logprobs refused",
+        when("logprobs", lambda: fail(400, "logprobs is not supported with this model")),
+        flags=("--weighted",),
+        line="the plan 'weighted' needs log-probabilities",
+        code=1,
+        most_requests=5,
+    ),
+    Habit(
+        "logprobs left out",
+        replying(lambda answer, body: [c.pop("logprobs") for c in answer["choices"]]),
+        flags=("--weighted",),
+        line="gives no log-probabilities, which the plan 'weighted' needs",
+        code=1,
+        most_requests=5,
+    ),
+    Habit(
+        "top_logprobs at most 5",
+        lambda number, body: (
+            fail(400, "top_logprobs must be less than or equal to 5", param="top_logprobs")
+            if body.get("top_logprobs", 0) > 5
+            else None
+        ),
+        flags=("--weighted",),
+        line="judge-1 takes 5 alternatives for a token at most",
+        # The server spreads half of a rating's probability over its two neighbours: 1 and 5 lose
+        # the one that is off the scale.
+        scores=tuple({1: 4 / 3, 5: 14 / 3}.get(i % 5 + 1, i % 5 + 1) for i in range(N_ROWS)),
+    ),
+    Habit(
+        "max_tokens refused",
+        when(
+            "max_tokens",
+            lambda: fail(
+                400,
+                "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+                "'max_completion_tokens' instead.",
+                param="max_tokens",
+                code="unsupported_parameter",
+            ),
+        ),
+        line="judge-1 takes max_completion_tokens for a limit",
+    ),
+    Habit(
+        "replies of 64 tokens at most",
+        lambda number, body: (
+            fail(400, "max_tokens must be less than or equal to `64`", param="max_tokens")
+            if body["max_tokens"] > 64
+            else None
+        ),
+        line="judge-1 takes limits up to 64 tokens",
+    ),
+    Habit(
+        "no system role",
+        lambda number, body: (
+            fail(400, "System role not supported") if "system" in roles(body) else None
+        ),
+        line="judge-1 takes no system message",
+    ),
+    Habit(
+        "no developer instruction",
+        lambda number, body: (
+            say(400, [{"error": {"code": 400, "message": DEVELOPER, "status": "INVALID_ARGUMENT"}}])
+            if "system" in roles(body)
+            else None
+        ),
+        line="judge-1 takes no system message",
+    ),
+    Habit(
+        "everything refused in turn",
+        lambda number, body: next(
+            (
+                fail(400, f"Unsupported parameter: '{name}'", param=name)
+                for name in ("max_tokens", "temperature", "seed", "n")
+                if name in body
+            ),
+            None,
+        ),
+        flags=SAMPLES,
+        line="max_completion_tokens for a limit; no temperature",
+        most_requests=3 * N_ROWS + 4,
+    ),
+    Habit(
+        "a parameter that is none of ours",
+        lambda number, body: fail(400, "Field 'tenant' is required", param="tenant"),
+        line="Field 'tenant' is required",
+        code=1,
+        most_requests=5,
+    ),
+]
+DEVELOPER = "Developer instruction is not enabled for models/gemma-3"
+
+
+def roles(body: Body) -> set[str]:
+    return {message["role"] for message in body["messages"]}
+
+
+HABITS = [*PARAMETERS]
+
+
+@pytest.mark.parametrize("habit", HABITS, ids=lambda habit: habit.name.replace(" ", "-"))
+def test_a_habit_gives_right_scores_or_one_clear_line(
+    habit: Habit,
+    openai_server: OpenAIServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    openai_server.judge = opinion
+    openai_server.habit = habit.respond
+    rows = [
+        {
+            "id": str(i),
+            "document": f"Document {i}.",
+            "summary": f"This summary is worth {i % 5 + 1}.",
+        }
+        for i in range(N_ROWS)
+    ]
+    data, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    start = time.monotonic()
+    files = ["--data", str(data), "--out", str(out)]
+    code = main(
+        ["score", "relevance", *files, "--lm", "openai/judge-1", "--concurrency", "1", *habit.flags]
+    )
+    assert time.monotonic() - start < 10
+    captured = capsys.readouterr()
+    lines = [*captured.err.splitlines(), *(record.getMessage() for record in caplog.records)]
+    assert "Traceback" not in captured.err
+    assert code == habit.code, lines
+    assert len(openai_server.log) <= habit.most_requests, len(openai_server.log)
+    if habit.line and not habit.failed_rows:
+        assert sum(habit.line in line for line in lines) == 1, lines
+    if code:
+        return
+    judgements = [judgement(line) for line in out.read_text().splitlines()]
+    if habit.failed_rows:
+        assert all(habit.line in (one["failure"] or "") for one in judgements), judgements
+    else:
+        expected = habit.scores or [i % 5 + 1 for i in range(N_ROWS)]
+        assert [one["score"] for one in judgements] == pytest.approx(expected), judgements
+
+
+def judgement(line: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(line)["judgements"]["relevance"]
+    return found
