@@ -13,14 +13,15 @@ SAMPLE_SEED_STEP = 10_007
 
 # How endpoints call a reply that they stopped: its limit reached, withheld, or broken off by a
 # fault (OpenRouter's and Mistral's "error").
-CUT_SHORT = frozenset(
+OUT_OF_TOKENS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+CUT_SHORT = OUT_OF_TOKENS | frozenset(
     {
-        *("length", "max_tokens", "max_output_tokens", "model_length"),
         *("model_context_window_exceeded", "incomplete", "error"),
         *("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii"),
     }
 )
-
+# What a reply that is the model's refusal ends with.
+REFUSAL = "refusal"
 
 EMBEDDED = "embedded"
 
@@ -72,6 +73,11 @@ class Reply:
     def truncated(self) -> bool:
         """Whether the endpoint stopped the reply before the model had ended it."""
         return self.finish_reason.lower() in CUT_SHORT
+
+    @property
+    def out_of_tokens(self) -> bool:
+        """Whether it reached the request's limit on tokens."""
+        return self.finish_reason.lower() in OUT_OF_TOKENS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -275,12 +275,14 @@ def ask_once(server: OpenAIServer, fault: str) -> tuple[ModelResponse, Runner]:
 @pytest.mark.parametrize(
     ("fault", "requests", "why"),
     [
+        # Asked again with twice as many tokens, up to eight times the limit.
+        ("truncated", 4, "no text within max_tokens=4096; a reasoning model needs more"),
         # Asking again brings the same.
-        ("truncated", 1, "no text within max_tokens=512; a reasoning model needs more"),
         ("filtered", 1, "the endpoint's content filter withheld the reply"),
-        # As any reply that cannot be read: asked afresh twice, and not as if the line were down.
-        ("null", 3, "empty reply"),
-        ("empty", 3, "empty reply"),
+        ("refusal", 1, "the model refused: 'I cannot help with that.'"),
+        # Asked once more, and not as if the line were down.
+        ("null", 2, "empty reply"),
+        ("empty", 2, "empty reply"),
     ],
 )
 def test_a_reply_without_text_is_a_failed_judgement_and_paid_for(

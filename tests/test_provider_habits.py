@@ -260,7 +260,139 @@ def roles(body: Body) -> set[str]:
     return {message["role"] for message in body["messages"]}
 
 
-HABITS = [*PARAMETERS]
+def finished(reason: str, text: str | None) -> Callable[[Body, Body], None]:
+    def make(answer: Body, body: Body) -> None:
+        for choice in answer["choices"]:
+            choice["finish_reason"] = reason
+            choice["message"]["content"] = text
+
+    return make
+
+
+def thinking(tokens: int, cut: str) -> Respond:
+    """Needs so many tokens; with fewer, what came until then is `cut`."""
+
+    def respond(number: int, body: Body) -> web.Response | None:
+        limit = body.get("max_tokens") or body["max_completion_tokens"]
+        if limit >= tokens:
+            return None
+        return replying(finished("length", cut))(number, body)
+
+    return respond
+
+
+def wrapped(prefix: str, suffix: str = "") -> Callable[[Body, Body], None]:
+    def make(answer: Body, body: Body) -> None:
+        for choice in answer["choices"]:
+            choice["message"]["content"] = f"{prefix}{opinion(body)}{suffix}"
+
+    return make
+
+
+def error_inside(code: object, message: str, **more: object) -> web.Response:
+    return say(200, {"error": {"code": code, "message": message, **more}})
+
+
+def first(count: int, answer: Callable[[], web.Response]) -> Respond:
+    return lambda number, body: answer() if number < count else None
+
+
+REPLIES = [
+    Habit(
+        "null content",
+        replying(message(content=None)),
+        line="empty reply",
+        failed_rows=True,
+        most_requests=2 * N_ROWS,
+    ),
+    Habit(
+        "empty content",
+        replying(message(content="")),
+        line="empty reply",
+        failed_rows=True,
+        most_requests=2 * N_ROWS,
+    ),
+    Habit(
+        "a refusal in its own field",
+        replying(message(content=None, refusal="I cannot rate this.")),
+        line="the model refused: 'I cannot rate this.'",
+        failed_rows=True,
+    ),
+    Habit(
+        "withheld by a filter",
+        replying(finished("content_filter", None)),
+        line="content filter withheld the reply",
+        failed_rows=True,
+    ),
+    Habit(
+        "filtered with status 400",
+        lambda number, body: fail(400, "The response was filtered", code="content_filter"),
+        line="The response was filtered",
+        failed_rows=True,
+    ),
+    Habit(
+        "status 200 with a rate limit inside",
+        first(2, lambda: error_inside(429, "Rate limited upstream", metadata={})),
+        most_requests=N_ROWS + 2,
+    ),
+    Habit(
+        "status 200 with a wrong key inside",
+        lambda number, body: error_inside(401, "No auth credentials found"),
+        line="the key in OPENAI_API_KEY was not accepted for judge-1",
+        code=1,
+        most_requests=5,
+    ),
+    Habit(
+        "status 200 with no credits inside",
+        lambda number, body: error_inside(402, "Insufficient credits"),
+        line="the account's quota is used up (Insufficient credits)",
+        code=1,
+        most_requests=5,
+    ),
+    Habit("thoughts in reasoning_content", replying(message(reasoning_content="Say 1? Say 2?"))),
+    Habit("thoughts in reasoning", replying(message(reasoning="Rating: 1"))),
+    Habit("a closed thought", replying(wrapped("<think>Rating: 1 or 2?</think>\n\n"))),
+    Habit("a thought only closed", replying(wrapped("It may be a 1.\n</think>\n\n"))),
+    Habit(
+        "a thought cut short",
+        thinking(1000, "<think>It may be a 1"),
+        line="judge-1 thinks or writes at length: asked with up to 1,024 tokens in place of 512",
+        most_requests=N_ROWS + 3,
+    ),
+    Habit(
+        "thoughts that use up the limit",
+        thinking(3000, ""),
+        line="asked with up to 4,096 tokens in place of 512",
+        most_requests=N_ROWS + 3 * 3,
+    ),
+    Habit(
+        "thoughts without end",
+        thinking(10**9, ""),
+        line="no text within max_tokens=4096; a reasoning model needs more",
+        failed_rows=True,
+        most_requests=N_ROWS + 3 * 3,
+    ),
+    Habit(
+        "a reply cut short",
+        thinking(600, "The rating of this summary"),
+        most_requests=2 * N_ROWS,
+        line="judge-1 thinks or writes at length",
+    ),
+    Habit("bold", replying(wrapped("**", "**"))),
+    Habit("out of five", replying(wrapped("", "/5"))),
+    Habit("JSON", replying(wrapped('{"rating": ', "}"))),
+    Habit("fenced JSON", replying(wrapped('```json\n{"rating": ', "}\n```"))),
+    Habit("prose that ends in the rating", replying(wrapped("It is fair.\n\nRating: "))),
+    Habit(
+        "no rating",
+        replying(wrapped("I would say ", " or so, or none")),
+        line="no rating from 1 to 5",
+        failed_rows=True,
+        most_requests=3 * N_ROWS,
+    ),
+]
+
+HABITS = [*PARAMETERS, *REPLIES]
 
 
 @pytest.mark.parametrize("habit", HABITS, ids=lambda habit: habit.name.replace(" ", "-"))
@@ -292,15 +424,15 @@ def test_a_habit_gives_right_scores_or_one_clear_line(
     captured = capsys.readouterr()
     lines = [*captured.err.splitlines(), *(record.getMessage() for record in caplog.records)]
     assert "Traceback" not in captured.err
-    assert code == habit.code, lines
+    assert code == (1 if habit.failed_rows else habit.code), lines
     assert len(openai_server.log) <= habit.most_requests, len(openai_server.log)
-    if habit.line and not habit.failed_rows:
+    if habit.line:
         assert sum(habit.line in line for line in lines) == 1, lines
-    if code:
+    if code and not habit.failed_rows:
         return
     judgements = [judgement(line) for line in out.read_text().splitlines()]
     if habit.failed_rows:
-        assert all(habit.line in (one["failure"] or "") for one in judgements), judgements
+        assert all(one["score"] is None and habit.line in one["failure"] for one in judgements)
     else:
         expected = habit.scores or [i % 5 + 1 for i in range(N_ROWS)]
         assert [one["score"] for one in judgements] == pytest.approx(expected), judgements

@@ -13,7 +13,9 @@ from judges.inference.budget import BudgetSpentError
 from judges.inference.client import RetryingClient
 from judges.judgement import NoScoreError
 from judges.models.journal import Journal, RequestHasher
+from judges.parsing.text import shortened
 from judges.protocol import (
+    REFUSAL,
     SAMPLE_SEED_STEP,
     Completion,
     Message,
@@ -23,6 +25,10 @@ from judges.protocol import (
     Sampling,
     TransientError,
 )
+
+# How far a limit on tokens is raised: by this factor, and to so many.
+LARGEST_FACTOR = 8
+MOST_TOKENS = 32_768
 
 _log = logging.getLogger(__name__)
 
@@ -61,11 +67,18 @@ class ModelResponse:
 
 
 class Samples:
-    """The replies to one request, each under the number of its sample, until all are parsed."""
+    """The replies to one request, each under the number of its sample, until all are parsed.
+
+    `limit` is the most tokens of a reply now; it was doubled `doublings` times, and what could not
+    be read was drawn afresh `fresh` times.
+    """
 
     __slots__ = (
         "cached",
+        "doublings",
         "errors",
+        "fresh",
+        "limit",
         "parsed",
         "request",
         "tokens_in",
@@ -73,8 +86,10 @@ class Samples:
         "unparsed",
     )
 
-    def __init__(self, request: ModelRequest) -> None:
+    def __init__(self, request: ModelRequest, limit: int) -> None:
         self.request = request
+        self.limit = limit
+        self.doublings = self.fresh = 0
         self.parsed: dict[int, tuple[Reply, object]] = {}
         self.unparsed: dict[int, tuple[Reply, str]] = {}
         self.errors: list[str] = []
@@ -93,6 +108,12 @@ class Samples:
 
     def add(self, number: int, reply: Reply) -> None:
         try:
+            if reply.finish_reason == REFUSAL:
+                raise NoScoreError(f"the model refused: {shortened(reply.text)}")
+            if not reply.text.strip() and reply.out_of_tokens:
+                raise NoScoreError(
+                    f"no text within max_tokens={self.limit}; a reasoning model needs more"
+                )
             if not reply.text.strip():
                 reason = "" if reply.finish_reason == "stop" else f" ({reply.finish_reason})"
                 raise NoScoreError(f"empty reply{reason}")
@@ -127,6 +148,9 @@ class Sampler:
         self._fresh_samples = fresh_samples
         self._in_process = client.limiter is None
         self._hasher = RequestHasher()
+        # By how much requests' limits were raised, since thoughts took them up.
+        self._limit_factor = 1
+        self._announced = 0
         self._pending: dict[str, asyncio.Future[Completion]] = {}
 
     async def answer(self, request: ModelRequest) -> ModelResponse:
@@ -134,29 +158,67 @@ class Sampler:
 
         Raises FatalModelError and BudgetSpentError, which end the run.
         """
-        samples = Samples(request)
-        for fresh in range(self._fresh_samples + 1):
-            await self._draw_missing(samples, fresh)
+        samples = Samples(request, request.sampling.max_tokens * self._limit_factor)
+        while True:
+            await self._draw_missing(samples)
             if not samples.missing or samples.errors:
                 break
+            asked_again = self._ask_again(samples)
             reasons = [reason for _, reason in samples.unparsed.values()]
             _log.info(
                 "%d of %d replies cannot be read (%s); %s",
                 len(samples.missing),
                 request.sampling.n,
                 reasons[-1] if reasons else "too few replies came",
-                "asked afresh" if fresh < self._fresh_samples else "given up",
+                "asked afresh" if asked_again else "given up",
+            )
+            if not asked_again:
+                break
+        if samples.limit > self._announced and samples.doublings and samples.parsed:
+            self._announced = samples.limit
+            _log.warning(
+                "%s thinks or writes at length: asked with up to %s tokens in place of %s",
+                self._client.model.name,
+                f"{samples.limit:,}",
+                f"{request.sampling.max_tokens:,}",
             )
         return samples.response()
 
-    async def _draw_missing(self, samples: Samples, fresh: int) -> None:
+    def _ask_again(self, samples: Samples) -> bool:
+        """Whether, and how, to draw what is missing again.
+
+        A thought that took all tokens gets twice as many, and so does every request from then on;
+        a text that was cut short gets them once. What is empty is asked for once more.
+        """
+        replies = [reply for reply, _ in samples.unparsed.values()]
+        cut = [reply for reply in replies if reply.out_of_tokens]
+        thoughts = [reply for reply in cut if not reply.text.strip() or "<think" in reply.text]
+        limit = 2 * samples.limit
+        if cut:
+            largest = min(MOST_TOKENS, LARGEST_FACTOR * samples.request.sampling.max_tokens)
+            if limit > largest or (samples.doublings and not thoughts):
+                return False
+            samples.limit, samples.doublings = limit, samples.doublings + 1
+            if thoughts:
+                factor = limit // samples.request.sampling.max_tokens
+                self._limit_factor = max(self._limit_factor, factor)
+                return True
+        attempts = 1 if replies and not any(reply.text.strip() for reply in replies) else None
+        samples.fresh += 1
+        return samples.fresh <= min(self._fresh_samples, attempts or self._fresh_samples)
+
+    async def _draw_missing(self, samples: Samples) -> None:
         """Draw every sample still missing, for the first time or afresh."""
         sampling, missing, model = samples.request.sampling, samples.missing, self._client.model
-        if fresh:
-            sampling = replace(sampling, seed=sampling.seed + fresh)
+        if samples.fresh or samples.doublings:
+            sampling = replace(
+                sampling,
+                seed=sampling.seed + samples.fresh,
+                max_tokens=sampling.max_tokens << samples.doublings,
+            )
         if model.native_n or sampling.n == 1:
             together = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
-            n_replies = await self._draw(samples, together, missing, fresh)
+            n_replies = await self._draw(samples, together, missing)
             missing = missing[n_replies:]
             if not missing or n_replies == 0:
                 return
@@ -166,7 +228,6 @@ class Sampler:
                 samples,
                 replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i),
                 [i],
-                fresh,
             )
             for i in missing
         )
@@ -176,24 +237,22 @@ class Sampler:
         else:
             await _gather(list(draws))
 
-    async def _draw(
-        self, samples: Samples, sampling: Sampling, numbers: Sequence[int], fresh: int
-    ) -> int:
+    async def _draw(self, samples: Samples, sampling: Sampling, numbers: Sequence[int]) -> int:
         """Make one request, file its replies under `numbers`, and return how many came."""
         request, cached = samples.request, False
-        restate = request.restate if fresh else None
+        restate = request.restate if samples.fresh else None
         messages = restate(request.messages) if restate else request.messages
         try:
-            completion, cached = await self._complete(messages, sampling)
+            completion, cached = await self._complete(messages, sampling, samples.limit)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
             samples.errors.append(str(error))
             return 0
         finally:
-            if not fresh and not cached:
+            if not samples.fresh and not samples.doublings and not cached:
                 self._client.account.plan()
         samples.add_usage(completion, cached)
-        if reason := _withheld(completion, sampling):
+        if reason := _withheld(completion):
             _log.info("%s", reason)
             samples.errors.append(reason)
             return 0
@@ -202,9 +261,12 @@ class Sampler:
         return len(completion.replies)
 
     async def _complete(
-        self, messages: Sequence[Message], sampling: Sampling
+        self, messages: Sequence[Message], sampling: Sampling, limit: int
     ) -> tuple[Completion, bool]:
-        """From the journal, an identical request under way, or the model; True: without sending."""
+        """From the journal, an identical request under way, or the model; True: without sending.
+
+        `limit` is what is sent in the place of `max_tokens`, which tells requests apart.
+        """
         if self._in_process and self._journal is None:
             return await self._client.complete(messages, sampling), False
         model = self._client.model
@@ -215,12 +277,16 @@ class Sampler:
                 return recorded, True
             pending = self._pending.get(key)
             if pending is None:
-                return await self._send(key, messages, sampling), False
+                return await self._send(key, messages, sampling, limit), False
             await asyncio.wait([pending])
             if not pending.cancelled():  # else who sent it was stopped: our turn
                 return pending.result(), True
 
-    async def _send(self, key: str, messages: Sequence[Message], sampling: Sampling) -> Completion:
+    async def _send(
+        self, key: str, messages: Sequence[Message], sampling: Sampling, limit: int
+    ) -> Completion:
+        if limit != sampling.max_tokens:
+            sampling = replace(sampling, max_tokens=limit)
         if self._in_process:
             completion = await self._client.complete(messages, sampling)
             self._record(key, completion)
@@ -249,15 +315,13 @@ class Sampler:
             self._journal.put(key, completion, endpoint=model.endpoint, model=model.name)
 
 
-def _withheld(completion: Completion, sampling: Sampling) -> str | None:
-    """Why nothing at all was written, where asking again would bring the same; None otherwise."""
-    if any(reply.text.strip() for reply in completion.replies):
-        return None
+def _withheld(completion: Completion) -> str | None:
+    """Why no reply was given, where asking again would bring the same; None otherwise."""
     reasons = {reply.finish_reason for reply in completion.replies}
-    if reasons == {"content_filter"}:
+    if reasons == {REFUSAL}:
+        return f"the model refused: {shortened(completion.replies[0].text)}"
+    if reasons == {"content_filter"} and not any(reply.text for reply in completion.replies):
         return "the endpoint's content filter withheld the reply"
-    if reasons == {"length"}:
-        return f"no text within max_tokens={sampling.max_tokens}; a reasoning model needs more"
     return None
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from judges.models.prices import estimate_tokens, token_bound
 from judges.protocol import (
+    REFUSAL,
     Completion,
     FatalModelError,
     Message,
@@ -118,7 +119,8 @@ def read_completion(answer: bytes, messages: Sequence[Message], sampling: Sampli
 
 def _reply(choice: Mapping[str, Any]) -> Reply:
     message = choice["message"]
-    content = message.get("content") or message.get("refusal") or ""
+    refusal = message.get("refusal")
+    content = message.get("content") or refusal or ""
     if not isinstance(content, str):
         raise _ShapeError("its content is no text")
     logprobs = (choice.get("logprobs") or {}).get("content") or ()
@@ -134,7 +136,9 @@ def _reply(choice: Mapping[str, Any]) -> Reply:
             )
             for token in logprobs
         ),
-        finish_reason=_word(choice.get("finish_reason")) or "stop",
+        finish_reason=REFUSAL
+        if refusal and not message.get("content")
+        else _word(choice.get("finish_reason")) or "stop",
     )
 
 
