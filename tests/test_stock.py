@@ -159,8 +159,8 @@ def test_a_labelled_example_lends_as_many_items_as_fit() -> None:
     evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=SearchBudget(10))
     made = examples(world(3), "summary")
     length = len(made[0]["items"].items[0].texts["text"])
-    for lent, longest, shown in ((1, 10**6, 3), (4, 10**6, 12), (4, 5 * length + 9, 5)):
-        shared = ProgramContext(evaluator, demos_per_example=lent, longest=longest)
+    for lent, max_characters, shown in ((1, 10**6, 3), (4, 10**6, 12), (4, 5 * length + 9, 5)):
+        shared = ProgramContext(evaluator, demos_per_example=lent, max_characters=max_characters)
         program = GroupJudge(shared)
         program.judge.demos = made
         found = candidate_of(program.judge, shared)
