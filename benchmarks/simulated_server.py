@@ -1,0 +1,145 @@
+"""Serves a simulated world as an OpenAI-compatible endpoint on 127.0.0.1, and counts what it bills.
+
+with serve(world) as server:
+    ...  # --lm openai/gpt-4.1-mini --proposer-lm openai/gpt-5-mini --api-base server.url
+    server.dollars
+"""
+
+import asyncio
+import contextlib
+import json
+import math
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from aiohttp import web
+from simulated_worlds import SimulatedJudge, SimulatedProposer, World
+
+JUDGE_MODEL, PROPOSER_MODEL = "gpt-4.1-mini", "gpt-5-mini"
+CHARACTERS_PER_TOKEN = 4
+TOKENS_PER_MESSAGE = 4
+# Hidden thoughts of a proposer, billed as tokens written.
+PROPOSER_THOUGHTS = 900
+
+
+class SimulatedServer:
+    """The endpoint; `tokens_in`, `tokens_out` and `n_requests` by model are what it would bill."""
+
+    def __init__(self, world: World, proposer_skill: float = 1.0) -> None:
+        self.judge = SimulatedJudge(world)
+        self.proposer = SimulatedProposer(world, proposer_skill)
+        self.tokens_in: Counter[str] = Counter()
+        self.tokens_out: Counter[str] = Counter()
+        self.n_requests: Counter[str] = Counter()
+        self.url = ""
+
+    @property
+    def dollars(self) -> float:
+        """What all requests cost at list prices."""
+        from judges.models.prices import find_price
+
+        total = 0.0
+        for model in self.n_requests:
+            price = find_price(f"openai/{model}")
+            if price is None:
+                raise LookupError(f"no list price for {model}")
+            total += price.cost(self.tokens_in[model], self.tokens_out[model])
+        return total
+
+    async def chat(self, request: web.Request) -> web.Response:
+        body = json.loads(await request.read())
+        return web.json_response(self.answer(body))
+
+    def answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The official answer to a request for a chat completion."""
+        model, messages = str(body["model"]), body["messages"]
+        n, thoughts = int(body.get("n") or 1), 0
+        draws = [int(body.get("seed") or 0) * 1000 + index for index in range(n)]
+        logprobs: list[Any] = [None] * n
+        if model == PROPOSER_MODEL:
+            texts = [self.proposer.reply(messages, draw) for draw in draws]
+            thoughts = PROPOSER_THOUGHTS * n
+        else:
+            temperature = body.get("temperature")
+            heat = self.judge.world.judge.sampling_error * (
+                1.0 if temperature is None else float(temperature)
+            )
+            texts = [self.judge.reply(messages, temperature=heat, draw=draw) for draw in draws]
+            if body.get("logprobs"):
+                logprobs = [self._logprobs(text, body) for text in texts]
+        tokens_in = sum(
+            math.ceil(len(m["content"]) / CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE
+            for m in messages
+        )
+        tokens_out = thoughts + sum(math.ceil(len(text) / CHARACTERS_PER_TOKEN) for text in texts)
+        self.n_requests[model] += 1
+        self.tokens_in[model] += tokens_in
+        self.tokens_out[model] += tokens_out
+        return {
+            "id": "chatcmpl-0",
+            "object": "chat.completion",
+            "created": 0,
+            "model": model,
+            "choices": [
+                {
+                    "index": index,
+                    "message": {"role": "assistant", "content": text, "refusal": None},
+                    "finish_reason": "stop",
+                    "logprobs": logprobs[index],
+                }
+                for index, text in enumerate(texts)
+            ],
+            "usage": {
+                "prompt_tokens": tokens_in,
+                "completion_tokens": tokens_out,
+                "total_tokens": tokens_in + tokens_out,
+                "completion_tokens_details": {"reasoning_tokens": thoughts},
+            },
+        }
+
+    def _logprobs(self, text: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Log-probabilities of the reply's tokens: the rating's, spread over the scale."""
+        masses = self.judge.distribution(body["messages"])
+        listed = []
+        for token in text.replace("\n", " \n ").split(" "):
+            options = {str(rating): mass for rating, mass in masses.items()}
+            options = options if token in options else {token: 1.0}
+            rows = [
+                {"token": option, "logprob": math.log(max(mass, 1e-9)), "bytes": None}
+                for option, mass in sorted(options.items(), key=lambda pair: -pair[1])
+            ]
+            own = next(row for row in rows if row["token"] == token)
+            listed.append({**own, "top_logprobs": rows[: int(body.get("top_logprobs") or 0)]})
+        return {"content": listed, "refusal": None}
+
+
+@contextlib.contextmanager
+def serve(world: World, proposer_skill: float = 1.0) -> Iterator[SimulatedServer]:
+    """Run a world's endpoint in a thread for the time of the `with` block."""
+    server = SimulatedServer(world, proposer_skill)
+    loop, ready, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
+
+    async def run() -> None:
+        app = web.Application(client_max_size=1 << 28)
+        app.router.add_post("/v1/chat/completions", server.chat)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        server.url = f"http://127.0.0.1:{port}/v1"
+        ready.set()
+        await stop.wait()
+        await runner.cleanup()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(run(),), daemon=True)
+    thread.start()
+    ready.wait()
+    try:
+        yield server
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()

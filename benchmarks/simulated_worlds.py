@@ -1,0 +1,449 @@
+"""Simulated chat models for searches that cost money: worlds of known truth, without a network.
+
+A world has documents, outputs with hidden qualities, and people who rate them by some of these
+qualities. Its judge knows every output's qualities, weighs them as the prompt makes it weigh them,
+errs, and crowds the top of the scale; its proposer sees which labelled outputs stand in a prompt
+and guesses from these alone which qualities people go by. What a prompt does to the judge is the
+world's truth (`Judge` below): whether wording matters, or demonstrations, or reasoning.
+
+No reply depends on anything but the request and the world, so runs repeat.
+"""
+
+import hashlib
+import itertools
+import json
+import math
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Form = Literal["direct", "brief", "steps"]
+Messages = Sequence[Mapping[str, str]]
+
+NORMAL = NormalDist()
+SCALE = (1, 2, 3, 4, 5)
+# What people may mind in a text, with the words by which an instruction may name it. Half of the
+# list is for tuning and half for showing, so that no search can know the words of its test.
+QUALITIES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "tuning": (
+        ("repeat", "redundan", "say the same"),
+        ("order of events", "chronolog", "sequence"),
+        ("invent", "unsupported", "not in the source"),
+        ("main point", "key fact", "most important"),
+        ("vague", "specific", "precise"),
+        ("grammar", "sentence structure", "well-formed"),
+        ("jargon", "plain words", "simple language"),
+        ("opinion", "neutral", "one-sided"),
+        ("abrupt", "transition", "connect"),
+        ("length", "too long", "brief"),
+    ),
+    "showing": (
+        ("polite", "courte", "rude"),
+        ("answer the question", "on topic", "evade"),
+        ("example", "illustrat", "concrete case"),
+        ("number", "figure", "quantit"),
+        ("reason", "justif", "because"),
+        ("warn", "caveat", "limitation"),
+        ("spelling", "typo", "misspel"),
+        ("ending", "conclusion", "closing"),
+        ("tone", "formal", "register"),
+        ("cite", "attribut", "who said"),
+    ),
+}
+# fmt: off
+WORDS = [
+    "the", "a", "council", "river", "plan", "report", "market", "school", "after", "before",
+    "people", "said", "year", "city", "found", "water", "public", "house", "new", "cost",
+    "change", "early", "study", "team", "open", "road", "power", "local", "health", "group",
+    "work", "large", "week", "project", "second", "value", "court", "paper", "north",
+    "train", "south", "music", "light", "field", "storm", "price", "farm", "energy",
+    "season", "budget", "bridge", "museum", "office", "driver", "garden", "winter",
+    "island", "engine", "letter",
+]
+# fmt: on
+ITEM = re.compile(r"\bItem (\d+):")
+HEADER = re.compile(r"\[\[ ## (\w+) ## \]\]")
+REASONING = re.compile(
+    r"\b(reasoning|rationale|explanation|analysis|thoughts?|steps?|sub_?questions?)\b", re.I
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """What a prompt does to a judge, in standard deviations of the gold quality.
+
+    `wording` and `demos` are how far an instruction's words and sixteen good demonstrations move
+    the judge's weights from its own to those named or shown; `misled` how far demonstrations that
+    crowd one end of the scale shift its ratings; `error` the spread of its errors, and
+    `reasoning` what multiplies that for each form. `crowding` is the share of top ratings, from
+    which demonstrations of all levels lead it away by the share `calibration` of what people give.
+    """
+
+    wording: float
+    demos: float
+    error: float
+    misled: float = 0.0
+    reasoning: Mapping[Form, float] = field(
+        default_factory=lambda: {"direct": 1.0, "brief": 1.0, "steps": 1.0}
+    )
+    crowding: float = 0.45
+    calibration: float = 1.0
+    sampling_error: float = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """US dollars for a million tokens read and written."""
+
+    tokens_in: float
+    tokens_out: float
+
+    def dollars(self, tokens_in: int, tokens_out: int) -> float:
+        return (tokens_in * self.tokens_in + tokens_out * self.tokens_out) / 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Documents, outputs, people and a judge; `seed` draws all of them.
+
+    Item i is output i % n_systems of document i // n_systems; items past `n_items` have no label
+    in the label file and are what a shipped judge is measured on.
+    """
+
+    name: str
+    seed: int
+    judge: Judge
+    vocabulary: str = "tuning"
+    n_documents: int = 100
+    n_systems: int = 4
+    n_fresh_documents: int = 250
+    words: tuple[int, int] = (220, 60)
+    people_error: float = 0.55
+    n_annotators: int = 3
+    n_true: int = 3
+
+    @cached_property
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        return QUALITIES[self.vocabulary]
+
+    @property
+    def n_items(self) -> int:
+        return self.n_documents * self.n_systems
+
+    def rng(self, *parts: object) -> np.random.Generator:
+        text = json.dumps([self.name, self.seed, *map(str, parts)])
+        return np.random.default_rng(
+            int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+        )
+
+    @cached_property
+    def qualities(self) -> Vector:
+        """Every item's hidden qualities, shape (items, qualities), each of mean 0 and spread 1."""
+        total = (self.n_documents + self.n_fresh_documents) * self.n_systems
+        rng = self.rng("qualities")
+        shared = np.repeat(
+            rng.normal(size=(total // self.n_systems, len(self.names))), self.n_systems, axis=0
+        )
+        return np.sqrt(0.2) * shared + np.sqrt(0.8) * rng.normal(size=(total, len(self.names)))
+
+    @cached_property
+    def true_weights(self) -> Vector:
+        """What people go by: a few of the qualities, of unequal weight, of length 1."""
+        rng = self.rng("weights")
+        weights = np.zeros(len(self.names))
+        chosen = rng.permutation(len(self.names))[: self.n_true]
+        weights[chosen] = rng.uniform(0.5, 1.0, self.n_true)
+        return weights / np.linalg.norm(weights)
+
+    @cached_property
+    def own_weights(self) -> Vector:
+        """What the judge goes by when nothing tells it more: a bit of everything."""
+        weights = self.rng("prior").uniform(0.2, 1.0, len(self.names))
+        return weights / np.linalg.norm(weights)
+
+    @cached_property
+    def gold(self) -> Vector:
+        return self.qualities @ self.true_weights
+
+    @cached_property
+    def ratings(self) -> NDArray[np.int64]:
+        """What each annotator gave each item, shape (items, annotators)."""
+        error = self.rng("people").normal(size=(len(self.gold), self.n_annotators))
+        marks = (self.gold[:, None] + self.people_error * error) / math.hypot(1, self.people_error)
+        return 1 + np.searchsorted(thresholds(0.25), marks)
+
+    @cached_property
+    def human(self) -> Vector:
+        return np.asarray(self.ratings.mean(axis=1), float)
+
+    def texts(self, item: int) -> dict[str, str]:
+        """What the judge reads of an item."""
+        document = item // self.n_systems
+        source, reply = self.words
+        return {
+            "source": f"Source {document}. {self.prose('source', document, source)}",
+            "reply": f"Item {item}: {self.prose('reply', item, reply)}",
+        }
+
+    def prose(self, kind: str, number: int, n_words: int) -> str:
+        """Words without meaning, as many as real texts have: they are paid for."""
+        rng = random.Random(f"{self.name} {self.seed} {kind} {number}")
+        words = rng.choices(WORDS, k=max(1, round(rng.gauss(n_words, n_words**0.5))))
+        return " ".join(words).capitalize() + "."
+
+    def write(self, folder: Path) -> tuple[Path, Path]:
+        """The label file, and a YAML file with the dimension, whose words name no quality."""
+        labels, dimension = folder / "labels.jsonl", folder / "quality.yaml"
+        rows = [
+            {
+                "id": f"{item}",
+                "group": f"{item // self.n_systems}",
+                "system": f"system-{item % self.n_systems}",
+                **self.texts(item),
+                "annotations": {"quality": self.ratings[item].tolist()},
+            }
+            for item in range(self.n_items)
+        ]
+        folder.mkdir(parents=True, exist_ok=True)
+        labels.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        dimension.write_text(
+            "name: quality\n"
+            "definition: how good the reply is as readers of this service see it\n"
+            "inputs: {source: what the reply was written from, reply: the reply to judge}\n"
+            "anchors: {1: bad, 3: fair, 5: very good}\n"
+            "instruction: Judge how good the reply is.\n"
+        )
+        return labels, dimension
+
+
+def thresholds(top_share: float) -> Vector:
+    """Where ratings 1|2, 2|3, 3|4 and 4|5 part, on the judge's own scale."""
+    shares = np.array([0.04, 0.15, 0.40, 1.0]) * (1 - top_share)
+    return np.array([NORMAL.inv_cdf(float(share)) for share in shares])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What the judge makes of the part of a prompt that is the same for all items."""
+
+    weights: Vector
+    shift: float
+    error: float
+    edges: Vector
+    form: Form
+    headers: tuple[str, ...]
+    digest: bytes
+
+
+class SimulatedJudge:
+    """Answers a judge's prompts as its world has it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._readings: dict[bytes, Reading] = {}
+
+    def reply(self, messages: Messages, *, temperature: float = 0.0, draw: int = 0) -> str:
+        """The reply to a prompt; `draw` tells samples of one request apart."""
+        reading, item, value = self._value(messages)
+        if temperature > 0:
+            value += temperature * self._noise(reading.digest, item, "draw", draw)
+        rating = 1 + int(np.searchsorted(reading.edges, value))
+        return self._written(reading, item, rating)
+
+    def distribution(self, messages: Messages) -> dict[int, float]:
+        """The probability of each rating, for models that tell it."""
+        reading, _, value = self._value(messages)
+        spread = max(1e-3, self.world.judge.sampling_error)
+        below = [NORMAL.cdf((float(edge) - value) / spread) for edge in reading.edges]
+        masses = np.diff([0.0, *below, 1.0])
+        return {rating: float(mass) for rating, mass in zip(SCALE, masses, strict=True)}
+
+    def _value(self, messages: Messages) -> tuple[Reading, int, float]:
+        last = messages[-1]["content"]
+        items = ITEM.findall(last)
+        if not items:
+            raise ValueError("no item stands in the last message")
+        item = int(items[-1])
+        reading = self._reading(messages)
+        value = float(self.world.qualities[item] @ reading.weights)
+        value += reading.error * self._noise(reading.digest, item, "error", 0)
+        return reading, item, value / math.hypot(1, reading.error) + reading.shift
+
+    def _noise(self, digest: bytes, item: int, kind: str, draw: int) -> float:
+        """A standard normal number; errors of two prompts on one item are alike by half."""
+        parts = [f"{kind} {item} {draw}".encode()]
+        shared = hashlib.blake2b(parts[0], digest_size=8).digest()
+        own = hashlib.blake2b(digest + parts[0], digest_size=8).digest()
+        values = [
+            NORMAL.inv_cdf((int.from_bytes(part, "big") + 0.5) / 2**64) for part in (shared, own)
+        ]
+        return sum(values) / math.sqrt(2)
+
+    def _reading(self, messages: Messages) -> Reading:
+        # Behind the item's own text the last message asks for a form.
+        key = hashlib.blake2b(
+            json.dumps([dict(m) for m in messages[:-1]]).encode()
+            + _form_part(messages[-1]["content"]).encode(),
+            digest_size=16,
+        ).digest()
+        if key not in self._readings:
+            self._readings[key] = self._read(messages, key)
+        return self._readings[key]
+
+    def _read(self, messages: Messages, digest: bytes) -> Reading:
+        world, judge = self.world, self.world.judge
+        system = " ".join(m["content"] for m in messages if m["role"] in ("system", "developer"))
+        if not system:
+            system = messages[0]["content"]
+        named = np.array([any(word in system.lower() for word in words) for words in world.names])
+        weights = world.own_weights + judge.wording * 3 * named / max(1.0, math.sqrt(named.sum()))
+        items, ratings = shown_items(messages)
+        shift, top_share = 0.0, judge.crowding
+        if items:
+            strength = judge.demos * 3 * len(items) / (len(items) + 6)
+            marks = np.array(ratings, float)
+            learned = (marks - 3.2) @ world.qualities[items] / len(items)
+            length = float(np.linalg.norm(learned)) or 1.0
+            weights = weights + strength * learned / length
+            # Demonstrations of every level show how the scale is used; of one end, they mislead.
+            counts = np.bincount(marks.astype(int), minlength=6)[1:] / len(items)
+            evenness = 1 - float(np.abs(counts - 0.2).sum()) / 1.6
+            towards_people = judge.calibration * max(0.0, evenness)
+            top_share = judge.crowding + (0.25 - judge.crowding) * towards_people
+            shift = judge.misled * (float(marks.mean()) - 3.2)
+            if judge.misled:
+                top_share = min(0.85, max(0.02, top_share + 0.25 * shift))
+        form = self._form(messages)
+        error = judge.error * judge.reasoning[form]
+        return Reading(
+            weights=weights / np.linalg.norm(weights),
+            shift=shift,
+            error=error,
+            edges=thresholds(top_share),
+            form=form,
+            headers=tuple(HEADER.findall(_form_part(messages[-1]["content"]))),
+            digest=digest,
+        )
+
+    def _form(self, messages: Messages) -> Form:
+        """How the prompt asks the judge to think before it rates."""
+        asked = messages[-1]["content"]
+        headers = [name for name in HEADER.findall(_form_part(asked)) if name != "completed"]
+        before = [name for name in headers[:-1] if REASONING.search(name)]
+        system = " ".join(m["content"] for m in messages if m["role"] in ("system", "developer"))
+        if not before:
+            return "direct"
+        steps = len(before) > 1 or re.search(r"step[s ]|each (point|question)|one by one", system)
+        return "steps" if steps else "brief"
+
+    def _written(self, reading: Reading, item: int, rating: int) -> str:
+        names = [name for name in reading.headers if name != "completed"]
+        if not names:
+            return str(rating)
+        n_words = {"direct": 0, "brief": 25, "steps": 120}[reading.form]
+        thought = self.world.prose("thought", item, max(5, n_words))
+        blocks = [f"[[ ## {name} ## ]]\n{thought}" for name in names[:-1]]
+        return "\n\n".join([*blocks, f"[[ ## {names[-1]} ## ]]\n{rating}", "[[ ## completed ## ]]"])
+
+
+def _form_part(content: str) -> str:
+    """The last paragraph, where the form of the reply is asked for."""
+    return content.rstrip().rpartition("\n\n")[2]
+
+
+def shown_items(messages: Messages) -> tuple[list[int], list[int]]:
+    """The items demonstrated before the last message, and the rating each is shown with."""
+    items, ratings = [], []
+    for request, answer in itertools.pairwise(messages):
+        if answer["role"] == "assistant" and (numbers := ITEM.findall(request["content"])):
+            rating = re.findall(r"(?<![\w.])[1-5](?![\w.])", answer["content"])
+            if rating:
+                items.append(int(numbers[-1]))
+                ratings.append(int(rating[-1]))
+    return items, ratings
+
+
+PROPOSER_FORMS = ("bare", "fenced", "analysed", "quoted", "long")
+OPENINGS = ("Judge how good the reply is.", "Rate the reply.", "Decide what the reply deserves.")
+
+
+class SimulatedProposer:
+    """Writes instructions from the labelled outputs that stand in its prompt, and nothing else."""
+
+    def __init__(self, world: World, skill: float = 1.0) -> None:
+        self.world, self.skill = world, skill
+
+    def reply(self, messages: Messages, draw: int = 0) -> str:
+        text = "\n".join(m["content"] for m in messages)
+        digest = hashlib.blake2b(f"{draw} {text}".encode(), digest_size=8).digest()
+        rng = np.random.default_rng(int.from_bytes(digest, "big"))
+        named = self._qualities(text, rng)
+        instruction = self._instruction(named, rng)
+        form = PROPOSER_FORMS[int(rng.integers(len(PROPOSER_FORMS)))]
+        last = _form_part(messages[-1]["content"])
+        headers = [name for name in HEADER.findall(last) if name != "completed"]
+        if headers and rng.random() < 0.85:
+            blocks = [
+                f"[[ ## {name} ## ]]\n"
+                + (instruction if "instruction" in name.lower() else self._remark(named))
+                for name in headers
+            ]
+            return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
+        if form == "fenced":
+            return f"Here is a better instruction:\n\n```\n{instruction}\n```"
+        if form == "analysed":
+            return f"{self._remark(named)}\n\n```\n{instruction}\n```\n\nIt stays general."
+        if form == "quoted":
+            return f'New instruction: "{instruction}"'
+        if form == "long":
+            return instruction + " " + " ".join([self._remark(named)] * 12)
+        return instruction
+
+    def _qualities(self, text: str, rng: np.random.Generator) -> list[int]:
+        """The qualities that seem to go with people's ratings of the outputs in the prompt."""
+        world = self.world
+        items = sorted({int(number) for number in ITEM.findall(text)})
+        items = [item for item in items if item < world.n_items]
+        scores = rng.normal(size=len(world.names))
+        if len(items) > 2:
+            values, marks = world.qualities[items], world.human[items]
+            centred = values - values.mean(axis=0), marks - marks.mean()
+            spread = np.linalg.norm(centred[0], axis=0) * np.linalg.norm(centred[1]) + 1e-9
+            correlation = centred[1] @ centred[0] / spread
+            # An eye for what goes with what, the surer the more there is to look at.
+            scores = scores + self.skill * correlation * math.sqrt(len(items)) * 1.5
+        n_named = int(rng.integers(2, 5))
+        return [int(index) for index in np.argsort(-scores)[:n_named]]
+
+    def _instruction(self, named: Sequence[int], rng: np.random.Generator) -> str:
+        words = [self.world.names[index][int(rng.integers(3))] for index in named]
+        opening = OPENINGS[int(rng.integers(len(OPENINGS)))]
+        rules = [f"Attend to this above all: {word}." for word in words[:1]]
+        rules += [f"Consider also: {word}." for word in words[1:]]
+        return " ".join([opening, *rules, "Use the whole scale."])
+
+    def _remark(self, named: Sequence[int]) -> str:
+        words = ", ".join(self.world.names[index][0] for index in named)
+        return f"People seem to go by these: {words}."
+
+
+DIRECT_HELPS: Mapping[Form, float] = {"direct": 1.0, "brief": 1.5, "steps": 2.2}
+REASONING_HELPS: Mapping[Form, float] = {"direct": 1.0, "brief": 0.75, "steps": 0.5}
+# The six kinds of truth.
+JUDGES: Mapping[str, Judge] = {
+    "wording": Judge(wording=1.0, demos=0.1, error=0.9),
+    "demos": Judge(wording=0.1, demos=1.0, error=0.9),
+    "nothing": Judge(wording=0.0, demos=0.0, error=1.2, calibration=0.0),
+    "reasoning helps": Judge(wording=0.5, demos=0.4, error=1.4, reasoning=REASONING_HELPS),
+    "reasoning hurts": Judge(wording=0.5, demos=0.4, error=0.9, reasoning=DIRECT_HELPS),
+    "demos mislead": Judge(wording=0.6, demos=0.5, error=0.9, misled=0.8),
+}
