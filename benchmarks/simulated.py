@@ -84,7 +84,7 @@ def run(job: Job, extra: Sequence[str] = ()) -> dict[str, Any]:
             **line,
             "shipped": summary["shipped"],
             "why": summary["why"],
-            "dollars_told": summary["cost_usd"],
+            "dollars_reported": summary["cost_usd"],
             "tokens_in": sum(server.tokens_in.values()),
             **measured(folder / "run" / "judge.json", server),
         }

@@ -191,3 +191,51 @@ def test_shuffling_keeps_each_documents_ratings_and_their_order_alone(named: Any
     for rows in items.places.values():
         assert sorted(dealt.human[rows]) == sorted(items.human[rows])
     assert [one.id for one in dealt.items] == [one.id for one in items.items]
+
+
+def test_a_simulated_world_heeds_what_its_truth_says(named: Any) -> None:
+    """On 300 fresh outputs: words move the judge where wording matters, demos where they do."""
+    worlds, simulated = named("simulated_worlds"), named("simulated")
+
+    def rho(kind: str, *, named_qualities: bool = False, shown: str = "") -> float:
+        world = worlds.World(name=kind, seed=1, judge=worlds.JUDGES[kind], n_fresh_documents=75)
+        judge = worlds.SimulatedJudge(world)
+        instruction = "Judge how good the reply is."
+        if named_qualities:
+            true = np.flatnonzero(world.true_weights)
+            instruction += " ".join(world.names[index][0] for index in true)
+        messages = [{"role": "system", "content": instruction}]
+        ratings = world.human[: world.n_items].round().astype(int)
+        pool = np.flatnonzero(ratings == 5) if shown == "best" else np.arange(world.n_items)
+        for item in pool[:: max(1, len(pool) // 16)][:16] if shown else []:
+            messages.append({"role": "user", "content": world.texts(item)["reply"]})
+            messages.append({"role": "assistant", "content": str(ratings[item])})
+        fresh = range(world.n_items, len(world.gold))
+        scores = [
+            int(judge.reply([*messages, {"role": "user", "content": world.texts(item)["reply"]}]))
+            for item in fresh
+        ]
+        value: float = simulated.mean_rho(np.array(scores, float), world.human[fresh], 4)
+        return value
+
+    assert rho("wording", named_qualities=True) > rho("wording") + 0.1
+    assert rho("demos", shown="any") > rho("demos") + 0.1
+    assert rho("demos mislead", shown="best") < rho("demos mislead", shown="any")
+    weights = worlds.JUDGES["nothing"]
+    assert (weights.wording, weights.demos, weights.calibration) == (0, 0, 0)
+
+
+def test_a_simulated_endpoint_bills_what_it_reports(named: Any) -> None:
+    world = named("simulated_worlds").World(
+        name="wording", seed=0, judge=named("simulated_worlds").JUDGES["wording"]
+    )
+    server = named("simulated_server").SimulatedServer(world)
+    body = {"messages": [{"role": "user", "content": world.texts(0)["reply"]}], "n": 2}
+    answers = [server.answer({**body, "model": name}) for name in ("gpt-4.1-mini", "gpt-5-mini")]
+    reported = {
+        count: sum(answer["usage"][f"{name}_tokens"] for answer in answers)
+        for count, name in (("in", "prompt"), ("out", "completion"))
+    }
+    assert sum(server.tokens_in.values()) == reported["in"]
+    assert sum(server.tokens_out.values()) == reported["out"]
+    assert server.dollars > 0
