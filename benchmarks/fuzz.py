@@ -42,10 +42,10 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 from faults import peak_mb  # noqa: E402 - beside this file
 from openai_server import ServingBytes  # noqa: E402 - in tests/
 
-MOST_SECONDS = 5.0
-MOST_MB = 500.0
+MAX_SECONDS = 5.0
+MAX_MB = 500.0
 HOPELESS = 60.0
-LONGEST_REFUSAL = 1000
+MAX_REFUSAL_LENGTH = 1000
 
 
 class AlteredError(AssertionError):
@@ -76,7 +76,7 @@ class Counts:
             outcome = case()
         except refusals as error:
             outcome = "refused"
-            if "\n" in str(error) or len(str(error)) > LONGEST_REFUSAL or not str(error):
+            if "\n" in str(error) or len(str(error)) > MAX_REFUSAL_LENGTH or not str(error):
                 outcome, fault = "refused at length", repr(str(error))[:400]
         except AlteredError as error:
             outcome, fault = "altered accepted", str(error)
@@ -91,8 +91,8 @@ class Counts:
         peak = peak_mb()
         return {
             "ok": not any(self.outcomes[name] for name in bad)
-            and self.slowest <= MOST_SECONDS
-            and peak <= MOST_MB,
+            and self.slowest <= MAX_SECONDS
+            and peak <= MAX_MB,
             **dict(self.outcomes),
             **{name: self.outcomes[name] for name in bad},
             "slowest_s": round(self.slowest, 2),
@@ -504,7 +504,7 @@ def _complaint(judgement: Any) -> str:
             return f"a score of {judgement.score} beside {judgement.failure!r}"
         return ""
     failure = judgement.failure or ""
-    if not failure or "\n" in failure or len(failure) > LONGEST_REFUSAL:
+    if not failure or "\n" in failure or len(failure) > MAX_REFUSAL_LENGTH:
         return f"a failed judgement that says {failure!r}"[:400]
     return ""
 

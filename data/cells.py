@@ -19,7 +19,7 @@ DOT = "."
 # `--map id=#line` numbers the rows of a file without ids.
 LINE = "#line"
 # A longer list of numbers is no set of ratings but, say, an embedding.
-MOST_ANNOTATORS = 100
+MAX_ANNOTATORS = 100
 
 # Not float(), which takes "nan", "1_000" and other alphabets' digits.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -80,7 +80,7 @@ def is_rating(value: object, *, typed: bool) -> bool:
         typed = True
     if not isinstance(value, list | tuple):
         return is_number(value, typed=typed)
-    return len(value) <= MOST_ANNOTATORS and all(
+    return len(value) <= MAX_ANNOTATORS and all(
         is_blank(part) or is_number(part, typed=typed) for part in value
     )
 

@@ -35,7 +35,7 @@ from data.readers import (
     starter,
     starter_pairs,
 )
-from data.splits import FEWEST_DOCUMENTS, is_constant
+from data.splits import MIN_UNITS_TO_SPLIT, is_constant
 from data.tables.formats import READ_ENDINGS
 from data.tables.problems import DataError, Problem, Problems
 from data.types import LabelError, LabelledPairs, LabelledSet
@@ -111,10 +111,10 @@ def _check_set(
                 fault = "every rating is the same, so there is nothing to rank by"
                 advice = "give outputs that people rated differently"
                 problems.add("constant", fault, advice, field=name)
-    if len(labelled.documents) < FEWEST_DOCUMENTS:
+    if len(labelled.documents) < MIN_UNITS_TO_SPLIT:
         notes.append(
-            f"too few documents to tune on: {len(labelled.documents)}, and {FEWEST_DOCUMENTS} are "
-            "the least"
+            f"too few documents to tune on: {len(labelled.documents)}, and {MIN_UNITS_TO_SPLIT} "
+            "are the least"
         )
     return tuple(problems), notes
 
@@ -153,7 +153,7 @@ def _scales(options: argparse.Namespace) -> dict[str, Scale]:
 def _next_command(labelled: LabelledSet | LabelledPairs, options: argparse.Namespace) -> list[str]:
     """The command that goes on from here, with the user's own flags."""
     mapping = read_mapping(options.map)
-    if len(labelled.documents) < FEWEST_DOCUMENTS or options.file in SHIPPED_NAMES:
+    if len(labelled.documents) < MIN_UNITS_TO_SPLIT or options.file in SHIPPED_NAMES:
         return []
     if isinstance(labelled, LabelledPairs):
         words = ["python", "-m", "optimize", "--pairwise", "NAME", "--data", options.file]

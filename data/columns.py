@@ -36,7 +36,7 @@ _ROLES = _SEVERAL_COLUMNS | {
     *("dimension", "annotator", "rating", *NESTED),
 }
 # What is longer, has more words, or comes in more kinds is no label but a text.
-_LONGEST_LABEL, _MOST_SPACES, _MOST_LABELS = 40, 5, 12
+_MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
 
 # What a name is read from: one column, or several with one annotator each.
 ColumnNames = str | Sequence[str]
@@ -130,9 +130,11 @@ class Columns:
     def is_prose(self, column: str) -> bool:
         """Whether a column's cells read as texts, and not as labels such as `good` or `4/5`."""
         words = {str(value).strip() for value in self.values(column) if not is_blank(value)}
-        if any(len(word) > _LONGEST_LABEL or word.count(" ") > _MOST_SPACES for word in words):
+        if any(
+            len(word) > _MAX_LABEL_LENGTH or word.count(" ") > _MAX_LABEL_SPACES for word in words
+        ):
             return True
-        return len(words) > _MOST_LABELS and not any(word[:1].isdigit() for word in words)
+        return len(words) > _MAX_LABELS and not any(word[:1].isdigit() for word in words)
 
     def is_numeric(self, column: str) -> bool:
         """Whether most of a column's cells are ratings; a known text's never are."""

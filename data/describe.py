@@ -157,8 +157,8 @@ def problem_list(problems: Sequence[Problem], *, every: bool) -> str:
             lines.append(str(problem))
     for (_, field), number in n_of_kind.items():
         if number > _OF_A_KIND and not every:
-            place = f" in field {field!r}" if field else ""
-            lines.append(f"... and {number - _OF_A_KIND:,} more of the same kind{place} (--all)")
+            where = f" in field {field!r}" if field else ""
+            lines.append(f"... and {number - _OF_A_KIND:,} more of the same kind{where} (--all)")
     lines.append(count(len(problems), "problem"))
     return "\n".join(lines)
 

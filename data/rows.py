@@ -14,8 +14,8 @@ from data.tables.text import TableRow
 
 # What says of which document and by whom an output is.
 _ORIGINS = ("group", "system", "system_a", "system_b")
-LONGEST_TEXT = 5_000_000
-LONGEST_NAME = 1000
+MAX_TEXT_LENGTH = 5_000_000
+MAX_NAME_LENGTH = 1000
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -211,7 +211,7 @@ class RowReader:
             if not is_name(value):
                 advice = "write a string or a whole number"
                 raise CellError("no-name", "is no name", advice, value)
-            return _checked(str(value), LONGEST_NAME)
+            return _checked(str(value), MAX_NAME_LENGTH)
         except CellError as error:
             self._problems.add_cell(error, line=row.line, field=column)
             return None
@@ -232,7 +232,7 @@ class RowReader:
                 value.strip() or column in self._may_be_blank or (self._candidates and value)
             ):
                 self._odd_texts["blank"] += not value.strip()
-                return _checked(value, LONGEST_TEXT)
+                return _checked(value, MAX_TEXT_LENGTH)
             if required:
                 raise _missing_text(value, is_candidate=column in self._candidates)
         except CellError as error:

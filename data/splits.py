@@ -62,9 +62,9 @@ Labels = TypeVar("Labels", LabelledSet, LabelledPairs)
 # Dev gets most: the choice and the gate rest on it, and train only has to teach. Test is met once,
 # and at 20 documents still has 5.
 FRACTIONS: Fractions = (0.35, 0.40, 0.25)
-# Two documents in each split are the least that can vary.
-FEWEST_DOCUMENTS = 6
-FEWEST_SYSTEMS = 8
+# Documents, or systems where these are split: two in each part are the least that can vary.
+MIN_UNITS_TO_SPLIT = 6
+MIN_SYSTEMS_TO_HOLD_OUT = 8
 _PARTS_OF_BOTH = ("train", "dev", "test", "unseen systems")
 
 
@@ -102,7 +102,7 @@ class Splits(Generic[Labels]):
 
 def default_by(labelled: LabelledSet | LabelledPairs) -> By:
     """Return "both" where there are systems enough to hold some out, else "document"."""
-    if isinstance(labelled, LabelledPairs) or len(labelled.systems) < FEWEST_SYSTEMS:
+    if isinstance(labelled, LabelledPairs) or len(labelled.systems) < MIN_SYSTEMS_TO_HOLD_OUT:
         return "document"
     return "both" if all(output.system is not None for output in labelled.outputs) else "document"
 
@@ -172,13 +172,13 @@ def _deal_documents(
     merged = {min(documents): documents for documents in same_words(labelled.items)}
     sharing = set().union(*merged.values())
     units = sorted(({*labelled.documents} - sharing) | merged.keys())
-    if len(units) < FEWEST_DOCUMENTS:
+    if len(units) < MIN_UNITS_TO_SPLIT:
         are = "1 document is" if len(units) == 1 else f"{len(units)} documents are"
-        many = isinstance(labelled, LabelledSet) and len(labelled.systems) >= FEWEST_DOCUMENTS
+        many = isinstance(labelled, LabelledSet) and len(labelled.systems) >= MIN_UNITS_TO_SPLIT
         grouping = f"grouped by {labelled.grouped_by}; " if labelled.grouped_by else ""
         raise LabelError(
             f"{labelled.name}: {are} too few to split into train, dev and test ({grouping}"
-            f"{FEWEST_DOCUMENTS} are the least, 30 a fair start); label more documents, mend the "
+            f"{MIN_UNITS_TO_SPLIT} are the least, 30 a fair start); label more documents, mend the "
             f"grouping with --map group=COLUMN{', split by system' if many else ''}, or measure a "
             "judge with optimize.verify"
         )
@@ -199,6 +199,10 @@ def _deal(units: Sequence[str], rng: np.random.Generator, fractions: Fractions) 
 
 
 def _check_systems(labelled: LabelledSet | LabelledPairs, by: By) -> None:
+    """Raise LabelError where systems cannot be split `by` "system" or "both".
+
+    That is of pairs, of outputs whose system is unknown, and of too few systems.
+    """
     if isinstance(labelled, LabelledPairs):
         raise LabelError(f"{labelled.name}: pairs have two systems each; split them by document")
     n_anonymous = sum(output.system is None for output in labelled.outputs)
@@ -209,11 +213,11 @@ def _check_systems(labelled: LabelledSet | LabelledPairs, by: By) -> None:
             "system=COLUMN"
         )
     number = len(labelled.systems)
-    fewest = FEWEST_SYSTEMS if by == "both" else FEWEST_DOCUMENTS
-    if number < fewest:
+    minimum = MIN_SYSTEMS_TO_HOLD_OUT if by == "both" else MIN_UNITS_TO_SPLIT
+    if number < minimum:
         systems = "1 system is" if number == 1 else f"{number} systems are"
         raise LabelError(
-            f"{labelled.name}: {systems} too few to split by {by} ({fewest} are the "
+            f"{labelled.name}: {systems} too few to split by {by} ({minimum} are the "
             "least); split by document"
         )
 

@@ -37,7 +37,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from judges.dimension import (
-    MOST_RATINGS,
+    MAX_RATINGS,
     Comparison,
     Dimension,
     DimensionError,
@@ -47,7 +47,7 @@ from judges.dimension import (
 )
 from judges.validation import InvalidDataError, Rating, Word, check_plain, converted, shortened
 
-MOST_BYTES = 200_000
+MAX_BYTES = 200_000
 
 _SPEC = re.compile(r"(?P<file>.+\.(?P<suffix>ya?ml|py))(?::(?P<name>\w+))?", re.IGNORECASE)
 Text = Annotated[str, Meta(pattern=r"\S")]
@@ -79,8 +79,8 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class _RatingDefinition(_Definition, kw_only=True):
-    scale: Annotated[list[Rating], Meta(min_length=2, max_length=MOST_RATINGS)] | UnsetType = UNSET
-    anchors: Annotated[dict[Rating, str], Meta(max_length=MOST_RATINGS)] | UnsetType = UNSET
+    scale: Annotated[list[Rating], Meta(min_length=2, max_length=MAX_RATINGS)] | UnsetType = UNSET
+    anchors: Annotated[dict[Rating, str], Meta(max_length=MAX_RATINGS)] | UnsetType = UNSET
 
     def dimension(self) -> Dimension:
         meanings = self.anchors or {}
@@ -107,8 +107,8 @@ class _RatingDefinition(_Definition, kw_only=True):
             raise DimensionError(f"the scale {scale} must ascend")
         if len(scale) == 2:
             scale = list(range(scale[0], scale[1] + 1))
-        if len(scale) > MOST_RATINGS:
-            raise DimensionError(f"the scale has {len(scale)} ratings; use {MOST_RATINGS} at most")
+        if len(scale) > MAX_RATINGS:
+            raise DimensionError(f"the scale has {len(scale)} ratings; use {MAX_RATINGS} at most")
         return scale
 
 
@@ -179,7 +179,7 @@ def _from_yaml(path: Path) -> dict[str, Subject]:
     from judges.yaml_text import YamlTextError, read_yaml
 
     try:
-        content = read_yaml(path, most_bytes=MOST_BYTES)
+        content = read_yaml(path, max_bytes=MAX_BYTES)
     except YamlTextError as error:
         raise DimensionError(f"{path}: {error}") from error
     if content is None:

@@ -12,7 +12,7 @@ from judges.prompt import Field, Prompt, Value
 RATIONALE_DESCRIPTION = "one sentence of reasons"
 COMPARISON_DESCRIPTION = "one sentence: which is preferred, and why"
 # As many as 0 to 100 has: more are no ratings.
-MOST_RATINGS = 101
+MAX_RATINGS = 101
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 
 # What a judge writes, and what DSPy 3.4's Signature, Predict and Example take for their own.
@@ -74,9 +74,9 @@ class Dimension:
         """
         if (low, high) == (self.scale[0], self.scale[-1]):
             return self
-        if not low < high or high - low >= MOST_RATINGS:
+        if not low < high or high - low >= MAX_RATINGS:
             raise DimensionError(
-                f"{self.name}: a scale from {low} to {high}; it has 2 to {MOST_RATINGS} ratings"
+                f"{self.name}: a scale from {low} to {high}; it has 2 to {MAX_RATINGS} ratings"
             )
         first, last = self.scale[0], self.scale[-1]
         moved = {

@@ -19,20 +19,20 @@ from msgspec.json import encode
 from judges.dimension import Comparison, Dimension, Subject, check_prompt
 from judges.errors import JudgesError
 from judges.models.redaction import Redactor
-from judges.prompt import MOST_DEMOS, SLOT, Field, Prompt, Value, encodable
+from judges.prompt import MAX_DEMOS, SLOT, Field, Prompt, Value, encodable
 from judges.protocol import Message
 from judges.scoring import SamplingPlan
 from judges.validation import Rating, Word, check_plain, converted, decode_json, shortened
 
 FORMAT: Final = "dspy-judges frozen judge"
 VERSION: Final = 1
-MOST_BYTES = 20_000_000
+MAX_BYTES = 20_000_000
 # What DSPy marks parts of a message with that it sends as an image, a file or the like.
 CUSTOM_TYPE = "<<CUSTOM-TYPE-"
-MOST_BRACKETS = 500_000
-MOST_CHARACTERS = 1_000_000
+MAX_BRACKETS = 500_000
+MAX_CHARACTERS = 1_000_000
 # What all demonstrations may take of it; an instruction and a provenance fit beside them.
-MOST_DEMO_BYTES = 16_000_000
+MAX_DEMO_BYTES = 16_000_000
 
 Text = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
 Short = Annotated[str, Meta(max_length=20_000)]
@@ -78,11 +78,11 @@ class Program(_Strict):
     demos: Annotated[
         list[
             Annotated[
-                dict[Word, Rating | Annotated[str, Meta(max_length=MOST_CHARACTERS)]],
+                dict[Word, Rating | Annotated[str, Meta(max_length=MAX_CHARACTERS)]],
                 Meta(max_length=40),
             ]
         ],
-        Meta(max_length=MOST_DEMOS),
+        Meta(max_length=MAX_DEMOS),
     ]
     fields: Annotated[list[Field], Meta(min_length=2, max_length=40)]
 
@@ -127,7 +127,7 @@ class JudgeFile(_Strict, kw_only=True):
     subject: SubjectEntry
     texts: Annotated[list[Word], Meta(min_length=1, max_length=34)]
     scale: Annotated[list[Rating], Meta(min_length=2, max_length=1001)] | None
-    messages: Annotated[list[Message], Meta(min_length=2, max_length=2 + 2 * MOST_DEMOS)]
+    messages: Annotated[list[Message], Meta(min_length=2, max_length=2 + 2 * MAX_DEMOS)]
     program: Program
     sampling: Sampling
     lm: Annotated[str, Meta(max_length=300, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
@@ -214,7 +214,7 @@ def load(path: Path | str) -> JudgeFile:
         raise FrozenJudgeError(f"{path}: {problem}")
     # One byte more than allowed is read, since a file may grow after its size was asked.
     with path.open("rb") as file:
-        raw = file.read(MOST_BYTES + 1)
+        raw = file.read(MAX_BYTES + 1)
     try:
         return loads(raw)
     except FrozenJudgeError as error:
@@ -231,19 +231,21 @@ def dumps(judge: JudgeFile) -> str:
     try:
         loads(text.encode("utf-8"))  # what could not be read back is not written
     except UnicodeEncodeError as error:
-        place = text[max(0, error.start - 40) : error.start]
-        raise FrozenJudgeError(f"a broken character (a lone surrogate) after {place!r}") from error
+        context = text[max(0, error.start - 40) : error.start]
+        raise FrozenJudgeError(
+            f"a broken character (a lone surrogate) after {context!r}"
+        ) from error
     return text
 
 
 def loads(raw: bytes) -> JudgeFile:
     """Check a file's bytes and return what they hold; raises FrozenJudgeError."""
-    if len(raw) > MOST_BYTES:
-        raise FrozenJudgeError(f"more than {MOST_BYTES:,} bytes; a frozen judge is smaller")
+    if len(raw) > MAX_BYTES:
+        raise FrozenJudgeError(f"more than {MAX_BYTES:,} bytes; a frozen judge is smaller")
     if raw[:1] == b"\x80" or raw[:2] in (b"PK", b"\x1f\x8b"):
         raise FrozenJudgeError("a pickle or an archive, which is never loaded; a judge is JSON")
     try:
-        document = decode_json(raw, most_brackets=MOST_BRACKETS)
+        document = decode_json(raw, max_brackets=MAX_BRACKETS)
         if not isinstance(document, dict):
             raise FrozenJudgeError("not a judge: its JSON is no mapping")
         judge = _typed(document)
@@ -271,7 +273,7 @@ def demo_bytes(prompt: Prompt, demo: Mapping[str, Value]) -> int | None:
         return None
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     texts = [*map(str, demo.values()), *(message["content"] for message in messages)]
-    if max(map(len, texts)) > MOST_CHARACTERS:
+    if max(map(len, texts)) > MAX_CHARACTERS:
         return None
     try:
         return len(json.dumps([demo, messages], indent=4, ensure_ascii=False).encode("utf-8"))
@@ -308,7 +310,7 @@ def _typed(document: dict[str, Any]) -> JudgeFile:
             f"format version {repr(document.get('version'))[:20]}; this release reads {VERSION}: "
             "load it with the release that wrote it, or freeze the judge again"
         )
-    check_plain(document, "judge", most_characters=MOST_CHARACTERS)
+    check_plain(document, "judge", max_characters=MAX_CHARACTERS)
     content = {name: value for name, value in document.items() if name != "digest"}
     judge = converted(content, JudgeFile, "judge")
     # Messages and fields are of types that others use, which pass over keys that they lack.

@@ -15,7 +15,7 @@ from judges.protocol import Message
 Value = str | int
 # As many as a prompt of a long-context model holds; each is a request and its answer. A search
 # shows no more, a frozen judge holds so many, and the embedded model learns from all of them.
-MOST_DEMOS = 1000
+MAX_DEMOS = 1000
 HEADER = "[[ ## {name} ## ]]"
 END = HEADER.format(name="completed")
 SLOT = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
@@ -121,10 +121,12 @@ class Prompt:
         """Render everything but the texts, which stand as `{{name}}` slots in the last message."""
         messages = [Message(role="system", content=_system(self))]
         for demo in self.demos:
-            messages.append(Message(role="user", content=_request(self, demo)))
+            messages.append(Message(role="user", content=_user_message(self, demo)))
             messages.append(Message(role="assistant", content=_answer(self, demo)))
         slots = {field.name: f"{{{{{field.name}}}}}" for field in self.inputs}
-        messages.append(Message(role="user", content=_request(self, slots, neutral=False)))
+        messages.append(
+            Message(role="user", content=_user_message(self, slots, escape_markers=False))
+        )
         return messages
 
 
@@ -146,7 +148,7 @@ def cleandoc(text: str) -> str:
     In one pass: that takes off blank first lines one by one, a minute for a hundred thousand.
     """
     lines = text.expandtabs().split("\n")
-    first = next((place for place, line in enumerate(lines) if line.strip()), len(lines))
+    first = next((index for index, line in enumerate(lines) if line.strip()), len(lines))
     rest = lines[first + 1 :]
     indents = [_indent(line) for line in rest if line.strip()]
     # Without a line of words after it, the first word's own line was the only one to measure.
@@ -188,14 +190,16 @@ def restated(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
     last = messages[-1]
     choices = [field for field in prompt.outputs if field.choices]
     alone = [f"{HEADER.format(name=f.name)} is {_either(f.choices or ())} alone" for f in choices]
-    form = _reminder(prompt.outputs)
+    reply_format = _reply_format(prompt.outputs)
     if len(prompt.outputs) > 1:
-        form = f"{form} What follows {' and '.join(alone)}, without any other word."
-    content = f"{last['content']}\n\nAn earlier reply was not of this form and was not read. {form}"
+        reply_format = f"{reply_format} What follows {' and '.join(alone)}, without any other word."
+    note = f"An earlier reply was not of this form and was not read. {reply_format}"
+    content = f"{last['content']}\n\n{note}"
     return [*messages[:-1], Message(role=last["role"], content=content)]
 
 
 def _system(prompt: Prompt) -> str:
+    """The system message: what is read, what is written, and the instruction."""
     lines = ["You read:"]
     lines += [f"- {field.name}: {field.description}" for field in prompt.inputs]
     lines += ["", "You write:"]
@@ -213,16 +217,20 @@ def _either(choices: Sequence[Value]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _request(prompt: Prompt, texts: Mapping[str, Value], *, neutral: bool = True) -> str:
+def _user_message(
+    prompt: Prompt, texts: Mapping[str, Value], *, escape_markers: bool = True
+) -> str:
+    """Every input's header and text, then the form of the reply; slots are not to be escaped."""
     blocks = []
     for field in prompt.inputs:
         text = str(texts[field.name])
-        text = neutralise(text) if neutral else text
+        text = neutralise(text) if escape_markers else text
         blocks.append(f"{HEADER.format(name=field.name)}\n{text}")
-    return "\n\n".join([*blocks, _reminder(prompt.outputs)])
+    return "\n\n".join([*blocks, _reply_format(prompt.outputs)])
 
 
-def _reminder(outputs: Sequence[Field]) -> str:
+def _reply_format(outputs: Sequence[Field]) -> str:
+    """The sentence that says what to reply: the choice alone, or each output under its header."""
     last = outputs[-1]
     if len(outputs) == 1 and last.choices:
         return f"Reply with the {last.name} alone: {_either(last.choices)}."
@@ -233,6 +241,7 @@ def _reminder(outputs: Sequence[Field]) -> str:
 
 
 def _answer(prompt: Prompt, values: Mapping[str, Value]) -> str:
+    """A demo's reply in the form that is asked for; outputs that it lacks are empty."""
     outputs = prompt.outputs
     if len(outputs) == 1 and outputs[0].choices:
         return str(values[outputs[0].name])

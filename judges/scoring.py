@@ -100,8 +100,8 @@ def read_sample(
     if not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError(_no_probabilities("the model"))
     assert field.choices is not None
-    place = chosen_token(reply, outputs, field, sample.value)
-    probabilities, outside = over_choices(reply.tokens[place:], field.choices)
+    index = chosen_token(reply, outputs, field, sample.value)
+    probabilities, outside = over_choices(reply.tokens[index:], field.choices)
     return replace(sample, probabilities=probabilities, outside=outside)
 
 
@@ -162,7 +162,7 @@ def _no_probabilities(model: str) -> str:
 
 
 def chosen_token(reply: Reply, outputs: Sequence[Field], field: Field, value: Value) -> int:
-    """Return the place of the token that begins `value`, the choice that was read off the reply.
+    """Return the index of the token that begins `value`, the choice that was read off the reply.
 
     It is looked for in the field's own section; in a reply without headers, after the last mention
     of a score, or else from the start of the answer. Raises NoScoreError where no token begins the
@@ -175,10 +175,12 @@ def chosen_token(reply: Reply, outputs: Sequence[Field], field: Field, value: Va
     for first in sorted(starts, reverse=True):
         # Where tokens do not spell the reply (raw vocabularies), the end alone is known.
         position = len(reply.text) - spelled
-        for place, token in enumerate(reply.tokens):
+        for index, token in enumerate(reply.tokens):
             position += len(token.text)
-            if first < position <= end + len(token.text) and _begins(token.text, value):
-                return place
+            if first < position <= end + len(token.text) and _token_starts_choice(
+                token.text, value
+            ):
+                return index
     raise NoScoreError(f"no token of the reply begins its choice {value!r}")
 
 
@@ -215,13 +217,14 @@ def _check_probabilities_sum(token: Token) -> None:
         raise NoScoreError("a token's probabilities sum to more than 1")
 
 
-def _plain(text: str) -> str:
+def _normalised_token(text: str) -> str:
+    """A token in lower case, without the markup and blanks around it."""
     return unicodedata.normalize("NFKC", text).strip(_TOKEN_PADDING).lower()
 
 
 def _choice_of_token(text: str, choices: Sequence[Value]) -> Value | None:
     """Return the choice a whole token stands for, if any."""
-    word = _plain(text)
+    word = _normalised_token(text)
     for choice in choices:
         if word == str(choice).lower():
             # "a" is an article more often than a choice.
@@ -232,18 +235,19 @@ def _choice_of_token(text: str, choices: Sequence[Value]) -> Value | None:
     return number if number in choices else None
 
 
-def _begins(text: str, value: Value) -> bool:
+def _token_starts_choice(text: str, value: Value) -> bool:
+    """Whether a token is the choice, or the first digits of a number that is."""
     if _choice_of_token(text, (value,)) == value:
         return True
-    word = _plain(text)
+    word = _normalised_token(text)
     return isinstance(value, int) and word.isdigit() and str(value).startswith(word)
 
 
 def _split_prefix_probability(mass: dict[Value, float], tokens: Sequence[Token]) -> None:
     """Give longer ratings their part of a token that only begins them, where it can be known."""
     numbers = [choice for choice in mass if isinstance(choice, int)]
-    texts = [_plain(text) for text in tokens[0].top]
-    written = _plain(tokens[0].text)
+    texts = [_normalised_token(text) for text in tokens[0].top]
+    written = _normalised_token(tokens[0].text)
     for short in dict.fromkeys(word for word in texts if word.isdigit()):
         longer = [n for n in numbers if str(n) != short and str(n).startswith(short)]
         # A vocabulary that has one of the longer numbers whole would have used it.
@@ -266,4 +270,6 @@ def _split_prefix_probability(mass: dict[Value, float], tokens: Sequence[Token])
 
 
 def _mass_of(top: Mapping[str, float], word: str) -> float:
-    return math.fsum(math.exp(logprob) for text, logprob in top.items() if _plain(text) == word)
+    return math.fsum(
+        math.exp(logprob) for text, logprob in top.items() if _normalised_token(text) == word
+    )

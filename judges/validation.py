@@ -12,10 +12,10 @@ from msgspec import Meta
 
 from judges.errors import JudgesError
 
-LONGEST_MESSAGE = 500
+MAX_MESSAGE_LENGTH = 500
 # A judge or a definition has few values, not deep, and each is checked.
-MOST_VALUES = 200_000
-MOST_DEPTH = 10
+MAX_VALUES = 200_000
+MAX_DEPTH = 10
 T = TypeVar("T")
 # What names of judges and texts look like, and the numbers that may be ratings.
 Word = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
@@ -40,11 +40,11 @@ class InvalidDataError(JudgesError, ValueError):
     """A value that is not what belongs there; the message names its place."""
 
 
-def decode_json(raw: bytes, *, most_brackets: int) -> object:
+def decode_json(raw: bytes, *, max_brackets: int) -> object:
     """The one value of a JSON text: no key twice, no NaN or Infinity; raises InvalidDataError."""
     # Twenty bytes of JSON may take a thousand in memory.
-    if raw.count(b"[") + raw.count(b"{") > most_brackets:
-        raise InvalidDataError(f"more than {most_brackets:,} brackets")
+    if raw.count(b"[") + raw.count(b"{") > max_brackets:
+        raise InvalidDataError(f"more than {max_brackets:,} brackets")
     try:
         return json.loads(
             raw.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
@@ -62,7 +62,7 @@ def decode_json(raw: bytes, *, most_brackets: int) -> object:
         raise InvalidDataError(f"not plain JSON: {error}") from error
 
 
-def check_plain(value: object, where: str, *, most_characters: int = 20_000) -> None:
+def check_plain(value: object, where: str, *, max_characters: int = 20_000) -> None:
     """Raise InvalidDataError for what is no plain data, or more, deeper or longer than allowed.
 
     Plain are texts that UTF-8 can hold, finite numbers, true, false, null, and lists and mappings
@@ -71,22 +71,22 @@ def check_plain(value: object, where: str, *, most_characters: int = 20_000) -> 
     size = 0
     pending = [(value, where, 0)]
     while pending:
-        entry, place, depth = pending.pop()
+        entry, path, depth = pending.pop()
         if not isinstance(entry, dict | list):
-            _check_leaf(entry, place, most_characters)
+            _check_leaf(entry, path, max_characters)
             continue
         size += len(entry)
-        if size > MOST_VALUES:
-            raise InvalidDataError(f"{where} holds more than {MOST_VALUES:,} values")
-        if depth >= MOST_DEPTH:
-            raise InvalidDataError(f"{place} is nested too deeply")
+        if size > MAX_VALUES:
+            raise InvalidDataError(f"{where} holds more than {MAX_VALUES:,} values")
+        if depth >= MAX_DEPTH:
+            raise InvalidDataError(f"{path} is nested too deeply")
         if isinstance(entry, list):
-            pending += [(v, f"{place}[{i}]", depth + 1) for i, v in enumerate(entry)]
+            pending += [(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(entry)]
             continue
         for key, inner in entry.items():
-            _check_leaf(key, f"a key of {place}", most_characters)
+            _check_leaf(key, f"a key of {path}", max_characters)
             name = key if _WORD.fullmatch(str(key)) else quoted(key)
-            pending.append((inner, f"{place}.{name}", depth + 1))
+            pending.append((inner, f"{path}.{name}", depth + 1))
 
 
 def converted(value: object, kind: type[T], where: str) -> T:
@@ -100,7 +100,7 @@ def converted(value: object, kind: type[T], where: str) -> T:
 def shortened(message: object) -> str:
     """A message that quotes a file, on one line and cut where the file made it long."""
     text = " ".join(str(message).split())
-    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 3]}..."
+    return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 3]}..."
 
 
 def quoted(value: object) -> str:
@@ -124,27 +124,27 @@ def _refuse_constant(name: str) -> object:
     raise InvalidDataError(f"{name} is no number of JSON")
 
 
-def _check_leaf(value: object, place: str, most_characters: int) -> None:
+def _check_leaf(value: object, path: str, max_characters: int) -> None:
     if isinstance(value, str):
-        if len(value) > most_characters:
+        if len(value) > max_characters:
             raise InvalidDataError(
-                f"{place} has {len(value):,} characters; the most is {most_characters:,}"
+                f"{path} has {len(value):,} characters; the most is {max_characters:,}"
             )
         if _SURROGATE.search(value):
-            raise InvalidDataError(f"{place} holds a broken character (a lone surrogate)")
+            raise InvalidDataError(f"{path} holds a broken character (a lone surrogate)")
     elif value is not None and not isinstance(value, int | float):
-        raise InvalidDataError(f"{place} is {quoted(value)}; plain text or a number belongs there")
+        raise InvalidDataError(f"{path} is {quoted(value)}; plain text or a number belongs there")
     # Compared, which infinite and endless numbers and NaN stand, rather than computed with.
     elif value is not None and not -1e300 <= value <= 1e300:
-        raise InvalidDataError(f"{place} is {quoted(value)}; a finite number belongs there")
+        raise InvalidDataError(f"{path} is {quoted(value)}; a finite number belongs there")
 
 
 def _explained(problem: str, value: Any, kind: Any, where: str) -> str:
     """What msgspec refuses, in plain words and with what stands there."""
-    place = _PLACE.search(problem)
-    path, problem = (place[2], problem[: place.start()]) if place else ("", problem)
+    at = _PLACE.search(problem)
+    path, problem = (at[2], problem[: at.start()]) if at else ("", problem)
     words, where = _plainly(problem, kind, path), where + path.replace("[...]", "")
-    if place and place[1]:
+    if at and at[1]:
         return f"{where} has a key of another kind: {words}"
     if "[...]" in path:  # some entry of a mapping, whose key msgspec does not name
         return f"{where} has a value of another kind: {words}"

@@ -57,11 +57,11 @@ def win_rate(
     sizes = [(0, 0)] * len(verdicts) if lengths is None else list(lengths)
     if not len(verdicts) == len(ids) == len(sizes):
         raise ValueError(f"{len(verdicts)} verdicts, {len(ids)} documents and {len(sizes)} lengths")
-    places = [i for i, verdict in enumerate(verdicts) if verdict.preferred is not None]
-    scored = [verdicts[i] for i in places]
+    indices = [i for i, verdict in enumerate(verdicts) if verdict.preferred is not None]
+    scored = [verdicts[i] for i in indices]
     wins = np.array([_win(verdict) for verdict in scored])
-    document = [ids[i] for i in places]
-    longer = np.array([float(sizes[i][0] - sizes[i][1]) for i in places])
+    document = [ids[i] for i in indices]
+    longer = np.array([float(sizes[i][0] - sizes[i][1]) for i in indices])
     first = np.array([_first(verdict) for verdict in scored])
     low, high = share_interval(wins, document)
     first_low, first_high = share_interval(first, document, -1, 1)
@@ -107,10 +107,10 @@ def length_controlled(wins: Vector, longer: Vector) -> float:
     """
     if not longer.any():
         return _mean(wins)
-    spread = float(longer.std())
-    if spread <= 1e-9 * float(np.abs(longer).max()):
+    sd = float(longer.std())
+    if sd <= 1e-9 * float(np.abs(longer).max()):
         return math.nan
-    x = np.tanh(longer / spread)
+    x = np.tanh(longer / sd)
     won, lost = x[wins > 0], x[wins < 1]
     if not (len(won) and len(lost) and won.min() < lost.max() and lost.min() < won.max()):
         return math.nan
@@ -147,9 +147,9 @@ def _win(verdict: Verdict) -> float:
 def _first(verdict: Verdict) -> float:
     """1 if the place shown first was chosen, -1 if the second, and 0 where both or neither were."""
     chosen = {"A": 1.0, "B": -1.0, None: 0.0}
-    places = [chosen[verdict.order_ab], -chosen[verdict.order_ba]]
-    choices = sum(side is not None for side in (verdict.order_ab, verdict.order_ba))
-    return sum(places) / max(choices, 1)
+    choices = [chosen[verdict.order_ab], -chosen[verdict.order_ba]]
+    n_choices = sum(side is not None for side in (verdict.order_ab, verdict.order_ba))
+    return sum(choices) / max(n_choices, 1)
 
 
 def _mean(values: Vector) -> float:

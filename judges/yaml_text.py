@@ -7,22 +7,22 @@ import yaml
 
 from judges.errors import JudgesError
 
-MOST_DEPTH = 12
-MOST_VALUES = 20_000  # about two seconds' work for the parser
+MAX_DEPTH = 12
+MAX_VALUES = 20_000  # about two seconds' work for the parser
 
 
 class YamlTextError(JudgesError, ValueError):
     """A file that is no such YAML; the message says at which line."""
 
 
-def read_yaml(path: Path, *, most_bytes: int) -> object:
+def read_yaml(path: Path, *, max_bytes: int) -> object:
     """The one document of a file; raises YamlTextError, or OSError where it cannot be read."""
     if path.exists() and not path.is_file():
         raise YamlTextError("not a regular file")
     with path.open("rb") as file:
-        raw = file.read(most_bytes + 1)
-    if len(raw) > most_bytes:
-        raise YamlTextError(f"more than {most_bytes:,} bytes")
+        raw = file.read(max_bytes + 1)
+    if len(raw) > max_bytes:
+        raise YamlTextError(f"more than {max_bytes:,} bytes")
     try:
         return yaml.load(raw.decode("utf-8-sig"), Loader=_PlainLoader)
     except UnicodeDecodeError as error:
@@ -49,10 +49,10 @@ class _PlainLoader(yaml.SafeLoader):
         if getattr(event, "tag", None) is not None:
             raise self._refuse(f"a tag ({event.tag[:40]!r}), which is not taken here")
         self.size += 1
-        if self.size > MOST_VALUES:
-            raise self._refuse(f"more than {MOST_VALUES:,} values")
+        if self.size > MAX_VALUES:
+            raise self._refuse(f"more than {MAX_VALUES:,} values")
         self.depth += 1
-        if self.depth > MOST_DEPTH:
+        if self.depth > MAX_DEPTH:
             raise self._refuse("nested too deeply")
         try:
             return super().compose_node(parent, index)

@@ -166,7 +166,7 @@ def probe(
     scores: Vector,
     *,
     seed: int,
-    most_calls: int | None = None,
+    max_probe_calls: int | None = None,
 ) -> Probes:
     """Ask the judge again for a few outputs under each attack.
 
@@ -178,8 +178,10 @@ def probe(
     calls = len(ATTACKS) * len(probed) * (2 if judge.kind == "pairwise" else 1)
     if not runner.model.native_n:
         calls *= judge.plan_for(runner.model).samples
-    if most_calls is not None and calls > most_calls:
-        return Probes(why=f"they take {calls} calls, and the budget leaves {max(0, most_calls)}")
+    if max_probe_calls is not None and calls > max_probe_calls:
+        return Probes(
+            why=f"they take {calls} calls, and the budget leaves {max(0, max_probe_calls)}"
+        )
     sides = [_attacked_side(judge, float(scores[index])) for index in probed]
     rows = (
         {**items.items[index].texts, name: attack.apply(items.items[index].texts[name])}
@@ -222,10 +224,10 @@ def _choose(items: Items, scores: Vector, *, pairs: bool, rng: np.random.Generat
         usable = [index for index in usable if scores[index] <= median]
     turn_of: Counter[str] = Counter()
     turns = []
-    for place in rng.permutation(len(usable)):
-        document = items.items[usable[place]].document_id
+    for position in rng.permutation(len(usable)):
+        document = items.items[usable[position]].document_id
         turn_of[document] += 1
-        turns.append((turn_of[document], usable[place]))
+        turns.append((turn_of[document], usable[position]))
     # Stable: each document's first comes before any document's second.
     return [index for _, index in sorted(turns, key=itemgetter(0))][:OUTPUTS_PROBED]
 

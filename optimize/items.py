@@ -148,12 +148,20 @@ def _texts(
     )
 
 
+class AnnotationsError(LabelError):
+    """Ratings that are not known by annotator; `fault` says why, without the data's name."""
+
+    def __init__(self, name: str, fault: str, advice: str = "") -> None:
+        super().__init__(f"{name}: {fault}{advice}")
+        self.fault = fault
+
+
 def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tuple[str, ...]]:
     """(outputs, annotators) ratings, NaN where unrated, and the annotators' names.
 
-    Ratings without names are taken by their place, if every output with several has as many. A
-    single rating by nobody named may be a mean: NaN. Raises LabelError where only such are known,
-    or who gave a rating is not.
+    Ratings without names are taken by their order, if every output with several has as many. A
+    single rating by nobody named may be a mean: NaN. Raises AnnotationsError where only such are
+    known, or who gave a rating is not.
     """
     names_of = [output.annotators.get(dimension, ()) for output in labelled.outputs]
     ratings = [output.ratings.get(dimension, ()) for output in labelled.outputs]
@@ -163,19 +171,21 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     ]
     sizes = {len(values) for values in ratings if values}
     if max(sizes, default=0) < 2:
-        raise LabelError(
-            f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
-            "give every annotator's, in `annotations` or a long file (--annotations)"
+        raise AnnotationsError(
+            labelled.name,
+            f"{dimension!r} has no output with ratings by two annotators or more",
+            "; give every annotator's, in `annotations` or a long file (--annotations)",
         )
     if not any(names_of) and len(sizes) == 1:
-        names_of = [tuple(str(place + 1) for place in range(len(values))) for values in ratings]
+        names_of = [tuple(str(index + 1) for index in range(len(values))) for values in ratings]
     names = tuple(sorted({name for annotators in names_of for name in annotators}))
     matrix = np.full((len(ratings), len(names)), np.nan)
     for row, (annotators, values) in enumerate(zip(names_of, ratings, strict=True)):
         if values and len(annotators) != len(values):
-            raise LabelError(
-                f"{labelled.name}: output {labelled.outputs[row].id!r} has {len(values)} ratings "
-                f"on {dimension!r} and {len(annotators)} annotators' names: say who gave which"
+            raise AnnotationsError(
+                labelled.name,
+                f"output {labelled.outputs[row].id!r} has {len(values)} ratings on {dimension!r} "
+                f"and {len(annotators)} annotators' names: say who gave which",
             )
         for name, value in zip(annotators, values, strict=True):
             matrix[row, names.index(name)] = value

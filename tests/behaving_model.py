@@ -24,7 +24,7 @@ class Model:
         self.native_n = native_n
         self.seen: Counter[str] = Counter()
         self.samplings: list[Sampling] = []
-        self.busy = self.most_busy = 0
+        self.busy = self.max_busy = 0
         self._behave = behave
         self._wait = wait
 
@@ -37,7 +37,7 @@ class Model:
         before, self.seen[prompt] = self.seen[prompt], self.seen[prompt] + 1
         self.samplings.append(sampling)
         self.busy += 1
-        self.most_busy = max(self.busy, self.most_busy)
+        self.max_busy = max(self.busy, self.max_busy)
         try:
             if self._wait:
                 await asyncio.sleep(self._wait)

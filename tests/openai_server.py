@@ -72,7 +72,7 @@ class OpenAIServer:
     batches: dict[str, Body] = field(default_factory=dict)
     batch_delay: int = 0
     url: str = ""
-    most_at_once: int = 0
+    max_at_once: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
     _at_once: int = 0
@@ -97,7 +97,7 @@ class OpenAIServer:
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
         self._at_once += 1
-        self.most_at_once = max(self.most_at_once, self._at_once)
+        self.max_at_once = max(self.max_at_once, self._at_once)
         try:
             done, response = await self._answer(request, body)
         finally:

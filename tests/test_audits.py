@@ -183,7 +183,11 @@ def shifts_of(probes: Probes) -> dict[str, ScoreShift]:
 
 
 def probe_split(
-    judge: Judge, runner: Runner, judged: JudgedSplit, seed: int = 0, most_calls: int | None = None
+    judge: Judge,
+    runner: Runner,
+    judged: JudgedSplit,
+    seed: int = 0,
+    max_probe_calls: int | None = None,
 ) -> Probes:
     return probe(
         judge,
@@ -191,7 +195,7 @@ def probe_split(
         judged.items,
         judged.scores,
         seed=seed,
-        most_calls=most_calls,
+        max_probe_calls=max_probe_calls,
     )
 
 
@@ -231,7 +235,7 @@ def test_outputs_with_room_to_rise_are_taken_from_as_many_documents_as_can_be() 
 def test_probes_keep_within_the_budget_or_say_that_they_cannot() -> None:
     judge, evidence = Judge.of(find("relevance")), plain()
     model = Gullible()
-    few = probe_split(judge, Runner(model), evidence, seed=0, most_calls=10)
+    few = probe_split(judge, Runner(model), evidence, seed=0, max_probe_calls=10)
     assert "the budget leaves 10" in few.why
     assert model.asked == []
     spent = probe_split(

@@ -21,11 +21,11 @@ from data.tables.formats import RowWriter
 from judges.__main__ import main
 from judges.catalog import find
 from judges.dimension import Dimension
-from judges.frozen import MOST_BYTES
+from judges.frozen import MAX_BYTES
 from judges.inference.budget import BudgetSpentError
 from judges.judge import Judge, load
 from judges.models import journal
-from judges.prompt import MOST_DEMOS
+from judges.prompt import MAX_DEMOS
 from judges.scoring import SamplingPlan
 from optimize.cli.tune import command
 from optimize.items import Item, Items
@@ -101,10 +101,10 @@ def frozen_with(texts: list[dict[str, str]]) -> tuple[Judge, int]:
 
 
 def test_a_search_shows_no_more_than_a_frozen_judge_holds() -> None:
-    assert max(FREE.demo_sizes) == MOST_DEMOS
-    texts = [{"document": f"d{n}", "summary": f"s{n}"} for n in range(MOST_DEMOS + 100)]
+    assert max(FREE.demo_sizes) == MAX_DEMOS
+    texts = [{"document": f"d{n}", "summary": f"s{n}"} for n in range(MAX_DEMOS + 100)]
     judge, _ = frozen_with(texts)
-    assert len(judge.prompt.demos) == MOST_DEMOS
+    assert len(judge.prompt.demos) == MAX_DEMOS
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_frozen_judge_holds_what_was_shown_whatever_its_letters(letter: str) -
     ]
     judge, size = frozen_with(texts)
     assert len(judge.prompt.demos) > 200
-    assert size <= MOST_BYTES
+    assert size <= MAX_BYTES
 
 
 def test_an_output_too_long_for_the_file_is_not_shown() -> None:

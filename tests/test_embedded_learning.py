@@ -129,7 +129,7 @@ def test_any_demos_leave_a_judge_that_judges(demos: list[Demo]):
 
 
 def test_more_demos_than_can_be_learned_from_are_taken_evenly(monkeypatch):
-    monkeypatch.setattr("judges.models.embedded.regression.MOST_DEMOS", 40)
+    monkeypatch.setattr("judges.models.embedded.regression.MAX_DEMOS", 40)
     demos = [demo(one, hidden(one)) for one in TEACHING[:80]]
     judge, every_other = make_scorer(TASK, demos), make_scorer(TASK, demos[::2])
     assert len(judge.posterior.offsets) == 40

@@ -178,7 +178,7 @@ def test_a_text_that_imitates_our_framing_neither_raises_nor_replaces_a_rating()
 
 def test_what_is_remembered_stays_bounded():
     from judges.models.embedded.facets import facets_of
-    from judges.models.embedded.source import MOST_CHARACTERS, MOST_VECTORS, read_source
+    from judges.models.embedded.source import MAX_CHARACTERS, MAX_VECTORS, read_source
 
     prompt = find("coherence").prompt()
     template = prompt.template()
@@ -187,8 +187,8 @@ def test_what_is_remembered_stays_bounded():
         last = template[-1]["content"].replace("{{document}}", DOCUMENT * 8 + str(number))
         message = {"role": "user", "content": last.replace("{{summary}}", GOOD)}
         model.reply([template[0], message], Sampling())  # type: ignore[list-item]
-    assert 0 < read_source.cache.currsize <= MOST_CHARACTERS
-    assert 0 < facets_of.cache.currsize <= MOST_VECTORS
+    assert 0 < read_source.cache.currsize <= MAX_CHARACTERS
+    assert 0 < facets_of.cache.currsize <= MAX_VECTORS
 
 
 def test_importing_the_model_loads_nothing_heavy():

@@ -123,7 +123,7 @@ def test_samples_of_a_dspy_model_are_asked_together(openai_server: OpenAIServer)
     with Runner(through_dspy(openai_server)) as runner:
         (answer,) = runner.run([ModelRequest(ASKED, Sampling(n=5), lambda reply: reply.text)])
     assert answer.parsed == ("4",) * 5
-    assert openai_server.most_at_once == 5
+    assert openai_server.max_at_once == 5
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scipy import stats
 from optimize.statistics.bootstrap import ratio_interval
 from optimize.statistics.coefficients import Matrix, Vector
 from optimize.statistics.human import (
-    FEWEST_DOCUMENTS,
+    MIN_DOCUMENTS,
     alternative_test,
     human_ceiling,
     krippendorff_alpha,
@@ -131,7 +131,7 @@ def test_coarse_labels_of_little_agreement_have_no_high_ceiling(annotators: int)
         alphas.append(krippendorff_alpha(marks))
         for ceilings, undefined, fewest in (
             (published, "left_out", 1),
-            (primary, "judge_zero", FEWEST_DOCUMENTS),
+            (primary, "judge_zero", MIN_DOCUMENTS),
         ):
             ceiling = human_ceiling(
                 judge,

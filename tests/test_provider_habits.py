@@ -72,7 +72,7 @@ class Habit:
     line: str = ""  # on stderr, or as every row's failure
     code: int = 0
     failed_rows: bool = False
-    most_requests: int = N_ROWS + 1
+    max_requests: int = N_ROWS + 1
     scores: tuple[float, ...] | None = None
 
 
@@ -109,7 +109,7 @@ PARAMETERS = [
         flags=("--samples", "3", "--temperature", "2"),
         line="temperature must be between 0 and 1",
         code=1,
-        most_requests=5,
+        max_requests=5,
     ),
     Habit(
         "seed unrecognized by OpenAI",
@@ -155,13 +155,13 @@ PARAMETERS = [
         when("n", lambda: fail(400, "'n' : number must be at most 1", param="n")),
         flags=SAMPLES,
         line="judge-1 takes one reply a request",
-        most_requests=3 * N_ROWS + 1,
+        max_requests=3 * N_ROWS + 1,
     ),
     Habit(
         "n ignored",
         replying(lambda answer, body: answer.update(choices=answer["choices"][:1])),
         flags=SAMPLES,
-        most_requests=3 * N_ROWS + 1,
+        max_requests=3 * N_ROWS + 1,
     ),
     Habit(
         "logprobs refused",
@@ -169,7 +169,7 @@ PARAMETERS = [
         flags=("--weighted",),
         line="the plan 'weighted' needs log-probabilities",
         code=1,
-        most_requests=5,
+        max_requests=5,
     ),
     Habit(
         "logprobs left out",
@@ -177,7 +177,7 @@ PARAMETERS = [
         flags=("--weighted",),
         line="gives no log-probabilities, which the plan 'weighted' needs",
         code=1,
-        most_requests=5,
+        max_requests=5,
     ),
     Habit(
         "top_logprobs at most 5",
@@ -243,14 +243,14 @@ PARAMETERS = [
         ),
         flags=SAMPLES,
         line="max_completion_tokens for a limit; no temperature",
-        most_requests=3 * N_ROWS + 4,
+        max_requests=3 * N_ROWS + 4,
     ),
     Habit(
         "a parameter that is none of ours",
         lambda number, body: fail(400, "Field 'tenant' is required", param="tenant"),
         line="Field 'tenant' is required",
         code=1,
-        most_requests=5,
+        max_requests=5,
     ),
 ]
 DEVELOPER = "Developer instruction is not enabled for models/gemma-3"
@@ -303,14 +303,14 @@ REPLIES = [
         replying(message(content=None)),
         line="empty reply",
         failed_rows=True,
-        most_requests=2 * N_ROWS,
+        max_requests=2 * N_ROWS,
     ),
     Habit(
         "empty content",
         replying(message(content="")),
         line="empty reply",
         failed_rows=True,
-        most_requests=2 * N_ROWS,
+        max_requests=2 * N_ROWS,
     ),
     Habit(
         "a refusal in its own field",
@@ -333,21 +333,21 @@ REPLIES = [
     Habit(
         "status 200 with a rate limit inside",
         first(2, lambda: error_inside(429, "Rate limited upstream", metadata={})),
-        most_requests=N_ROWS + 2,
+        max_requests=N_ROWS + 2,
     ),
     Habit(
         "status 200 with a wrong key inside",
         lambda number, body: error_inside(401, "No auth credentials found"),
         line="the key in OPENAI_API_KEY was not accepted for judge-1",
         code=1,
-        most_requests=5,
+        max_requests=5,
     ),
     Habit(
         "status 200 with no credits inside",
         lambda number, body: error_inside(402, "Insufficient credits"),
         line="the account's quota is used up (Insufficient credits)",
         code=1,
-        most_requests=5,
+        max_requests=5,
     ),
     Habit("thoughts in reasoning_content", replying(message(reasoning_content="Say 1? Say 2?"))),
     Habit("thoughts in reasoning", replying(message(reasoning="Rating: 1"))),
@@ -357,25 +357,25 @@ REPLIES = [
         "a thought cut short",
         thinking(1000, "<think>It may be a 1"),
         line="judge-1 thinks or writes at length: asked with up to 1,024 tokens in place of 512",
-        most_requests=N_ROWS + 3,
+        max_requests=N_ROWS + 3,
     ),
     Habit(
         "thoughts that use up the limit",
         thinking(3000, ""),
         line="asked with up to 4,096 tokens in place of 512",
-        most_requests=N_ROWS + 3 * 3,
+        max_requests=N_ROWS + 3 * 3,
     ),
     Habit(
         "thoughts without end",
         thinking(10**9, ""),
         line="no text within max_tokens=4096; a reasoning model needs more",
         failed_rows=True,
-        most_requests=N_ROWS + 3 * 3,
+        max_requests=N_ROWS + 3 * 3,
     ),
     Habit(
         "a reply cut short",
         thinking(600, "The rating of this summary"),
-        most_requests=2 * N_ROWS,
+        max_requests=2 * N_ROWS,
         line="judge-1 thinks or writes at length",
     ),
     Habit("bold", replying(wrapped("**", "**"))),
@@ -388,7 +388,7 @@ REPLIES = [
         replying(wrapped("I would say ", " or so, or none")),
         line="no rating from 1 to 5",
         failed_rows=True,
-        most_requests=3 * N_ROWS,
+        max_requests=3 * N_ROWS,
     ),
 ]
 
@@ -425,7 +425,7 @@ def test_a_habit_gives_right_scores_or_one_clear_line(
     lines = [*captured.err.splitlines(), *(record.getMessage() for record in caplog.records)]
     assert "Traceback" not in captured.err
     assert code == (1 if habit.failed_rows else habit.code), lines
-    assert len(openai_server.log) <= habit.most_requests, len(openai_server.log)
+    assert len(openai_server.log) <= habit.max_requests, len(openai_server.log)
     if habit.line:
         assert sum(habit.line in line for line in lines) == 1, lines
     if code and not habit.failed_rows:

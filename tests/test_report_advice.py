@@ -126,12 +126,16 @@ def test_what_the_ceiling_advises_goes_no_farther_than_its_interval() -> None:
         share: float, low: float, high: float, gain: dict[str, float] | None = None
     ) -> str:
         measures = measure_split(plain(), Probes(why="-"), 0)
-        assert measures.people.ceiling is not None
-        ceiling = replace(measures.people.ceiling, share=share, share_interval=Interval(low, high))
-        people = replace(measures.people, ceiling=ceiling)
+        agreement = measures.annotator_agreement
+        assert agreement.ceiling is not None
+        interval = Interval(low, high)
+        ceiling = replace(agreement.ceiling, share=share, share_interval=interval)
+        agreement = replace(agreement, ceiling=ceiling)
         summary = run_summary(gain={"test": gain}) if gain else None
         narrow = {**CELL, "low": 0.45, "high": 0.55}
-        return " ".join(advice(plain(), replace(measures, people=people), narrow, summary))
+        return " ".join(
+            advice(plain(), replace(measures, annotator_agreement=agreement), narrow, summary)
+        )
 
     assert "so there is room" in text_for(0.5, 0.4, 0.6)
     assert "so there is room" not in text_for(0.5, -0.5, 1.5)

@@ -39,10 +39,10 @@ def test_annotations_beside_a_run_give_the_ceiling_that_its_labels_would(tmp_pat
     ratings = long_file(tmp_path / "ratings.jsonl", evidence)
     without = folder(tmp_path / "without", means_only(evidence))
     assert "The human ceiling is unknown" in render(read_run(without))
-    within = read_run(folder(tmp_path / "within", evidence)).measures.people
+    within = read_run(folder(tmp_path / "within", evidence)).measures.annotator_agreement
     beside = read_run(without, ratings)
-    assert beside.measures.people.annotators == ("ann", "bob")
-    assert beside.measures.people.ceiling == within.ceiling
+    assert beside.measures.annotator_agreement.annotators == ("ann", "bob")
+    assert beside.measures.annotator_agreement.ceiling == within.ceiling
     page = render(beside)
     assert "of the human ceiling: an annotator agrees" in page
     assert "ratings.jsonl" in page

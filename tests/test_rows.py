@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import data
-from data.tables.atomic_write import land, write_atomically
-from data.tables.formats import RowWriter, partial_of, read_rows
+from data.tables.atomic_write import move_into_place, write_atomically
+from data.tables.formats import RowWriter, partial_path, read_rows
 from data.tables.problems import RowsError
 from data.tables.text import Row
 from judges.models.journal import Journal, JournalError, describe
@@ -163,7 +163,7 @@ def test_a_run_cut_short_leaves_its_rows_aside_and_the_name_free(form: str, tmp_
     with pytest.raises(UnicodeDecodeError):
         write(path, [{"a": "x"}], cut=True)
     assert not path.exists()
-    assert partial_of(path).exists()
+    assert partial_path(path).exists()
 
 
 def test_a_run_without_a_row_leaves_nothing(tmp_path: Path) -> None:
@@ -208,11 +208,11 @@ def test_landing_works_where_links_do_not(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Path, "hardlink_to", refuse)
     (tmp_path / "new").write_text("new")
-    land(tmp_path / "new", tmp_path / "there")
+    move_into_place(tmp_path / "new", tmp_path / "there")
     assert (tmp_path / "there").read_text() == "new"
     (tmp_path / "new").write_text("newer")
     with pytest.raises(FileExistsError):
-        land(tmp_path / "new", tmp_path / "there")
+        move_into_place(tmp_path / "new", tmp_path / "there")
 
 
 def bomb(path: Path, *, rows: int = 10_000, nested: bool = False) -> Path:
@@ -293,7 +293,7 @@ def test_a_journal_and_a_run_folder_of_devices_are_refused(tmp_path: Path) -> No
 def test_a_line_without_end_is_refused_with_the_way_out(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("data.tables.text.LONGEST_LINE", 2**20)
+    monkeypatch.setattr("data.tables.text.MAX_LINE_LENGTH", 2**20)
     path = tmp_path / f"x.{form}"
     path.write_bytes(b"id,text\n" + b"a" * 3_000_000)
     with pytest.raises(

@@ -46,7 +46,7 @@ def test_no_more_requests_are_in_flight_than_allowed() -> None:
     model = Model(echo, wait=0.005)
     with Runner(model, concurrency=7) as runner:
         assert len(list(runner.run(asks(100)))) == 100
-    assert model.most_busy == 7
+    assert model.max_busy == 7
 
 
 def test_asks_are_read_only_so_far_ahead() -> None:

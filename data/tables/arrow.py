@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 _BATCH = 1000
 # Parquet packs repeated values into next to nothing; honest tables unpack to less of their size.
-MOST_TIMES = 2000
-LEAST_ROOM = 256 * 2**20
-MOST_AT_ONCE = 32 * 2**20
+MAX_EXPANSION = 2000
+MIN_UNPACKED_LIMIT = 256 * 2**20
+MAX_BATCH_SIZE = 32 * 2**20
 CELL_BYTES = 32  # what any value takes as an object
 HUB = "hf:"
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -50,7 +50,7 @@ def _parquet_cells(path: Path) -> Iterator[Row]:
     """Yield a Parquet file's rows, unpacking little of it at a time; raises _UnpacksError."""
     from pyarrow.parquet import ParquetFile
 
-    limit = max(LEAST_ROOM, MOST_TIMES * path.stat().st_size)
+    limit = max(MIN_UNPACKED_LIMIT, MAX_EXPANSION * path.stat().st_size)
     with ParquetFile(path) as parquet:
         texts = _check_metadata(parquet.metadata, limit)
     size = 0
@@ -61,7 +61,7 @@ def _parquet_cells(path: Path) -> Iterator[Row]:
             size += batch_size
             if size > limit:
                 raise _UnpacksError(_unpacks(size, limit))
-            step = max(1, batch.num_rows * MOST_AT_ONCE // max(batch_size, 1))
+            step = max(1, batch.num_rows * MAX_BATCH_SIZE // max(batch_size, 1))
             for start in range(0, batch.num_rows, step):
                 yield from batch.slice(start, step).to_pylist(maps_as_pydicts="lossy")
 

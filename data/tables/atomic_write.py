@@ -72,7 +72,7 @@ def write_atomically(path: Path, content: bytes, *, overwrite: bool = False) -> 
         with os.fdopen(handle, "wb") as file:
             _write_out(file, content, path)
         partial.chmod(0o666 & ~_umask())
-        land(partial, path, overwrite=overwrite)
+        move_into_place(partial, path, overwrite=overwrite)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -88,8 +88,11 @@ def _write_out(file: IO[bytes], content: bytes, path: Path) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def land(partial: Path, path: Path, *, overwrite: bool = False) -> None:
-    """Move a finished file to its name in one step."""
+def move_into_place(partial: Path, path: Path, *, overwrite: bool = False) -> None:
+    """Move a finished file to its name in one step; without `overwrite` never over another.
+
+    Raises FileExistsError where the name is taken.
+    """
     if overwrite:
         partial.replace(path)
         return

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from data.tables.arrow import HUB, ParquetSink, dataset_rows, is_dataset, parquet_rows
-from data.tables.atomic_write import land
+from data.tables.atomic_write import move_into_place
 from data.tables.problems import Problems, RowsError, Unit
 from data.tables.text import (
     DelimitedSink,
@@ -37,13 +37,14 @@ class Sink(Protocol):
 class Format(NamedTuple):
     """A format's endings, the usual one first, and how it is read and written.
 
-    `sink` opens a file to write under a path; None where the format is read only. In an untyped
-    format (CSV, TSV) every cell is a string; a flat one holds columns alone, settled at the start.
+    `open_writer` opens a file to write under a path; None where the format is read only. In an
+    untyped format (CSV, TSV) every cell is a string; a flat one holds columns alone, settled at
+    the start.
     """
 
     endings: tuple[str, ...]
     read: Callable[[Path, Problems], Iterator[TableRow]]
-    sink: Callable[[Path, Sequence[str], bool], Sink] | None = None
+    open_writer: Callable[[Path, Sequence[str], bool], Sink] | None = None
     typed: bool = True
     flat: bool = True
     unit: Unit = "line"
@@ -62,7 +63,7 @@ FORMATS = (
     ),
 )
 READABLE = {ending: form for form in FORMATS for ending in form.endings}
-WRITABLE = {ending: form for ending, form in READABLE.items() if form.sink is not None}
+WRITABLE = {ending: form for ending, form in READABLE.items() if form.open_writer is not None}
 
 
 def _in_words(formats: Iterable[Format]) -> str:
@@ -72,8 +73,8 @@ def _in_words(formats: Iterable[Format]) -> str:
 
 # For help texts: the usual endings of what is read, what is written, and what is read alone.
 READ_ENDINGS = _in_words(FORMATS)
-WRITTEN_ENDINGS = _in_words(form for form in FORMATS if form.sink is not None)
-READ_ONLY_ENDINGS = _in_words(form for form in FORMATS if form.sink is None)
+WRITTEN_ENDINGS = _in_words(form for form in FORMATS if form.open_writer is not None)
+READ_ONLY_ENDINGS = _in_words(form for form in FORMATS if form.open_writer is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +204,7 @@ class RowWriter:
 
     `columns` are all a flat format's columns, in order; JSONL needs none. `inert`: cells of CSV and
     TSV that a spreadsheet would run as formulas are written with an apostrophe before them.
+    `overwrite`: a file at PATH is replaced at the end; otherwise leaving raises FileExistsError.
     """
 
     def __init__(
@@ -213,17 +215,17 @@ class RowWriter:
         overwrite: bool = False,
         inert: bool = False,
     ) -> None:
-        sink = written_format(path).sink
-        assert sink is not None
+        open_writer = written_format(path).open_writer
+        assert open_writer is not None
         self.path = path
-        self.partial = partial_of(path)
+        self.partial_path = partial_path(path)
         self.written = 0
         self._overwrite = overwrite
-        self._sink = sink(self.partial, columns, inert)
+        self._file = open_writer(self.partial_path, columns, inert)
 
     def write(self, row: Row) -> None:
         with self._named():
-            self._sink.write(row)
+            self._file.write(row)
         self.written += 1
 
     @contextmanager
@@ -233,7 +235,7 @@ class RowWriter:
             yield
         except OSError as error:
             reason = error.strerror or str(error)
-            raise OSError(error.errno or errno.EIO, reason, str(self.partial)) from error
+            raise OSError(error.errno or errno.EIO, reason, str(self.partial_path)) from error
 
     def __enter__(self) -> "RowWriter":
         return self
@@ -246,17 +248,17 @@ class RowWriter:
     ) -> None:
         if error is None:
             with self._named():
-                self._sink.close()
-            land(self.partial, self.path, overwrite=self._overwrite)
+                self._file.close()
+            move_into_place(self.partial_path, self.path, overwrite=self._overwrite)
             return
         # What went wrong is said already, and a full disk fails here once more.
         with suppress(OSError, RowsError):
-            self._sink.close()
+            self._file.close()
         if self.written == 0:
-            self.partial.unlink(missing_ok=True)
+            self.partial_path.unlink(missing_ok=True)
 
 
-def partial_of(path: Path) -> Path:
+def partial_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 

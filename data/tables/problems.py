@@ -54,13 +54,13 @@ class Problem:
     value: str | None = None
 
     def __str__(self) -> str:
-        place = [self.file]
+        where = [self.file]
         if self.line is not None:
-            place.append(f"{self.unit} {self.line}")
+            where.append(f"{self.unit} {self.line}")
         if self.field is not None:
-            place.append(f"field {excerpt(self.field)}")
+            where.append(f"field {excerpt(self.field)}")
         fault = self.fault if self.value is None else f"{self.value} {self.fault}"
-        return f"{', '.join(place)}: {fault}; {self.advice}"
+        return f"{', '.join(where)}: {fault}; {self.advice}"
 
     @property
     def what(self) -> str:

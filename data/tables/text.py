@@ -15,11 +15,11 @@ from typing import IO, Any, BinaryIO, NamedTuple
 from data.tables.problems import Problems, RowsError
 
 # No table has such a line; a file without line ends must not fill the memory.
-LONGEST_LINE = 64 * 2**20
+MAX_LINE_LENGTH = 64 * 2**20
 # Of a JSON array, which is read whole, and of any other JSON file.
-MOST_CHARACTERS = 512 * 2**20
-LONGEST_FILE = 256 * 2**20
-MOST_BRACKETS = 200_000
+MAX_CHARACTERS = 512 * 2**20
+MAX_FILE_LENGTH = 256 * 2**20
+MAX_BRACKETS = 200_000
 # What a spreadsheet takes for a formula when it opens a file of plain cells.
 FORMULAS = ("=", "+", "-", "@")
 
@@ -50,9 +50,9 @@ def open_regular(path: Path) -> BinaryIO:
 def read_lines(path: Path, problems: Problems) -> Iterator[Line]:
     """Yield each line of a UTF-8 file; what is no line of a table goes to `problems`."""
     with open_regular(path) as file:
-        for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
-            if len(raw) > LONGEST_LINE:
-                fault = f"the line is longer than {LONGEST_LINE // 2**20} MiB"
+        for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE_LENGTH + 1), b""), 1):
+            if len(raw) > MAX_LINE_LENGTH:
+                fault = f"the line is longer than {MAX_LINE_LENGTH // 2**20} MiB"
                 advice = "end every row with a line break, or use Parquet"
                 problems.add("too-long", fault, advice, line=number)
                 return
@@ -101,9 +101,9 @@ def decode_json(text: str | bytes) -> Any:
 def read_json_file(path: Path) -> Any:
     """A regular file's one JSON value; raises OSError, or ValueError where it holds none."""
     with open_regular(path) as file:
-        raw = file.read(LONGEST_FILE + 1)
-    if len(raw) > LONGEST_FILE:
-        raise ValueError(f"longer than {LONGEST_FILE // 2**20} MiB")
+        raw = file.read(MAX_FILE_LENGTH + 1)
+    if len(raw) > MAX_FILE_LENGTH:
+        raise ValueError(f"longer than {MAX_FILE_LENGTH // 2**20} MiB")
     try:
         return json.loads(raw.decode("utf-8"))
     except RecursionError as error:
@@ -153,8 +153,8 @@ def _array_objects(lines: Iterable[Line], problems: Problems) -> Iterator[TableR
     size = 0
     for _, part in lines:
         size += len(part)
-        if size > MOST_CHARACTERS:
-            fault = f"is longer than {MOST_CHARACTERS:,} characters"
+        if size > MAX_CHARACTERS:
+            fault = f"is longer than {MAX_CHARACTERS:,} characters"
             problems.add("too-long", fault, "write JSON Lines, which are read one by one")
             break
         parts.append(part)
@@ -192,8 +192,8 @@ def _skip(text: str, position: int, passed: str) -> int:
 
 def _is_mostly_brackets(text: str) -> bool:
     """Whether JSON would take dozens of times its own size in memory."""
-    limit = max(MOST_BRACKETS, len(text) // 20)
-    return len(text) > MOST_BRACKETS and text.count("[") + text.count("{") > limit
+    limit = max(MAX_BRACKETS, len(text) // 20)
+    return len(text) > MAX_BRACKETS and text.count("[") + text.count("{") > limit
 
 
 def _add_json_problem(error: Exception, line: int, advice: str, problems: Problems) -> None:
@@ -241,7 +241,7 @@ def _spreadsheet_lines(path: Path, problems: Problems) -> Iterator[str]:
 def _delimited_rows(lines: Iterable[str], problems: Problems, delimiter: str) -> Iterator[TableRow]:
     """Yield rows of cells, all of them texts."""
     # The limit is the process's own, and far below the length of a document.
-    csv.field_size_limit(LONGEST_LINE)
+    csv.field_size_limit(MAX_LINE_LENGTH)
     records = csv.reader(lines, delimiter=delimiter, strict=True)
     line = 1
     header: list[str] = []
@@ -271,7 +271,7 @@ def _header(cells: list[str], line: int, problems: Problems) -> list[str]:
         problems.add("twice", "names two columns", advice, line=line, field=name)
     if names.count("") > 1:
         # As pandas calls them.
-        names = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
+        names = [name or f"Unnamed: {index}" for index, name in enumerate(names)]
     return [] if duplicates else names
 
 

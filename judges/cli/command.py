@@ -99,7 +99,7 @@ def _with_config(
 
 def _flags(path: Path, known: set[str]) -> list[str]:
     try:
-        values = read_yaml(path, most_bytes=CONFIG_BYTES)
+        values = read_yaml(path, max_bytes=CONFIG_BYTES)
     except YamlTextError as error:
         raise UsageError(f"{path}: {error}") from error
     if not isinstance(values, dict):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data.tables.atomic_write import in_use, write_atomically
-from data.tables.formats import RowWriter, partial_of, read_rows, written_format
+from data.tables.formats import RowWriter, partial_path, read_rows, written_format
 from data.tables.problems import RowsError
 from data.tables.text import Row, decode_json
 from judges.cli.arguments import mapping_of
@@ -152,9 +152,9 @@ def _check_out(args: argparse.Namespace) -> None:
         return
     if out.exists():
         raise RowsError(f"{out} exists already; --force writes over it")
-    if partial_of(out).exists():
+    if partial_path(out).exists():
         raise RowsError(
-            f"{partial_of(out)} is left of an unfinished run: --resume goes on with it, "
+            f"{partial_path(out)} is left of an unfinished run: --resume goes on with it, "
             "--force starts again"
         )
 
@@ -194,14 +194,14 @@ def write(
         except (BudgetSpentError, FailingRunError) as error:
             raise UnfinishedError(_unfinished(str(error), writer, run)) from error
         except OSError as error:
-            reason = f"{error.filename or writer.partial}: {error.strerror or error}"
+            reason = f"{error.filename or writer.partial_path}: {error.strerror or error}"
             raise UnfinishedError(_unfinished(reason, writer, run)) from error
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_unfinished("interrupted", writer, run)) from None
         finally:
             # Beside the replies of a finished run it says whose they are.
             beside_replies = journal is not None and args.journal is None
-            resumable = args.resume or writer.partial.exists()
+            resumable = args.resume or writer.partial_path.exists()
             if not (beside_replies if done else resumable):
                 settings_file.unlink(missing_ok=True)
         return {**cost, "seconds": round(time.monotonic() - started, 3)}
@@ -297,7 +297,7 @@ def _fingerprint(judge: Judge) -> str:
 
 def _check_resumed(out: Path, settings_file: Path, origin: Mapping[str, Any]) -> None:
     """RowsError where --resume would write over what is not this very run's."""
-    file = next((file for file in (partial_of(out), out) if file.exists()), None)
+    file = next((file for file in (partial_path(out), out) if file.exists()), None)
     if file is None:
         return
     advice = "--force writes over it, or name another --out"
@@ -313,8 +313,8 @@ def _check_resumed(out: Path, settings_file: Path, origin: Mapping[str, Any]) ->
 def _unfinished(reason: str, writer: RowWriter, run: TableRun) -> str:
     replies = f"; replies are kept in {run.journal}" if run.journal else ""
     return (
-        f"{reason}: {writer.written:,} of {run.n_rows:,} rows are in {writer.partial}{replies}; "
-        "run the same with --resume to go on"
+        f"{reason}: {writer.written:,} of {run.n_rows:,} rows are in "
+        f"{writer.partial_path}{replies}; run the same with --resume to go on"
     )
 
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from judges.judgement import NoScoreError
 from judges.parsing.text import (
-    MOST_ANSWERS,
+    MAX_ANSWERS,
     OWN,
     REFUSED,
     WITHDRAWN,
@@ -144,8 +144,8 @@ def _find_choice_mentions(text: str, choices: tuple[str, ...]) -> Iterator[tuple
     for sentence in sentences(text, rf"\(?{any_choice}\)?"):
         for mention in pattern.finditer(sentence):
             n_mentions += 1
-            if n_mentions > MOST_ANSWERS:
-                raise NoScoreError(f"more than {MOST_ANSWERS} possible answers: {shortened(text)}")
+            if n_mentions > MAX_ANSWERS:
+                raise NoScoreError(f"more than {MAX_ANSWERS} possible answers: {shortened(text)}")
             kind = _kind(sentence, mention, any_choice)
             if kind:
                 yield by_name[next(filter(None, mention.groups())).lower()], kind

@@ -19,7 +19,7 @@ __all__ = [
     "parse_score",
 ]
 
-MOST_HEADERS = 300
+MAX_HEADERS = 300
 _END = "completed"
 # Models decorate our header or go on in the same line; the name decides.
 _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER.pattern}[*_`:]{{0,3}}")
@@ -102,8 +102,8 @@ def answer_span(reply: str, outputs: Sequence[Field]) -> tuple[int, int]:
         raise NoScoreError(f"a thought without its end: {shortened(reply[start:])}")
     missing = {field.name for field in outputs}
     for number, header in enumerate(_HEADER.finditer(reply, start)):
-        if number == MOST_HEADERS:
-            raise NoScoreError(f"more than {MOST_HEADERS} headers: {shortened(reply)}")
+        if number == MAX_HEADERS:
+            raise NoScoreError(f"more than {MAX_HEADERS} headers: {shortened(reply)}")
         name = header.group(1).lower()
         if name == _END and not missing:
             return start, header.start()
@@ -117,8 +117,8 @@ def content_span(reply: str, outputs: Sequence[Field], name: str) -> tuple[int, 
     """Where a field's content begins and ends in a reply, and whether a header says so."""
     start, end = answer_span(reply, outputs)
     headers = list(_HEADER.finditer(reply, start, end))
-    for place, header in reversed(list(enumerate(headers))):
+    for index, header in reversed(list(enumerate(headers))):
         if header.group(1).lower() == name:
-            following = headers[place + 1 : place + 2]
+            following = headers[index + 1 : index + 2]
             return header.end(), following[0].start() if following else end, True
     return start, end, False

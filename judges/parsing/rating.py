@@ -21,7 +21,7 @@ from functools import lru_cache
 from judges.judgement import NoScoreError
 from judges.parsing.choice import choices_made
 from judges.parsing.text import (
-    MOST_ANSWERS,
+    MAX_ANSWERS,
     OWN,
     REFUSED,
     WITHDRAWN,
@@ -256,8 +256,8 @@ def _find_rating_mentions(
     for sentence in sentences(_without_scale(_without_list_numbers(text), scale), _ALONE):
         for number in _NUMBER.finditer(sentence):
             n_numbers += 1
-            if n_numbers > MOST_ANSWERS:
-                raise NoScoreError(f"more than {MOST_ANSWERS} possible answers: {shortened(text)}")
+            if n_numbers > MAX_ANSWERS:
+                raise NoScoreError(f"more than {MAX_ANSWERS} possible answers: {shortened(text)}")
             mention = _mention(sentence, number, scale, names)
             if mention is not None:
                 yield mention

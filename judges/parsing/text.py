@@ -15,8 +15,8 @@ from judges.judgement import NoScoreError
 
 QUOTED_LENGTH = 160
 # What is read at most, white space counted once: a longer reply is no answer to our question.
-LONGEST = 20_000
-MOST_ANSWERS = 300  # numbers or letters that may be the answer: more are no answer either
+MAX_REPLY_LENGTH = 20_000
+MAX_ANSWERS = 300  # numbers or letters that may be the answer: more are no answer either
 
 
 def words(text: str) -> frozenset[str]:
@@ -89,8 +89,8 @@ REFUSED = re.compile(
 
 def shortened(text: str) -> str:
     """Quote a reply for a message: its two ends where it is long, since the score is at an end."""
-    if len(text) > 4 * LONGEST:
-        text = f"{text[:LONGEST]} ... {text[-LONGEST:]}"
+    if len(text) > 4 * MAX_REPLY_LENGTH:
+        text = f"{text[:MAX_REPLY_LENGTH]} ... {text[-MAX_REPLY_LENGTH:]}"
     line = " ".join(text.split())
     if len(line) <= QUOTED_LENGTH:
         return repr(line)
@@ -162,9 +162,10 @@ def plain_lines(text: str) -> str:
     # A token that ends a turn, left in by the endpoint, is no word of the judge's.
     text = _TURN_END.sub("", text.rstrip())
     plain = _without_blanks(text)
-    if len(plain) > LONGEST:
+    if len(plain) > MAX_REPLY_LENGTH:
         raise NoScoreError(
-            f"{len(plain):,} characters, of which at most {LONGEST:,} are read: {shortened(text)}"
+            f"{len(plain):,} characters, of which at most {MAX_REPLY_LENGTH:,} are read: "
+            f"{shortened(text)}"
         )
     plain = plain.translate(_FOLDING)
     for pattern, replacement in _REWRITTEN:
@@ -182,7 +183,7 @@ def json_object(text: str) -> tuple[str, list[tuple[str, object]], str]:
     Raises NoScoreError where the object names a key twice.
     """
     start, end = text.find("{"), text.rfind("}") + 1
-    if start < 0 or end <= start or end - start > LONGEST:
+    if start < 0 or end <= start or end - start > MAX_REPLY_LENGTH:
         return text, [], ""
     try:
         items = json.loads(text[start:end], object_pairs_hook=list)

@@ -137,8 +137,8 @@ def lines(result: Result) -> list[str]:
             f"rho {figure_text(test['judge_under_ceiling']['value'])} of "
             f"{figure_text(test['ceiling']['value'])} n={test['n_documents']} documents, "
             + (
-                f"no share: {why}"
-                if (why := test["why_no_share"])
+                f"no share: {reason}"
+                if (reason := test["why_no_share"])
                 else f"share {figure_text(*share.values())}"
             )
         )

@@ -274,7 +274,7 @@ def _on_scores(judged: JudgedSplit, measures: Measures) -> Iterator[str]:
 
 def _on_people(measures: Measures, summary: Mapping[str, Any] | None) -> Iterator[str]:
     """What the share of the ceiling says as far as its interval goes; another dimension's halo."""
-    ceiling, dimensions = measures.people.ceiling, measures.dimensions
+    ceiling, dimensions = measures.annotator_agreement.ceiling, measures.dimensions
     gain = summary["gain"]["test"] if summary else {}
     if ceiling and ceiling.share_interval:
         share, interval = ceiling.share, ceiling.share_interval

@@ -81,11 +81,11 @@ def per_document(rhos: Vector, mean: float, name: str) -> str:
     rhos = np.sort(rhos[~np.isnan(rhos)])
 
     def draw(axes: "Axes") -> None:
-        places = np.arange(rhos.size)
+        positions = np.arange(rhos.size)
         if rhos.size <= 80:
-            axes.bar(places, rhos, width=0.85, color=ACCENT)
+            axes.bar(positions, rhos, width=0.85, color=ACCENT)
         else:
-            axes.fill_between(places, rhos, step="mid", color=ACCENT, lw=0)
+            axes.fill_between(positions, rhos, step="mid", color=ACCENT, lw=0)
         axes.axhline(mean, color=SECOND, lw=1.5)
         axes.axhline(0, color=INK, lw=0.8)
         axes.set_xlabel("documents, from least to most agreement")
@@ -109,20 +109,20 @@ def systems(
 ) -> str:
     """Each system's mean judge score with its interval (rows: low, high) beside people's mean.
 
-    Past forty systems, the forty on which judge and people differ most in place.
+    Past forty systems, the forty on which judge and people differ most in rank.
     """
     ranks = np.argsort(np.argsort(human)) - np.argsort(np.argsort(judge))
     farthest = np.argsort(-np.abs(ranks), kind="stable")[:MAX_SYSTEMS]
     order = farthest[np.argsort(human[farthest], kind="stable")]
 
     def draw(axes: "Axes") -> None:
-        places = np.arange(len(order))
+        positions = np.arange(len(order))
         errors = np.abs(judge_interval[order].T - judge[order])
         axes.errorbar(
-            judge[order], places, xerr=errors, fmt="o", ms=4, color=ACCENT, lw=1.2, label="judge"
+            judge[order], positions, xerr=errors, fmt="o", ms=4, color=ACCENT, lw=1.2, label="judge"
         )
-        axes.plot(human[order], places, "D", ms=4, color=SECOND, label="people")
-        axes.set_yticks(places, [shortened(names[i]) for i in order])
+        axes.plot(human[order], positions, "D", ms=4, color=SECOND, label="people")
+        axes.set_yticks(positions, [shortened(names[i]) for i in order])
         axes.set_ylim(-0.7, len(order) - 0.3)
         axes.set_xlabel("mean rating")
         axes.figure.legend(loc="outside upper right", ncols=2, frameon=False, labelcolor=INK)
@@ -132,7 +132,7 @@ def systems(
 
 
 def confusion(judge: Places, human: Places, labels: Sequence[str], name: str) -> str:
-    """Counts of outputs by the places among `labels` of people's (columns) and judge's (rows)."""
+    """Counts of outputs by their index in `labels` of people's (columns) and judge's (rows)."""
     from matplotlib.patches import Rectangle
 
     counts = np.zeros((len(labels), len(labels)), dtype=int)
@@ -167,17 +167,20 @@ def forest(
     styles = ((SECOND, "none"), (ACCENT, ACCENT))
 
     def draw(axes: "Axes") -> None:
-        for place, pair in enumerate(reversed(list(rows.values()))):
+        for position, pair in enumerate(reversed(list(rows.values()))):
             for point, offset, (colour, fill) in zip(pair, (0.14, -0.14), styles, strict=True):
                 if point is None:
                     continue
                 value, interval = point
                 if interval is not None:
                     axes.plot(
-                        _ends(interval), (place + offset, place + offset), color=colour, lw=1.6
+                        _ends(interval),
+                        (position + offset, position + offset),
+                        color=colour,
+                        lw=1.6,
                     )
                 axes.plot(
-                    value, place + offset, "o", ms=6, color=colour, markerfacecolor=fill, mew=1.6
+                    value, position + offset, "o", ms=6, color=colour, markerfacecolor=fill, mew=1.6
                 )
         for side, (colour, fill) in zip(sides, styles, strict=True):
             axes.plot([], [], "o", ms=6, color=colour, markerfacecolor=fill, mew=1.6, label=side)
@@ -198,14 +201,14 @@ def bars(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
     """Labelled horizontal bars, such as the judge beside its human ceiling."""
 
     def draw(axes: "Axes") -> None:
-        for place, (value, interval) in zip(range(len(rows))[::-1], rows.values(), strict=True):
-            axes.barh(place, value, color=ACCENT, height=0.55, alpha=0.75, lw=0)
+        for position, (value, interval) in zip(range(len(rows))[::-1], rows.values(), strict=True):
+            axes.barh(position, value, color=ACCENT, height=0.55, alpha=0.75, lw=0)
             if interval is not None:
-                axes.plot(_ends(interval), (place, place), color=INK, lw=1.4)
+                axes.plot(_ends(interval), (position, position), color=INK, lw=1.4)
             right = max(value, interval.high if interval else value, 0)
             axes.annotate(
                 f"{value:.3f}",
-                (right, place),
+                (right, position),
                 xytext=(5, 0),
                 textcoords="offset points",
                 va="center",
@@ -224,13 +227,13 @@ def shifts(rows: Mapping[str, Point], control: str, xlabel: str, name: str) -> s
     """How far each attack moves the scores, with intervals; the control's line is hollow."""
 
     def draw(axes: "Axes") -> None:
-        for place, (key, (value, interval)) in zip(
+        for position, (key, (value, interval)) in zip(
             range(len(rows))[::-1], rows.items(), strict=True
         ):
             colour, fill = (SECOND, "none") if key == control else (ACCENT, ACCENT)
             if interval is not None:
-                axes.plot(_ends(interval), (place, place), color=colour, lw=1.4)
-            axes.plot(value, place, "o", ms=5, color=colour, markerfacecolor=fill, mew=1.4)
+                axes.plot(_ends(interval), (position, position), color=colour, lw=1.4)
+            axes.plot(value, position, "o", ms=5, color=colour, markerfacecolor=fill, mew=1.4)
         axes.axvline(0, color=INK, lw=0.8)
         axes.set_yticks(range(len(rows))[::-1], [shortened(key, 28) for key in rows])
         axes.set_xlabel(xlabel)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from data.types import LabelError, LabelledSet
+from data.types import LabelledSet
 from judges.judgement import Judgement
 from judges.winrate import WinRate, win_rate
 from optimize.injection import Attack, Probes, ScoreShift
-from optimize.items import annotation_matrix
+from optimize.items import AnnotationsError, annotation_matrix
 from optimize.run.evidence import JudgedSplit
 from optimize.search.objective import choose_level
 from optimize.statistics.accuracy import (
@@ -42,14 +42,18 @@ LENGTH = "length in characters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PeopleMeasures:
-    """Annotators among themselves and the judge among them; `why` where that is unknown."""
+class AnnotatorAgreement:
+    """Annotators among themselves and the judge among them.
+
+    `annotators` are their names, in the order of the ceiling's and the test's indices; without a
+    ceiling `unavailable_reason` says why.
+    """
 
     annotators: tuple[str, ...] = ()
     ceiling: Ceiling | None = None
     alpha: float = np.nan
-    test: AlternativeTest | None = None
-    why: str = ""
+    alternative_annotator_test: AlternativeTest | None = None
+    unavailable_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,7 @@ class PairMeasures:
     """How a pairwise judge chooses, and how far people choose alike."""
 
     rate: WinRate
-    people_rate: float
+    human_rate: float
     accuracy: PairAccuracy
 
 
@@ -65,10 +69,10 @@ class PairMeasures:
 class Measures:
     """None, or empty, where the data do not allow it."""
 
-    people: PeopleMeasures = field(default_factory=PeopleMeasures)
+    annotator_agreement: AnnotatorAgreement = field(default_factory=AnnotatorAgreement)
     pairs: PairMeasures | None = None
     use: ScaleUse | None = None
-    people_use: ScaleUse | None = None
+    human_use: ScaleUse | None = None
     errors: Errors | None = None
     accuracy: PairwiseAccuracy | None = None
     # By the feature of outputs that the judge may favour; their length in characters is LENGTH.
@@ -76,42 +80,43 @@ class Measures:
     consistency: SelfConsistency | None = None
     dimensions: Discriminant | None = None
     shifts: tuple[tuple[Attack, ScoreShift], ...] = ()
-    probes_why: str = ""
+    probes_reason: str = ""
 
 
 def measure_split(judged: JudgedSplit, probes: Probes, seed: int) -> Measures:
     """Everything that the data allow, for a fixed seed."""
     shifts = probes.shifts(lambda attack: stream(seed, "probe", attack))
     if judged.verdicts:
-        return Measures(pairs=measure_pairs(judged), shifts=shifts, probes_why=probes.why)
+        return Measures(pairs=measure_pairs(judged), shifts=shifts, probes_reason=probes.why)
     if np.isnan(judged.scores).all():
-        people = PeopleMeasures(why="the judge gave no score at all")
-        return Measures(people=people, shifts=shifts, probes_why=probes.why)
+        agreement = AnnotatorAgreement(unavailable_reason="the judge gave no score at all")
+        return Measures(annotator_agreement=agreement, shifts=shifts, probes_reason=probes.why)
     scores, human, documents, scale = judged.scores, judged.human, judged.documents, judged.scale
     rng = stream(seed, "report", "accuracy")
     return Measures(
-        people=_people(judged, seed),
+        annotator_agreement=_annotator_agreement(judged, seed),
         use=scale_use(scores, documents, scale) if scale else None,
-        people_use=scale_use(human, documents, scale) if judged.within_scale else None,
+        human_use=scale_use(human, documents, scale) if judged.within_scale else None,
         errors=errors(scores, human, scale) if judged.within_scale else None,
         accuracy=pairwise_accuracy(scores, human, documents, rng=rng),
         preferences=_preferences(judged, seed),
         consistency=_consistency(judged),
         dimensions=_dimensions(judged, seed),
         shifts=shifts,
-        probes_why=probes.why,
+        probes_reason=probes.why,
     )
 
 
-def _people(judged: JudgedSplit, seed: int) -> PeopleMeasures:
+def _annotator_agreement(judged: JudgedSplit, seed: int) -> AnnotatorAgreement:
+    """Alpha, the human ceiling and the alternative-annotator test, as far as the labels allow."""
     outputs = judged.outputs
     if len(outputs) != len(judged.items):
-        return PeopleMeasures(why="the labels say nothing of single annotators")
+        return AnnotatorAgreement(unavailable_reason="the labels say nothing of single annotators")
     try:
         labelled = LabelledSet(name="the data", sha256="", outputs=outputs)
         ratings, names = annotation_matrix(labelled, judged.dimension)
-    except LabelError as error:
-        return PeopleMeasures(why=str(error).partition(": ")[2].partition(";")[0])
+    except AnnotationsError as error:
+        return AnnotatorAgreement(unavailable_reason=error.fault)
     level: Level = judged.level
     alpha = krippendorff_alpha(ratings)
     try:
@@ -124,11 +129,16 @@ def _people(judged: JudgedSplit, seed: int) -> PeopleMeasures:
             system=judged.systems if level == "system" else None,
         )
     except ValueError as error:
-        return PeopleMeasures(annotators=names, alpha=alpha, why=str(error))
-    test = None
+        return AnnotatorAgreement(annotators=names, alpha=alpha, unavailable_reason=str(error))
+    alternative_annotator_test = None
     if judged.within_scale and len(names) > 2:
-        test = alternative_test(judged.scores, ratings, judged.documents)
-    return PeopleMeasures(annotators=names, ceiling=ceiling, alpha=alpha, test=test)
+        alternative_annotator_test = alternative_test(judged.scores, ratings, judged.documents)
+    return AnnotatorAgreement(
+        annotators=names,
+        ceiling=ceiling,
+        alpha=alpha,
+        alternative_annotator_test=alternative_annotator_test,
+    )
 
 
 def _preferences(judged: JudgedSplit, seed: int) -> dict[str, Difference]:
@@ -172,13 +182,14 @@ def _consistency(judged: JudgedSplit) -> SelfConsistency | None:
     if len(rows) < 2:
         return None
     samples = np.full((len(rows), max(map(len, rows))), np.nan)
-    for place, row in enumerate(rows):
-        samples[place, : row.size] = row
+    for index, row in enumerate(rows):
+        samples[index, : row.size] = row
     consistency = self_consistency(samples)
     return None if np.isnan(consistency.reliability) else consistency
 
 
 def _dimensions(judged: JudgedSplit, seed: int) -> Discriminant | None:
+    """The judge against people's ratings of each dimension; None with fewer than two of them."""
     outputs = judged.outputs
     if len(outputs) != len(judged.items):
         return None
@@ -188,11 +199,11 @@ def _dimensions(judged: JudgedSplit, seed: int) -> Discriminant | None:
     if len(names) < 2 or judged.dimension not in names:
         return None
     order = [judged.dimension, *sorted(names - {judged.dimension})]
-    people = {name: [output.rating(name) for output in outputs] for name in order}
+    human = {name: [output.rating(name) for output in outputs] for name in order}
     return discriminant(
         judged.scores,
         judged.dimension,
-        people,
+        human,
         judged.documents,
         level=choose_level(judged.items),
         rng=stream(seed, "report", "dimensions"),
@@ -203,6 +214,6 @@ def measure_pairs(judged: JudgedSplit) -> PairMeasures:
     """Accuracy, order and win rate of a pairwise judge."""
     return PairMeasures(
         rate=win_rate(judged.verdicts, documents=judged.documents, lengths=judged.pair_lengths()),
-        people_rate=float((1 + judged.human).mean() / 2),
+        human_rate=float((1 + judged.human).mean() / 2),
         accuracy=pair_accuracy(judged.scores, judged.human, judged.documents),
     )

@@ -59,7 +59,7 @@ def page(
     about: str,
     headline: str,
     quotable: Sequence[str],
-    why: str,
+    decision: str,
     tiles: Sequence[Tile],
     notes: Sequence[str],
     sections: Sequence[Section],
@@ -71,7 +71,7 @@ def page(
         about=about,
         headline=headline,
         quotable=quotable,
-        why=why,
+        decision=decision,
         tiles=tiles,
         notes=notes,
         sections=sections,
@@ -80,11 +80,11 @@ def page(
 
 def column_kinds(rows: Sequence[Sequence[str]], n_columns: int) -> list[str]:
     """How each column is set: numbers to the right, names on one line, sentences not too narrow."""
-    return [_kind(place, [row[place] for row in rows]) for place in range(n_columns)]
+    return [_kind(index, [row[index] for row in rows]) for index in range(n_columns)]
 
 
-def _kind(place: int, cells: Sequence[str]) -> str:
-    if place > 0 and all(map(_is_numeric, cells)):
+def _kind(index: int, cells: Sequence[str]) -> str:
+    if index > 0 and all(map(_is_numeric, cells)):
         return "number"
     longest = max(map(len, cells), default=0)
     return (
@@ -102,8 +102,8 @@ def backticks_as_code(sentence: str) -> Markup:
     if len(pieces) % 2 == 0:
         return escape(sentence)
     return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if place % 2 else escape(piece)
-        for place, piece in enumerate(pieces)
+        Markup("<code>{}</code>").format(piece) if index % 2 else escape(piece)
+        for index, piece in enumerate(pieces)
     )
 
 

@@ -20,12 +20,12 @@ from optimize.report.page import Section, Tile, page, render_template, section
 from optimize.report.sections import (
     CONSTRUCTED,
     SPLITS,
+    ceiling_tiles,
     data_facts,
     failure_prefix,
     judge_sections,
     notes,
     pairs_tiles,
-    people_tiles,
     quotable_lines,
     rho_tile,
     scorecard,
@@ -145,7 +145,7 @@ def render(run: FinishedRun) -> str:
         quotable=quotable_lines(
             summary["dimension"], run.cell, cells, run.measures, len(run.judged.items.systems)
         ),
-        why=f"The choice: {summary['why']}.",
+        decision=f"The choice: {summary['why']}.",
         tiles=_tiles(run),
         notes=notes(summary["lm"], data),
         sections=[
@@ -183,7 +183,7 @@ def run_table(run: FinishedRun) -> str:
         chosen_on_dev=sentence(CHOSEN_ON_DEV),
         stand_ins=sentence(summary.get("stand_ins")),
         constructed=CONSTRUCTED if is_constructed(str(summary["data"]["sha256"])) else "",
-        ceiling=run.measures.people.ceiling,
+        ceiling=run.measures.annotator_agreement.ceiling,
     )
 
 
@@ -218,7 +218,7 @@ def _tiles(run: FinishedRun) -> list[Tile]:
         value = "undefined" if gain.get("value") is None else f"{gain['value']:+.3f}"
         interval = interval_text(gain.get("low"), gain.get("high"))
         tiles.append(Tile("tuned less seed, rho on test", value, interval))
-    return [*tiles, *people_tiles(run.measures.people)]
+    return [*tiles, *ceiling_tiles(run.measures.annotator_agreement)]
 
 
 def _prompts(seed: PromptParts, tuned: PromptParts) -> Section:

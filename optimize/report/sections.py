@@ -19,7 +19,7 @@ from optimize.figures import (
     with_interval,
 )
 from optimize.report import charts
-from optimize.report.measures import Measures, PairMeasures, PeopleMeasures
+from optimize.report.measures import AnnotatorAgreement, Measures, PairMeasures
 from optimize.report.page import Section, Tile, section
 from optimize.run.evidence import JudgedSplit, disagreements
 from optimize.statistics.bootstrap import Interval, stream
@@ -62,7 +62,7 @@ def judge_sections(
     return [
         _pairs(measures.pairs, judged, of)
         if measures.pairs is not None
-        else _people(measures.people, judged.dimension),
+        else _annotators(measures.annotator_agreement, judged.dimension),
         _charts(judged, seed, of),
         _disagreements(judged),
         _failures(judged),
@@ -105,35 +105,35 @@ def _point(cell: Cell | None) -> charts.Point | None:
     return cell["value"], interval
 
 
-def _people(people: PeopleMeasures, name: str) -> Section:
+def _annotators(agreement: AnnotatorAgreement, name: str) -> Section:
     """The judge among the annotators: the human ceiling, its share, and who is out of line."""
-    ceiling, chart = people.ceiling, None
+    ceiling, chart = agreement.ceiling, None
     if ceiling is not None and not np.isnan(ceiling.human):
         bars = {"people, one against the rest": (ceiling.human, ceiling.human_interval)}
         if not np.isnan(ceiling.judge):
             bars["judge, against the same rest"] = (ceiling.judge, ceiling.judge_interval)
         chart = charts.bars(bars, f"{ceiling.level}-level Spearman's rho", name)
-    share = share_of_ceiling(people)
+    share = share_of_ceiling(agreement)
     return section(
-        "People among themselves", "people.html", people=people, share=share, chart=chart
+        "People among themselves", "people.html", agreement=agreement, share=share, chart=chart
     )
 
 
-def share_of_ceiling(people: PeopleMeasures) -> str:
+def share_of_ceiling(agreement: AnnotatorAgreement) -> str:
     """The share with its interval, in words; empty where it is withheld."""
-    ceiling = people.ceiling
+    ceiling = agreement.ceiling
     if ceiling is None or ceiling.share_interval is None:
         return ""
     interval = ceiling.share_interval
     return f"{ceiling.share:.0%} [{interval.low:.0%}, {interval.high:.0%}]"
 
 
-def people_tiles(people: PeopleMeasures) -> list[Tile]:
+def ceiling_tiles(agreement: AnnotatorAgreement) -> list[Tile]:
     """The share as a figure to see first; nothing where it is withheld."""
-    share, _, interval = share_of_ceiling(people).partition(" ")
-    if not share or people.ceiling is None:
+    share, _, interval = share_of_ceiling(agreement).partition(" ")
+    if not share or agreement.ceiling is None:
         return []
-    n = counted(people.ceiling.n_documents, "document")
+    n = counted(agreement.ceiling.n_documents, "document")
     return [Tile("share of the human ceiling", share, f"{interval}, n={n}")]
 
 
@@ -391,8 +391,8 @@ def _failures(judged: JudgedSplit) -> Section:
         n_failed=len(failures),
         n_items=len(judged.items),
         rows=[
-            (name, why if len(why) <= MAX_REASON else f"{why[:MAX_REASON]} …")
-            for name, why in list(failures.items())[:MAX_OUTPUTS]
+            (name, reason if len(reason) <= MAX_REASON else f"{reason[:MAX_REASON]} …")
+            for name, reason in list(failures.items())[:MAX_OUTPUTS]
         ],
     )
 
@@ -409,7 +409,7 @@ def _probes(measures: Measures, name: str) -> Section:
     return section(
         "Injection probes",
         "probes.html",
-        why=measures.probes_why or "no attacked output got a score",
+        reason=measures.probes_reason or "no attacked output got a score",
         changed=changed,
         pairs=measures.pairs is not None,
         shifts=shifts,

@@ -11,13 +11,13 @@ from optimize.report.measures import Measures, measure_split
 from optimize.report.page import Tile, page, render_template, section
 from optimize.report.sections import (
     by_convention,
+    ceiling_tiles,
     data_facts,
     failure_prefix,
     judge_sections,
     notes,
     pairs_headline,
     pairs_tiles,
-    people_tiles,
     quotable_lines,
     rho_tile,
     share_of_ceiling,
@@ -49,7 +49,7 @@ def render(
         quotable=quotable_lines(
             result["dimension"], cell, result["correlations"], measures, data["n_systems"]
         ),
-        why="",
+        decision="",
         tiles=_tiles(cell, measures, judged, unit),
         notes=notes(lm, data),
         sections=[
@@ -92,7 +92,7 @@ def verification_table(result: Mapping[str, Any], measures: Measures | None = No
         pairs=pairs,
         unit=unit,
         failed=many_failed(cell["n_failed"], result["data"]["n_outputs"], unit),
-        ceiling=measures.people.ceiling if measures else None,
+        ceiling=measures.annotator_agreement.ceiling if measures else None,
     )
 
 
@@ -119,7 +119,7 @@ def _headline(result: Mapping[str, Any], measures: Measures, unit: str) -> str:
     if cell["value"] is None:
         return f"{lead}There is no rho to report: people say the same of every output.{shortfall}"
     agreement = f"Judge and people agree at {cell['level']}-level rho {cell['value']:.3f}"
-    if share := share_of_ceiling(measures.people):
+    if share := share_of_ceiling(measures.annotator_agreement):
         agreement += f"; that is {share} of what annotators reach among themselves"
     return f"{lead}{agreement}.{shortfall}"
 
@@ -131,4 +131,4 @@ def _tiles(
     if measures.pairs is not None:
         return [*pairs_tiles(measures.pairs, cell), failed]
     rho = rho_tile(f"{cell['level']}-level rho", cell)
-    return [rho, *people_tiles(measures.people), failed]
+    return [rho, *ceiling_tiles(measures.annotator_agreement), failed]

@@ -27,7 +27,7 @@ JUDGES = ("seed", "tuned")
 AnyLabelled = LabelledOutput | LabelledPair
 # A column that says what kind of system wrote an output has few values, and short ones.
 MAX_CATEGORIES = 6
-LONGEST_KIND = 40
+MAX_CATEGORY_LENGTH = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class JudgedSplit:
         kinds = {}
         for name in sorted(names):
             values = tuple(output.texts.get(name, "") for output in self.outputs)
-            if len(set(values)) > MAX_CATEGORIES or max(map(len, values)) > LONGEST_KIND:
+            if len(set(values)) > MAX_CATEGORIES or max(map(len, values)) > MAX_CATEGORY_LENGTH:
                 continue
             if any(len({values[i] for i in rows}) > 1 for rows in self.items.places.values()):
                 kinds[name] = values
@@ -273,7 +273,7 @@ def _label_fields(item: Item, label: AnyLabelled | None) -> dict[str, Any]:
     short = {
         name: text
         for name, text in label.texts.items()
-        if name not in item.texts and len(text) <= LONGEST_KIND
+        if name not in item.texts and len(text) <= MAX_CATEGORY_LENGTH
     }
     return {
         "labels": short,

@@ -25,7 +25,7 @@ from optimize.search.evaluator import ItemScore, JudgeItems
 from optimize.search.problem import History, Propose
 
 Step = Callable[[bool], None]
-LONGEST_REASON = 300
+MAX_REASON_LENGTH = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,4 +154,4 @@ def instruction_proposer(
 def _proposal(answer: ModelResponse) -> str | NoScoreError:
     if answer.parsed:
         return str(answer.parsed[0])
-    return NoScoreError(" ".join((answer.error or "no reply").split())[:LONGEST_REASON])
+    return NoScoreError(" ".join((answer.error or "no reply").split())[:MAX_REASON_LENGTH])

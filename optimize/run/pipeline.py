@@ -198,11 +198,13 @@ def _versions() -> dict[str, str]:
 
 
 def collect_evidence(
-    run: ActiveRun, evaluator: Evaluator, result: SearchResult, most_calls: int | None
+    run: ActiveRun, evaluator: Evaluator, result: SearchResult, max_probe_calls: int | None
 ) -> RunEvidence:
-    """What the report is drawn from; both judges have been measured on test.
+    """The prompts of both judges, their judgements of test, and the shipped one's injection probes.
 
-    The models are still open: a free one (or any, with `probes`) is probed for injections.
+    Both have been measured on test, so that no judgement is asked for anew. The embedded model is
+    always probed, another only where the settings ask for it (`probes`), and none with more than
+    `max_probe_calls` calls (None: no bound).
     """
     prepared, labels, subject = run.prepared, run.prepared.labels, run.prepared.subject
     candidates = {"seed": run.seed, "tuned": result.tuned}
@@ -232,11 +234,12 @@ def collect_evidence(
             for name, prompt in prompts.items()
         },
         judged=judged,
-        probes=_probe(run, shipped_judge(run, result), judged[shipped]["test"], most_calls),
+        probes=_probe(run, shipped_judge(run, result), judged[shipped]["test"], max_probe_calls),
     )
 
 
-def _probe(run: ActiveRun, judge: Judge, test: JudgedSplit, most_calls: int | None) -> Probes:
+def _probe(run: ActiveRun, judge: Judge, test: JudgedSplit, max_probe_calls: int | None) -> Probes:
+    """The probes of the judge on test; empty, with the reason, where not all were run."""
     settings, runner = run.prepared.settings, run.models.judge
     if not is_embedded(runner.model.endpoint) and not settings.probes:
         return PROBES_NOT_REQUESTED
@@ -247,7 +250,7 @@ def _probe(run: ActiveRun, judge: Judge, test: JudgedSplit, most_calls: int | No
             test.items,
             test.scores,
             seed=settings.seed,
-            most_calls=most_calls,
+            max_probe_calls=max_probe_calls,
         )
     except (ModelError, BudgetSpentError) as error:
         # They add to a report; what is known without them is worth keeping.

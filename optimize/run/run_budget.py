@@ -11,7 +11,7 @@ from functools import partial
 
 from judges.judge import Judge
 from judges.models.prices import Price, estimate_tokens, find_price
-from judges.prompt import MOST_DEMOS, Prompt
+from judges.prompt import MAX_DEMOS, Prompt
 from judges.protocol import is_embedded
 from judges.scoring import SamplingPlan
 from optimize.run.labels import Labels
@@ -23,7 +23,7 @@ from optimize.search.evaluator import SearchBudget
 from optimize.search.problem import SearchOptions
 
 # A search that costs nothing may go on for longer, and show as much as a frozen judge can hold.
-FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 64, MOST_DEMOS), 3_000_000
+FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 64, MAX_DEMOS), 3_000_000
 DEFAULT_CALLS = 8_000
 # Replies that cannot be read are asked for again, and prompts are longer than estimated.
 SPARE_CALLS, SPARE_DOLLARS = 0.05, 0.20

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_type_hints
 from data.flags import read_bounds, read_mapping
 from data.tables.formats import READ_ENDINGS
 from judges.define import is_python, read_subject
-from judges.dimension import MOST_RATINGS, Comparison, Dimension, Subject
+from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
 from judges.errors import UsageError
 from judges.models.providers import THROUGH_DSPY, endpoint_of
 from judges.models.redaction import KEY_FOR_NAME, Redactor, holds_secret
@@ -25,8 +25,8 @@ from optimize.search.optimizers import OPTIMIZERS
 
 SPLITS = ("document", "system", "both")
 # Past any number of calls or dollars.
-MOST = 1e15
-MOST_BYTES = 100_000
+MAX_NUMBER = 1e15
+MAX_BYTES = 100_000
 # Labels on any scale: only their order counts.
 ANY_SCALE = "any"
 # For --proposer-api-base: the provider's own.
@@ -281,7 +281,11 @@ def _is_of_kind(value: Any, kind: type) -> bool:
         return isinstance(value, kind) and value != ""
     kinds = (int,) if kind is int else (int, float)
     # Compared, since an endless integer is no float.
-    return isinstance(value, kinds) and not isinstance(value, bool) and -MOST <= value <= MOST
+    return (
+        isinstance(value, kinds)
+        and not isinstance(value, bool)
+        and -MAX_NUMBER <= value <= MAX_NUMBER
+    )
 
 
 def bounds_of(scale: str) -> tuple[float, float] | None:
@@ -380,7 +384,7 @@ def _check_same(saved: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
 
 def _read(file: str) -> dict[str, Any]:
     try:
-        read = read_yaml(Path(file), most_bytes=MOST_BYTES)
+        read = read_yaml(Path(file), max_bytes=MAX_BYTES)
     except (OSError, YamlTextError) as error:
         raise SettingsError(f"{file}: cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(read, dict) or not all(isinstance(name, str) for name in read):
@@ -424,9 +428,9 @@ def rescale(dimension: Dimension, bounds: Bounds) -> Dimension:
 def whole_ratings(bounds: Bounds) -> tuple[int, ...]:
     """Every rating of a scale; SettingsError where it is no judge's."""
     low, high = bounds
-    if not (low.is_integer() and high.is_integer() and high - low < MOST_RATINGS):
+    if not (low.is_integer() and high.is_integer() and high - low < MAX_RATINGS):
         raise SettingsError(
-            f"--scale {low:g}-{high:g}: a judge rates in whole numbers, {MOST_RATINGS} at most; "
+            f"--scale {low:g}-{high:g}: a judge rates in whole numbers, {MAX_RATINGS} at most; "
             "say --scale any to keep its own, since only the order of the labels counts"
         )
     return tuple(range(int(low), int(high) + 1))

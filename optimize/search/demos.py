@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from judges.frozen import MOST_DEMO_BYTES, demo_bytes
-from judges.prompt import MOST_DEMOS, Prompt, Value, encodable
+from judges.frozen import MAX_DEMO_BYTES, demo_bytes
+from judges.prompt import MAX_DEMOS, Prompt, Value, encodable
 from optimize.items import Indices, Items, Vector
 from optimize.search.candidates import Demo, DemoSet
 from optimize.search.problem import SearchOptions
@@ -99,7 +99,7 @@ def _draw(
     chosen: list[int] = []
     documents: set[str] = set()
     texts_shown: set[tuple[str, ...]] = set()
-    characters_left, bytes_left = source.max_characters, MOST_DEMO_BYTES
+    characters_left, bytes_left = source.max_characters, MAX_DEMO_BYTES
     for index in order:
         item = items.items[index]
         texts = tuple(item.texts.values())
@@ -115,7 +115,7 @@ def _draw(
         documents.add(item.document_id)
         texts_shown.add(texts)
         characters_left -= length
-        if len(chosen) == min(size, MOST_DEMOS):
+        if len(chosen) == min(size, MAX_DEMOS):
             break
     rng.shuffle(chosen)
     return DemoSet(

@@ -16,10 +16,10 @@ from typing import Any
 import dspy
 import numpy as np
 
-from judges.frozen import MOST_DEMO_BYTES, demo_bytes
+from judges.frozen import MAX_DEMO_BYTES, demo_bytes
 from judges.inference.budget import BudgetSpentError
 from judges.modules import signature_of
-from judges.prompt import MOST_DEMOS, Prompt
+from judges.prompt import MAX_DEMOS, Prompt
 from judges.protocol import FatalModelError
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate, Demo, DemoSet
@@ -121,12 +121,12 @@ def candidate_of(predictor: Any, shared: ProgramContext) -> Candidate:
     """The candidate that a predictor's instructions and demos make."""
     seed = shared.evaluator.seed
     demos: list[Demo] = []
-    ids, documents, room, bytes_left = [], set(), shared.max_characters, MOST_DEMO_BYTES
+    ids, documents, room, bytes_left = [], set(), shared.max_characters, MAX_DEMO_BYTES
     for demo, item_id, document in _demos(predictor, shared):
         room -= sum(len(str(demo[text.name])) for text in seed.inputs)
         size = demo_bytes(seed, demo)
         bytes_left -= size or 0
-        if room < 0 or bytes_left < 0 or len(demos) == MOST_DEMOS:
+        if room < 0 or bytes_left < 0 or len(demos) == MAX_DEMOS:
             break
         if size is None:
             continue

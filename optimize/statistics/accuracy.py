@@ -29,9 +29,9 @@ class PairAccuracy:
 
 def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> PairAccuracy:
     """Accuracy from margins in [-1, 1]: the judge's (NaN: failed), people's; 0 is a tie."""
-    judge, people = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
-    decided = (people != 0) & ~np.isnan(judge)
-    correct = (1 + np.sign(judge[decided]) * np.sign(people[decided])) / 2
+    judge, human = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
+    decided = (human != 0) & ~np.isnan(judge)
+    correct = (1 + np.sign(judge[decided]) * np.sign(human[decided])) / 2
     documents = np.asarray(document)[decided].tolist()
     low, high = share_interval(correct, documents)
     return PairAccuracy(
@@ -122,10 +122,10 @@ def _best_threshold(gaps: _PairGaps) -> float:
     if not gaps.judge.size:
         return 0.0
     weights = 1 / np.bincount(gaps.document)[gaps.document]
-    distances, place = np.unique(np.append(np.abs(gaps.judge), 0.0), return_inverse=True)
-    place = place[:-1]
-    ties_won = np.bincount(place, weights * (gaps.human == 0), distances.size)
+    distances, distance_index = np.unique(np.append(np.abs(gaps.judge), 0.0), return_inverse=True)
+    distance_index = distance_index[:-1]
+    ties_won = np.bincount(distance_index, weights * (gaps.human == 0), distances.size)
     concordant = (gaps.judge != 0) & (np.sign(gaps.judge) == np.sign(gaps.human))
-    orders_lost = np.bincount(place, weights * concordant, distances.size)
+    orders_lost = np.bincount(distance_index, weights * concordant, distances.size)
     gains = np.cumsum(ties_won - orders_lost)
     return float(distances[np.argmax(np.round(gains, 9))])

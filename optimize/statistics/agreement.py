@@ -18,9 +18,9 @@ from optimize.statistics.levels import (
     Level,
     Undefined,
     by_convention,
-    counts_zero,
     dataset_statistic,
     document_coefficients,
+    is_zero_by_convention,
     read_rows,
     system_statistic,
 )
@@ -63,11 +63,15 @@ def dataset_level(
 ) -> Correlation:
     """One correlation over all outputs; `document` matters to the interval only.
 
-    A judge that says one thing of all outputs gets 0, unless `undefined` leaves it out (NaN).
+    A judge that gives every output the same score has no correlation. By `undefined`: with
+    "judge_zero", the default, it gets 0 if the human ratings vary, and NaN if these are constant
+    too, as they are for any judge; with "zero" it gets 0 either way, as does any judge where the
+    human ratings are constant; with "left_out", NaN. A value that is 0 by convention has no
+    interval. `document` gives the clusters of the bootstrap; without it each output is its own.
     """
     rows = read_rows(judge, human, document)
     value, interval = np.nan, None
-    if counts_zero(rows, "dataset", undefined):
+    if is_zero_by_convention(rows, "dataset", undefined):
         value = 0.0
     elif rows.judge.size:
         value = float(correlate(rows.judge[None], rows.human[None], coefficient)[0])
@@ -171,7 +175,7 @@ def system_level(
     """
     rows = read_rows(judge, human, document, system)
     value, interval = np.nan, None
-    if counts_zero(rows, "system", undefined):
+    if is_zero_by_convention(rows, "system", undefined):
         value = 0.0
     elif rows.n_systems > 1:
         value = float(system_statistic(rows, coefficient)(np.ones((1, rows.n_documents)))[0])
@@ -222,7 +226,7 @@ def rank_gaps(judge: ArrayLike, human: ArrayLike) -> Vector:
         raise ValueError("human ratings are constant: there is no rho to take apart")
     ranks = midranks(np.stack([rows.judge, rows.human]))
     ranks -= ranks.mean(axis=1, keepdims=True)
-    spread = np.sqrt((ranks**2).mean(axis=1, keepdims=True))
-    judge_ranks, human_ranks = ranks / np.where(spread > 0, spread, 1)
+    sd = np.sqrt((ranks**2).mean(axis=1, keepdims=True))
+    judge_ranks, human_ranks = ranks / np.where(sd > 0, sd, 1)
     gaps: Vector = judge_ranks - human_ranks
     return gaps

@@ -98,14 +98,14 @@ def interval_around(
     if n < 2 or np.isnan(value) or draws.size < max(2, resamples // 2):
         return None
     on_z = fisher and max(abs(value), float(np.abs(draws).max())) < PERFECT
-    middle = np.arctanh(value) if on_z else value
+    centre = np.arctanh(value) if on_z else value
     deviation = float(np.std(np.arctanh(draws) if on_z else draws, ddof=1))
     if abs(value) >= PERFECT * bound and deviation < 1 - PERFECT:
         return None
     # The square root undoes what drawing n of n takes from a variance.
     error = deviation * np.sqrt(n / (n - 1))
     half = student_quantile(n - 1, confidence) * error
-    ends = np.array([middle - half, middle + half])
+    ends = np.array([centre - half, centre + half])
     low, high = np.clip(np.tanh(ends) if on_z else ends, -bound, bound)
     return Interval(float(low), float(high), confidence)
 
@@ -132,9 +132,9 @@ def ratio_interval(
     a, b, c = t_squared * covariance[[0, 0, 1], [0, 1, 1]] / denominator**2
     if denominator <= 0 or c >= 1:
         return None
-    middle = (ratio - b) / (1 - c)
-    half = np.sqrt(max(middle**2 - (ratio**2 - a) / (1 - c), 0.0))
-    return Interval(float(middle - half), float(middle + half), confidence)
+    centre = (ratio - b) / (1 - c)
+    half = np.sqrt(max(centre**2 - (ratio**2 - a) / (1 - c), 0.0))
+    return Interval(float(centre - half), float(centre + half), confidence)
 
 
 def student_quantile(freedom: float, confidence: float) -> float:
@@ -196,6 +196,6 @@ def _least(suffices: Callable[[int], bool]) -> int:
     while not suffices(high) and high < MAX_DOCUMENTS:
         low, high = high, 2 * high
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if suffices(middle) else (middle, high)
+        midpoint = (low + high) // 2
+        low, high = (low, midpoint) if suffices(midpoint) else (midpoint, high)
     return high

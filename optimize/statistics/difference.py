@@ -19,8 +19,8 @@ from optimize.statistics.levels import (
     Level,
     Rows,
     Undefined,
-    counts_zero,
     document_values,
+    is_zero_by_convention,
     level_statistic,
     read_rows,
     system_sums,
@@ -85,7 +85,7 @@ def paired_difference(
         chance = int(rng.integers(2**63))
         ends_a, ends_b = (
             None
-            if counts_zero(rows, level, undefined)
+            if is_zero_by_convention(rows, level, undefined)
             else system_ends(
                 rows, value, coefficient, np.random.default_rng(chance), resamples, confidence
             )
@@ -138,7 +138,7 @@ class Contrast:
     """Judge A's rho less judge B's, and what it becomes with the two swapped on some documents.
 
     `error` is the standard error over documents: at summary and dataset level from what each
-    document adds to the difference, at system level the spread of the swapped differences.
+    document adds to the difference, at system level the SD of the swapped differences.
     `documents` are those that enter; infinite `error`: fewer than two do.
     """
 
@@ -257,16 +257,16 @@ def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
     # What each document adds to each system's mean.
     added_a, added_b = (system_sums(rows, _standardised(rows.judge)) / n_outputs for rows in (a, b))
     human = (system_sums(a, a.human) / n_outputs).sum(axis=0)
-    middle = (added_a + added_b).sum(axis=0) / 2
+    mean = (added_a + added_b).sum(axis=0) / 2
 
     def rho(means: Matrix) -> Vector:
         # To 12 digits, because the order of a sum must not break a tie.
-        people = np.broadcast_to(np.round(human, 12), means.shape)
-        return np.nan_to_num(correlate(np.round(means, 12), people, "spearman"))
+        human_means = np.broadcast_to(np.round(human, 12), means.shape)
+        return np.nan_to_num(correlate(np.round(means, 12), human_means, "spearman"))
 
     def difference(signs: Matrix) -> Vector:
         half_difference = signs @ (added_a - added_b) / 2
-        gaps: Vector = rho(middle + half_difference) - rho(middle - half_difference)
+        gaps: Vector = rho(mean + half_difference) - rho(mean - half_difference)
         return gaps
 
     n = a.n_documents
@@ -282,8 +282,8 @@ def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
 
 
 def _standardised(values: Vector) -> Vector:
-    spread = values.std() if values.size else 0.0
-    standard: Vector = (values - values.mean()) / spread if spread > 0 else np.zeros(values.size)
+    sd = values.std() if values.size else 0.0
+    standard: Vector = (values - values.mean()) / sd if sd > 0 else np.zeros(values.size)
     return standard
 
 

@@ -43,9 +43,9 @@ from optimize.statistics.levels import (
 )
 
 # Rhos of fewer documents than these say nothing of how well people agree.
-FEWEST_DOCUMENTS = 10
+MIN_DOCUMENTS = 10
 # The alternative-annotator test needs about this many outputs for each annotator, says the paper.
-FEWEST_OUTPUTS = 30
+MIN_OUTPUTS = 30
 # What the paper advises for experts; 0.15 for trained people, 0.1 for crowds.
 EPSILON = 0.2
 
@@ -117,7 +117,7 @@ def human_ceiling(
     system: ArrayLike | None = None,
     coefficient: Coefficient = "spearman",
     undefined: Undefined = PRIMARY,
-    fewest_documents: int = FEWEST_DOCUMENTS,
+    fewest_documents: int = MIN_DOCUMENTS,
     resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
 ) -> Ceiling:
@@ -173,16 +173,16 @@ def human_ceiling(
     share = judged / human if human > 0 else np.nan
     share_interval = ratio_interval(draws[:, 1], draws[:, 0], share, human, n, confidence)
     n_defined = _n_distinct([left_out.defined for left_out in everyone])
-    why = ""
+    reason = ""
     if n_defined < fewest_documents:
-        why = (
+        reason = (
             f"annotators and others both tell outputs apart in {n_defined} of {n} documents, and "
             f"{fewest_documents} are needed for a ceiling"
         )
         human, judged, human_interval, judge_interval = np.nan, np.nan, None, None
     elif share_interval is None:
-        why = "people's own agreement cannot be told from 0, so there is no share of it"
-    if why:
+        reason = "people's own agreement cannot be told from 0, so there is no share of it"
+    if reason:
         share, share_interval = np.nan, None
     return Ceiling(
         human=human,
@@ -202,16 +202,16 @@ def human_ceiling(
                 n_outputs=left_out.n_outputs,
                 n_documents=left_out.entered.size,
                 n_defined=left_out.defined.size,
-                outlying=_outlying(human_statistics, place, n, rng, resamples),
+                outlying=_outlying(human_statistics, index, n, rng, resamples),
             )
-            for place, left_out in enumerate(everyone)
+            for index, left_out in enumerate(everyone)
         ),
         n_outputs=int(comparable.sum()),
         n_documents=_n_distinct([left_out.entered for left_out in everyone]),
         n_defined=n_defined,
         n_failed=int((rated & failed).sum()),
         undefined=undefined,
-        why=why,
+        why=reason,
     )
 
 
@@ -272,14 +272,14 @@ def _leave_out(
 
 
 def _outlying(
-    statistics: list[Statistic], place: int, n: int, rng: np.random.Generator, resamples: int
+    statistics: list[Statistic], index: int, n: int, rng: np.random.Generator, resamples: int
 ) -> bool:
-    rest = statistics[:place] + statistics[place + 1 :]
+    rest = statistics[:index] + statistics[index + 1 :]
     if len(rest) < 2:
         return False
 
     def gap(weights: Matrix) -> Vector:
-        difference: Vector = statistics[place](weights) - _mean(rest, weights)
+        difference: Vector = statistics[index](weights) - _mean(rest, weights)
         return difference
 
     value = float(gap(np.ones((1, n)))[0])
@@ -360,7 +360,7 @@ def alternative_test(
     *,
     epsilon: float = EPSILON,
     false_discovery_rate: float = 0.05,
-    fewest: int = FEWEST_OUTPUTS,
+    fewest: int = MIN_OUTPUTS,
 ) -> AlternativeTest:
     """Run the test on (outputs, annotators) ratings, NaN where unrated.
 

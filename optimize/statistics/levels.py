@@ -85,6 +85,7 @@ def read_rows(
 
 
 def _check_finite(judge: Vector, human: Vector) -> None:
+    """Raise ValueError where a human rating is not finite, or a score is infinite (NaN: failed)."""
     bad = np.flatnonzero(~np.isfinite(human))
     if bad.size:
         raise ValueError(
@@ -102,15 +103,16 @@ def level_statistic(
     """The statistic of a level by its name, under a convention on what is undefined."""
     if level == "summary":
         return _summary_statistic(rows, coefficient, undefined)
-    if counts_zero(rows, level, undefined):
+    if is_zero_by_convention(rows, level, undefined):
         return lambda weights: np.zeros(len(weights))
     return (dataset_statistic if level == "dataset" else system_statistic)(rows, coefficient)
 
 
-def counts_zero(rows: Rows, level: Level, undefined: Undefined) -> bool:
-    """Whether the one coefficient over all outputs or systems is 0 by convention.
+def is_zero_by_convention(rows: Rows, level: Level, undefined: Undefined) -> bool:
+    """Whether the one coefficient over all outputs, or over all systems' means, is 0 by convention.
 
-    It is where the judge says one thing throughout ("zero": where either side does).
+    "judge_zero": where the judge's are constant and people's vary; "zero": where either side's are
+    constant and there are two or more; "left_out": never. False at summary level and of no outputs.
     """
     if undefined == "left_out" or not rows.n_documents:
         return False
@@ -170,14 +172,15 @@ def _dataset_kendall(rows: Rows) -> Statistic:
 
 
 def _summary_statistic(rows: Rows, coefficient: Coefficient, undefined: Undefined) -> Statistic:
-    values = document_values(rows, coefficient, undefined)
-    counted = (~np.isnan(values)).astype(float)
+    """The mean of the drawn documents' coefficients, 0 for NaN where `undefined` says so."""
+    coefficients = document_values(rows, coefficient, undefined)
+    is_defined = (~np.isnan(coefficients)).astype(float)
 
-    def mean(weights: Matrix) -> Vector:
-        n = weights @ counted
-        return np.where(n > 0, weights @ np.nan_to_num(values) / np.maximum(n, 1), np.nan)
+    def weighted_mean(weights: Matrix) -> Vector:
+        n = weights @ is_defined
+        return np.where(n > 0, weights @ np.nan_to_num(coefficients) / np.maximum(n, 1), np.nan)
 
-    return mean
+    return weighted_mean
 
 
 def document_values(rows: Rows, coefficient: Coefficient, undefined: Undefined) -> Vector:

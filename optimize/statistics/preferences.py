@@ -36,7 +36,7 @@ class Discriminant:
 def discriminant(
     judge: ArrayLike,
     own: str,
-    people: Mapping[str, ArrayLike],
+    human: Mapping[str, ArrayLike],
     document: ArrayLike,
     *,
     rng: np.random.Generator,
@@ -44,7 +44,7 @@ def discriminant(
 ) -> Discriminant:
     """The judge of the dimension `own` against all of people's, within documents or over all."""
     scores, documents = np.asarray(judge, dtype=float), np.asarray(document)
-    ratings = {name: np.asarray(values, dtype=float) for name, values in people.items()}
+    ratings = {name: np.asarray(values, dtype=float) for name, values in human.items()}
     scored = ~np.isnan(scores)
 
     def rho(a: ArrayLike, b: ArrayLike, undefined: Undefined = PRIMARY) -> float:
@@ -64,7 +64,7 @@ def discriminant(
             undefined="left_out",
             rng=rng,
             # Every other dimension is tried, one-sided: Bonferroni.
-            confidence=1 - 2 * 0.05 / (len(people) - 1),
+            confidence=1 - 2 * 0.05 / (len(human) - 1),
         )
         return difference.interval is not None and difference.interval.low > 0
 

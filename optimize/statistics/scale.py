@@ -43,8 +43,8 @@ def errors(judge: ArrayLike, human: ArrayLike, scale: Sequence[float]) -> Errors
 def nearest_ratings(values: Vector, scale: Sequence[float]) -> Vector:
     """Each value's nearest rating of the scale, the higher of two; no value may be NaN."""
     ratings = np.sort(np.asarray(scale, dtype=float))
-    middles = (ratings[1:] + ratings[:-1]) / 2
-    nearest: Vector = ratings[np.searchsorted(middles, values, side="right")]
+    midpoints = (ratings[1:] + ratings[:-1]) / 2
+    nearest: Vector = ratings[np.searchsorted(midpoints, values, side="right")]
     return nearest
 
 

@@ -97,8 +97,8 @@ def difference_interval(
     half_a, half_b = (a.high - a.low) / 2, (b.high - b.low) / 2
     covariance = _jackknife_correlation(a.jackknife, b.jackknife) * half_a * half_b
     half = float(np.sqrt(max(half_a**2 + half_b**2 - 2 * covariance, 0.0)))
-    middle = ((a.high - b.high) + (a.low - b.low)) / 2
-    low, high = np.clip([min(middle - half, gap), max(middle + half, gap)], -2, 2)
+    centre = ((a.high - b.high) + (a.low - b.low)) / 2
+    low, high = np.clip([min(centre - half, gap), max(centre + half, gap)], -2, 2)
     return Interval(float(low), float(high), confidence)
 
 
@@ -126,8 +126,8 @@ def system_ends(
     else:
         on_z = (_fisher_z(draws, coefficient, n) for draws in (redrawn, noisy))
         half = _half_width(value, jackknife, coefficient, _documents_variance(*on_z), confidence)
-        middle = _fisher_z(np.array([value]), coefficient, n)[0]
-        ends = np.tanh(np.array([middle - half, middle + half]))
+        centre = _fisher_z(np.array([value]), coefficient, n)[0]
+        ends = np.tanh(np.array([centre - half, centre + half]))
     low, high = _without_attenuation(ends, means, coefficient)
     return SystemEnds(low=float(low), high=float(high), jackknife=jackknife)
 
@@ -212,7 +212,7 @@ def _half_width(
     documents_variance: float,
     confidence: float,
 ) -> float:
-    """How far the ends are from the middle on Fisher's z."""
+    """How far the ends are from the centre on Fisher's z."""
     n = jackknife.size
     if coefficient == "spearman":
         variance, freedom = (1 + value**2 / 2) / (n - 3), np.inf

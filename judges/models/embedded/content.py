@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from itertools import combinations, pairwise
 
-from judges.models.embedded.source import JudgedText, Match, Source, total_weight, z_score
+from judges.models.embedded.source import JudgedText, Match, Source, clipped_z_score, total_weight
 from judges.models.embedded.text import DEMONSTRATIVES, ENGLISH, FUNCTION, Sentence, Text, stem_of
 
 # Bounds on what takes long: looking through the whole source, comparing every two sentences.
-MOST_LOOKUPS, MOST_SENTENCES = 6, 60
+MAX_LOOKUPS, MAX_SENTENCES = 6, 60
 # The share of bigrams of a text's own from which on more says nothing.
 NEW_WORDING = 0.3
 _OPPOSITE_STEMS: dict[str, set[str]] = defaultdict(set)
@@ -31,18 +31,18 @@ def coverage(judged: JudgedText, document: Source) -> float:
     pairs = {pair for sentence in judged.text.sentences for pair in pairwise(sentence.stems)}
     key_pairs = math.fsum(document.key_pairs.get(pair, 0.0) for pair in pairs)
     points = math.fsum(
-        document.points[place][0] * min(1.0, shared / document.points[place][1])
-        for place, shared in judged.shared_weights.items()
+        document.points[index][0] * min(1.0, shared / document.points[index][1])
+        for index, shared in judged.shared_weights.items()
     )
     # F1 of the stems and those of the key sentences: a summary in the rough.
     sizes = total_weight(stems) + total_weight(document.key_stems)
     f1 = 2 * total_weight(stems & document.key_stems) / sizes if sizes else 0.0
     return (
-        0.15 * z_score(recall, 0.5, 0.2)
-        + 0.1 * z_score(key_pairs, 0.2, 0.17)
-        + 0.2 * z_score(points, 0.55, 0.17)
-        + 0.2 * z_score(f1, 0.38, 0.16)
-        + 0.35 * z_score(_similarity(judged.text.stems, document), 0.45, 0.11)
+        0.15 * clipped_z_score(recall, 0.5, 0.2)
+        + 0.1 * clipped_z_score(key_pairs, 0.2, 0.17)
+        + 0.2 * clipped_z_score(points, 0.55, 0.17)
+        + 0.2 * clipped_z_score(f1, 0.38, 0.16)
+        + 0.35 * clipped_z_score(_similarity(judged.text.stems, document), 0.45, 0.11)
     )
 
 
@@ -68,7 +68,7 @@ def focus(judged: JudgedText, document: Source) -> float:
     if not document.salience or not stems:
         return 0.0
     saliences = [min(2.5, document.salience.get(stem, 0.3 * mean) / mean) for stem in stems]
-    least_salient = min(
+    min_salience = min(
         (
             math.fsum(document.salience.get(stem, 0.0) for stem in s.stems) / len(s.stems) / mean
             for s in judged.text.sentences
@@ -76,21 +76,21 @@ def focus(judged: JudgedText, document: Source) -> float:
         ),
         default=0.6,
     )
-    # How much the places that the sentences come from matter, beside the one that matters most.
+    # How much the source sentences that they come from matter, beside the one that matters most.
     main_point = max(part for part, _ in document.points) or 1.0
     points = [
-        document.points[match.place][0] / main_point
-        if 0 <= match.place < len(document.points)
+        document.points[match.index][0] / main_point
+        if 0 <= match.index < len(document.points)
         else 0.0
         for match in judged.matches
     ]
     # How often it comes back in the document, whose subject returns again and again.
-    returns = [math.log1p(len(document.places.get(stem, ()))) for stem in set(stems)]
+    returns = [math.log1p(len(document.sentences_with.get(stem, ()))) for stem in set(stems)]
     return (
-        0.45 * z_score(math.fsum(saliences) / len(saliences), 0.85, 0.25)
-        + 0.2 * z_score(least_salient, 0.6, 0.3)
-        + 0.15 * z_score(math.fsum(points) / max(1, len(points)), 0.5, 0.25)
-        + 0.2 * z_score(math.fsum(returns) / len(returns), 1.0, 0.18)
+        0.45 * clipped_z_score(math.fsum(saliences) / len(saliences), 0.85, 0.25)
+        + 0.2 * clipped_z_score(min_salience, 0.6, 0.3)
+        + 0.15 * clipped_z_score(math.fsum(points) / max(1, len(points)), 0.5, 0.25)
+        + 0.2 * clipped_z_score(math.fsum(returns) / len(returns), 1.0, 0.18)
     )
 
 
@@ -104,15 +104,15 @@ def support(judged: JudgedText, source: Source) -> float:
     total = sum(sizes) or 1
     anywhere = sum(match.anywhere * size for match, size in matches) / total
     nearby = sum(match.nearby * size for match, size in matches) / total
-    least_nearby = min((match.nearby for match, size in matches if size > 1), default=nearby)
+    min_nearby = min((match.nearby for match, size in matches if size > 1), default=nearby)
     return (
-        0.2 * z_score(anywhere, 0.85, 0.12)
-        + 0.1 * z_score(nearby, 0.65, 0.2)
-        + 0.2 * z_score(least_nearby, 0.5, 0.25)
-        + 0.1 * z_score(judged.adjacency, 0.75, 0.2)
-        + 0.15 * z_score(_share_in(source.bigrams, text.bigrams), 0.6, 0.25)
-        + 0.1 * z_score(_share_in(source.trigrams, text.trigrams), 0.45, 0.28)
-        + 0.15 * z_score(math.log1p(fragment_density(text, source)), 2.6, 0.7)
+        0.2 * clipped_z_score(anywhere, 0.85, 0.12)
+        + 0.1 * clipped_z_score(nearby, 0.65, 0.2)
+        + 0.2 * clipped_z_score(min_nearby, 0.5, 0.25)
+        + 0.1 * clipped_z_score(judged.adjacency, 0.75, 0.2)
+        + 0.15 * clipped_z_score(_share_in(source.bigrams, text.bigrams), 0.6, 0.25)
+        + 0.1 * clipped_z_score(_share_in(source.trigrams, text.trigrams), 0.45, 0.28)
+        + 0.15 * clipped_z_score(math.log1p(fragment_density(text, source)), 2.6, 0.7)
     )
 
 
@@ -141,19 +141,21 @@ def truth(judged: JudgedText, source: Source) -> float:
     for sentence, match in zip(judged.text.sentences, judged.matches, strict=True):
         faults += 1.0 * _unsupported_names(sentence, source)
         faults += 0.5 * min(2, _swapped_words(sentence, source))
-        if match.place >= 0 and match.share >= 0.5:
-            faults += 0.7 * _changes_negation(sentence, origins, match.place)
-            faults += 0.7 * _has_opposite(sentence, origins[match.place])
-    return z_score(faults / (len(judged.text.sentences) + 1), 0.35, -0.35)
+        if match.index >= 0 and match.share >= 0.5:
+            faults += 0.7 * _changes_negation(sentence, origins, match.index)
+            faults += 0.7 * _has_opposite(sentence, origins[match.index])
+    return clipped_z_score(faults / (len(judged.text.sentences) + 1), 0.35, -0.35)
 
 
 def _unsupported_names(sentence: Sentence, source: Source) -> float:
     """Numbers that the source has nowhere, and names, which a capital within a sentence shows."""
     faults = 0.0
-    for place, token in enumerate(sentence.tokens):
+    for index, token in enumerate(sentence.tokens):
         word, is_number = token.lower(), token[0].isdigit()
-        is_name = place > 0 and token[0].isupper() and word not in FUNCTION
-        if (is_number or is_name) and not (word in source.words or stem_of(word) in source.places):
+        is_name = index > 0 and token[0].isupper() and word not in FUNCTION
+        if (is_number or is_name) and not (
+            word in source.words or stem_of(word) in source.sentences_with
+        ):
             faults += 1.0 if is_number else 0.5
     return min(2.0, faults)
 
@@ -163,7 +165,7 @@ def _swapped_words(sentence: Sentence, source: Source) -> int:
     words = sentence.words
     n_swapped = lookups = 0
     for before, word, after in zip(words, words[1:], words[2:], strict=False):
-        if word in FUNCTION or word in source.words or lookups >= MOST_LOOKUPS:
+        if word in FUNCTION or word in source.words or lookups >= MAX_LOOKUPS:
             continue
         if before in FUNCTION and after in FUNCTION:
             continue
@@ -177,11 +179,11 @@ def _swapped_words(sentence: Sentence, source: Source) -> int:
     return n_swapped
 
 
-def _changes_negation(sentence: Sentence, origins: Sequence[Sentence], place: int) -> bool:
+def _changes_negation(sentence: Sentence, origins: Sequence[Sentence], index: int) -> bool:
     """Whether a negation was put in, or left out of a sentence that is otherwise taken whole."""
     if sentence.is_negated:
-        return not any(origin.is_negated for origin in origins[max(0, place - 1) : place + 2])
-    origin = origins[place]
+        return not any(origin.is_negated for origin in origins[max(0, index - 1) : index + 2])
+    origin = origins[index]
     return origin.is_negated and len(origin.words) < 1.4 * len(sentence.words)
 
 
@@ -202,16 +204,18 @@ def knowledge(judged: JudgedText, _: Source) -> float:
     source = judged.knowledge or judged.document
     if source is None or not source.salience:
         return 0.0
-    new_stems = set(judged.text.stems).difference(judged.turns.places if judged.turns else ())
-    used = total_weight([stem for stem in new_stems if stem in source.places])
+    new_stems = set(judged.text.stems).difference(
+        judged.turns.sentences_with if judged.turns else ()
+    )
+    used = total_weight([stem for stem in new_stems if stem in source.sentences_with])
     bigrams = sum(
         bigram in source.bigrams and not FUNCTION.issuperset(bigram.split(" "))
         for bigram in judged.text.bigrams
     )
     return (
-        0.4 * z_score(math.log1p(used), 1.2, 0.7)
-        + 0.3 * z_score(used / (total_weight(new_stems) or 1.0), 0.45, 0.3)
-        + 0.3 * z_score(math.log1p(bigrams), 1.2, 0.9)
+        0.4 * clipped_z_score(math.log1p(used), 1.2, 0.7)
+        + 0.3 * clipped_z_score(used / (total_weight(new_stems) or 1.0), 0.45, 0.3)
+        + 0.3 * clipped_z_score(math.log1p(bigrams), 1.2, 0.9)
     )
 
 
@@ -219,7 +223,7 @@ def closeness(judged: JudgedText, source: Source) -> float:
     """How far the text keeps the source's wording: what is copied is seldom wrong."""
     if not source.trigrams:
         return 0.0
-    return z_score(_share_in(source.trigrams, judged.text.trigrams), 0.4, 0.3)
+    return clipped_z_score(_share_in(source.trigrams, judged.text.trigrams), 0.4, 0.3)
 
 
 def rewording(judged: JudgedText, _: Source) -> float:
@@ -232,7 +236,7 @@ def rewording(judged: JudgedText, _: Source) -> float:
     if source is None or not source.bigrams or not bigrams:
         return 0.0
     new = sum(bigram not in source.bigrams for bigram in bigrams) / len(bigrams)
-    return z_score(min(new, NEW_WORDING), 0.14, 0.1)
+    return clipped_z_score(min(new, NEW_WORDING), 0.14, 0.1)
 
 
 def order(judged: JudgedText, _: Source) -> float:
@@ -240,19 +244,19 @@ def order(judged: JudgedText, _: Source) -> float:
 
     What opens a document needs nothing before it; what stands late in it leans on the rest.
     """
-    places = [m.place for m in judged.matches[:MOST_SENTENCES] if m.place >= 0 and m.share > 0.2]
-    if not places or judged.source is None:
+    indices = [m.index for m in judged.matches[:MAX_SENTENCES] if m.index >= 0 and m.share > 0.2]
+    if not indices or judged.source is None:
         return -1.0
-    lateness = math.fsum(math.log1p(place) for place in places) / len(places)
-    if len(places) == 1:
-        return 0.6 * z_score(lateness, 1.2, -0.7)
-    reversals = [a > b for a, b in combinations(places, 2)]
+    lateness = math.fsum(math.log1p(index) for index in indices) / len(indices)
+    if len(indices) == 1:
+        return 0.6 * clipped_z_score(lateness, 1.2, -0.7)
+    reversals = [a > b for a, b in combinations(indices, 2)]
     far = min(max(1, len(judged.source.text.sentences)), 12)
-    leaps = [min(1.0, abs(b - a - 1) / far) for a, b in pairwise(places)]
+    leaps = [min(1.0, abs(b - a - 1) / far) for a, b in pairwise(indices)]
     return (
-        0.3 * z_score(sum(reversals) / len(reversals), 0.25, -0.3)
-        + 0.3 * z_score(math.fsum(leaps) / len(leaps), 0.4, -0.27)
-        + 0.4 * z_score(lateness, 1.4, -0.7)
+        0.3 * clipped_z_score(sum(reversals) / len(reversals), 0.25, -0.3)
+        + 0.3 * clipped_z_score(math.fsum(leaps) / len(leaps), 0.4, -0.27)
+        + 0.4 * clipped_z_score(lateness, 1.4, -0.7)
     )
 
 
@@ -263,18 +267,18 @@ def continuity(judged: JudgedText, source: Source) -> float:
     """
     if not source.trigrams:
         return 0.0
-    matches = judged.matches[:MOST_SENTENCES]
+    matches = judged.matches[:MAX_SENTENCES]
     unbroken = [m.nearby / m.anywhere if m.anywhere else 0.0 for m in matches]
     return (
-        0.3 * z_score(math.fsum(unbroken) / len(unbroken), 0.78, 0.15)
-        + 0.3 * z_score(min(unbroken), 0.65, 0.2)
-        + 0.4 * z_score(judged.adjacency, 0.75, 0.2)
+        0.3 * clipped_z_score(math.fsum(unbroken) / len(unbroken), 0.78, 0.15)
+        + 0.3 * clipped_z_score(min(unbroken), 0.65, 0.2)
+        + 0.4 * clipped_z_score(judged.adjacency, 0.75, 0.2)
     )
 
 
 def unity(judged: JudgedText, _: Source) -> float:
     """Whether a text is one piece: every joint between sentences may fail."""
-    return z_score(math.log(len(judged.text.sentences)), 1.05, -0.4)
+    return clipped_z_score(math.log(len(judged.text.sentences)), 1.05, -0.4)
 
 
 def connection(judged: JudgedText) -> float:
@@ -282,7 +286,7 @@ def connection(judged: JudgedText) -> float:
 
     A text whose sentences could be shuffled is a list, not an argument.
     """
-    sentences = judged.text.sentences[:MOST_SENTENCES]
+    sentences = judged.text.sentences[:MAX_SENTENCES]
     dangling = 0.0 if judged.turns else _points_back(sentences[0])
     if len(sentences) == 1:
         return -1.0 * dangling
@@ -291,10 +295,10 @@ def connection(judged: JudgedText) -> float:
     openings = [tuple(word for word in s.words[:4] if word not in FUNCTION)[:2] for s in sentences]
     repeated_openings = sum(a == b for a, b in combinations(openings, 2)) / len(sentences)
     choppiness = sum(len(s.words) < 9 for s in sentences) / len(sentences)
-    value = 0.5 * z_score(math.fsum(links) / len(links), 0.5, 0.3)
+    value = 0.5 * clipped_z_score(math.fsum(links) / len(links), 0.5, 0.3)
     if judged.document is not None and judged.matches:
-        matches = judged.matches[:MOST_SENTENCES]
-        value = 0.6 * value + 0.35 * z_score(_proximity(matches), 0.45, 0.35)
+        matches = judged.matches[:MAX_SENTENCES]
+        value = 0.6 * value + 0.35 * clipped_z_score(_proximity(matches), 0.45, 0.35)
         dangling += _n_unresolved(sentences, matches) / len(sentences)
     return value - 1.0 * dangling - 0.7 * min(2.0, repeated_openings) - 0.8 * choppiness + 0.2
 
@@ -319,7 +323,7 @@ def _link(first: Sentence, second: Sentence) -> float:
 
 def _proximity(matches: Sequence[Match]) -> float:
     """How close together in the source the matches of neighbouring sentences stand."""
-    gaps = [b.place - a.place if min(a.place, b.place) >= 0 else 99 for a, b in pairwise(matches)]
+    gaps = [b.index - a.index if min(a.index, b.index) >= 0 else 99 for a, b in pairwise(matches)]
     return math.fsum(1 / (1 + abs(gap - 1) / 1.5) for gap in gaps) / len(gaps)
 
 
@@ -328,19 +332,19 @@ def _n_unresolved(sentences: Sequence[Sentence], matches: Sequence[Match]) -> in
     return sum(
         not DEMONSTRATIVES.isdisjoint(sentence.words[:2])
         and match.share > 0.5
-        and match.place > 0
-        and not 0 <= match.place - previous.place <= 2
+        and match.index > 0
+        and not 0 <= match.index - previous.index <= 2
         for sentence, (previous, match) in zip(sentences[1:], pairwise(matches), strict=True)
     )
 
 
 def repetition(judged: JudgedText) -> float:
     """How little is said twice, -10 to 1: a repeated sentence wastes the reader's time."""
-    text, sentences = judged.text, judged.text.sentences[:MOST_SENTENCES]
+    text, sentences = judged.text, judged.text.sentences[:MAX_SENTENCES]
     overlaps = [
-        max(_overlap(sentence, earlier) for earlier in sentences[:place])
-        for place, sentence in enumerate(sentences)
-        if place
+        max(_overlap(sentence, earlier) for earlier in sentences[:index])
+        for index, sentence in enumerate(sentences)
+        if index
     ]
     mean_overlap = math.fsum(overlaps) / max(1, len(overlaps))
     trigrams = [three for three in text.trigrams if not FUNCTION.issuperset(three.split(" "))]
@@ -350,8 +354,8 @@ def repetition(judged: JudgedText) -> float:
     # Full names above all: no writer gives them twice.
     pairs = [pair for sentence in text.sentences for pair in pairwise(sentence.stems)]
     repeated_pairs = 1 - len(set(pairs)) / max(4, len(pairs)) if len(pairs) > 3 else 0.0
-    matches = judged.matches[:MOST_SENTENCES]
-    places = [match.place for match in matches if match.place >= 0 and match.share > 0.5]
+    matches = judged.matches[:MAX_SENTENCES]
+    indices = [match.index for match in matches if match.index >= 0 and match.share > 0.5]
     return (
         1.0
         - 4.0 * min(0.5, (len(trigrams) - len(set(trigrams))) / max(4, len(trigrams)))
@@ -359,7 +363,7 @@ def repetition(judged: JudgedText) -> float:
         - 1.5 * max(0.0, mean_overlap - 0.2)
         - 3.0 * min(0.5, repeated_stems)
         - 4.0 * min(0.5, repeated_pairs)
-        - 1.0 * (len(places) - len(set(places))) / max(1, len(places))
+        - 1.0 * (len(indices) - len(set(indices))) / max(1, len(indices))
     )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from judges.models.embedded import content, language
 from judges.models.embedded.request import Roles, Task, read_roles
-from judges.models.embedded.source import MOST_VECTORS, digest, read_judged_text
+from judges.models.embedded.source import MAX_VECTORS, digest, read_judged_text
 from judges.models.embedded.text import read_table
 
 Vector = NDArray[np.float64]
@@ -27,8 +27,8 @@ Vector = NDArray[np.float64]
 class Facet:
     """One facet of quality.
 
-    `measure` counts, higher for better; `middle` and `spread` are what it gives for ordinary system
-    outputs, so that facets weigh alike (a facet that counting measures badly has a wide spread).
+    `measure` counts, higher for better; `mean` and `sd` are what it gives for ordinary system
+    outputs, so that facets weigh alike (a facet that counting measures badly has a wide sd).
     `needs` names the source that it takes and without which it is 0. `halo` is its part in any
     overall impression of a text made from a document, `talk` in that of a turn or an answer.
     `content` tells what is said from how.
@@ -36,8 +36,8 @@ class Facet:
 
     name: str
     measure: Callable[..., float]
-    middle: float
-    spread: float
+    mean: float
+    sd: float
     halo: float = 0.0
     talk: float = 0.0
     needs: str = ""
@@ -76,7 +76,7 @@ FACETS: tuple[Facet, ...] = (
     Facet("structure", language.structure, -0.3, 0.5),
 )
 NAMES = tuple(facet.name for facet in FACETS)
-INDEX = {name: place for place, name in enumerate(NAMES)}
+INDEX = {name: index for index, name in enumerate(NAMES)}
 HALO: Vector = np.array([facet.halo for facet in FACETS])
 TALK: Vector = np.array([facet.talk for facet in FACETS])
 IS_CONTENT = np.array([facet.content for facet in FACETS])
@@ -142,17 +142,17 @@ has a clear layout of lists and paragraphs | is laid out better | has no layout
 )
 
 
-@cached(LRUCache(MOST_VECTORS), key=digest, lock=Lock())
+@cached(LRUCache(MAX_VECTORS), key=digest, lock=Lock())
 def facets_of(roles: Roles, texts: Mapping[str, str], candidate: str) -> Vector:
     """The facets of one judged text beside the others of its request, each in (-4, 4)."""
     judged = read_judged_text(roles, texts, candidate)
     facets = np.full(len(NAMES), EMPTY)
     if judged.text.sentences:
         values = [0.0] * len(NAMES)
-        for place, facet in enumerate(FACETS):
+        for index, facet in enumerate(FACETS):
             sources = (getattr(judged, facet.needs),) if facet.needs else ()
             if None not in sources:
-                values[place] = (facet.measure(judged, *sources) - facet.middle) / facet.spread
+                values[index] = (facet.measure(judged, *sources) - facet.mean) / facet.sd
         facets = BOUND * np.tanh(np.array(values) / BOUND)
         facets = np.where(facets > 0, EXCELLENCE * facets, facets)
     facets.setflags(write=False)
@@ -179,7 +179,7 @@ def _read_names() -> tuple[dict[str, Shares], dict[str, Shares], dict[str, Share
 
 
 _WORDS, _BEGINNINGS, _PHRASES = _read_names()
-SHORTEST_BEGINNING, LONGEST_BEGINNING = 4, max(map(len, _BEGINNINGS))
+MIN_BEGINNING_LENGTH, MAX_BEGINNING_LENGTH = 4, max(map(len, _BEGINNINGS))
 _PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _PHRASES))
 _PHRASE_SHARES = list(_PHRASES.values())
 
@@ -280,8 +280,8 @@ def emphases(task: Task) -> Vector:
     if size:
         requested /= size
     weights = requested + default_weights(requested, roles)
-    for place in ignored:
-        weights[place] *= SUPPRESSED
+    for index in ignored:
+        weights[index] *= SUPPRESSED
     return weights
 
 
@@ -332,10 +332,10 @@ def read_amounts(text: str) -> tuple[tuple[float, ...], frozenset[int]]:
         for start, shares in sorted(named, key=lambda item: item[0]):
             while intensities and intensities[0][0] < start:
                 factor = intensities.pop(0)[1]
-            for place, share in shares.items():
-                total[place] += factor * share
+            for index, share in shares.items():
+                total[index] += factor * share
                 if factor == 0.0 and share >= 0.3:
-                    ignored.add(place)
+                    ignored.add(index)
     return tuple(total), frozenset(ignored)
 
 
@@ -353,7 +353,7 @@ def _shares_of(word: str) -> Shares:
     if word in _WORDS:
         return _WORDS[word]
     # Nothing longer is listed: a hostile text may be one word of a million letters.
-    for end in range(min(len(word) - 1, LONGEST_BEGINNING), SHORTEST_BEGINNING - 1, -1):
+    for end in range(min(len(word) - 1, MAX_BEGINNING_LENGTH), MIN_BEGINNING_LENGTH - 1, -1):
         if word[:end] in _BEGINNINGS:
             return _BEGINNINGS[word[:end]]
     return {}

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import pairwise, product
 
-from judges.models.embedded.source import JudgedText, Source, total_weight, z_score
+from judges.models.embedded.source import JudgedText, Source, clipped_z_score, total_weight
 from judges.models.embedded.text import (
     ARTICLES,
     AUXILIARIES,
@@ -28,9 +28,9 @@ from judges.models.embedded.text import (
 )
 
 # Of a longer text only so much is read.
-MOST_SENTENCES, MOST_WORDS = 400, 3000
+MAX_SENTENCES, MAX_WORDS = 400, 3000
 # Below this share of English small words a text is not judged by English grammar.
-LEAST_ENGLISH = 0.1
+MIN_ENGLISH_SHARE = 0.1
 # From how many words on a sentence runs on, and the fault that each more is.
 LONG, RUN_ON = 25, 0.04
 # Words that are a fault where the second follows the first, and its gravity; of several lines for
@@ -75,11 +75,11 @@ def grammar(judged: JudgedText) -> float:
     """
     sentences = judged.text.sentences
     words = [word for sentence in sentences[:60] for word in sentence.words]
-    if len(words) >= 6 and sum(word in FUNCTION for word in words) < LEAST_ENGLISH * len(words):
+    if len(words) >= 6 and sum(word in FUNCTION for word in words) < MIN_ENGLISH_SHARE * len(words):
         return 0.0
-    faults = [min(2.5, _grammar_faults(sentence)) for sentence in sentences[:MOST_SENTENCES]]
+    faults = [min(2.5, _grammar_faults(sentence)) for sentence in sentences[:MAX_SENTENCES]]
     mean = sum(faults) / math.sqrt(len(faults))
-    return 0.7 * z_score(mean, 0.6, -0.7) + 0.3 * z_score(max(faults), 0.6, -0.7)
+    return 0.7 * clipped_z_score(mean, 0.6, -0.7) + 0.3 * clipped_z_score(max(faults), 0.6, -0.7)
 
 
 def _grammar_faults(sentence: Sentence) -> float:
@@ -87,7 +87,7 @@ def _grammar_faults(sentence: Sentence) -> float:
     words = sentence.words
     faults = sum(_pair_fault(first, second) for first, second in pairwise(words))
     faults += _missing_verb(words) + _unfinished_end(words) + _missing_subject(sentence)
-    faults += sum(_uninflected_verb(words, place) for place in range(len(words) - 1))
+    faults += sum(_uninflected_verb(words, index) for index in range(len(words) - 1))
     faults += (
         _missing_small_words(words) + _close_repetitions(sentence.stems) + _clause_faults(sentence)
     )
@@ -113,11 +113,11 @@ def _article_fault(article: str, word: str) -> float:
     return 0.5 * ((vowel or word.startswith(_AN_SOUNDS)) != (article == "an"))
 
 
-def _uninflected_verb(words: Sequence[str], place: int) -> float:
+def _uninflected_verb(words: Sequence[str], index: int) -> float:
     """A base verb after a singular subject, unless an auxiliary governs it: "he go"."""
-    if words[place] not in {"he", "she"} or words[place + 1] not in ENGLISH["base-verbs"]:
+    if words[index] not in {"he", "she"} or words[index + 1] not in ENGLISH["base-verbs"]:
         return 0.0
-    governors = words[max(0, place - 3) : place]
+    governors = words[max(0, index - 3) : index]
     return 0.7 * (not any(word in AUXILIARIES or word in {"let", "that"} for word in governors))
 
 
@@ -163,11 +163,11 @@ def _clause_faults(sentence: Sentence) -> float:
     """Clauses opened without a verb of their own, and verbs that share one clause."""
     words = sentence.words
     faults, opener = 0.0, -1
-    for place, word in enumerate(words):
-        if word in ENGLISH["clause-openers"] and words[place + 1 : place + 2] != ("of",):
-            if 0 <= opener < place - 1 and not any(map(_may_be_verb, words[opener + 1 : place])):
+    for index, word in enumerate(words):
+        if word in ENGLISH["clause-openers"] and words[index + 1 : index + 2] != ("of",):
+            if 0 <= opener < index - 1 and not any(map(_may_be_verb, words[opener + 1 : index])):
                 faults += 0.4
-            opener = place
+            opener = index
     if 0 <= opener < len(words) - 1 and not any(map(_may_be_verb, words[opener + 1 :])):
         faults += 0.6
     n_verbs = sum(word in FINITE for word in words)
@@ -188,18 +188,18 @@ def _missing_small_words(words: Sequence[str]) -> float:
 def _close_repetitions(stems: Sequence[str]) -> float:
     """A content word that comes back within a few words, as no writer lets it."""
     faults = 0.0
-    for place, stem in enumerate(stems):
-        if len(stem) > 3 and stem in stems[max(0, place - 8) : place]:
-            faults += 0.35 if stem in stems[max(0, place - 3) : place] else 0.2
+    for index, stem in enumerate(stems):
+        if len(stem) > 3 and stem in stems[max(0, index - 8) : index]:
+            faults += 0.35 if stem in stems[max(0, index - 3) : index] else 0.2
     return min(1.0, faults)
 
 
 def form(judged: JudgedText) -> float:
     """How clean capitals, punctuation and characters are: care shows where it costs least."""
-    cased, sentences = judged.text.has_capitals, judged.text.sentences[:MOST_SENTENCES]
+    cased, sentences = judged.text.has_capitals, judged.text.sentences[:MAX_SENTENCES]
     faults = [min(2.0, _form_faults(sentence, cased)) for sentence in sentences]
     mean = sum(faults) / len(faults)
-    return 0.8 * z_score(mean, 0.25, -0.3) + 0.2 * z_score(max(faults), 0.4, -0.6)
+    return 0.8 * clipped_z_score(mean, 0.25, -0.3) + 0.2 * clipped_z_score(max(faults), 0.4, -0.6)
 
 
 def _form_faults(sentence: Sentence, cased: bool) -> float:
@@ -255,7 +255,7 @@ def completeness(judged: JudgedText) -> float:
 def style(judged: JudgedText) -> float:
     """Full sentences and a choice of words, as marks of a practised writer (essay scoring)."""
     sentences = judged.text.sentences
-    words, stems = judged.text.words[:MOST_WORDS], judged.text.stems[:MOST_WORDS]
+    words, stems = judged.text.words[:MAX_WORDS], judged.text.stems[:MAX_WORDS]
     length = math.log(len(words) / len(sentences) + 1)
     letters = sum(map(len, words)) / len(words)
     # Types per root of tokens hardly depend on length.
@@ -263,11 +263,11 @@ def style(judged: JudgedText) -> float:
     repeated_stems = 1 - len(set(stems)) / max(1, len(stems))
     repeated_openings = 1 - len({sentence.words[0] for sentence in sentences}) / len(sentences)
     return (
-        0.35 * z_score(length, 2.85, 0.35)
-        + 0.1 * z_score(letters, 4.6, 0.5)
-        + 0.15 * z_score(variety, 4.5, 1.0)
-        + 0.2 * z_score(repeated_stems, 0.13, -0.09)
-        + 0.2 * z_score(repeated_openings, 0.15, -0.2)
+        0.35 * clipped_z_score(length, 2.85, 0.35)
+        + 0.1 * clipped_z_score(letters, 4.6, 0.5)
+        + 0.15 * clipped_z_score(variety, 4.5, 1.0)
+        + 0.2 * clipped_z_score(repeated_stems, 0.13, -0.09)
+        + 0.2 * clipped_z_score(repeated_openings, 0.15, -0.2)
     )
 
 
@@ -275,9 +275,9 @@ def readability(judged: JudgedText) -> float:
     """Short sentences of short words, which any reader follows at the first reading."""
     sentences, words = judged.text.sentences, judged.text.words
     return (
-        0.4 * z_score(len(words) / len(sentences), 18.0, -8.0)
-        + 0.3 * z_score(sum(map(len, words)) / len(words), 4.7, -0.7)
-        + 0.3 * z_score(max(len(s.words) for s in sentences), 28.0, -14.0)
+        0.4 * clipped_z_score(len(words) / len(sentences), 18.0, -8.0)
+        + 0.3 * clipped_z_score(sum(map(len, words)) / len(words), 4.7, -0.7)
+        + 0.3 * clipped_z_score(max(len(s.words) for s in sentences), 28.0, -14.0)
     )
 
 
@@ -291,14 +291,14 @@ def detail(judged: JudgedText) -> float:
         expected = max(12.0, min(90.0, 0.5 * math.pow(len(judged.document.text.words), 0.8)))
     elif not judged.is_summary and judged.turns is not None and judged.turns.text.lines > 2:
         expected = 20.0
-    return z_score(math.log((len(judged.text.words) + 2) / (expected + 2)), 0.0, 0.5)
+    return clipped_z_score(math.log((len(judged.text.words) + 2) / (expected + 2)), 0.0, 0.5)
 
 
 def conciseness(judged: JudgedText) -> float:
     """How few words are used, and how few of them are padding; -3.6 to 3.6."""
     words = judged.text.words
     density = sum(word not in FUNCTION for word in words) / len(words)
-    return -0.8 * detail(judged) + 0.4 * z_score(density, 0.55, 0.08)
+    return -0.8 * detail(judged) + 0.4 * clipped_z_score(density, 0.55, 0.08)
 
 
 def specificity(judged: JudgedText) -> float:
@@ -309,9 +309,9 @@ def specificity(judged: JudgedText) -> float:
     weights = total_weight(stems)
     numbers = sum(stem[0].isdigit() for stem in stems)
     return (
-        0.4 * z_score(weights / len(stems), 0.85, 0.2)
-        + 0.3 * z_score(math.log1p(weights), 2.2, 0.8)
-        + 0.3 * z_score(math.log1p(numbers), 0.6, 0.6)
+        0.4 * clipped_z_score(weights / len(stems), 0.85, 0.2)
+        + 0.3 * clipped_z_score(math.log1p(weights), 2.2, 0.8)
+        + 0.3 * clipped_z_score(math.log1p(numbers), 0.6, 0.6)
     )
 
 
@@ -320,7 +320,7 @@ def engagement(judged: JudgedText) -> float:
     words, tokens = judged.text.words, set(judged.text.tokens)
     content = math.log1p(total_weight(set(judged.text.stems)))
     return (
-        0.6 * z_score(content, 2.0, 0.7)
+        0.6 * clipped_z_score(content, 2.0, 0.7)
         + 0.3 * ("?" in tokens)
         + 0.15 * ("!" in tokens)
         + 0.2 * any(word in {"i", "my", "you", "your"} for word in words)
@@ -349,10 +349,10 @@ def answer(judged: JudgedText, turns: Source) -> float:
     stems = set(judged.text.stems)
     last = judged.last_turn or turns
     recent = math.fsum(last.salience.get(stem, 0.0) for stem in stems)
-    common = total_weight([stem for stem in stems if stem in turns.places])
+    common = total_weight([stem for stem in stems if stem in turns.sentences_with])
     return (
-        0.45 * z_score(recent / (math.fsum(last.salience.values()) or 1.0), 0.25, 0.2)
-        + 0.35 * z_score(common / (total_weight(stems) or 1.0), 0.4, 0.25)
+        0.45 * clipped_z_score(recent / (math.fsum(last.salience.values()) or 1.0), 0.25, 0.2)
+        + 0.35 * clipped_z_score(common / (total_weight(stems) or 1.0), 0.4, 0.25)
         - 0.8 * _refuses(judged.text.words)
         + 0.1
     )
@@ -370,4 +370,4 @@ def courtesy(judged: JudgedText) -> float:
 def structure(judged: JudgedText) -> float:
     """Lines, lists and paragraphs that show how a longer text is built; 0 of a short one."""
     n_words, lines = len(judged.text.words), judged.text.lines
-    return 0.0 if n_words < 40 else z_score(math.log1p(lines), 1.0, 0.8)
+    return 0.0 if n_words < 40 else clipped_z_score(math.log1p(lines), 1.0, 0.8)

@@ -26,11 +26,11 @@ from judges.protocol import Completion, Message, Reply, Sampling, Token
 NAME = "embedded-1"
 # A search goes to and fro between prompts with hundreds of demos; to read one anew takes as long as
 # a hundred judgements. All that is remembered of them has at most so many characters.
-MOST_DEMO_CHARACTERS = 32_000_000
-LEAST_PROBABILITY = 1e-9
+MAX_DEMO_CHARACTERS = 32_000_000
+MIN_PROBABILITY = 1e-9
 # A facet that contributes less to a score decided nothing.
-LEAST_CONTRIBUTION = 0.05
-MOST_NAMES = 6
+MIN_CONTRIBUTION = 0.05
+MAX_NAMES = 6
 NOT_A_LANGUAGE_MODEL = (
     "This is a statistical judge, not a language model: it rates texts by counted facets."
 )
@@ -44,7 +44,7 @@ class Prefix(NamedTuple):
     characters: int
 
 
-@cached(LRUCache(MOST_DEMO_CHARACTERS, lambda prefix: prefix.characters + 20_000), lock=Lock())
+@cached(LRUCache(MAX_DEMO_CHARACTERS, lambda prefix: prefix.characters + 20_000), lock=Lock())
 def _read_prefix(*messages: tuple[str, str]) -> Prefix:
     system = messages[0][1] if messages and messages[0][0] == "system" else ""
     task = read_task(system)
@@ -139,10 +139,10 @@ def _write(task: Task, content: str, heat: float, rng: random.Random) -> Reply:
 
 
 def _draw(probabilities: Sequence[float], heat: float, rng: random.Random) -> int:
-    """Draw a place by its probability, sharpened or flattened; at heat 0 the first likeliest."""
+    """Draw an index by its probability, sharpened or flattened; at heat 0 the first likeliest."""
     if heat <= 1e-3:
-        return max(range(len(probabilities)), key=lambda place: (probabilities[place], -place))
-    logs = [math.log(max(LEAST_PROBABILITY, p)) / heat for p in probabilities]
+        return max(range(len(probabilities)), key=lambda index: (probabilities[index], -index))
+    logs = [math.log(max(MIN_PROBABILITY, p)) / heat for p in probabilities]
     largest = max(logs)
     return rng.choices(range(len(logs)), [math.exp(log - largest) for log in logs])[0]
 
@@ -155,13 +155,13 @@ def _top_logprobs(
     Where "5" is among them and some longer "50" is a choice, so is one that begins alike: it shows
     that a number is always one token here.
     """
-    order = sorted(range(len(choices)), key=lambda place: (place != chosen, -probabilities[place]))
+    order = sorted(range(len(choices)), key=lambda index: (index != chosen, -probabilities[index]))
     top = order[: max(1, n)]
     names = [str(choice) for choice in choices]
     while True:
-        present = {names[place] for place in top}
-        longer = [_longer(place, names, present) for place in top]
-        missing = list(dict.fromkeys(place for place in longer if place is not None))
+        present = {names[index] for index in top}
+        longer = [_longer(index, names, present) for index in top]
+        missing = list(dict.fromkeys(index for index in longer if index is not None))
         if not missing or len(top) <= len(missing) + 1:
             break
         room = max(1, n - len(missing))
@@ -169,12 +169,12 @@ def _top_logprobs(
             top += missing
             break
         top = top[:room]
-    return {names[place]: math.log(max(LEAST_PROBABILITY, probabilities[place])) for place in top}
+    return {names[index]: math.log(max(MIN_PROBABILITY, probabilities[index])) for index in top}
 
 
-def _longer(place: int, names: Sequence[str], present: set[str]) -> int | None:
+def _longer(index: int, names: Sequence[str], present: set[str]) -> int | None:
     """A longer number that begins with this one, where none is present yet."""
-    name = names[place]
+    name = names[index]
     longer = [i for i, text in enumerate(names) if text != name and text.startswith(name)]
     if not name.isdigit() or not longer or any(names[i] in present for i in longer):
         return None
@@ -212,18 +212,18 @@ def _layout(task: Task, values: Mapping[str, str], choice: str | None) -> tuple[
     blocks = ["".join(field) for field in fields]
     if choice is None:
         return opening + separator.join(blocks) + closing, "", ""
-    place = names.index(choice)
-    head, value, tail = fields[place]
-    before = opening + separator.join([*blocks[:place], head])
-    return before, value, separator.join([tail, *blocks[place + 1 :]]) + closing
+    index = names.index(choice)
+    head, value, tail = fields[index]
+    before = opening + separator.join([*blocks[:index], head])
+    return before, value, separator.join([tail, *blocks[index + 1 :]]) + closing
 
 
 def _rationale(prediction: Prediction, name: str) -> str:
     """What speaks for and against the one text."""
     good, bad = _strongest(prediction.contributions)
     subject = f"The {name.replace('_', ' ')}"
-    praise = " and ".join(PHRASES[place].asks for place in good)
-    blame = " and ".join(PHRASES[place].weakness for place in bad)
+    praise = " and ".join(PHRASES[index].asks for index in good)
+    blame = " and ".join(PHRASES[index].weakness for index in bad)
     if praise and blame:
         return f"{subject} {praise}, but it {blame}."
     return f"{subject} {praise or blame or 'is ordinary in every respect'}."
@@ -238,22 +238,22 @@ def _comparison(prediction: Prediction, name: str) -> str:
     title = word.capitalize()
     if not good and not bad:
         return f"{title} A and {word} B are alike in every respect."
-    praise = " and ".join(PHRASES[place].strength for place in good)
+    praise = " and ".join(PHRASES[index].strength for index in good)
     though = f", though {word} {worse} {PHRASES[bad[0]].strength}" if bad else ""
     return f"{title} {better} {praise or 'is slightly better on the whole'}{though}."
 
 
 def _strongest(contributions: Vector) -> tuple[list[int], list[int]]:
     """The two facets that speak most for, and the two most against."""
-    order = [int(place) for place in np.argsort(-contributions, kind="stable")]
-    good = [place for place in order[:2] if contributions[place] > LEAST_CONTRIBUTION]
-    bad = [place for place in order[::-1][:2] if contributions[place] < -LEAST_CONTRIBUTION]
+    order = [int(index) for index in np.argsort(-contributions, kind="stable")]
+    good = [index for index in order[:2] if contributions[index] > MIN_CONTRIBUTION]
+    bad = [index for index in order[::-1][:2] if contributions[index] < -MIN_CONTRIBUTION]
     return good, bad
 
 
 def _description(field: Field, task: Task, texts: Mapping[str, str]) -> str:
     """Two true sentences about the prompt, as DSPy's proposers ask for: a judge knows no more."""
-    names = [item.name.replace("_", " ") for item in task.inputs][:MOST_NAMES]
+    names = [item.name.replace("_", " ") for item in task.inputs][:MAX_NAMES]
     if not names:
         return NOT_A_LANGUAGE_MODEL
     listed = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)

@@ -37,7 +37,7 @@ ATTEMPTS = 12
 # An emphasis this far below 0, in parts of the largest, is asked to be ignored.
 IGNORE_THRESHOLD = -0.35
 # An instruction is at most so long, and names at most so many facets.
-LONGEST, MOST_FACETS = 880, 9
+MAX_INSTRUCTION_LENGTH, MAX_FACETS = 880, 9
 # What is to have less than this part of a facet's own wording is left out.
 MIN_SHARE = 0.12
 _FENCED = re.compile(r"```\w*\n?(.*?)```", re.DOTALL)
@@ -109,11 +109,11 @@ def _facets_and_gap(task: Task, row: Mapping[str, Any]) -> tuple[Vector, float] 
 
     Of a pair, the first's facets less the second's; None where the row lacks either.
     """
-    texts, n_places = row.get("texts"), row.get("of")
-    places = _numbers(row, "judge_place", "people_place")
+    texts, n_ranks = row.get("texts"), row.get("of")
+    ranks = _numbers(row, "judge_place", "people_place")
     margins = _numbers(row, "judge_margin", "people_margin")
-    if places and isinstance(n_places, int | float) and n_places > 0:
-        gap = (places[0] - places[1]) / n_places
+    if ranks and isinstance(n_ranks, int | float) and n_ranks > 0:
+        gap = (ranks[0] - ranks[1]) / n_ranks
     elif margins:
         gap = (margins[1] - margins[0]) / 2
     else:
@@ -224,14 +224,14 @@ def compose(current: str, target: Vector, rng: random.Random, *, compares: bool)
     amounts = amounts * (3.0 * _amount_in_wording(strongest) / max(1e-9, amounts[strongest]))
     amounts = amounts - np.maximum(read_amounts(opening)[0], 0)
     wordings: dict[float, list[str]] = defaultdict(list)
-    for place in [int(i) for i in np.argsort(-np.abs(amounts), kind="stable")][:MOST_FACETS]:
+    for index in [int(i) for i in np.argsort(-np.abs(amounts), kind="stable")][:MAX_FACETS]:
         factor = 0.0
-        if target[place] >= 0:
-            ratio = float(amounts[place]) / _amount_in_wording(place)
+        if target[index] >= 0:
+            ratio = float(amounts[index]) / _amount_in_wording(index)
             if ratio < MIN_SHARE:
                 continue
             factor = min(_FACTORS, key=lambda level: abs(np.log(level / ratio)))
-        wordings[factor].append(PHRASES[place].asks)
+        wordings[factor].append(PHRASES[index].asks)
     sentences = [f"{opening}."]
     for level in INTENSITIES:
         phrases = wordings[level.factor]
@@ -239,7 +239,7 @@ def compose(current: str, target: Vector, rng: random.Random, *, compares: bool)
             *first, last = phrases[start : start + 3]
             phrase = f"{', '.join(first)} and {last}" if first else last
             sentence = f"{rng.choice(level.prefers if compares else level.asks)} {phrase}."
-            if len(" ".join([*sentences, sentence, closing])) < LONGEST:
+            if len(" ".join([*sentences, sentence, closing])) < MAX_INSTRUCTION_LENGTH:
                 sentences.append(sentence)
     return " ".join([*sentences, closing] if closing else sentences)
 
@@ -248,6 +248,6 @@ _FACTORS = [level.factor for level in INTENSITIES if level.factor > 0]
 
 
 @lru_cache(maxsize=64)
-def _amount_in_wording(place: int) -> float:
+def _amount_in_wording(index: int) -> float:
     """How much of its facet a facet's own wording names."""
-    return max(0.3, read_amounts(PHRASES[place].asks)[0][place])
+    return max(0.3, read_amounts(PHRASES[index].asks)[0][index])

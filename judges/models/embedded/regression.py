@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from judges.models.embedded.facets import NAMES, Vector, emphases, facets_of
 from judges.models.embedded.request import Demo, Roles, Task, read_roles
 from judges.models.embedded.traits import KINDS, traits_of
-from judges.prompt import MOST_DEMOS
+from judges.prompt import MAX_DEMOS
 
 # An example is one text, or a first less a second.
 SIGNS = np.array([1.0, -1.0])
@@ -19,8 +19,8 @@ SIGNS = np.array([1.0, -1.0])
 # A latent 0 stands this far up the scale, since most outputs of today's systems are fair.
 CENTRE = 0.6
 STEEPNESS = 1.1
-# The spread of a single rating, in steps of the scale: people differ by about one of five.
-LEAST_SPREAD, PART_OF_SCALE, MOST_SPREAD = 0.45, 0.16, 4.0
+# The SD of a single rating, in steps of the scale: people differ by about one of five.
+MIN_RATING_SD, RATING_SD_PER_STEP, MAX_RATING_SD = 0.45, 0.16, 4.0
 # How sure a difference of one latent unit makes a choice between two.
 SURENESS = 2.2
 # A demo's choice between two says that the better is about this much better.
@@ -31,10 +31,10 @@ FARTHEST = 3.0
 # The prior, in spreads of a rating's latent score around the best prediction of it. An emphasis may
 # be off by a part of itself and a little besides, and all of them together by a common gain;
 # documents differ, so examples that share their source share what people give its every text.
-PRIOR_PART, PRIOR_LEAST, PRIOR_GAIN, PRIOR_LEVEL, PRIOR_SOURCE = 0.8, 0.07, 1.0, 0.8, 0.6
+PRIOR_PART, PRIOR_MIN, PRIOR_GAIN, PRIOR_LEVEL, PRIOR_SOURCE = 0.8, 0.07, 1.0, 0.8, 0.6
 # An emphasis keeps at least so much of its weight, whatever examples say: on texts unlike any shown
 # it is all there is. Choices between two do not show by how much, so of them it may keep less.
-LEAST_GAIN, LEAST_GAIN_OF_CHOICES = 0.7, 0.3
+MIN_GAIN, MIN_GAIN_OF_CHOICES = 0.7, 0.3
 # How far examples may lead: how much texts similar in their traits are rated alike beyond all
 # facets, and by how many of their spreads emphases may be off, most alike where texts are similar.
 # What is learned is the mean over all these, each weighing as it would have predicted every
@@ -100,16 +100,16 @@ def make_scorer(task: Task, demos: Sequence[Demo]) -> Scorer:
     examples = [(demo, choices.index(answer)) for demo, answer in answers if answer in choices]
     if not examples or not roles.candidates:
         return Scorer(task, roles, Posterior(prior, 0.0, np.zeros(0), np.zeros((0, len(prior)))))
-    if len(examples) > MOST_DEMOS:
+    if len(examples) > MAX_DEMOS:
         # Learning takes the cube of their number: some, taken evenly.
-        examples = [examples[n * len(examples) // MOST_DEMOS] for n in range(MOST_DEMOS)]
+        examples = [examples[n * len(examples) // MAX_DEMOS] for n in range(MAX_DEMOS)]
     measured = [(_facets(roles, demo), _traits(roles, demo)) for demo, _ in examples]
     texts_traits = np.concatenate([traits for _, traits in measured])
     similarity = fit_similarity(texts_traits)
     shared = [field.name for field in task.inputs if field.name not in roles.candidates]
     sources = [
-        tuple(demo.get(name, "") for name in shared) if shared else place
-        for place, (demo, _) in enumerate(examples)
+        tuple(demo.get(name, "") for name in shared) if shared else index
+        for index, (demo, _) in enumerate(examples)
     ]
     posterior = update(
         prior,
@@ -141,9 +141,9 @@ def _latent(chosen: int, n: int, *, compares: bool) -> float:
 
 def _probabilities(latent: float, n: int) -> tuple[float, ...]:
     """The probability of each of n ratings, worst first: a normal cut into steps."""
-    middle = 1 / (1 + math.exp(-_logit(CENTRE) - STEEPNESS * latent)) * n - 0.5
-    spread = max(LEAST_SPREAD, min(MOST_SPREAD, PART_OF_SCALE * n))
-    logs = [-0.5 * ((step - middle) / spread) ** 2 for step in range(n)]
+    mean = 1 / (1 + math.exp(-_logit(CENTRE) - STEEPNESS * latent)) * n - 0.5
+    sd = max(MIN_RATING_SD, min(MAX_RATING_SD, RATING_SD_PER_STEP * n))
+    logs = [-0.5 * ((step - mean) / sd) ** 2 for step in range(n)]
     largest = max(logs)
     weights = [math.exp(max(-60.0, log - largest)) for log in logs]
     total = math.fsum(weights)
@@ -161,12 +161,12 @@ class Similarity:
     The space has one part for each kind of trait. In each part similarity falls with distance as a
     normal density does, and the parts count alike: a text like none of the examples is left to what
     was known before. `traits` are those in which the examples differ, with their `mean` and
-    `spread`; `starts` and `sizes` are the parts'; `examples` are the points.
+    `sd`; `starts` and `sizes` are the parts'; `examples` are the points.
     """
 
     traits: NDArray[np.intp]
     mean: Vector
-    spread: Vector
+    sd: Vector
     starts: NDArray[np.intp]
     sizes: Vector
     examples: Vector
@@ -176,7 +176,7 @@ class Similarity:
         if not len(self.starts):
             return np.zeros((len(traits), len(self.examples)))
         rows = []
-        for point in _points(traits[:, self.traits], self.mean, self.spread):
+        for point in _points(traits[:, self.traits], self.mean, self.sd):
             squares = (self.examples - point) ** 2
             distances = np.add.reduceat(squares, self.starts, axis=1) / self.sizes
             rows.append(np.exp(-0.5 * distances).mean(axis=1))
@@ -185,17 +185,17 @@ class Similarity:
 
 def fit_similarity(traits: Vector) -> Similarity:
     """The space of the examples' traits, (n, all); one in which they agree has no part."""
-    mean, spread = traits.mean(axis=0), traits.std(axis=0)
-    varied = np.flatnonzero(spread > 1e-9 * (1 + np.abs(mean)))
+    mean, sd = traits.mean(axis=0), traits.std(axis=0)
+    varied = np.flatnonzero(sd > 1e-9 * (1 + np.abs(mean)))
     kind = np.repeat(np.arange(len(KINDS)), list(KINDS.values()))[varied]
     starts = np.flatnonzero(np.diff(kind, prepend=-1))
     sizes = np.diff(np.append(starts, len(kind))).astype(np.float64)
-    mean, spread = mean[varied], spread[varied]
-    return Similarity(varied, mean, spread, starts, sizes, _points(traits[:, varied], mean, spread))
+    mean, sd = mean[varied], sd[varied]
+    return Similarity(varied, mean, sd, starts, sizes, _points(traits[:, varied], mean, sd))
 
 
-def _points(traits: Vector, mean: Vector, spread: Vector) -> Vector:
-    return np.clip((traits - mean) / spread, -FARTHEST, FARTHEST)
+def _points(traits: Vector, mean: Vector, sd: Vector) -> Vector:
+    return np.clip((traits - mean) / sd, -FARTHEST, FARTHEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def update(
     compares = n_texts > 1
     signs = SIGNS[:n_texts]
     differences = signs @ facets
-    variances = (PRIOR_PART * np.abs(prior) + PRIOR_LEAST) ** 2
+    variances = (PRIOR_PART * np.abs(prior) + PRIOR_MIN) ** 2
     common = differences @ prior
     residuals = ratings - common
     # Between two texts there is no level, and what their source adds to both is lost.
@@ -253,8 +253,8 @@ def update(
         evidence.append(_held_out_likelihood(precision, solutions[-1], blocks) - caution)
     shares = np.exp(np.array(evidence) - max(evidence))
     shares /= shares.sum()
-    least = LEAST_GAIN_OF_CHOICES if compares else LEAST_GAIN
-    gain = shares @ np.clip(PRIOR_GAIN**2 * (np.array(solutions) @ common), least - 1, 0.0)
+    min_gain = MIN_GAIN_OF_CHOICES if compares else MIN_GAIN
+    gain = shares @ np.clip(PRIOR_GAIN**2 * (np.array(solutions) @ common), min_gain - 1, 0.0)
     offsets, shifts = np.square(scales).T * shares @ np.array(solutions)
     return Posterior(
         np.asarray((1 + gain) * prior),
@@ -272,11 +272,11 @@ def _between_examples(texts: Vector, signs: Vector) -> Vector:
 
 
 def _examples_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
-    """The places of the examples of each source."""
-    places: dict[object, list[int]] = {}
-    for place, source in enumerate(sources):
-        places.setdefault(source, []).append(place)
-    return [np.array(block) for block in places.values()]
+    """The indices of the examples of each source, an array a source."""
+    blocks: dict[object, list[int]] = {}
+    for index, source in enumerate(sources):
+        blocks.setdefault(source, []).append(index)
+    return [np.array(block) for block in blocks.values()]
 
 
 def _held_out_likelihood(

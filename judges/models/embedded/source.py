@@ -18,17 +18,17 @@ from judges.models.embedded.text import Sentence, Text, read_text, weight
 EARLY = 4.0
 # The key sentences are a summary in the rough, of this many words.
 KEY_WORDS = 110
-# Where a word comes back more often, its later places say nothing.
-MOST_PLACES = 100
+# Where a word comes back more often, later sentences with it say nothing.
+MAX_SENTENCES_PER_STEM = 100
 # Names are looked for in so many sentences.
-MOST_NAME_SENTENCES = 80
+MAX_NAME_SENTENCES = 80
 # A text says what a sentence says where it shares this part of its weight, of long ones this much.
-ENOUGH, MOST_ENOUGH = 0.4, 5.0
+ENOUGH, MAX_ENOUGH = 0.4, 5.0
 # Articles say a thing first in short and later again: of near equals the first is meant.
 NEARLY = 0.85
 # Bounds on what is remembered: characters of sources, judged texts (the two of a pair, whose traits
 # are measured after their facets), and vectors of facets or traits.
-MOST_CHARACTERS, MOST_JUDGED_TEXTS, MOST_VECTORS = 800_000, 2, 20_000
+MAX_CHARACTERS, MAX_JUDGED_TEXTS, MAX_VECTORS = 800_000, 2, 20_000
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Source:
     characters: int
 
     @cached_property
-    def places(self) -> dict[str, list[int]]:
-        """The sentences in which each stem stands, by their places."""
-        places: dict[str, list[int]] = defaultdict(list)
-        for place, sentence in enumerate(self.text.sentences):
+    def sentences_with(self) -> dict[str, list[int]]:
+        """By stem, the indices of the first MAX_SENTENCES_PER_STEM sentences that hold it."""
+        indices: dict[str, list[int]] = defaultdict(list)
+        for index, sentence in enumerate(self.text.sentences):
             for stem in dict.fromkeys(sentence.stems):
-                if len(places[stem]) < MOST_PLACES:
-                    places[stem].append(place)
-        return dict(places)
+                if len(indices[stem]) < MAX_SENTENCES_PER_STEM:
+                    indices[stem].append(index)
+        return dict(indices)
 
     @cached_property
     def frequency(self) -> dict[str, float]:
@@ -62,7 +62,7 @@ class Source:
         values = {
             stem: weight(stem)
             * (0.5 + math.log1p(n))
-            * (1 + 1.5 * math.exp(-self.places[stem][0] / EARLY))
+            * (1 + 1.5 * math.exp(-self.sentences_with[stem][0] / EARLY))
             for stem, n in Counter(self.text.stems).items()
         }
         total = math.fsum(sorted(values.values(), reverse=True)[: self.n_salient]) or 1.0
@@ -70,7 +70,7 @@ class Source:
 
     @property
     def n_salient(self) -> int:
-        n_stems = len(self.places)
+        n_stems = len(self.sentences_with)
         return max(1, min(n_stems, max(6, min(60, n_stems // 4))))
 
     @cached_property
@@ -83,15 +83,15 @@ class Source:
     def key_sentences(self) -> list[Sentence]:
         """The most salient sentences, early ones preferred, best first: a summary in the rough."""
         ranked = sorted(
-            (-salience / (n_stems + 3) * (1 + math.exp(-place / EARLY)), place)
-            for place, salience in enumerate(self.sentence_saliences)
-            if (n_stems := len(set(self.text.sentences[place].stems))) >= 3
+            (-salience / (n_stems + 3) * (1 + math.exp(-index / EARLY)), index)
+            for index, salience in enumerate(self.sentence_saliences)
+            if (n_stems := len(set(self.text.sentences[index].stems))) >= 3
         )
         sentences: list[Sentence] = []
-        for _, place in ranked:
+        for _, index in ranked:
             if sum(len(sentence.words) for sentence in sentences) >= KEY_WORDS:
                 break
-            sentences.append(self.text.sentences[place])
+            sentences.append(self.text.sentences[index])
         return sentences
 
     @cached_property
@@ -117,7 +117,7 @@ class Source:
             for distinct, salience in zip(stems, self.sentence_saliences, strict=True)
         ]
         total = math.fsum(parts) or 1.0
-        enough = [max(1.0, min(MOST_ENOUGH, ENOUGH * total_weight(distinct))) for distinct in stems]
+        enough = [max(1.0, min(MAX_ENOUGH, ENOUGH * total_weight(distinct))) for distinct in stems]
         return [(part / total, least) for part, least in zip(parts, enough, strict=True)]
 
     @cached_property
@@ -137,7 +137,7 @@ class Source:
         """The words that within sentences have a capital every time, in small letters."""
         tokens = [
             token
-            for sentence in self.text.sentences[:MOST_NAME_SENTENCES]
+            for sentence in self.text.sentences[:MAX_NAME_SENTENCES]
             for token in sentence.tokens[1:]
             if token[0].isalpha()
         ]
@@ -152,9 +152,9 @@ class Source:
         """
         bigrams, trigrams, words = self.bigrams, self.trigrams, sentence.words
         runs, length = [], 0
-        for place, bigram in enumerate(sentence.bigrams):
+        for index, bigram in enumerate(sentence.bigrams):
             is_copied = bigram in bigrams
-            if is_copied and (not length or f"{words[place - 1]} {bigram}" in trigrams):
+            if is_copied and (not length or f"{words[index - 1]} {bigram}" in trigrams):
                 length += 1
                 continue
             if length:
@@ -163,7 +163,7 @@ class Source:
         return [*runs, length + 1] if length else runs
 
 
-@cached(LRUCache(MOST_CHARACTERS, lambda source: source.characters + 200), lock=Lock())
+@cached(LRUCache(MAX_CHARACTERS, lambda source: source.characters + 200), lock=Lock())
 def read_source(*texts: str) -> Source:
     """Index source texts as one."""
     separate = [read_text(text) for text in texts]
@@ -179,12 +179,13 @@ def read_source(*texts: str) -> Source:
 class Match:
     """Where a sentence comes from.
 
-    `place` is the best source sentence (-1: none), `share` the weight of the sentence's stems that
-    stand in it, `nearby` the same with a neighbour, `anywhere` in the whole source; `weights` holds
-    the weight that each source sentence, by its place, shares with it.
+    `index` is the best source sentence (-1: none), `share` the weight of the sentence's stems that
+    stand in it, `nearby` the same with a neighbour, `anywhere` in the whole source (each as a part
+    of the weight of all its stems); `weights` holds the weight that each source sentence, by its
+    index, shares with it.
     """
 
-    place: int
+    index: int
     share: float
     nearby: float
     anywhere: float
@@ -219,49 +220,53 @@ class JudgedText:
         is_all = self.document is self.source
         shared: dict[int, float] = {}
         for match in self.matches if is_all else _matches(self.text, self.document):
-            for place, value in match.weights.items():
-                shared[place] = max(shared.get(place, 0.0), value)
+            for index, value in match.weights.items():
+                shared[index] = max(shared.get(index, 0.0), value)
         return shared
 
     @cached_property
     def adjacency(self) -> float:
         """The share of neighbouring content words that stand close together in the source too."""
-        places_of = self.source.places if self.source else {}
+        sentences_with = self.source.sentences_with if self.source else {}
         pairs = [pair for sentence in self.text.sentences for pair in pairwise(sentence.stems)]
         together = 0
         for first, second in pairs:
-            places = set(places_of.get(second, ()))
+            with_second = set(sentences_with.get(second, ()))
             together += any(
-                not places.isdisjoint((place - 1, place, place + 1))
-                for place in places_of.get(first, ())
+                not with_second.isdisjoint((index - 1, index, index + 1))
+                for index in sentences_with.get(first, ())
             )
         return together / max(1, len(pairs))
 
 
 def _matches(text: Text, source: Source | None) -> list[Match]:
-    return [_match(sentence, source) for sentence in text.sentences] if source else []
+    """The match of each of the text's sentences; empty without a source."""
+    if source is None:
+        return []
+    return [_best_source_sentence(sentence, source) for sentence in text.sentences]
 
 
-def _match(sentence: Sentence, source: Source) -> Match:
-    weights: dict[int, float] = defaultdict(float)
+def _best_source_sentence(sentence: Sentence, source: Source) -> Match:
+    """The first source sentence that shares nearly the most weight of stems, with the shares."""
+    shared: dict[int, float] = defaultdict(float)
     total = anywhere = 0.0
     for stem in dict.fromkeys(sentence.stems):
-        value = weight(stem)
-        total += value
-        places = source.places.get(stem, ())
-        anywhere += value if places else 0.0
-        for place in places:
-            weights[place] += value
-    if not weights:
-        return Match(-1, 0.0, 0.0, 0.0 if total else 0.5, weights)
-    enough = NEARLY * max(weights.values())
-    best = min(place for place, value in weights.items() if value >= enough)
-    nearby = weights[best]
+        stem_weight = weight(stem)
+        total += stem_weight
+        indices = source.sentences_with.get(stem, ())
+        anywhere += stem_weight if indices else 0.0
+        for index in indices:
+            shared[index] += stem_weight
+    if not shared:
+        return Match(-1, 0.0, 0.0, 0.0 if total else 0.5, shared)
+    threshold = NEARLY * max(shared.values())
+    best = min(index for index, value in shared.items() if value >= threshold)
+    nearby = shared[best]
     for neighbour in (best - 1, best + 1):
-        if neighbour in weights:
+        if neighbour in shared:
             stems = {*source.text.sentences[best].stems, *source.text.sentences[neighbour].stems}
             nearby = max(nearby, total_weight(stems.intersection(sentence.stems)))
-    return Match(best, weights[best] / total, nearby / total, anywhere / total, weights)
+    return Match(best, shared[best] / total, nearby / total, anywhere / total, shared)
 
 
 def _contents(
@@ -281,7 +286,7 @@ def digest(roles: Roles, texts: Mapping[str, str], candidate: str) -> bytes:
     return hashlib.blake2b(key.encode(), digest_size=16).digest()
 
 
-@cached(LRUCache(MOST_JUDGED_TEXTS), key=_contents, lock=Lock())
+@cached(LRUCache(MAX_JUDGED_TEXTS), key=_contents, lock=Lock())
 def read_judged_text(roles: Roles, texts: Mapping[str, str], candidate: str) -> JudgedText:
     """Read the text named `candidate` and its sources."""
     text, documents, turns, knowledge, is_summary = _contents(roles, texts, candidate)
@@ -306,6 +311,9 @@ def total_weight(stems: Collection[str]) -> float:
     return math.fsum(map(weight, stems))
 
 
-def z_score(value: float, middle: float, spread: float) -> float:
-    """How far a measure is from the middle of ordinary texts, in spreads, at most 3 away."""
-    return max(-3.0, min(3.0, (value - middle) / spread))
+def clipped_z_score(value: float, mean: float, sd: float) -> float:
+    """(value - mean) / sd, clipped to [-3, 3]; `mean` and `sd` are those of ordinary texts.
+
+    A negative `sd` turns the score round, for measures of which less is better.
+    """
+    return max(-3.0, min(3.0, (value - mean) / sd))

@@ -37,7 +37,7 @@ NUMBER_WORDS = {
     **{"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "hundred": "100"},
 }
 # Of a longer text only the two ends are read.
-MOST_CHARACTERS = 600_000
+MAX_CHARACTERS = 600_000
 _BEFORE_CLITIC = re.compile(r"(?<=\w)(?=n['’]t\b|['’](?:s|re|ve|ll|d|m)\b)", re.IGNORECASE)
 _TOKEN = re.compile(
     r"\n+|(?<!\w)(?:[^\W\d_]\.){2,}|``|''|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]|n['’]t\b|['’](?:s|re|ve|ll|d|m)\b"
@@ -110,20 +110,20 @@ class Text:
 
 def read_text(text: str) -> Text:
     """Cut one text; never raises, whatever the text."""
-    if len(text) > MOST_CHARACTERS:
-        text = f"{text[: MOST_CHARACTERS // 2]}\n{text[-MOST_CHARACTERS // 2 :]}"
+    if len(text) > MAX_CHARACTERS:
+        text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
     if "'" in text or "’" in text:
         text = _BEFORE_CLITIC.sub(" ", text).replace("’", "'")
     tokens: list[str] = _TOKEN.findall(text)
     has_capitals = _CAPITAL.search(text) is not None
     sentences: list[Sentence] = []
     lines, start = 0, 0
-    for place, token in enumerate([*tokens, "\n"]):
+    for index, token in enumerate([*tokens, "\n"]):
         newline = token[0] == "\n"
         if newline:
-            stop = place
-        elif token in _STOPS and place >= start and _ends_sentence(tokens, place, has_capitals):
-            stop = place + 1
+            stop = index
+        elif token in _STOPS and index >= start and _ends_sentence(tokens, index, has_capitals):
+            stop = index + 1
             if stop < len(tokens) and tokens[stop] in _CLOSERS:
                 stop += 1
         else:
@@ -135,17 +135,17 @@ def read_text(text: str) -> Text:
     return Text(tuple(sentences), lines, has_capitals)
 
 
-def _ends_sentence(tokens: Sequence[str], place: int, has_capitals: bool) -> bool:
-    """Whether the stop at `place` ends a sentence rather than an abbreviation or a quoted part."""
-    if tokens[place] in ".!?" and has_capitals:
-        after = place + 1
+def _ends_sentence(tokens: Sequence[str], index: int, has_capitals: bool) -> bool:
+    """Whether the stop at `index` ends a sentence rather than an abbreviation or a quoted part."""
+    if tokens[index] in ".!?" and has_capitals:
+        after = index + 1
         while after < len(tokens) and tokens[after] in _CLOSERS:
             after += 1
         if after < len(tokens) and tokens[after][0].islower():
             return False
-    if tokens[place] != "." or place == 0:
+    if tokens[index] != "." or index == 0:
         return True
-    before = tokens[place - 1]
+    before = tokens[index - 1]
     is_initial = len(before) == 1 and before.isalpha() and before.lower() not in "ai"
     return not is_initial and before.lower() not in ENGLISH["abbreviations"]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from judges.models.embedded.request import Roles
 from judges.models.embedded.source import (
-    MOST_VECTORS,
+    MAX_VECTORS,
     JudgedText,
     Match,
     Source,
@@ -32,9 +32,9 @@ KINDS = {
 }
 N_TRAITS = sum(KINDS.values())
 # Bounds on what is looked at.
-MOST_WORDS, MOST_SENTENCES, MOST_IN_ORDER = 4000, 80, 80
+MAX_WORDS, MAX_SENTENCES, MAX_WORDS_IN_ORDER = 4000, 80, 80
 # A sentence much shorter than the one it comes from is cut to this share of it at least.
-LEAST_CUT = 0.05
+MIN_CUT = 0.05
 # So many sentences are the lead of an article.
 LEAD = 3
 _QUOTES = ('"', "``", "''", "'", "`", "“", "”")
@@ -42,7 +42,7 @@ _DASHES = ("-", "--", "–", "—", ":", ";")
 _USUAL_MARKS = frozenset({*_QUOTES, *_DASHES, *".,!?()", "…"})
 
 
-@cached(LRUCache(MOST_VECTORS), key=digest, lock=Lock())
+@cached(LRUCache(MAX_VECTORS), key=digest, lock=Lock())
 def traits_of(roles: Roles, texts: Mapping[str, str], candidate: str) -> NDArray[np.float64]:
     """All traits of one judged text, in the order of KINDS; 0 of a text without words."""
     judged = read_judged_text(roles, texts, candidate)
@@ -65,9 +65,9 @@ def _beginning(text: Text) -> Text:
     """The text, or its beginning where it is much longer than what systems write."""
     sentences: list[Sentence] = []
     n_words = 0
-    for sentence in text.sentences[:MOST_SENTENCES]:
+    for sentence in text.sentences[:MAX_SENTENCES]:
         n_words += len(sentence.words)
-        if sentences and n_words > MOST_WORDS:
+        if sentences and n_words > MAX_WORDS:
             break
         sentences.append(sentence)
     return Text(tuple(sentences), text.lines, text.has_capitals)
@@ -161,12 +161,12 @@ def _rewriting(text: Text, judged: JudgedText, source: Source) -> Iterable[float
     matches, n_words = judged.matches, len(text.words)
     subsequence_shares, origin_shares, cuts = [], [], []
     for sentence, match in zip(sentences, matches, strict=False):
-        words, origin = sentence.words, origins[match.place].words if match.place >= 0 else ()
-        start, origin_start = words[:MOST_IN_ORDER], origin[:MOST_IN_ORDER]
+        words, origin = sentence.words, origins[match.index].words if match.index >= 0 else ()
+        start, origin_start = words[:MAX_WORDS_IN_ORDER], origin[:MAX_WORDS_IN_ORDER]
         common = common_subsequence(start, origin_start)
         subsequence_shares.append(common / len(start))
         origin_shares.append(common / max(1, len(origin_start)))
-        cuts.append(max(LEAST_CUT, len(words) / len(origin)) if origin else LEAST_CUT)
+        cuts.append(max(MIN_CUT, len(words) / len(origin)) if origin else MIN_CUT)
     elsewhere = [match.anywhere - match.share for match in matches]
     openings = {sentence.words[:2] for sentence in origins}
     endings = {sentence.words[-2:] for sentence in origins}
@@ -176,21 +176,21 @@ def _rewriting(text: Text, judged: JudgedText, source: Source) -> Iterable[float
         _mean(s.words[:2] in openings for s in sentences),  # share that open as one of the source
         _mean(s.words[-2:] in endings for s in sentences),  # that end as one
         float(sentences[0].words[:2] == origins[0].words[:2]),  # 1 if it opens as the source does
-        float(matches[0].place == 0),  # 1 if it begins with the source's first sentence
+        float(matches[0].index == 0),  # 1 if it begins with the source's first sentence
         # Share of a sentence's words that stand in this order in its origin: mean, least, all.
         _mean(subsequence_shares),
         min(subsequence_shares),
         _mean(share > 0.99 for share in subsequence_shares),
         _mean(origin_shares),  # share of the origin's words that were left
         _mean(math.log(cut) for cut in cuts),  # length against the origin's: below 0 if cut
-        min(cuts),  # of the sentence cut most, LEAST_CUT up
+        min(cuts),  # of the sentence cut most, MIN_CUT up
         _mean(elsewhere),  # share of a sentence's weight from other places: joined sentences
         max(elsewhere),  # of the most joined
         # Share of the words that are new and small, auxiliaries, verbs, or forms of the source's.
         sum(word in FUNCTION for word in new_words) / n_words,
         sum(word in AUXILIARIES for word in new_words) / n_words,
         sum(word in VERBS or word.endswith(("ed", "ing", "s")) for word in new_words) / n_words,
-        sum(word not in FUNCTION and stem_of(word) in source.places for word in new_words)
+        sum(word not in FUNCTION and stem_of(word) in source.sentences_with for word in new_words)
         / n_words,
     )
 
@@ -211,29 +211,29 @@ def _lowercase_names(text: Text, source: Source) -> float:
 
 def common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:
     """The length of the longest common subsequence, by bits (Hyyrö 2004)."""
-    places: dict[str, int] = {}
-    for place, word in enumerate(first):
-        places[word] = places.get(word, 0) | 1 << place
+    bits: dict[str, int] = {}
+    for index, word in enumerate(first):
+        bits[word] = bits.get(word, 0) | 1 << index
     ones = (1 << len(first)) - 1
     row = ones
     for word in second:
-        hits = row & places.get(word, 0)
+        hits = row & bits.get(word, 0)
         row = ((row + hits) | (row - hits)) & ones
     return len(first) - row.bit_count()
 
 
 def _position(judged: JudgedText, source: Source) -> Iterable[float]:
     """Where in the source sentences come from, and how surely: writers put first what matters."""
-    matches: Sequence[Match] = judged.matches[:MOST_SENTENCES]
-    places = [match.place for match in matches if match.place >= 0]
-    steps = [b - a for a, b in pairwise(places)]
+    matches: Sequence[Match] = judged.matches[:MAX_SENTENCES]
+    indices = [match.index for match in matches if match.index >= 0]
+    steps = [b - a for a, b in pairwise(indices)]
     return (
-        _mean(math.log1p(place) for place in places),  # the mean place
-        math.log1p(places[0]) if places else 0.0,  # the first sentence's
-        math.log1p(max(places, default=0)),  # the latest
-        _mean(places) / len(source.text.sentences),  # the mean place, as a share of the source
-        _mean(place == 0 for place in places),  # share from the source's first sentence
-        _mean(place < LEAD for place in places),  # from its lead
+        _mean(math.log1p(index) for index in indices),  # the mean index
+        math.log1p(indices[0]) if indices else 0.0,  # the first sentence's
+        math.log1p(max(indices, default=0)),  # the latest
+        _mean(indices) / len(source.text.sentences),  # the mean index, as a share of the source
+        _mean(index == 0 for index in indices),  # share from the source's first sentence
+        _mean(index < LEAD for index in indices),  # from its lead
         _mean(step == 1 for step in steps) if steps else 0.5,  # share of steps to the next sentence
         _mean(step == 0 for step in steps),  # of sentences from the same place as the one before
         _mean(step < 0 for step in steps),  # of steps back
