@@ -79,6 +79,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    """Print all problems, or what was read and what to know of it; 1 where there are problems."""
     labelled, problems = _read(options)
     notes: list[str] = []
     if labelled is not None and not problems:

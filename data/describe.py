@@ -124,6 +124,7 @@ def set_page(record: Record) -> str:
 
 
 def _dimension_lines(dimensions: Mapping[str, Record]) -> list[str]:
+    """A table with a line for each dimension, and what its columns mean."""
     lines = [
         "",
         f"{'dimension':<24}{'low':>7}{'high':>7}{'mean':>7}{'rated':>9}{'annotators':>12}"
@@ -238,6 +239,7 @@ def _range(bounds: tuple[int, int]) -> str:
 
 
 def _entry(name: str, text: str) -> list[str]:
+    """A name and its text, wrapped to the page, as lines."""
     return textwrap.wrap(
         textwrap.shorten(text, 2000, placeholder=" ..."),
         _WIDTH,

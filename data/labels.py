@@ -143,6 +143,7 @@ def _output(
     system_column: str | None,
     ratings_by_id: Mapping[str, Ratings],
 ) -> LabelledOutput | None:
+    """One row as a labelled output; None where its texts, id or document are unusable."""
     system = row_reader.name(row, system_column)
     fields = row_reader.read(row)
     ratings = rating_reader.read(row)
@@ -172,6 +173,7 @@ def _output(
 def _check_rated(
     outputs: tuple[LabelledOutput, ...], problems: Problems, options: ReadOptions, columns: Columns
 ) -> None:
+    """Add a problem for each dimension asked for without a rating, or where nothing is rated."""
     rated = sorted({dimension for output in outputs for dimension in output.ratings})
     for dimension in options.dimensions or ():
         if dimension not in rated:
@@ -201,6 +203,7 @@ def _check_rated(
 def _join_notes(
     outputs: tuple[LabelledOutput, ...], ratings_by_id: Mapping[str, Ratings], problems: Problems
 ) -> list[str]:
+    """How many outputs the annotations lack; a problem where they rate an id of no output."""
     ids = {output.id for output in outputs}
     unknown_ids = [item for item in ratings_by_id if item not in ids]
     if unknown_ids and not problems:
@@ -217,6 +220,7 @@ def _join_notes(
 
 
 def _output_notes(outputs: tuple[LabelledOutput, ...], options: ReadOptions) -> list[str]:
+    """How many outputs have no rating, for each dimension, and how many name no system."""
     rated = dict.fromkeys(name for output in outputs for name in output.ratings)
     outputs_text = count(len(outputs), "output")
     notes = []
@@ -256,6 +260,7 @@ def _unread_notes(
 def _outputs_reading(
     columns: Columns, rating_columns: RatingColumns, texts: Mapping[str, str]
 ) -> Reading:
+    """Which columns the parts, the texts and the ratings were read from."""
     roles = ["id", "group", "system"]
     roles += ["annotator"] if columns.has_annotator_rows else []
     if not columns.is_long:
@@ -423,6 +428,7 @@ def _read_votes(
 def _row_votes(
     row: TableRow, choices: tuple[str, ...], problems: Problems
 ) -> tuple[Vote, ...] | None:
+    """The votes in one row's columns; None, and a problem, where a cell cannot be read."""
     votes: list[Vote] = []
     for column in choices:
         try:

@@ -131,6 +131,7 @@ class RatingReader:
     def _read_flat(
         self, row: TableRow, dimension: str, columns: tuple[str, ...]
     ) -> RatingsByAnnotator:
+        """A dimension's ratings in one row, from a cell or from one column an annotator."""
         if len(columns) == 1:
             return self._read_cell(row, dimension, columns[0], value_in(row, columns[0]))
         by_column: RatingsByAnnotator = {}
@@ -145,6 +146,7 @@ class RatingReader:
         return by_column
 
     def _read_nested(self, row: TableRow, column: str) -> Ratings:
+        """The ratings by dimension of a cell that holds an object; {} where blank or faulty."""
         value = value_in(row, column)
         if is_blank(value):
             return {}

@@ -134,6 +134,7 @@ def _check_outputs(
     options: ReadOptions,
     annotations: str | Path | None,
 ) -> tuple[LabelledSet | None, tuple[Problem, ...]]:
+    """The outputs, with ratings from `annotations` if given, and all problems of both files."""
     annotation_problems = Problems(str(annotations))
     ratings: dict[str, Ratings] = {}
     annotations_sha256 = ""
@@ -162,6 +163,7 @@ def _check_outputs(
 def _check_pairs(
     columns: Columns | None, problems: Problems, texts: Collection[str] | None
 ) -> tuple[LabelledPairs | None, tuple[Problem, ...]]:
+    """The pairs and all problems; no pairs where the file cannot be read or holds rated outputs."""
     if columns is None:
         return None, tuple(problems)
     if find_sides(columns) is None and columns.holds_ratings:

@@ -100,15 +100,18 @@ def merge_rows(
     `rated` columns are an annotator's. What only some outputs' rows agree on, such as a comment,
     is left out and noted, unless it is one of `texts` or says whose the output is.
     """
-    id_in = columns.find("id")
-    of_annotator = {*rated, *(columns.find(name) for name in ("dimension", "annotator", "rating"))}
-    of_item = [column for column in columns.table.columns if column not in of_annotator]
+    id_column = columns.find("id")
+    annotator_columns = {
+        *rated,
+        *(columns.find(name) for name in ("dimension", "annotator", "rating")),
+    }
+    item_columns = [column for column in columns.table.columns if column not in annotator_columns]
     must_agree = {*texts, *(columns.find(name) for name in _ORIGINS)}
     differing: dict[str, None] = {}
     merged: dict[str | int, TableRow] = {}
     for row in columns.table.rows:
-        cells = merged.setdefault(item_key(row, id_in), TableRow(row.line, {})).cells
-        for column in of_item:
+        cells = merged.setdefault(item_key(row, id_column), TableRow(row.line, {})).cells
+        for column in item_columns:
             value = row.cells.get(column)
             if is_blank(value) or cells.setdefault(column, value) == value:
                 continue
@@ -117,18 +120,18 @@ def merge_rows(
                 continue
             problems.add(
                 "two-texts",
-                f"differs from another row of the id {excerpt(row.cells.get(id_in or ''))}",
+                f"differs from another row of the id {excerpt(row.cells.get(id_column or ''))}",
                 "write the same in every row of an id, or give other outputs other ids",
                 line=row.line,
                 field=column,
                 value=value,
             )
-    names = tuple(column for column in of_item if column not in differing)
+    names = tuple(column for column in item_columns if column not in differing)
     rows = tuple(
         TableRow(line, {name: cells[name] for name in names if name in cells})
         for line, cells in merged.values()
     )
-    dropped = of_annotator | differing.keys()
+    dropped = annotator_columns | differing.keys()
     mapping = {name: mapped for name, mapped in columns.mapping.items() if not {*mapped} & dropped}
     left_out = joined_names([f"column {column!r}" for column in differing])
     notes = [f"not one for each id, so left out: {left_out}"] if differing else []
@@ -256,6 +259,10 @@ class RowReader:
         return notes
 
     def _read_id(self, row: TableRow) -> str | None:
+        """A row's id; None, and a problem, where its cell is unusable.
+
+        None also where no column holds ids. A repeated id is a problem, and still returned.
+        """
         if self._numbered:
             return str(row.line)
         if self._id is None:

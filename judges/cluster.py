@@ -150,6 +150,7 @@ def _shares(opening: ModelOptions, workers: int) -> ModelOptions:
 
 
 def _ray() -> Any:
+    """The library, started unless it runs already; MissingExtraError where it is not installed."""
     try:
         import ray
     except ImportError as error:

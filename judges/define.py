@@ -158,6 +158,7 @@ def read_subject(spec: str) -> Subject:
 
 
 def _choose(path: Path, subjects: Mapping[str, Subject], name: str | None) -> Subject:
+    """The subject of this name, or the only one; DimensionError where there is none such."""
     if not subjects:
         raise DimensionError(f"{path}: defines no Dimension and no Comparison")
     if name is None and len(subjects) == 1:
@@ -175,6 +176,7 @@ def _choose(path: Path, subjects: Mapping[str, Subject], name: str | None) -> Su
 
 
 def _from_yaml(path: Path) -> dict[str, Subject]:
+    """The subjects that a YAML file defines, by name; raises DimensionError."""
     # Not needed by a judge in production, which must start fast.
     from judges.yaml_text import YamlTextError, read_yaml
 
@@ -217,7 +219,7 @@ def define(entry: object, where: str = "definition") -> Subject:
 
 
 def _from_python(path: Path) -> dict[str, Subject]:
-    """Run the file and collect what it defines, by variable."""
+    """Run the file; the dimensions and comparisons that it defines, by variable."""
     name = f"judges_definition_{abs(hash(os.path.realpath(path)))}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -178,6 +178,7 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
 
 
 def _check_demo(where: str, demo: Mapping[str, Value], prompt: Prompt) -> None:
+    """Raise DimensionError unless the demo has the prompt's fields, each with a value it allows."""
     if demo.keys() != {field.name for field in prompt.fields}:
         raise DimensionError(f"{where} has {', '.join(demo)}; a demo has exactly {_names(prompt)}")
     for field in prompt.fields:
@@ -201,6 +202,7 @@ def _inputs(inputs: Mapping[str, str]) -> list[Field]:
 
 
 def _check_names(name: str, inputs: Mapping[str, str]) -> None:
+    """Raise DimensionError where a name is misspelled or there is no input."""
     for word in (name, *inputs):
         if not NAME.match(word):
             raise DimensionError(

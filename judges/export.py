@@ -142,6 +142,7 @@ def _dimension(judge: Judge, format_name: str) -> Dimension:
 
 
 def _check_one_reply(judge: Judge, format_name: str) -> None:
+    """Raise ExportError where the judge's plan takes more than one reply's rating."""
     plan = judge.resolved_plan()
     if plan.kind != "one":
         raise ExportError(
@@ -159,6 +160,7 @@ def _check_braces(judge: Judge, tool: str) -> None:
 
 
 def _lost_by_slots(judge: Judge) -> tuple[str, ...]:
+    """What the judge does beside its prompt, which a template with slots leaves to its user."""
     plan = judge.resolved_plan()
     lost = [RAW]
     if plan.kind != "one":

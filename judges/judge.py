@@ -304,6 +304,7 @@ class Judge:
         options.pop("progress", None)
 
         def judge_map(row: Mapping[str, Any]) -> dict[str, Any]:
+            """The columns to add: a value each for a single row, a list each for a batch."""
             columns = find_columns(self.subject, list(row), mapping)
             texts = {name: row[column] for name, column in columns.items()}
             # Lists, or arrays where the Dataset's format makes them; one text is a str or None.
@@ -480,6 +481,7 @@ def load(
 
 
 def _find(source: str) -> Judge:
+    """The judge of a catalogue name, a definition, a frozen judge's file or a run folder."""
     from judges.catalog import find
     from judges.define import is_definition, read_subject
 

@@ -104,6 +104,7 @@ def judge_rows(
     pending: deque[str | tuple[Sides, ...]] = deque()
 
     def requests() -> "Iterator[ModelRequest]":
+        """Yield the requests of all rows; what to expect of each row is added to `pending`."""
         for row in rows:
             failure = unusable(subject, row)
             if failure is not None:
@@ -179,12 +180,14 @@ def failed(subject: Subject, reason: str) -> AnyJudgement:
 def _request_maker(
     subject: Subject, prompt: Prompt, plan: SamplingPlan, seed: int, template: list[Message]
 ) -> "Callable[[Mapping[str, str]], ModelRequest]":
+    """A function from a row's texts to the request that asks for its score."""
     from judges.inference.sampler import ModelRequest  # asyncio takes longer to load than a judge
 
     sampling = sampling_of(plan, seed=seed)
     gives_probabilities = False
 
     def accept(reply: Reply) -> Sample:
+        """Read the score off a reply; NoProbabilitiesError only while no reply has given any."""
         nonlocal gives_probabilities
         gives_probabilities = gives_probabilities or bool(reply.tokens)
         try:

@@ -154,6 +154,7 @@ def _field(name: str, info: Any, role: Literal["input", "output"]) -> Field:
 
 
 def _demo(number: int, demo: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Value]:
+    """The demo with one value a field; ValueError names the inputs or the answer it lacks."""
     missing = [
         field.name
         for field in fields
@@ -168,6 +169,7 @@ def _demo(number: int, demo: Mapping[str, Any], fields: Sequence[Field]) -> dict
 
 
 def _demo_value(number: int, field: Field, value: Any) -> Value:
+    """A field's value as text, or as the choice it is equal to; ValueError where it is none."""
     if not field.choices:
         return NOT_GIVEN if value is None else str(value)
     # A label file's 4.0 and "4" mean the rating 4; a mean of 3.67 means none of the ratings.

@@ -183,16 +183,20 @@ def fill(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]
 
 
 def restated(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
-    """The same request with the form of the reply said once more, after one that had another.
+    """The messages to send after a reply of another form: the last one repeats what form is wanted.
 
     What stood before comes first as it was, so that providers' prompt caches apply.
     """
     last = messages[-1]
     choices = [field for field in prompt.outputs if field.choices]
-    alone = [f"{HEADER.format(name=f.name)} is {_either(f.choices or ())} alone" for f in choices]
+    choice_rules = [
+        f"{HEADER.format(name=f.name)} is {_either(f.choices or ())} alone" for f in choices
+    ]
     reply_format = _reply_format(prompt.outputs)
     if len(prompt.outputs) > 1:
-        reply_format = f"{reply_format} What follows {' and '.join(alone)}, without any other word."
+        reply_format = (
+            f"{reply_format} What follows {' and '.join(choice_rules)}, without any other word."
+        )
     note = f"An earlier reply was not of this form and was not read. {reply_format}"
     content = f"{last['content']}\n\n{note}"
     return [*messages[:-1], Message(role=last["role"], content=content)]

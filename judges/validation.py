@@ -125,6 +125,7 @@ def _refuse_constant(name: str) -> object:
 
 
 def _check_leaf(value: object, path: str, max_characters: int) -> None:
+    """Raise InvalidDataError unless it is a number, true, false, null or a sound, short text."""
     if isinstance(value, str):
         if len(value) > max_characters:
             raise InvalidDataError(
@@ -159,6 +160,7 @@ def _explained(problem: str, value: Any, kind: Any, where: str) -> str:
 
 
 def _plainly(problem: str, kind: Any, path: str) -> str:
+    """A problem of msgspec's in plain words; `path` is where in the value it lies, "" for all."""
     holder = get_origin(kind) or kind
     if match := re.fullmatch(r"Object contains unknown field `(.*)`", problem, re.DOTALL):
         known = "" if path else f"; known: {', '.join(holder.__struct_fields__)}"

@@ -196,6 +196,7 @@ def _failures(summary: Mapping[str, Any], unit: str) -> list[str]:
 
 
 def _split_rows(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each split: the seed's figure, the tuned judge's and n."""
     for split, label in SPLITS:
         seed, tuned = summary["seed_judge"][split], summary["tuned_judge"][split]
         if seed is None or tuned is None:
@@ -217,6 +218,7 @@ def _figure(cell: Mapping[str, Any], sign: str = "") -> str:
 
 
 def _gain(summary: Mapping[str, Any]) -> list[str]:
+    """The gain on test and which judge shipped, in wrapped lines."""
     gain = summary["gain"]["test"]
     if gain["value"] is None:
         return ["gain on test undefined"]

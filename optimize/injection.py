@@ -170,7 +170,9 @@ def probe(
 ) -> Probes:
     """Ask the judge again for a few outputs under each attack.
 
-    `scores` (of pairs margins; NaN: failed) are the judge's for `items`.
+    `scores` (of pairs margins; NaN: failed) are the judge's for `items`. The result holds a reason
+    and no scores where there is nothing to attack, or too few calls are left: `max_probe_calls`
+    (None: any number) or the budget itself.
     """
     probed = _choose(items, scores, pairs=judge.kind == "pairwise", rng=stream(seed, "probes"))
     if not probed:

@@ -136,6 +136,7 @@ def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
 def _texts(
     data_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
 ) -> dict[str, str]:
+    """The texts that the subject reads; its only text may be the item's only one, of any name."""
     names = () if subject is None else tuple(subject.inputs)
     missing = [name for name in names if name not in texts]
     if not missing:

@@ -59,6 +59,7 @@ class RunLifecycle:
         return self.folder is not None and (self.folder / run_folder.CONFIG).exists()
 
     def _remove_unanswered(self) -> None:
+        """Remove what a fresh run has written where no model has answered yet."""
         if self.folder is None or not self._fresh:
             return
         run_folder.clear_unanswered(self.folder)
@@ -71,6 +72,7 @@ class RunLifecycle:
     def _resume(
         self, flags: Mapping[str, Any], subject: Subject | None, stack: ExitStack
     ) -> dict[str, Any]:
+        """Go on with a run from its folder; returns its summary."""
         self.folder = _find_started(flags, subject)
         stack.enter_context(in_use(self.folder))
         saved = _with_saved_definition(run_folder.read_config(self.folder), self.folder, flags)
@@ -110,6 +112,7 @@ class RunLifecycle:
         return self._run(prepared, folder)
 
     def _run(self, prepared: PreparedRun, folder: Path) -> dict[str, Any]:
+        """Print what is about to be run, then run it; returns its summary."""
         outputs = len(prepared.labels.everything)
         self._print_line(f"{folder}: {prepared.level}-level rho, {outputs} outputs")
         if prepared.settings.data is not None:
@@ -132,6 +135,7 @@ def _with_saved_definition(
 
 
 def _find_started(flags: Mapping[str, Any], subject: Subject | None) -> Path:
+    """The folder of the run to resume, by --out or by the latest of its subject."""
     spec = flags.get("dimension") or flags.get("pairwise")
     if flags.get("out"):
         return run_folder.find_started(flags["out"], "")

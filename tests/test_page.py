@@ -47,7 +47,7 @@ def whole(text: str = "x", sections: list[Section] | None = None) -> str:
         about=text,
         headline=text,
         quotable=[text],
-        why=text,
+        decision=text,
         tiles=[Tile(text, text, text)],
         notes=[text],
         sections=sections or [],

@@ -130,6 +130,7 @@ class ParquetSink:
         self._writer.close()
 
     def _flush(self) -> None:
+        """Write the rows that wait; those of the first batch settle the types of the columns."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -183,6 +184,7 @@ def _name_and_split(path: str) -> tuple[str, str | None]:
 
 
 def _load_dataset(path: str, problems: Problems) -> "datasets.Dataset | None":
+    """The split that `path` names; None, and a problem, where it cannot be loaded."""
     import datasets
     import httpx
     from huggingface_hub.errors import HfHubHTTPError
@@ -228,6 +230,7 @@ def _quiet() -> Iterator[None]:
 def _select_split(
     dataset: "datasets.Dataset | datasets.DatasetDict", split: str | None, problems: Problems
 ) -> "datasets.Dataset | None":
+    """The split of this name, or the only one there is; None, and a problem, where neither is."""
     if not isinstance(dataset, Mapping):
         if split is None:
             return dataset

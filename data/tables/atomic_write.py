@@ -35,6 +35,7 @@ def in_use(path: Path) -> Iterator[None]:
 
 
 def _hold(path: Path, lock: Path) -> int:
+    """The open and locked handle of the lock file; InUseError where another run has it."""
     while True:
         try:
             handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
@@ -78,6 +79,7 @@ def write_atomically(path: Path, content: bytes, *, overwrite: bool = False) -> 
 
 
 def _write_out(file: IO[bytes], content: bytes, path: Path) -> None:
+    """Write to the disk itself, not to its cache alone; an OSError names `path`."""
     try:
         file.write(content)
         file.flush()

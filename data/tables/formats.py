@@ -117,6 +117,7 @@ def read_table(path: str | Path, problems: Problems) -> Table | None:
 
 
 def _read_file(path: Path, problems: Problems) -> Table | None:
+    """The file as a table; None, and a problem, where it cannot be read."""
     if not path.exists():
         problems.add("no-file", "does not exist", "check the path")
         return None
@@ -158,6 +159,7 @@ def _read_dataset(path: str, problems: Problems) -> Table:
 
 
 def _format_of(path: Path, problems: Problems) -> Format | None:
+    """The format by the name's ending; None, and a problem, where it is unknown or no file."""
     form = READABLE.get(path.suffix.lower())
     if path.exists() and not path.is_file():
         problems.add("no-file", "is not a regular file", "give a file")

@@ -131,6 +131,7 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
 
 
 def _json_objects(lines: Iterable[Line], problems: Problems, advice: str) -> Iterator[TableRow]:
+    """Yield each line's object as a row; what is no object goes to `problems`."""
     for number, text in lines:
         stripped = text.strip()
         if not stripped:
@@ -148,7 +149,7 @@ def _json_objects(lines: Iterable[Line], problems: Problems, advice: str) -> Ite
 
 
 def _array_objects(lines: Iterable[Line], problems: Problems) -> Iterator[TableRow]:
-    """Walk an array's items, so that each is known by its line."""
+    """Yield the objects of a JSON array with the line each begins on; faults go to `problems`."""
     parts: list[str] = []
     size = 0
     for _, part in lines:
@@ -197,6 +198,7 @@ def _is_mostly_brackets(text: str) -> bool:
 
 
 def _add_json_problem(error: Exception, line: int, advice: str, problems: Problems) -> None:
+    """Add in plain words why a line could not be read as JSON."""
     if isinstance(error, _DuplicateKeyError):
         problems.add("twice", "stands twice in one object", "keep one", line=line, field=error.key)
     elif isinstance(error, RecursionError):

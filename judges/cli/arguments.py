@@ -264,6 +264,7 @@ def with_rationale(judge: Judge, name: str) -> Judge:
 
 
 def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
+    """{text: column} from the values of --map; UsageError where a text is given two columns."""
     mapping: dict[str, str] = {}
     for pair in pairs:
         name, equals, column = pair.partition("=")

@@ -98,6 +98,7 @@ def _with_config(
 
 
 def _flags(path: Path, known: set[str]) -> list[str]:
+    """A YAML file's entries as the words of a command line; raises UsageError."""
     try:
         values = read_yaml(path, max_bytes=CONFIG_BYTES)
     except YamlTextError as error:

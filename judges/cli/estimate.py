@@ -111,6 +111,7 @@ def _models(estimates: Sequence[Estimate]) -> list[str]:
 
 
 def _price_text(price: float | None, discount: float = 1.0) -> str:
+    """Dollars times `discount`, a factor, in words; `price` is None where unknown."""
     if price is None:
         return "price unknown"
     price *= discount

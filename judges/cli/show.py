@@ -79,6 +79,7 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def _heading(judge: Judge) -> str:
+    """Name, definition, texts, scale and origin of a judge, wrapped to 79 characters."""
     subject = judge.subject
     lines = [
         f"{judge.name}: {subject.definition}",
@@ -114,6 +115,7 @@ def origin(provenance: Mapping[str, Any]) -> list[str]:
 
 
 def _cell(cell: Mapping[str, Any]) -> str:
+    """One correlation with its interval, in words."""
     ends = [cell.get("low"), cell.get("high")]
     interval = "" if None in ends else f" [{ends[0]:.3f}, {ends[1]:.3f}]"
     return (
@@ -123,6 +125,7 @@ def _cell(cell: Mapping[str, Any]) -> str:
 
 
 def _entry(subject: Subject) -> dict[str, object]:
+    """What --json prints of a judge."""
     return {
         "name": subject.name,
         "kind": "pairwise" if isinstance(subject, Comparison) else "rating",

@@ -111,6 +111,7 @@ def add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 
 def _run(results_class: "type[Scores | Verdicts]", args: argparse.Namespace) -> int:
+    """Estimate, submit, or judge and report, as the flags say; the exit code."""
     if args.batch_api == "status":
         return batch_status(args)
     results = results_class(args)
@@ -152,6 +153,7 @@ class Scores:
         self.averages = {judge.name: Average() for judge in self.judges}
 
     def fill(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
+        """The row with every judge's result added; also counts these for the report."""
         for name, judgement in judgements.items():
             self.averages[name].add(judgement)
         if not written_format(run.args.out).flat:
@@ -169,6 +171,7 @@ class Scores:
         return filled
 
     def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
+        """Print the averages and the cost; RowsError where no row got a score."""
         averages = self.averages
         if run.args.json:
             record = {
@@ -228,6 +231,7 @@ class Average:
 
 
 def _entry(judgement: Judgement) -> dict[str, object]:
+    """What JSON Lines hold of a judgement."""
     distribution = judgement.distribution
     return {
         "score": None if math.isnan(judgement.score) else judgement.score,
@@ -255,6 +259,7 @@ class Verdicts:
         self.lengths: list[tuple[int, int]] = []
 
     def fill(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
+        """The row with the verdict added; also keeps it for the report."""
         verdict = judgements[self.subject.name]
         texts = texts_of(row, run.texts[self.subject.name])
         length_a, length_b = (text_length(str(texts[name] or "")) for name in self.subject.fields)
@@ -267,6 +272,7 @@ class Verdicts:
         return {**row, "verdict": entry}
 
     def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
+        """Print the win rate and the cost; RowsError where no pair got a verdict."""
         rate = win_rate(self.verdicts, documents=self.documents, lengths=self.lengths)
         if run.args.json:
             print(json.dumps({**rate.summary(), "out": str(run.args.out), **cost}, indent=1))

@@ -136,6 +136,7 @@ def prepare(
 
 
 def _check_out(args: argparse.Namespace) -> None:
+    """Refuse an --out that is missing, is an input, or exists without --force or --resume."""
     out = args.out
     if out is None:
         raise UsageError("--out FILE is needed, or --dry-run")
@@ -210,6 +211,7 @@ def write(
 def _write_rows(
     run: TableRun, writer: RowWriter, fill: MakeOutputRow, models: "Mapping[str, Model] | None"
 ) -> dict[str, Any]:
+    """Judge the rows and write each; what it cost, by the names that --json prints."""
     args = run.args
     budget_file = budget_file_of(run.journal) if run.journal else None
     if budget_file and not args.resume:
@@ -319,6 +321,7 @@ def _unfinished(reason: str, writer: RowWriter, run: TableRun) -> str:
 
 
 def _cost(accounts: Mapping[str, Account]) -> dict[str, Any]:
+    """Models, calls, tokens and dollars of all accounts; no dollars where a price is unknown."""
     costs = [account.cost for account in accounts.values()]
     known_costs = [cost for cost in costs if cost is not None]
     return {
@@ -391,6 +394,7 @@ def _batch_folder(args: argparse.Namespace) -> Path:
 
 
 def _one_model(run: TableRun) -> str:
+    """The model that all judges ask; UsageError where they ask several."""
     if run.args.engine != "local":
         raise UsageError("--batch-api and --engine ray exclude each other")
     names = sorted({judge.lm for judge in run.judges})
@@ -400,6 +404,7 @@ def _one_model(run: TableRun) -> str:
 
 
 def _check_batch_budget(run: TableRun) -> None:
+    """Raise UsageError where the batch's requests or price exceed the budget's flags."""
     args, requests = run.args, sum(estimate.requests for estimate in run.estimates)
     if args.max_calls is not None and requests > args.max_calls:
         raise UsageError(f"{requests:,} requests are more than --max-calls {args.max_calls:,}")

@@ -136,7 +136,7 @@ def choices_made(text: str, choices: Sequence[str]) -> set[str]:
 
 
 def _find_choice_mentions(text: str, choices: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Every mention of a choice that matters, as "called", "alone", "worse" or "doubtful"."""
+    """Yield (choice, kind) of every mention that matters; the kinds are those of `_kind`."""
     text = _INITIAL.sub("§", text)
     pattern, any_choice = _patterns(choices)
     by_name = {choice.lower(): choice for choice in choices}
@@ -152,7 +152,11 @@ def _find_choice_mentions(text: str, choices: tuple[str, ...]) -> Iterator[tuple
 
 
 def _kind(sentence: str, mention: re.Match[str], any_choice: str) -> str | None:
-    """What a mention says of its choice, or None where it only speaks of it."""
+    """What a mention says of its choice, or None where it only speaks of it.
+
+    "called": it is named as the answer or the better; "alone": it stands by itself where the answer
+    would; "worse": it is the worse; "doubtful": it may be a correction or a second answer.
+    """
     before, after = sentence[: mention.start()], sentence[mention.end() :]
     before = re.sub(r"\AA(?= [a-z])", "a", before)
     if _WORSE.match(after) or _WORSE_LABEL.search(before.lower()):

@@ -81,6 +81,7 @@ def _content(answer: str, header: re.Match[str], starts: Iterable[int]) -> str:
 
 
 def _choice(text: str, choices: Sequence[Value], names: Collection[str]) -> Value:
+    """The choice that a text states: a number of the scale, or else a letter."""
     scale = [choice for choice in choices if isinstance(choice, int)]
     if len(scale) < len(choices):
         return parse_choice(text, [str(choice) for choice in choices])

@@ -200,6 +200,7 @@ def parse_score(
 def _one_number(
     text: str, scale: Sequence[int], letters: Mapping[str, int] | None, names: Collection[str]
 ) -> float:
+    """The one rating that a reply states; NoScoreError where none, several or a doubtful one."""
     own_names = frozenset(name.lower().replace("_", " ") for name in names)
     before, items, after = json_object(plain_lines(text))
     mentions = [
@@ -415,6 +416,7 @@ def _without_scale(text: str, scale: Sequence[int]) -> str:
 
 @lru_cache(maxsize=64)
 def _scale_pattern(low: int, high: int) -> re.Pattern[str]:
+    """What describes the scale and so states no rating: "from 1 to 5", "on a 5-point scale"."""
     lowest, highest = (
         f"(?:{n}|{NUMBER_WORDS[n]})" if 0 <= n < len(NUMBER_WORDS) else str(n) for n in (low, high)
     )

@@ -70,18 +70,19 @@ def read_replies(
 def read_pair_replies(
     path: str | Path, *, dimension: str | None = None, prompt: str | None = None
 ) -> Iterator[RecordedPair]:
-    """Read `{"id", "order_ab", "order_ba"}` line by line; raises RecordingError.
+    """Yield each pair's two replies from lines `{"id", "order_ab", "order_ba"}`.
 
     Each order holds a text or a list of one; both may stand under `judge: {name: ...}`. Rows that
-    name another dimension or prompt than the one wanted are passed over unread.
+    name another dimension or prompt than the one wanted are passed over unread. Raises
+    RecordingError for any other line.
     """
     for where, row, identity in _records(path, dimension, prompt):
         judge = row.get("judge")
-        holder = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
+        replies = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
         yield RecordedPair(
             **identity,
-            order_ab=_single(where, holder, "order_ab"),
-            order_ba=_single(where, holder, "order_ba"),
+            order_ab=_single(where, replies, "order_ab"),
+            order_ba=_single(where, replies, "order_ba"),
         )
 
 
@@ -198,6 +199,7 @@ def _word(row: Mapping[str, object], name: str) -> str | None:
 
 
 def _single(where: str, row: object, name: str) -> str:
+    """A row's text, or the only one of its list; RecordingError where it is neither."""
     value = row.get(name) if isinstance(row, dict) else None
     if isinstance(value, list) and len(value) == 1:
         value = value[0]

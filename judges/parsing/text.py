@@ -118,6 +118,7 @@ _SIGNS = {
 
 
 def _folded(sign: str) -> str:
+    """A sign's plain form: ASCII digits, blanks and widths; '' for a zero-width sign."""
     kind = unicodedata.category(sign)
     if kind == "Nd":
         return str(unicodedata.decimal(sign))

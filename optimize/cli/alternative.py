@@ -77,6 +77,7 @@ def alternative(flags: argparse.Namespace) -> Result:
 def _test(
     flags: argparse.Namespace, labelled: data.LabelledSet, scores: Path, dimension: str
 ) -> Mapping[str, Any]:
+    """The test and the human ceiling of one judge on one dimension, as --json prints them."""
     ratings, names = annotation_matrix(labelled, dimension)
     scores_by_id = read_scores(scores, dimension)
     judge = np.array([scores_by_id.get(output.id, np.nan) for output in labelled.outputs])

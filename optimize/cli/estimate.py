@@ -103,6 +103,7 @@ def estimate(flags: argparse.Namespace) -> Result:
 
 
 def _read_judged(labelled: data.LabelledSet, scores: Path, dimension: str) -> JudgedOutputs:
+    """The outputs with a score: labels (NaN: unrated), scores and documents, in parallel."""
     scores_by_id = read_scores(scores, dimension)
     outputs = [output for output in labelled.outputs if output.id in scores_by_id]
     if not outputs:
@@ -125,6 +126,7 @@ def _read_judged(labelled: data.LabelledSet, scores: Path, dimension: str) -> Ju
 
 
 def _estimates(judged: JudgedOutputs, flags: argparse.Namespace) -> dict[str, Estimate]:
+    """The estimates that the flags ask for; of two systems a difference and a win rate, too."""
     confidence = flags.confidence
     if not flags.system:
         mean = mean_score(judged.label, judged.score, judged.document, confidence=confidence)
@@ -171,6 +173,7 @@ def _win_rate(
 
 
 def _estimate_row(estimate: Estimate, width: float | None) -> dict[str, Any]:
+    """What --json prints of an estimate; `width` is the interval to count labels for."""
     interval = estimate.interval
     width_now = interval.high - interval.low if interval else None
     target = width if width is not None else width_now / 2 if width_now else None

@@ -264,6 +264,7 @@ def _shortfalls(cell: Cell, number: int, flags: argparse.Namespace) -> list[str]
 
 
 def _measure_judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItems, Scale]:
+    """Have the judge score the labelled items: its name, the labels, the scores, the scale."""
     loaded = load(flags.judge)
     if note := constructed_note(loaded):
         print_error(f"note: {note}")
@@ -299,6 +300,7 @@ def _measure_judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItem
 def _measure_recorded(
     flags: argparse.Namespace,
 ) -> tuple[str, Labelled, ScoredItems, Scale, list[dict[str, Any]]]:
+    """As `_measure_judge` from recorded replies or scores, and how the replies were read."""
     if (flags.dimension is None) == (flags.pairwise is None):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
     name = flags.dimension or flags.pairwise
@@ -336,6 +338,7 @@ def _measure_recorded(
 
 
 def _scale(flags: argparse.Namespace, subject: object) -> tuple[int, ...]:
+    """The whole ratings of --scale, else the subject's; SettingsError where neither is known."""
     bounds = bounds_of(flags.scale) if flags.scale else None
     if bounds is not None:
         return whole_ratings(bounds)

@@ -254,6 +254,8 @@ def all_correlations(
 def _by_convention(
     scores: Vector, items: Items, level: Level, coefficient: Coefficient, seed: int
 ) -> list[Correlation]:
+    """The correlation by each convention on undefined documents, the primary one first."""
+
     def by(undefined: Undefined) -> Correlation:
         rng = stream(seed, "verify", level)
         return correlation(scores, items, level, rng, coefficient, undefined)

@@ -124,6 +124,7 @@ def _of_prompt(path: Path, dimension: str, prompt: str | None, records: Iterable
 
 
 def _score_items(items: Items, judgements: Mapping[str, Judgement | Verdict]) -> ScoredItems:
+    """The items that have a judgement, with scores, and counts of those left out on each side."""
     items_judged = Items(tuple(item for item in items.items if item.id in judgements))
     if not len(items_judged):
         raise LabelError("no record's id is the id of a labelled output")

@@ -281,6 +281,7 @@ def _single(draw: "Callable[[Axes], None]") -> "Callable[[Figure], None]":
 
 
 def _plain(axes: "Axes") -> None:
+    """No frame on top and right, and axes in the colours of the page."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):

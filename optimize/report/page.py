@@ -84,6 +84,7 @@ def column_kinds(rows: Sequence[Sequence[str]], n_columns: int) -> list[str]:
 
 
 def _kind(index: int, cells: Sequence[str]) -> str:
+    """The CSS class of a column, by its index (the first is never a number) and its cells."""
     if index > 0 and all(map(_is_numeric, cells)):
         return "number"
     longest = max(map(len, cells), default=0)

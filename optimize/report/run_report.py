@@ -206,6 +206,7 @@ def headline(summary: Mapping[str, Any]) -> str:
 
 
 def _tiles(run: FinishedRun) -> list[Tile]:
+    """The figures at the head of the page."""
     summary, gain = run.summary, run.summary["gain"]["test"]
     unseen = summary[JUDGES[summary["shipped"]]].get("test_unseen_systems")
     if run.measures.pairs is not None:
@@ -295,6 +296,7 @@ def _with_annotations(evidence: RunEvidence, path: Path) -> RunEvidence:
         )
 
     def annotated(judged: JudgedSplit) -> JudgedSplit:
+        """The split with the annotators' ratings in place of those of its labels."""
         outputs = [
             replace(
                 output,
@@ -317,6 +319,7 @@ def _with_annotations(evidence: RunEvidence, path: Path) -> RunEvidence:
 
 
 def _read_json(path: Path) -> Mapping[str, Any]:
+    """A run folder's JSON file; raises RunFolderError."""
     try:
         values: Mapping[str, Any] = read_json_file(path)
     except FileNotFoundError as error:
@@ -329,6 +332,7 @@ def _read_json(path: Path) -> Mapping[str, Any]:
 
 
 def _read_trials(path: Path) -> list[Mapping[str, Any]]:
+    """The run's trials in order; [] without a file."""
     if not path.exists():
         return []
     try:

@@ -293,6 +293,7 @@ def _choices_chart(judged: JudgedSplit) -> str:
 
 
 def _documents_chart(judged: JudgedSplit) -> dict[str, Any]:
+    """The chart of the rho of each document, or None with fewer than two."""
     rows = read_rows(judged.scores, judged.human, judged.documents)
     values = document_values(rows, "spearman", PRIMARY)
     defined = values[~np.isnan(values)]
@@ -303,6 +304,7 @@ def _documents_chart(judged: JudgedSplit) -> dict[str, Any]:
 
 
 def _systems_chart(judged: JudgedSplit, seed: int) -> dict[str, Any]:
+    """The chart of each system's mean score and rating, or None with fewer than two systems."""
     systems, scored = np.array(judged.systems), ~np.isnan(judged.scores)
     names = sorted(set(judged.systems) - {""})
     rows = {name: mask for name in names if (mask := (systems == name) & scored).any()}

@@ -108,6 +108,7 @@ def main_cell(result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _headline(result: Mapping[str, Any], measures: Measures, unit: str) -> str:
+    """The main figure in a sentence, after a warning of many failures."""
     cell = main_cell(result)
     reasons = "; ".join(result.get("short", ()))
     shortfall = f" It falls short of what was asked for: {reasons}." if reasons else ""

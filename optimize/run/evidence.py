@@ -242,6 +242,7 @@ def read_evidence(folder: Path) -> RunEvidence:
 
 
 def _lines(seed: JudgedSplit, tuned: JudgedSplit) -> list[dict[str, Any]]:
+    """A line for each item of a split: its labels and both judges' judgements."""
     labelled: Sequence[AnyLabelled | None] = seed.labelled or [None] * len(seed.items)
     return [
         {
@@ -262,6 +263,7 @@ def _lines(seed: JudgedSplit, tuned: JudgedSplit) -> list[dict[str, Any]]:
 
 
 def _label_fields(item: Item, label: AnyLabelled | None) -> dict[str, Any]:
+    """What a line holds of the labels: votes of a pair, ratings and short texts of an output."""
     if label is None:
         return {}
     if isinstance(label, LabelledPair):
@@ -294,6 +296,7 @@ def _judgement_fields(judgement: AnyJudgement) -> dict[str, Any]:
 def _judged_split(
     rest: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], judge: str, split: str
 ) -> JudgedSplit:
+    """One judge's part of one split, from the lines that `_lines` makes."""
     rows = [row for row in rows if row["split"] == split]
     items = [
         Item(
@@ -318,6 +321,7 @@ def _judged_split(
 
 
 def _labelled(row: Mapping[str, Any]) -> AnyLabelled | None:
+    """The labelled output or pair of a line; None where it holds no labels."""
     if "votes" in row:
         return LabelledPair(
             id=row["id"],
@@ -342,6 +346,7 @@ def _labelled(row: Mapping[str, Any]) -> AnyLabelled | None:
 
 
 def _judgement(fields: Mapping[str, Any], *, pair: bool) -> AnyJudgement:
+    """The judgement of a line; NaN for a score or margin that it lacks."""
     if pair:
         return Verdict(**{"margin": math.nan, **fields})
     fields = {"score": math.nan, **fields}

@@ -102,6 +102,7 @@ def item_judge(judge: Judge, models: RunModels, seed: int, step: Step) -> JudgeI
     """Judge items as an evaluator asks: with a candidate's prompt in the judge's place."""
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
+        """Yield the judge's score of each item under a prompt, in order."""
         candidate = Judge(subject=judge.subject, prompt=prompt, plan=models.plan, lm=judge.lm)
         rows = (item.texts for item in items)
         for judgement in candidate.judge_rows(rows, models.judge, seed=seed):
@@ -129,6 +130,7 @@ def instruction_proposer(
     def propose(
         current: str, mistakes: Sequence[str], history: History, number: int
     ) -> Sequence[str | NoScoreError]:
+        """One instruction, or why there is none, for each set of mistakes."""
         requests = []
         for draw, lines in enumerate(mistakes):
             texts = proposals.proposal_texts(task, current, lines, history)

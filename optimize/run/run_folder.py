@@ -142,6 +142,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _next_free(name: str) -> Path:
+    """A new folder under RUNS, NAME- and the next number."""
     number = 1
     numbers_used = [folder.name.removeprefix(f"{name}-") for folder in RUNS.glob(f"{name}-*")]
     number += max((int(tail) for tail in numbers_used if tail.isdecimal()), default=0)
@@ -157,6 +158,7 @@ def _next_free(name: str) -> Path:
 
 
 def _make_folder(folder: Path, *, fresh: bool = False) -> None:
+    """Make the folder and check that it can be written to; raises RunFolderError."""
     try:
         folder.mkdir(parents=True, exist_ok=not fresh)
         probe = folder / ".writable"
@@ -210,6 +212,7 @@ def _definition_setting(subject: Subject, path: Path) -> dict[str, str]:
 
 
 def _yaml_form(subject: Subject) -> dict[str, Any]:
+    """The subject as a definition file holds it."""
     fields = {
         "name": subject.name,
         "definition": subject.definition,

@@ -271,6 +271,7 @@ def _check(declared: Field[Any], value: Any) -> None:
 
 
 def _is_of_kind(value: Any, kind: type) -> bool:
+    """Whether a value is of a setting's type: finite where a number, not empty where a text."""
     if kind is dict:
         return isinstance(value, Mapping) and all(
             isinstance(column, str) and column
@@ -373,6 +374,7 @@ def _normalized(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_same(saved: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
+    """Raise SettingsError where a flag differs from the run to resume and may not."""
     for name, value in chosen.items():
         free = name in ADDRESSES or (name in SETTINGS and SETTINGS[name].metadata["free"])
         if not free and name in saved and saved[name] != value:
@@ -383,6 +385,7 @@ def _check_same(saved: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
 
 
 def _read(file: str) -> dict[str, Any]:
+    """The settings of a YAML file by name; raises SettingsError."""
     try:
         read = read_yaml(Path(file), max_bytes=MAX_BYTES)
     except (OSError, YamlTextError) as error:

@@ -104,6 +104,7 @@ def pairwise_accuracy(
 
 
 def _pair_gaps(rows: Rows) -> _PairGaps:
+    """The differences of every two outputs of one document, on either side, and the document."""
     sizes = np.bincount(rows.document, minlength=rows.n_documents)
     firsts, seconds = [np.empty(0, dtype=np.intp)], [np.empty(0, dtype=np.intp)]
     for size in np.unique(sizes[sizes > 1]):
@@ -118,7 +119,10 @@ def _pair_gaps(rows: Rows) -> _PairGaps:
 
 
 def _best_threshold(gaps: _PairGaps) -> float:
-    """Try every distance that occurs, and 0; the smallest of equally good ones."""
+    """The distance up to which to call two scores a tie, for the most pairwise accuracy.
+
+    Every distance that occurs is tried, and 0; of equally good ones the smallest is taken.
+    """
     if not gaps.judge.size:
         return 0.0
     weights = 1 / np.bincount(gaps.document)[gaps.document]

@@ -86,6 +86,7 @@ def _standard(x: Matrix, w: Matrix) -> Matrix:
 
 
 def _kendall(x: Matrix, y: Matrix, w: Matrix) -> Vector:
+    """Each row's tau-b, (rows, n) with weights; from signs of all pairs, a block at a time."""
     n = x.shape[-1]
     if n > MANY and bool((w == 1).all()):
         return _kendall_by_sorting(x, y)
@@ -110,6 +111,7 @@ def tau_b(concordance: Vector, x_untied: Vector, y_untied: Vector) -> Vector:
 
 
 def _kendall_by_sorting(x: Matrix, y: Matrix) -> Vector:
+    """Each row's tau-b without weights, in n log n; NaN where a side is constant."""
     from scipy import stats
 
     defined = ~(constant(x) | constant(y))

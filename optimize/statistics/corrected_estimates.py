@@ -157,6 +157,7 @@ def wins(side: ArrayLike, other_side: ArrayLike) -> Vector:
 
 
 def _read(label: ArrayLike, score: ArrayLike, document: ArrayLike | None) -> _Outputs:
+    """The checked vectors without failed outputs, which are counted; documents as codes from 0."""
     labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
     documents = np.arange(labels.size) if document is None else np.asarray(document)
     if labels.ndim != 1 or labels.shape != scores.shape or labels.shape != documents.shape:

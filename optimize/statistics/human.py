@@ -274,6 +274,7 @@ def _leave_out(
 def _outlying(
     statistics: list[Statistic], index: int, n: int, rng: np.random.Generator, resamples: int
 ) -> bool:
+    """Whether the annotator at `index` agrees less than the mean of the rest, beyond chance."""
     rest = statistics[:index] + statistics[index + 1 :]
     if len(rest) < 2:
         return False
@@ -362,7 +363,10 @@ def alternative_test(
     false_discovery_rate: float = 0.05,
     fewest: int = MIN_OUTPUTS,
 ) -> AlternativeTest:
-    """Run the test on (outputs, annotators) ratings, NaN where unrated.
+    """Test if the judge agrees with the others as well as each annotator does (arXiv:2501.10970).
+
+    `annotations` is (outputs, annotators), NaN where unrated; an annotator with fewer than `fewest`
+    outputs to compare on is left out. The judge may be worse by `epsilon` and still win.
 
     The paper takes outputs as independent. With `document` the standard error is clustered, which
     is right where several outputs answer one document. Raises ValueError on unequal shapes.
@@ -405,7 +409,11 @@ def alternative_test(
 
 
 def _advantages(scores: Vector, ratings: Matrix, annotator: int) -> tuple[Vector, Vector, Mask]:
-    """1.0 where the judge, and where the annotator, is at least as near to the others."""
+    """Whether the judge, and whether the annotator, is at least as near to the others: 1.0 or 0.0.
+
+    Two vectors over the usable outputs (scored, and rated by the annotator and by another), and the
+    mask of these among all outputs.
+    """
     own, rest = ratings[:, annotator], np.delete(ratings, annotator, axis=1)
     usable = ~np.isnan(own + scores) & ~np.isnan(rest).all(axis=1)
     rest = rest[usable]
@@ -432,6 +440,7 @@ def _p_value(gaps: Vector, documents: np.ndarray, epsilon: float) -> float:
 
 
 def _discoveries(p_values: list[float], rate: float) -> list[bool]:
+    """Which p-values are significant at a false discovery rate (Benjamini and Yekutieli)."""
     if not p_values:
         return []
     from scipy.stats import false_discovery_control

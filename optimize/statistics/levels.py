@@ -112,7 +112,7 @@ def is_zero_by_convention(rows: Rows, level: Level, undefined: Undefined) -> boo
     """Whether the one coefficient over all outputs, or over all systems' means, is 0 by convention.
 
     "judge_zero": where the judge's are constant and people's vary; "zero": where either side's are
-    constant and there are two or more; "left_out": never. False at summary level and of no outputs.
+    constant and there are two or more; "left_out": never.
     """
     if undefined == "left_out" or not rows.n_documents:
         return False

@@ -53,6 +53,7 @@ def discriminant(
         return summary_level(a, b, documents, undefined=undefined).value
 
     def agrees_more_with(rival: str) -> bool:
+        """Whether the judge agrees with `rival` more than with its own dimension, beyond chance."""
         # The judge stands where people do elsewhere, and two of people's dimensions for judges.
         difference = paired_difference(
             ratings[rival][scored],

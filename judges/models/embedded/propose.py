@@ -154,6 +154,7 @@ def _normalised(text: str) -> str:
 
 
 def _draw_instruction(feedback: Feedback, rng: random.Random, temperature: float) -> str:
+    """A new instruction, with the emphases moved towards what people's ratings went with."""
     # Start from the current instruction, or now and then from the best so far.
     start = feedback.instruction
     if feedback.history and (not start or (temperature > 0 and rng.random() < 0.5)):
@@ -161,7 +162,7 @@ def _draw_instruction(feedback: Feedback, rng: random.Random, temperature: float
     task = replace(feedback.task, instruction=start)
     current = emphases(task)
     # Which facets go with texts that people think better of than the judge does: levels within a
-    # document are known by place alone, so only differences count.
+    # document are known by rank alone, so only differences count.
     direction = _unit(_ridge(feedback.facets, feedback.gaps, RIDGE))
     if len(feedback.history) >= 3:
         # Which emphases went with a higher rho among the instructions tried.

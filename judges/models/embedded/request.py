@@ -148,6 +148,7 @@ def _dspy_choices(kind: str) -> tuple[Value, ...] | None:
 
 
 def _sections(body: str) -> dict[str, str]:
+    """The text under each header, by field name; the first where a header is repeated."""
     headers = list(_HEADER.finditer(body))
     ends = [*(header.start() for header in headers), len(body)][1:]
     sections: dict[str, str] = {}
@@ -157,6 +158,7 @@ def _sections(body: str) -> dict[str, str]:
 
 
 def _read_answer(task: Task, content: str) -> dict[str, str]:
+    """A demo's answer by output name, in the dialect of the task; {} where unreadable."""
     if task.dialect == "json":
         try:
             values = json.loads(content)
