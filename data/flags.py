@@ -51,7 +51,7 @@ def map_flags(mapping: Mapping[str, ColumnNames] | None) -> list[str]:
 
 
 def scale_flags(scales: Mapping[str, Scale] | None) -> list[str]:
-    """The words that say `scales`."""
+    """The words of a command line that state `scales`, as in --scale relevance=1-5."""
     words = []
     for name, (low, high) in (scales or {}).items():
         ends = f"{low:g}:{high:g}" if low < 0 else f"{low:g}-{high:g}"

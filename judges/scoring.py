@@ -244,29 +244,32 @@ def _token_starts_choice(text: str, value: Value) -> bool:
 
 
 def _split_prefix_probability(mass: dict[Value, float], tokens: Sequence[Token]) -> None:
-    """Give longer ratings their part of a token that only begins them, where it can be known."""
+    """Move the probability of a token to the longer numbers that it begins, in `mass` itself.
+
+    How much is theirs the next token tells. Raises NoScoreError where no token tells it.
+    """
     numbers = [choice for choice in mass if isinstance(choice, int)]
     texts = [_normalised_token(text) for text in tokens[0].top]
-    written = _normalised_token(tokens[0].text)
-    for short in dict.fromkeys(word for word in texts if word.isdigit()):
-        longer = [n for n in numbers if str(n) != short and str(n).startswith(short)]
+    sampled = _normalised_token(tokens[0].text)
+    for prefix in dict.fromkeys(word for word in texts if word.isdigit()):
+        longer = [n for n in numbers if str(n) != prefix and str(n).startswith(prefix)]
         # A vocabulary that has one of the longer numbers whole would have used it.
         if not longer or any(str(n) in texts for n in longer):
             continue
-        begun = _mass_of(tokens[0].top, short)
-        if short != written:
-            if begun > NEGLIGIBLE:
+        prefix_mass = _mass_of(tokens[0].top, prefix)
+        if prefix != sampled:
+            if prefix_mass > NEGLIGIBLE:
                 raise NoScoreError(
-                    f"{begun:.2f} of the probability is on {short!r}, which may begin "
+                    f"{prefix_mass:.2f} of the probability is on {prefix!r}, which may begin "
                     f"{longer[0]}: the plan 'weighted' cannot tell on this scale; use 'mean'"
                 )
             continue
-        follows = tokens[1].top if len(tokens) > 1 else {}
+        next_top = tokens[1].top if len(tokens) > 1 else {}
         for number in longer:
-            part = begun * _mass_of(follows, str(number)[len(short) :])
+            part = prefix_mass * _mass_of(next_top, str(number)[len(prefix) :])
             mass[number] += part
-            if int(short) in mass:
-                mass[int(short)] -= part
+            if int(prefix) in mass:
+                mass[int(prefix)] -= part
 
 
 def _mass_of(top: Mapping[str, float], word: str) -> float:

@@ -110,7 +110,7 @@ def test_attacks_are_named_apart_and_one_asks_for_nothing() -> None:
     assert [attack.name for attack in ATTACKS if attack.control] == ["neutral_line"]
     for attack in ATTACKS:
         attacked = attack.apply("A summary.")
-        ends = attacked.endswith if attack.place == "before" else attacked.startswith
+        ends = attacked.endswith if attack.position == "before" else attacked.startswith
         assert ends("A summary.")
         assert attack.text in attacked
 
@@ -138,7 +138,7 @@ def test_reliability_of_samples_is_the_variance_due_to_outputs() -> None:
     found = self_consistency(samples)
     # Variances 1 and 1/4: 4/5 of a single sample's, 16/17 of the mean of four.
     assert found.reliability == pytest.approx(0.8, abs=0.01)
-    assert found.spread == pytest.approx(0.5, abs=0.01)
+    assert found.sd_within_output == pytest.approx(0.5, abs=0.01)
     assert found.reliability_of_mean == pytest.approx(16 / 17, abs=0.01)
 
 
@@ -236,19 +236,19 @@ def test_probes_keep_within_the_budget_or_say_that_they_cannot() -> None:
     judge, evidence = Judge.of(find("relevance")), plain()
     model = Gullible()
     few = probe_split(judge, Runner(model), evidence, seed=0, max_probe_calls=10)
-    assert "the budget leaves 10" in few.why
+    assert "the budget leaves 10" in few.reason
     assert model.asked == []
     spent = probe_split(
         judge, Runner(model, account=Budget(max_calls=20).account()), evidence, seed=0
     )
-    assert "the budget was spent" in spent.why
+    assert "the budget was spent" in spent.reason
     assert len(model.asked) <= 20
 
 
 def test_nothing_to_attack_is_said() -> None:
     evidence = outputs([math.nan], [[1]], ["a"])
     probes = probe_split(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=0)
-    assert "nothing to attack" in probes.why
+    assert "nothing to attack" in probes.reason
 
 
 def test_a_gullible_judge_is_warned_of() -> None:
@@ -263,6 +263,6 @@ def test_a_gullible_judge_is_warned_of() -> None:
     )
 
 
-@pytest.mark.parametrize("probes", [PROBES, Probes(why="too dear")])
+@pytest.mark.parametrize("probes", [PROBES, Probes(reason="too dear")])
 def test_probes_survive_their_json(probes: Probes) -> None:
     assert str(Probes.from_json(probes.to_json())) == str(probes)

@@ -78,7 +78,9 @@ def tags_of(page: str) -> set[str]:
 
 
 def page_of(evidence: JudgedSplit, probes: Probes | None = None) -> str:
-    return verification_report.render(result(evidence), evidence, probes or Probes(why="not now"))
+    return verification_report.render(
+        result(evidence), evidence, probes or Probes(reason="not now")
+    )
 
 
 def test_a_run_s_report_says_everything_that_was_promised(tmp_path: Path) -> None:
@@ -127,7 +129,7 @@ def test_evidence_survives_its_files_digit_for_digit(tmp_path: Path) -> None:
 def test_poor_data_give_a_report_that_says_so(name: str, tmp_path: Path) -> None:
     evidence = DEGENERATE[name]
     shipped = "tuned" if name < "m" else "seed"
-    run = read_run(folder(tmp_path, evidence, shipped=shipped, probes=Probes(why="not now")))
+    run = read_run(folder(tmp_path, evidence, shipped=shipped, probes=Probes(reason="not now")))
     page = render(run)
     assert not (found := re.search(r".{0,60}\b(nan|NaN|None|inf)\b.{0,20}", page)), found
     assert "What to do next" in text_of(page)

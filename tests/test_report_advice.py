@@ -28,7 +28,7 @@ CELL = {"value": 0.5, "low": 0.3, "high": 0.7, "n_documents": 20, "n_outputs": 6
 def sentences(
     evidence: JudgedSplit, cell: dict[str, Any] | None = None, summary: dict[str, Any] | None = None
 ) -> list[str]:
-    return advice(evidence, measure_split(evidence, Probes(why="-"), 0), cell or CELL, summary)
+    return advice(evidence, measure_split(evidence, Probes(reason="-"), 0), cell or CELL, summary)
 
 
 def run_summary(**text: object) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def test_what_the_ceiling_advises_goes_no_farther_than_its_interval() -> None:
     def text_for(
         share: float, low: float, high: float, gain: dict[str, float] | None = None
     ) -> str:
-        measures = measure_split(plain(), Probes(why="-"), 0)
+        measures = measure_split(plain(), Probes(reason="-"), 0)
         agreement = measures.annotator_agreement
         assert agreement.ceiling is not None
         interval = Interval(low, high)
@@ -201,7 +201,7 @@ def test_preferences_that_follow_the_order_are_warned_of() -> None:
 
 
 def test_the_table_of_a_run_holds_both_judges(tmp_path: Any) -> None:
-    run = read_run(folder(tmp_path / "run", plain(), probes=Probes(why="-")))
+    run = read_run(folder(tmp_path / "run", plain(), probes=Probes(reason="-")))
     table = run_table(run)
     value = f"{run.cell['value']:.3f}"
     assert f"| test | {value} [" in table

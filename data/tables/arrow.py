@@ -217,7 +217,7 @@ def _load_dataset(path: str, problems: Problems) -> "datasets.Dataset | None":
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the library's word on each of its own retries."""
+    """Let the hub's library log errors only, not each of its own retries."""
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -228,13 +228,13 @@ def _one_number(
         raise NoScoreError(f"a rating that is withdrawn or refused in {shortened(text)}")
     if _ARITHMETIC.search(prose):
         raise NoScoreError(f"a rating that is reckoned in {shortened(text)}")
-    tops = [
+    scale_maxima = [
         denominator
         for match in _OTHER_SCALE.finditer(prose)
         for denominator in match.groups()
         if denominator
     ]
-    if any(_value(denominator) != scale[-1] for denominator in tops):
+    if any(_value(denominator) != scale[-1] for denominator in scale_maxima):
         raise NoScoreError(f"a rating on another scale in {shortened(text)}")
     return value
 

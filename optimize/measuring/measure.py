@@ -86,7 +86,10 @@ class Measured:
         *,
         undefined: Undefined = PRIMARY,
     ) -> Correlation:
-        """One of them, "left_out" as published tables are; LookupError says which there are."""
+        """The correlation of this level, coefficient and convention; LookupError if there is none.
+
+        Most published tables are "left_out".
+        """
         for result in self.every_correlation:
             if (result.level, result.coefficient, result.undefined) == (
                 level,

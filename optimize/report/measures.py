@@ -87,10 +87,10 @@ def measure_split(judged: JudgedSplit, probes: Probes, seed: int) -> Measures:
     """Everything that the data allow, for a fixed seed."""
     shifts = probes.shifts(lambda attack: stream(seed, "probe", attack))
     if judged.verdicts:
-        return Measures(pairs=measure_pairs(judged), shifts=shifts, probes_reason=probes.why)
+        return Measures(pairs=measure_pairs(judged), shifts=shifts, probes_reason=probes.reason)
     if np.isnan(judged.scores).all():
         agreement = AnnotatorAgreement(unavailable_reason="the judge gave no score at all")
-        return Measures(annotator_agreement=agreement, shifts=shifts, probes_reason=probes.why)
+        return Measures(annotator_agreement=agreement, shifts=shifts, probes_reason=probes.reason)
     scores, human, documents, scale = judged.scores, judged.human, judged.documents, judged.scale
     rng = stream(seed, "report", "accuracy")
     return Measures(
@@ -103,7 +103,7 @@ def measure_split(judged: JudgedSplit, probes: Probes, seed: int) -> Measures:
         consistency=_consistency(judged),
         dimensions=_dimensions(judged, seed),
         shifts=shifts,
-        probes_reason=probes.why,
+        probes_reason=probes.reason,
     )
 
 

@@ -24,7 +24,7 @@ from optimize.report.sections import (
 )
 from optimize.run.evidence import JudgedSplit
 
-PROBES_NEED_A_MODEL = Probes(why="recorded judgements cannot be asked again")
+PROBES_NEED_A_MODEL = Probes(reason="recorded judgements cannot be asked again")
 
 
 def render(

@@ -254,4 +254,4 @@ def _probe(run: ActiveRun, judge: Judge, test: JudgedSplit, max_probe_calls: int
         )
     except (ModelError, BudgetSpentError) as error:
         # They add to a report; what is known without them is worth keeping.
-        return Probes(why=f"they could not be run to their end: {error}")
+        return Probes(reason=f"they could not be run to their end: {error}")

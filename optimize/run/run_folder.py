@@ -61,6 +61,7 @@ def find_started(out: str | None, name: str) -> Path:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
+    """The settings that the run was started with, by name; raises RunFolderError."""
     try:
         read = read_json_file(folder / CONFIG)
         settings = read["settings"]

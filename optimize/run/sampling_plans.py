@@ -103,6 +103,7 @@ class PlanTrials:
             plan_evaluator.budget = self.budget
 
     def choose(self) -> PlanChoice:
+        """Score dev by each plan that the budget allows, and choose by `cheapest_near_best`."""
         plan_costs = self.run.budget.plan_costs
         left_out = {
             plan_cost.plan: reason

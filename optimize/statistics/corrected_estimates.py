@@ -25,7 +25,7 @@ class Estimate:
     """A mean, difference or win rate by human standards, and what it was computed from.
 
     `labels_only` is what the labels alone give, `judge_only` what the judge alone would claim,
-    without any guarantee. `weight` is the judge's, in [0, 1]; `label_spread` and `agreement` (the
+    without any guarantee. `weight` is the judge's, in [0, 1]; `label_sd` and `agreement` (the
     correlation of label and score that the estimate profits from) serve `labels_needed`.
     """
 
@@ -39,7 +39,7 @@ class Estimate:
     n_judgements: int
     n_documents: int
     n_failed: int
-    label_spread: float
+    label_sd: float
     agreement: float
 
 
@@ -135,7 +135,7 @@ def labels_needed(estimate: Estimate, width: float) -> int | None:
     """How many labels in all an interval of this width takes; None if all outputs are too few.
 
     Labelling an output takes it from the merely judged ones: with r the agreement, n labels of N
-    outputs leave a variance of spread^2 / n * (1 - r^2 (N - n) / N).
+    outputs leave a variance of sd^2 / n * (1 - r^2 (N - n) / N).
     """
     if estimate.interval is None:
         return None
@@ -144,7 +144,7 @@ def labels_needed(estimate: Estimate, width: float) -> int | None:
     left = 1 - estimate.agreement**2 * (total - n) / total
     confidence = estimate.interval.confidence
     quantiles = np.array([student_quantile(max(int(k) - 2, 1), confidence) for k in n])
-    widths = 2 * quantiles * estimate.label_spread * np.sqrt(left / n)
+    widths = 2 * quantiles * estimate.label_sd * np.sqrt(left / n)
     sufficient = n[widths <= width]
     return int(sufficient[0]) if sufficient.size else None
 
@@ -205,7 +205,7 @@ def _estimate(
         n_judgements=total - n,
         n_documents=n_documents,
         n_failed=outputs.n_failed,
-        label_spread=label_error * np.sqrt(n),
+        label_sd=label_error * np.sqrt(n),
         agreement=_agreement(label_error, error, n, total),
     )
 

@@ -146,7 +146,7 @@ def human_ceiling(
     documents = np.unique(np.asarray(document)[comparable], return_inverse=True)[1]
     n = int(documents.max()) + 1
     ratings, scores = ratings[comparable], scores[comparable]
-    everyone = [
+    comparisons = [
         left_out
         for annotator in range(ratings.shape[1])
         if (
@@ -155,8 +155,8 @@ def human_ceiling(
             )
         )
     ]
-    human_statistics = [left_out.human for left_out in everyone]
-    judge_statistics = [left_out.judge for left_out in everyone]
+    human_statistics = [left_out.human for left_out in comparisons]
+    judge_statistics = [left_out.judge for left_out in comparisons]
 
     def human_and_judge(weights: Matrix) -> Matrix:
         return np.stack(
@@ -172,7 +172,7 @@ def human_ceiling(
     )
     share = judged / human if human > 0 else np.nan
     share_interval = ratio_interval(draws[:, 1], draws[:, 0], share, human, n, confidence)
-    n_defined = _n_distinct([left_out.defined for left_out in everyone])
+    n_defined = _n_distinct([left_out.defined for left_out in comparisons])
     reason = ""
     if n_defined < fewest_documents:
         reason = (
@@ -204,10 +204,10 @@ def human_ceiling(
                 n_defined=left_out.defined.size,
                 outlying=_outlying(human_statistics, index, n, rng, resamples),
             )
-            for index, left_out in enumerate(everyone)
+            for index, left_out in enumerate(comparisons)
         ),
         n_outputs=int(comparable.sum()),
-        n_documents=_n_distinct([left_out.entered for left_out in everyone]),
+        n_documents=_n_distinct([left_out.entered for left_out in comparisons]),
         n_defined=n_defined,
         n_failed=int((rated & failed).sum()),
         undefined=undefined,

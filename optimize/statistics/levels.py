@@ -150,9 +150,10 @@ def dataset_statistic(rows: Rows, coefficient: Coefficient) -> Statistic:
 
 
 def _dataset_kendall(rows: Rows) -> Statistic:
-    """Concordance is a sum over pairs of documents, so a draw is a quadratic form in its weights.
+    """Kendall's tau-b over all outputs of the drawn documents.
 
-    A copy of an output is tied with itself: such pairs add nothing, as they should.
+    Concordance is a sum over pairs of documents, so a draw is a quadratic form in its weights. A
+    copy of an output is tied with itself: such pairs add nothing, as they should.
     """
     n_documents, n = rows.n_documents, rows.judge.size
     sums = np.zeros((3, n_documents, n_documents))

@@ -54,7 +54,8 @@ def discriminant(
 
     def agrees_more_with(rival: str) -> bool:
         """Whether the judge agrees with `rival` more than with its own dimension, beyond chance."""
-        # The judge stands where people do elsewhere, and two of people's dimensions for judges.
+        # Two judges are compared by what people say: here two of people's dimensions take the
+        # judges' part, and the judge people's.
         difference = paired_difference(
             ratings[rival][scored],
             ratings[own][scored],

@@ -105,13 +105,13 @@ class SelfConsistency:
     """Agreement of a judge's samples of one output.
 
     `reliability` (intraclass correlation) is the share of a single sample's variance that is due to
-    the output; `reliability_of_mean` that of the mean of all samples (Spearman-Brown); `spread`
-    the standard deviation within an output. `n_outputs` have two samples or more.
+    the output; `reliability_of_mean` that of the mean of all samples (Spearman-Brown);
+    `sd_within_output` the SD of one output's samples. `n_outputs` have two samples or more.
     """
 
     reliability: float
     reliability_of_mean: float
-    spread: float
+    sd_within_output: float
     n_outputs: int
     n_samples: float
 
@@ -130,7 +130,7 @@ def self_consistency(samples: ArrayLike) -> SelfConsistency:
         return SelfConsistency(
             reliability=np.nan,
             reliability_of_mean=np.nan,
-            spread=np.nan,
+            sd_within_output=np.nan,
             n_outputs=outputs,
             n_samples=np.nan,
         )
@@ -145,7 +145,7 @@ def self_consistency(samples: ArrayLike) -> SelfConsistency:
     return SelfConsistency(
         reliability=reliability,
         reliability_of_mean=size * reliability / (1 + (size - 1) * reliability),
-        spread=float(np.sqrt(within)),
+        sd_within_output=float(np.sqrt(within)),
         n_outputs=outputs,
         n_samples=size,
     )

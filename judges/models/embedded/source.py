@@ -134,7 +134,7 @@ class Source:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The words that within sentences have a capital every time, in small letters."""
+        """The words, in lower case, that have a capital wherever they stand within a sentence."""
         tokens = [
             token
             for sentence in self.text.sentences[:MAX_NAME_SENTENCES]
