@@ -80,14 +80,34 @@ class Reply:
         return self.finish_reason.lower() in OUT_OF_TOKENS
 
 
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """What an endpoint says of one of its limits: its size, what is left, seconds until it is full.
+
+    Counted in requests or in tokens.
+    """
+
+    size: float
+    remaining: float
+    reset: float
+
+
+# By what is counted: "requests", "tokens".
+RateLimits = Mapping[str, RateLimit]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """The answer to one request: n replies, what they cost, and who answered."""
+    """The answer to one request: n replies, what they cost, and who answered.
+
+    `rate_limits` are those that the endpoint told with it.
+    """
 
     replies: tuple[Reply, ...]
     tokens_in: int
     tokens_out: int
     model: str
+    rate_limits: RateLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +146,7 @@ class ModelError(JudgesError):
     """
 
     usage: Usage | None = None
+    rate_limits: RateLimits | None = None
 
 
 class TransientError(ModelError):

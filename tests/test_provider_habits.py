@@ -5,18 +5,23 @@ traceback, a wrong score, a storm of requests or a silent minute.
 """
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from aiohttp import web
 from openai_replies import Body, completion
 from openai_server import OpenAIServer
 
+import judges
 from judges.__main__ import main
 
 N_ROWS = 8
@@ -392,7 +397,129 @@ REPLIES = [
     ),
 ]
 
-HABITS = [*PARAMETERS, *REPLIES]
+GEMINI_QUOTA = {
+    "code": 429,
+    "message": "You exceeded your current quota, please check your plan and billing details.",
+    "status": "RESOURCE_EXHAUSTED",
+}
+VLLM_CONTEXT = (
+    "'max_tokens' or 'max_completion_tokens' is too large: 512. This model's maximum context "
+    "length is 700 tokens and your request has 400 input tokens (512 > 700 - 400)."
+)
+
+
+def too_many(message: str = "Rate limit reached.", **headers: str) -> Callable[[], web.Response]:
+    body = {"error": {"message": message, "type": "requests", "code": "rate_limit_exceeded"}}
+    return lambda: say(429, body, **{name.replace("_", "-"): v for name, v in headers.items()})
+
+
+def in_a_second() -> str:
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=1), usegmt=True)
+
+
+WAITS = [
+    Habit("Retry-After in seconds", first(1, too_many(Retry_After="0.2"))),
+    Habit(
+        "Retry-After as a date",
+        lambda n, body: first(1, too_many(Retry_After=in_a_second()))(n, body),
+    ),
+    Habit("retry-after-ms", first(1, too_many(retry_after_ms="200", Retry_After="60"))),
+    Habit("a wait in prose", first(1, too_many("Please try again in 0.2s. Visit the page."))),
+    Habit(
+        "a wait of a day in prose",
+        lambda number, body: too_many("Limit 200 a day. Please try again in 7h12m0s.")(),
+        line="it wants to be asked again in 7 hours",
+        code=1,
+        max_requests=5,
+    ),
+    Habit(
+        "Retry-After of an hour",
+        lambda number, body: too_many(Retry_After="3600")(),
+        line="it wants to be asked again in 60 minutes",
+        code=1,
+        max_requests=5,
+    ),
+    Habit(
+        "a quota that ends within the run",
+        lambda number, body: (
+            say(429, {"error": {"message": "Quota exceeded.", "code": "insufficient_quota"}})
+            if number >= 4
+            else None
+        ),
+        line="the account's quota is used up (Quota exceeded.); resume once there is more",
+        code=1,
+        max_requests=8,
+    ),
+    Habit(
+        "OpenAI's quota",
+        lambda number, body: say(
+            429, {"error": {"message": "You exceeded it.", "code": "insufficient_quota"}}
+        ),
+        line="the account's quota is used up (You exceeded it.)",
+        code=1,
+        max_requests=5,
+    ),
+    Habit(
+        "Gemini's quota",
+        lambda number, body: say(429, [{"error": GEMINI_QUOTA}]),
+        line="the account's quota is used up",
+        code=1,
+        max_requests=5,
+    ),
+    Habit("overloaded (529)", first(1, lambda: fail(529, "Overloaded", code="overloaded_error"))),
+    Habit("unavailable (503)", first(1, lambda: fail(503, "Loading model"))),
+    Habit(
+        "context too long",
+        lambda number, body: (
+            fail(400, "maximum context length is 10 tokens", code="context_length_exceeded")
+            if "worth 1" in body["messages"][-1]["content"]
+            else None
+        ),
+        scores=tuple(math.nan if i % 5 == 0 else i % 5 + 1 for i in range(N_ROWS)),
+    ),
+    Habit(
+        "context full with the limit, by vLLM",
+        lambda number, body: fail(400, VLLM_CONTEXT) if body["max_tokens"] > 300 else None,
+        max_requests=2 * N_ROWS,
+    ),
+    Habit(
+        "context full with the limit, by OpenAI",
+        lambda number, body: (
+            fail(
+                400,
+                "This model's maximum context length is 700 tokens. However, you requested 912 "
+                "tokens (400 in the messages, 512 in the completion).",
+                code="context_length_exceeded",
+            )
+            if body["max_tokens"] > 300
+            else None
+        ),
+        max_requests=2 * N_ROWS,
+    ),
+    Habit(
+        "a wrong key",
+        lambda number, body: fail(401, "Incorrect API key provided: sk-local"),
+        line="the key in OPENAI_API_KEY was not accepted for judge-1",
+        code=1,
+        max_requests=5,
+    ),
+    Habit(
+        "a forbidden model",
+        lambda number, body: fail(403, "Project has no access to model judge-1"),
+        line="Project has no access to model",
+        code=1,
+        max_requests=5,
+    ),
+    Habit(
+        "an unknown model",
+        lambda number, body: fail(404, "The model does not exist", code="model_not_found"),
+        line="no model 'judge-1' there",
+        code=1,
+        max_requests=5,
+    ),
+]
+
+HABITS = [*PARAMETERS, *REPLIES, *WAITS]
 
 
 @pytest.mark.parametrize("habit", HABITS, ids=lambda habit: habit.name.replace(" ", "-"))
@@ -435,9 +562,69 @@ def test_a_habit_gives_right_scores_or_one_clear_line(
         assert all(one["score"] is None and habit.line in one["failure"] for one in judgements)
     else:
         expected = habit.scores or [i % 5 + 1 for i in range(N_ROWS)]
-        assert [one["score"] for one in judgements] == pytest.approx(expected), judgements
+        scores = [math.nan if one["score"] is None else one["score"] for one in judgements]
+        assert scores == pytest.approx(expected, nan_ok=True), judgements
 
 
 def judgement(line: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(line)["judgements"]["relevance"]
     return found
+
+
+class TokensPerMinute:
+    """A limit on tokens told in OpenAI's headers, refilled steadily or `at_once` every `minute`."""
+
+    def __init__(self, size: int, minute: float, *, at_once: bool = False) -> None:
+        self.size = size
+        self.minute = minute
+        self.at_once = at_once
+        self.left = float(size)
+        self.filled_at = time.monotonic()
+        self.refused = 0
+
+    def __call__(self, number: int, body: Body) -> web.Response:
+        elapsed = time.monotonic() - self.filled_at
+        if self.at_once and elapsed >= self.minute:
+            self.left, self.filled_at = self.size, time.monotonic()
+        elif not self.at_once:
+            self.left = min(self.size, self.left + elapsed * self.size / self.minute)
+            self.filled_at = time.monotonic()
+        characters = sum(len(message["content"]) for message in body["messages"])
+        tokens = characters / 4 + body["max_tokens"]
+        accepted = tokens <= self.left
+        self.left -= tokens if accepted else 0
+        reset = (self.size - self.left) * self.minute / self.size
+        if self.at_once:
+            reset = max(0.0, self.minute - (time.monotonic() - self.filled_at))
+        headers = {
+            "x-ratelimit-limit-tokens": str(self.size),
+            "x-ratelimit-remaining-tokens": str(int(self.left)),
+            "x-ratelimit-reset-tokens": f"{reset * 1000:.0f}ms",
+        }
+        if not accepted:
+            self.refused += 1
+            wait = f"Rate limit reached on tokens per min. Please try again in {reset:.3f}s."
+            return say(429, {"error": {"message": wait, "code": "rate_limit_exceeded"}}, **headers)
+        return say(200, completion(body, [opinion(body)]), **headers)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_limit_on_tokens_a_minute_is_kept_to_before_it_refuses(
+    openai_server: OpenAIServer, at_once: bool
+) -> None:
+    # A request takes some 715 tokens, so that 20 fit and 100 take four refills.
+    limit = openai_server.habit = TokensPerMinute(15_000, 0.6, at_once=at_once)
+    openai_server.latency = 0.05
+    frame = pd.DataFrame(
+        {
+            "document": [f"Document {i}." for i in range(100)],
+            "summary": [f"This summary is worth {i % 5 + 1}." for i in range(100)],
+        }
+    )
+    start = time.monotonic()
+    scores = judges.load("relevance").score(frame, lm="openai/judge-1")
+    seconds = time.monotonic() - start
+    assert list(scores) == [i % 5 + 1 for i in range(100)]
+    assert limit.refused < 5
+    # The limit alone takes 3.8 refills where it refills steadily, 4 where it does at once.
+    assert seconds < 5

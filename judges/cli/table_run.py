@@ -192,8 +192,11 @@ def write(
         try:
             cost = _write_rows(run, writer, fill, models)
             done = True
-        except (BudgetSpentError, FailingRunError) as error:
-            raise UnfinishedError(_unfinished(str(error), writer, run)) from error
+        except (BudgetSpentError, FatalModelError) as error:
+            # A wrong key or name at the very start leaves nothing to go on with.
+            if isinstance(error, BudgetSpentError | FailingRunError) or writer.written:
+                raise UnfinishedError(_unfinished(str(error), writer, run)) from error
+            raise
         except OSError as error:
             reason = f"{error.filename or writer.partial_path}: {error.strerror or error}"
             raise UnfinishedError(_unfinished(reason, writer, run)) from error

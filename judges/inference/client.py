@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from judges.inference.budget import Account, BudgetSpentError, Reservation
-from judges.inference.limits import AdaptiveTimeout, Limiter
+from judges.inference.limits import AdaptiveTimeout, Limiter, Pacer
+from judges.models.prices import estimate_tokens
 from judges.protocol import (
     Completion,
     FatalModelError,
@@ -28,8 +29,9 @@ from judges.protocol import (
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
 # As long as an endpoint is waited for at its own word, and what of it is worth a line.
-LONGEST_RETRY_AFTER = 120.0
+LONGEST_RETRY_AFTER = 600.0
 NOTABLE_RETRY_AFTER = 20.0
+LONGEST_PACE = 1.0  # between two looks at the endpoint's limits
 THROTTLES_PER_ATTEMPT = 4
 BUDGET_POLL = 0.02
 # A host that never answered any request is given up after these seconds.
@@ -68,6 +70,7 @@ class RetryingClient:
         # Refusals since the last answer to a request that asks for replies of this kind.
         self._refusals: dict[tuple[int, int | None], int] = {}
         self._waiting_until = 0.0
+        self._pacer = Pacer()
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Send until answered, refused or out of attempts; raises ModelError, BudgetSpentError."""
@@ -103,6 +106,7 @@ class RetryingClient:
             wait = self._wait(faults + throttles, self._requested_wait(outcome))
             if unreached:
                 wait = self._wait_unreached(outcome, faults, wait)
+            self._say_wait(str(outcome), wait, "since it refuses for long")
             _log.info("%s; attempt %d, the next in %.1f s", outcome, faults + throttles, wait)
             await asyncio.sleep(wait)
 
@@ -129,6 +133,7 @@ class RetryingClient:
             while reservation is None:  # it may fit once others are settled
                 await asyncio.sleep(BUDGET_POLL)
                 reservation = self.account.reserve(messages, sampling)
+            sending = await self._pace(messages, sampling)
             billed, usage = True, None
             timeout = self._timeouts.begin(faults)
             try:
@@ -138,6 +143,8 @@ class RetryingClient:
                 self.account.settle(reservation, completion)
                 reservation = None
                 limiter.answered()
+                if completion.rate_limits:
+                    self._pacer.update(completion.rate_limits, sending)
                 self._reached = True
                 self._refusals[sampling.n, sampling.top_logprobs] = 0
                 return completion
@@ -146,6 +153,9 @@ class RetryingClient:
                 return TransientError(f"no answer within {seconds:.1f} s", billed=True)
             except TransientError as error:
                 billed, usage = error.billed, error.usage
+                if error.rate_limits:
+                    throttled = isinstance(error, ThrottledError)
+                    self._pacer.update(error.rate_limits, sending, refused=throttled)
                 self._reached = self._reached or not isinstance(error, UnreachableError)
                 if isinstance(error, ThrottledError):
                     limiter.throttled(cuts, error.retry_after)
@@ -159,6 +169,15 @@ class RetryingClient:
                 self._timeouts.end(timeout)
                 if reservation is not None:
                     self._close(reservation, usage, billed=billed)
+
+    async def _pace(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, float]:
+        """Wait until the request fits the endpoint's own limits, as far as it tells them."""
+        pacer = self._pacer
+        tokens = estimate_tokens(messages) + sampling.n * sampling.max_tokens
+        while 0 < (wait := pacer.wait(tokens)) <= LONGEST_RETRY_AFTER:
+            self._say_wait("the endpoint's rate limit is used up", wait, "until it is filled again")
+            await asyncio.sleep(min(wait, LONGEST_PACE))
+        return pacer.send(tokens)
 
     def _close(self, reservation: Reservation, usage: Usage | None, *, billed: bool) -> None:
         """Close the reservation of a request that brought no replies, by its usage where known."""
@@ -212,11 +231,15 @@ class RetryingClient:
                 f"{error}; it wants to be asked again in {_duration(seconds)} (its Retry-After), "
                 f"and more than {_duration(LONGEST_RETRY_AFTER)} is not waited: resume the run then"
             ) from error
-        now = asyncio.get_running_loop().time()
-        if now >= self._waiting_until:
-            self._waiting_until = now + seconds
-            _log.warning("%s; waiting %s, as it asks (its Retry-After)", error, _duration(seconds))
+        self._say_wait(str(error), seconds, "as it asks (its Retry-After)")
         return seconds
+
+    def _say_wait(self, reason: str, seconds: float, why: str) -> None:
+        """Say a wait that is long, once for all that wait."""
+        now = asyncio.get_running_loop().time()
+        if seconds >= NOTABLE_RETRY_AFTER and now >= self._waiting_until:
+            self._waiting_until = now + seconds
+            _log.warning("%s; waiting %s, %s", reason, _duration(seconds), why)
 
 
 def _duration(seconds: float) -> str:

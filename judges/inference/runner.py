@@ -14,6 +14,7 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from judges.inference.budget import Account, Budget, BudgetSpentError
@@ -35,6 +36,8 @@ MOST_WAITING = 4096
 # Requests under way for each one in flight: some of them wait to be sent again.
 QUEUED_PER_SLOT = 3
 MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
+# Before many requests a few go alone: what an endpoint takes is learned before all are under way.
+MANY_REQUESTS, PREFLIGHT, PREFLIGHT_SECONDS = 20, 3, 3.0
 QUOTED = re.compile(r"(?:,? in|:)? ['\"].*", re.DOTALL)
 
 
@@ -108,7 +111,7 @@ class RequestQueue:
     ) -> None:
         self._thread = thread
         self._answer = answer
-        self._most_under_way = most_under_way
+        self.most_under_way = most_under_way
         self._places: deque[PendingRequest] = deque()
         self._unstarted: deque[PendingRequest] = deque()
         self._start_scheduled = False
@@ -126,7 +129,7 @@ class RequestQueue:
 
     def has_room(self) -> bool:
         under_way = self._n_added - self._n_answered
-        return under_way < self._most_under_way and len(self._places) < MOST_WAITING
+        return under_way < self.most_under_way and len(self._places) < MOST_WAITING
 
     def add(self, request: ModelRequest) -> None:
         self._n_added += 1
@@ -155,18 +158,19 @@ class RequestQueue:
         assert outcome is not None
         raise outcome
 
-    def wait(self, *, refill: bool) -> None:
+    def wait(self, *, refill: bool, timeout: float | None = None) -> None:
         """Wait until the first response is ready.
 
-        If `refill`, or until half of the requests under way are done and there is room for more.
+        If `refill`, or until half of the requests under way are done and there is room for more;
+        at most `timeout` seconds.
         """
         self._awake.clear()
         self._awaited = self._places[0]
         refill = refill and len(self._places) < MOST_WAITING
-        self._wake_at = self._n_added - self._most_under_way // 2 if refill else -1
+        self._wake_at = self._n_added - self.most_under_way // 2 if refill else -1
         # Looked at once more: the other thread may not have seen what is awaited now.
         if not (self.ready() or 0 <= self._wake_at <= self._n_answered):
-            self._awake.wait()
+            self._awake.wait(timeout)
 
     def stop(self, idle: Callable[[], bool], grace: float) -> None:
         """Wait up to `grace` seconds until `idle`, then cancel whatever is left."""
@@ -283,6 +287,7 @@ class Runner:
             attempts=attempts,
             rng=rng or random.Random(0),
         )
+        self._tried = False
         self._sampler = Sampler(client, journal=journal, fresh_samples=fresh_samples)
         self._thread: LoopThread | None = None
         self._thread_lock = threading.Lock()
@@ -318,12 +323,22 @@ class Runner:
             self._loop_thread(), self._sampler.answer, QUEUED_PER_SLOT * self.concurrency
         )
         remaining = iter(requests)
+        preflight = False
+        if not self._tried:
+            self._tried = True
+            many = min(MANY_REQUESTS, queue.most_under_way)
+            first = list(islice(remaining, many))
+            remaining = chain(first, remaining)
+            if preflight := len(first) == many:
+                queue.most_under_way = min(PREFLIGHT, self.concurrency)
         try:
             while (more := self._fill(queue, remaining)) or queue:
+                if not queue.ready():
+                    queue.wait(refill=more, timeout=PREFLIGHT_SECONDS if preflight else None)
+                preflight = False
+                queue.most_under_way = QUEUED_PER_SLOT * self.concurrency
                 if queue.ready():
                     yield self._monitored(queue.take())
-                else:
-                    queue.wait(refill=more)
         except (BudgetSpentError, FailingRunError):
             grace = self._timeout  # what is in flight is paid for: let it arrive
             raise

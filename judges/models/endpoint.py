@@ -5,6 +5,7 @@ import json
 import os
 import zlib
 from collections.abc import AsyncIterable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
@@ -18,6 +19,8 @@ from judges.models.openai_format import (
     ErrorBodyError,
     read_completion,
     read_error,
+    read_rate_limits,
+    retry_after_of,
 )
 from judges.models.providers import PROVIDERS, Provider
 from judges.models.redaction import Redactor, read_key, without_secrets
@@ -25,6 +28,7 @@ from judges.protocol import (
     Completion,
     FatalModelError,
     Message,
+    ModelError,
     RespelledError,
     Sampling,
     TransientError,
@@ -110,10 +114,13 @@ class EndpointModel:
             else:
                 if self.dialect.notes:
                     self.dialect.say(self.name)
-                return completion
+                limits = read_rate_limits(headers)
+                return replace(completion, rate_limits=limits) if limits else completion
         if status in {400, 422} and self.dialect.learn(body, answer):
             raise RespelledError(f"{self.name} wants the request spelled otherwise")
-        raise self.read_error(status, headers.get("Retry-After"), answer)
+        failure = self.read_error(status, retry_after_of(headers), answer)
+        failure.rate_limits = read_rate_limits(headers)
+        raise failure
 
     async def close(self) -> None:
         """Close the connections opened on the running loop."""
@@ -121,7 +128,7 @@ class EndpointModel:
         if session is not None:
             await session.close()
 
-    def read_error(self, status: int, retry_after: str | None, answer: bytes) -> Exception:
+    def read_error(self, status: int, retry_after: str | None, answer: bytes) -> ModelError:
         """What an error answer of this endpoint means, without any key."""
         return read_error(
             status,

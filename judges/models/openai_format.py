@@ -5,6 +5,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -16,6 +17,8 @@ from judges.protocol import (
     FatalModelError,
     Message,
     ModelError,
+    RateLimit,
+    RateLimits,
     RefusedError,
     Reply,
     Sampling,
@@ -48,11 +51,12 @@ QUOTA = re.compile(r"check your plan|billing|insufficient (?:quota|credit|balanc
 # "try again in 1.5s", "Please retry in 34.07s", and the bare "34s" of Gemini's details.
 WAIT = re.compile(
     r"(?:\A|(?:try again|retry)[^.\d]{0,20}\b(?:in|after) )"
-    r"((?:\d{1,6}(?:\.\d{1,9})? ?(?:ms|milli\w+|s|sec\w*|m|min\w*|h|hours?|d|days?)\b ?)+)",
+    r"((?:\d{1,6}(?:\.\d{1,9})? ?(?:ms|milli\w+|sec\w*|s|min\w*|m|hours?|h|days?|d) ?)+)"
+    r"(?![A-Za-z])",
     re.I,
 )
-DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|milli|[smhd])", re.I)
-UNITS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|milli|[smhd]|\Z)", re.I)
+UNITS = {"": 1.0, "ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 NO_LOGPROBS = (
     "; the plan 'weighted' needs log-probabilities: use the plan 'one' or 'mean' with this model"
 )
@@ -287,7 +291,9 @@ def read_error(
         # wait, while a day's share that is used up is waited for in vain.
         or (status == 429 and (b"PerDay" in answer or (wait is None and QUOTA.search(message))))
     ):
-        result = FatalModelError(f"{where}: the account's quota is used up ({excerpt})")
+        result = FatalModelError(
+            f"{where}: the account's quota is used up ({excerpt}); resume once there is more"
+        )
     elif status == 429:
         result = ThrottledError(f"{where}: too many requests ({excerpt})", wait)
     elif status >= 500 or status in {408, 409, 425}:
@@ -357,7 +363,7 @@ def _wait_in(error: Mapping[str, Any]) -> float | None:
 
 
 def duration(text: str) -> float | None:
-    """Read "6m0s", "1.5s", "20ms" as seconds; None for anything else."""
+    """Read "6m0s", "1.5s", "20ms", "12" as seconds; None for anything else."""
     parts = DURATION.findall(text)
     return sum(float(number) * UNITS[unit.lower()] for number, unit in parts) if parts else None
 
@@ -387,6 +393,35 @@ def seconds(retry_after: str | None, now: datetime | None = None) -> float | Non
         return max((date - (now or datetime.now(UTC))).total_seconds(), 0.0)
     except (ValueError, OverflowError, IndexError, TypeError):  # year 0, year 10000, a zone of days
         return None
+
+
+def retry_after_of(headers: Mapping[str, str]) -> str | None:
+    """The Retry-After of an answer, also as some give it: in milliseconds."""
+    milliseconds = headers.get("retry-after-ms")
+    if milliseconds:
+        with suppress(ValueError):
+            return str(float(milliseconds) / 1000)
+    return headers.get("Retry-After")
+
+
+def read_rate_limits(headers: Mapping[str, str]) -> RateLimits | None:
+    """The limits that an answer's headers tell, in OpenAI's form; None where they tell none.
+
+    A reset that is not told is the minute that limits are counted by.
+    """
+    limits = {}
+    for kind in ("requests", "tokens"):
+        left = headers.get(f"x-ratelimit-remaining-{kind}")
+        if left is None:
+            continue
+        with suppress(ValueError):
+            remaining = float(left)
+            size = float(headers.get(f"x-ratelimit-limit-{kind}") or remaining)
+            reset = duration(headers.get(f"x-ratelimit-reset-{kind}") or "60s")
+            limits[kind] = RateLimit(
+                max(size, remaining), remaining, 60.0 if reset is None else reset
+            )
+    return limits or None
 
 
 def _decode(answer: bytes) -> object:
