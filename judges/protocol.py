@@ -43,7 +43,8 @@ class Sampling:
     """How to draw replies: part of a reply's identity, like its messages.
 
     `top_logprobs` is how many alternatives to ask for at each token (0: no log-probabilities);
-    `seed` distinguishes fresh asks of the same prompt. `temperature` None leaves it to the model.
+    `seed` distinguishes fresh asks of the same prompt. `temperature` and `reasoning_effort` None
+    leave it to the model.
     """
 
     temperature: float | None = 0.0
@@ -51,6 +52,7 @@ class Sampling:
     top_logprobs: int = 0
     max_tokens: int = 512
     seed: int = 0
+    reasoning_effort: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -571,6 +571,53 @@ def judgement(line: str) -> dict[str, Any]:
     return found
 
 
+def score_one(server: OpenAIServer, **options: Any) -> tuple[float, Body, dict[str, str]]:
+    """The score of one row, and the request's body and headers."""
+    server.judge = opinion
+    frame = pd.DataFrame({"document": ["A."], "summary": ["This summary is worth 4."]})
+    score = judges.load("relevance").score(frame, **{"lm": "openai/judge-1", **options})[0]
+    return float(score), server.log[-1].body, dict(server.log[-1].headers)
+
+
+def test_limit_effort_and_the_keys_variable_are_what_the_user_names(
+    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROUTER_KEY", "sk-router-0123456789abcdef")
+    score, body, headers = score_one(
+        openai_server, max_tokens=99, reasoning_effort="low", api_key_env="ROUTER_KEY"
+    )
+    assert (score, body["max_tokens"], body["reasoning_effort"]) == (4, 99, "low")
+    assert headers["Authorization"] == "Bearer sk-router-0123456789abcdef"
+
+
+@pytest.mark.parametrize("name", ["UNSET_KEY", "sk-planted-0123456789abcdef"])
+def test_a_variable_that_holds_no_key_is_refused_and_a_key_in_its_place_not_repeated(
+    openai_server: OpenAIServer, name: str
+) -> None:
+    with pytest.raises(judges.models.FatalModelError) as caught:
+        score_one(openai_server, api_key_env=name)
+    assert "sk-planted" not in str(caught.value)
+    assert not openai_server.log
+
+
+@pytest.mark.parametrize(("name", "limit"), [("judge-1", 512), ("qwq-32b", 4096), ("o3", 4096)])
+def test_models_known_to_reason_get_room_for_it(
+    openai_server: OpenAIServer, name: str, limit: int
+) -> None:
+    openai_server.models = (name,)
+    _, body, _ = score_one(openai_server, lm=f"openai/{name}")
+    assert body.get("max_tokens", body.get("max_completion_tokens")) == limit
+
+
+def test_a_price_of_ones_own_bounds_the_cost(openai_server: OpenAIServer, tmp_path: Path) -> None:
+    data, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    data.write_text(json.dumps({"document": "A.", "summary": "This summary is worth 4."}) + "\n")
+    openai_server.judge = opinion
+    files = ["--data", str(data), "--out", str(out), "--lm", "openai/judge-1"]
+    assert main(["score", "relevance", *files, "--max-cost", "1"]) == 1
+    assert main(["score", "relevance", *files, "--max-cost", "1", "--price", "0.4,1.6"]) == 0
+
+
 class TokensPerMinute:
     """A limit on tokens told in OpenAI's headers, refilled steadily or `at_once` every `minute`."""
 

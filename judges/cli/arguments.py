@@ -66,6 +66,16 @@ share = _bounded(number, lambda x: 0 <= x <= 1, "within 0 and 1")
 temperature = _bounded(number, lambda x: 0 <= x <= 10, "within 0 and 10")
 
 MEAN_TEMPERATURE = 1.0
+
+
+def price(text: str) -> tuple[float, float]:
+    """Dollars for a million tokens read and written."""
+    numbers = [number(part) for part in text.split(",")]
+    if len(numbers) != 2 or not all(0 <= value < math.inf for value in numbers):
+        raise argparse.ArgumentTypeError(f"{text}: write IN,OUT, as in 0.40,1.60")
+    return numbers[0], numbers[1]
+
+
 JUDGE = (
     "a name of the catalogue, a frozen judge's file, a run folder, FILE.yaml[:name], FILE.py:NAME"
 )
@@ -131,6 +141,28 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
         type=positive,
         metavar="USD",
         help="spend this at most, in US dollars (no limit)",
+    )
+    model.add_argument(
+        "--api-key-env",
+        metavar="NAME",
+        help="the environment variable that holds the key (the provider's own)",
+    )
+    model.add_argument(
+        "--price",
+        type=price,
+        metavar="IN,OUT",
+        help="US dollars for a million tokens read and written, where no table knows the model's",
+    )
+    model.add_argument(
+        "--max-tokens",
+        type=count,
+        metavar="N",
+        help="of a reply (512, of models known to reason 4,096; more where a reply is cut short)",
+    )
+    model.add_argument(
+        "--reasoning-effort",
+        metavar="LEVEL",
+        help="as the model takes it: minimal, low, medium, high (the model's own)",
     )
     model.add_argument(
         "--concurrency", type=count, default=64, metavar="N", help="requests under way at once (64)"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from judges.judge import Judge
-from judges.models.prices import CHARACTERS_PER_TOKEN, estimate_tokens, find_price
+from judges.models.prices import CHARACTERS_PER_TOKEN, Price, estimate_tokens, find_price
 from judges.models.providers import gives_n_replies
 
 # Their prices are shown beside the chosen model's, for choosing.
@@ -29,9 +29,12 @@ class Estimate:
     requests: int
     tokens_in: int
     tokens_out: int
+    price: Price | None = None
 
 
-def estimate_run(judge: Judge, *, n_rows: int, characters: int, orders: int) -> Estimate:
+def estimate_run(
+    judge: Judge, *, n_rows: int, characters: int, orders: int, price: Price | None = None
+) -> Estimate:
     """Estimate for so many rows whose texts together have so many characters."""
     samples = judge.plan.samples if judge.plan else 1
     prompts = n_rows * orders
@@ -45,6 +48,7 @@ def estimate_run(judge: Judge, *, n_rows: int, characters: int, orders: int) -> 
         requests=requests,
         tokens_in=prompt_tokens * requests // max(prompts, 1),
         tokens_out=reply_tokens * prompts * samples,
+        price=price,
     )
 
 
@@ -52,7 +56,7 @@ def total_price(estimates: Sequence[Estimate], lm: str | None = None) -> float |
     """US dollars of all with their own models, or with `lm`; None where a price is unknown."""
     total = 0.0
     for estimate in estimates:
-        price = find_price(lm or estimate.lm)
+        price = find_price(lm) if lm else estimate.price or find_price(estimate.lm)
         if price is None:
             return None
         total += price.cost(estimate.tokens_in, estimate.tokens_out)

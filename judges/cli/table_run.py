@@ -33,6 +33,7 @@ from judges.judgement import AnyJudgement
 from judges.judging import Order, find_columns, unusable
 from judges.models import FatalModelError
 from judges.models.journal import Journal
+from judges.models.prices import price_of
 from judges.models.redaction import holds_secret
 from judges.protocol import is_embedded
 
@@ -121,6 +122,7 @@ def prepare(
             n_rows=usable_rows[judge.name],
             characters=characters[judge.name],
             orders=2 if args.order == "both" else 1,
+            price=price_of(args.price),
         )
         for judge in judges
     )
@@ -223,6 +225,10 @@ def _write_rows(
         api_base=args.api_base,
         max_calls=args.max_calls,
         max_cost=args.max_cost,
+        api_key_env=args.api_key_env,
+        price=args.price,
+        max_tokens=args.max_tokens,
+        reasoning_effort=args.reasoning_effort,
         concurrency=args.concurrency,
         journal=run.journal,
         budget_file=budget_file,
@@ -274,6 +280,10 @@ def _judgements(
         api_base=args.api_base,
         max_calls=args.max_calls and args.max_calls // parts,
         max_cost=args.max_cost and args.max_cost / parts,
+        api_key_env=args.api_key_env,
+        price=args.price,
+        max_tokens=args.max_tokens,
+        reasoning_effort=args.reasoning_effort,
         concurrency=args.concurrency,
         journal=os.path.realpath(run.journal) if run.journal else None,
     )

@@ -256,6 +256,7 @@ class Runner:
     A request that cannot be answered is a ModelResponse with `error`. FatalModelError (wrong key,
     no such model) and BudgetSpentError end a run: what was answered before is in the journal. So
     does Ctrl-C. `rng` draws the jitter of waits between attempts. `monitor` ends a run that fails.
+    `max_tokens` and `reasoning_effort` stand in the place of what requests say.
     """
 
     def __init__(
@@ -270,6 +271,8 @@ class Runner:
         fresh_samples: int = 2,
         rng: random.Random | None = None,
         monitor: FailureMonitor | None = None,
+        max_tokens: int | None = None,
+        reasoning_effort: str | None = None,
     ) -> None:
         self.model = model
         self.journal = journal
@@ -288,7 +291,13 @@ class Runner:
             rng=rng or random.Random(0),
         )
         self._tried = False
-        self._sampler = Sampler(client, journal=journal, fresh_samples=fresh_samples)
+        self._sampler = Sampler(
+            client,
+            journal=journal,
+            fresh_samples=fresh_samples,
+            max_tokens=max_tokens,
+            reasoning_effort=reasoning_effort,
+        )
         self._thread: LoopThread | None = None
         self._thread_lock = threading.Lock()
 

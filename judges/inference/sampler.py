@@ -8,10 +8,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from judges.inference.budget import BudgetSpentError
 from judges.inference.client import RetryingClient
 from judges.judgement import NoScoreError
+from judges.models.dialect import is_reasoning
 from judges.models.journal import Journal, RequestHasher
 from judges.parsing.text import shortened
 from judges.protocol import (
@@ -28,6 +30,7 @@ from judges.protocol import (
 
 # How far a limit on tokens is raised: by this factor, and to so many.
 LARGEST_FACTOR = 8
+REASONING_FACTOR = 8  # of a model that is known to think before it answers
 MOST_TOKENS = 32_768
 
 _log = logging.getLogger(__name__)
@@ -141,15 +144,26 @@ class Sampler:
     """Answers requests by one client, from the journal where it can."""
 
     def __init__(
-        self, client: RetryingClient, *, journal: Journal | None, fresh_samples: int
+        self,
+        client: RetryingClient,
+        *,
+        journal: Journal | None,
+        fresh_samples: int,
+        max_tokens: int | None = None,
+        reasoning_effort: str | None = None,
     ) -> None:
         self._client = client
         self._journal = journal
         self._fresh_samples = fresh_samples
         self._in_process = client.limiter is None
         self._hasher = RequestHasher()
-        # By how much requests' limits were raised, since thoughts took them up.
-        self._limit_factor = 1
+        settings = {"max_tokens": max_tokens, "reasoning_effort": reasoning_effort}
+        self._settings: dict[str, Any] = {k: v for k, v in settings.items() if v is not None}
+        # By how much requests' limits are raised, since thoughts take them up; a limit that the
+        # user sets holds as it is.
+        thinks = not self._in_process and is_reasoning(client.model.name)
+        self._limit_factor = REASONING_FACTOR if thinks and max_tokens is None else 1
+        self._largest_factor = 1 if max_tokens else LARGEST_FACTOR * self._limit_factor
         self._announced = 0
         self._pending: dict[str, asyncio.Future[Completion]] = {}
 
@@ -158,6 +172,8 @@ class Sampler:
 
         Raises FatalModelError and BudgetSpentError, which end the run.
         """
+        if self._settings:
+            request = replace(request, sampling=replace(request.sampling, **self._settings))
         samples = Samples(request, request.sampling.max_tokens * self._limit_factor)
         while True:
             await self._draw_missing(samples)
@@ -195,7 +211,7 @@ class Sampler:
         thoughts = [reply for reply in cut if not reply.text.strip() or "<think" in reply.text]
         limit = 2 * samples.limit
         if cut:
-            largest = min(MOST_TOKENS, LARGEST_FACTOR * samples.request.sampling.max_tokens)
+            largest = min(MOST_TOKENS, self._largest_factor * samples.request.sampling.max_tokens)
             if limit > largest or (samples.doublings and not thoughts):
                 return False
             samples.limit, samples.doublings = limit, samples.doublings + 1

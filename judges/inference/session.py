@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from judges.errors import OptionError
 from judges.models.registry import open_model
@@ -20,7 +20,9 @@ class ModelOptions(TypedDict, total=False):
 
     `lm` (the embedded model) and `api_base` name it, `max_calls` and `max_cost` (US dollars) bound
     what it may take, `concurrency` is how many requests are under way at once, `journal` is a file
-    that keeps every reply so that none is paid twice.
+    that keeps every reply so that none is paid twice. `api_key_env` names the environment variable
+    with the key, `price` is in US dollars for a million tokens read and written, where no table
+    knows it; `max_tokens` of a reply and `reasoning_effort` are the model's own unless given.
     """
 
     lm: str | None
@@ -29,6 +31,10 @@ class ModelOptions(TypedDict, total=False):
     max_cost: float | None
     concurrency: int
     journal: Path | str | None
+    api_key_env: str | None
+    price: tuple[float, float] | None
+    max_tokens: int | None
+    reasoning_effort: str | None
 
 
 class Options(ModelOptions, total=False):
@@ -67,7 +73,10 @@ class Session:
         self._options = ModelOptions(**{"concurrency": 64, **options})
         max_calls, max_cost = options.get("max_calls"), options.get("max_cost")
         check_limits(
-            max_calls=max_calls, max_cost=max_cost, concurrency=self._options["concurrency"]
+            max_calls=max_calls,
+            max_cost=max_cost,
+            concurrency=self._options["concurrency"],
+            max_tokens=options.get("max_tokens"),
         )
         journal = options.get("journal")
         if budget_file is None and journal is not None and (max_calls or max_cost):
@@ -87,6 +96,7 @@ class Session:
         api_base: str | None = None,
         journal: Path | str | None = None,
         keep_going: bool | None = None,
+        api_key_env: str | None = None,
     ) -> "Runner":
         """What asks `lm`; the same one every time for a purpose, which its account is named by.
 
@@ -94,20 +104,26 @@ class Session:
         """
         from judges.inference.runner import FailureMonitor, Runner
         from judges.models.journal import Journal
-        from judges.models.prices import find_price
+        from judges.models.prices import find_price, price_of
 
         purpose = purpose or lm
         if purpose not in self._runners:
-            account = self.budget.account(purpose, find_price(lm))
+            account = self.budget.account(
+                purpose, price_of(self._options.get("price")) or find_price(lm)
+            )
             journal = journal or self._options.get("journal")
             keep_going = self._keep_going if keep_going is None else keep_going
             api_base = api_base or self._options.get("api_base")
+            api_key_env = api_key_env or self._options.get("api_key_env")
+            key: Any = {"api_key_env": api_key_env} if api_key_env else {}
             runner = Runner(
-                self._models.get(lm) or open_model(lm, api_base=api_base),
+                self._models.get(lm) or open_model(lm, api_base=api_base, **key),
                 journal=self._open.enter_context(Journal(journal)) if journal else None,
                 account=account,
                 concurrency=self._options["concurrency"],
                 monitor=None if keep_going else FailureMonitor(),
+                max_tokens=self._options.get("max_tokens"),
+                reasoning_effort=self._options.get("reasoning_effort"),
             )
             self._runners[purpose] = self._open.enter_context(runner)
         return self._runners[purpose]

@@ -86,6 +86,8 @@ class Dialect:
             body["seed"] = sampling.seed
         if sampling.n > 1 and "n" not in refused:
             body["n"] = sampling.n
+        if sampling.reasoning_effort is not None and "reasoning_effort" not in refused:
+            body["reasoning_effort"] = sampling.reasoning_effort
         if sampling.top_logprobs:
             body["logprobs"] = True
             alternatives = self.max_alternatives or sampling.top_logprobs

@@ -39,15 +39,23 @@ class DspyModel:
     native_n = False
     has_logprobs: bool | None = None
 
-    def __init__(self, name: str, *, api_base: str | None = None, timeout: float = 120.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 120.0,
+    ) -> None:
         # Prices and capabilities come from the bundled tables, not from the network.
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         import dspy
 
-        settings = {"api_base": api_base} if api_base else {}
+        named = {"api_base": api_base, "api_key": api_key}
+        settings: dict[str, Any] = {name: value for name, value in named.items() if value}
         self.name = name
         self.endpoint = dspy_endpoint(api_base)
-        self._secrets = Redactor(url=api_base or "")
+        self._secrets = Redactor([api_key] if api_key else [], url=api_base or "")
         self._seed = True
         try:
             self._lm = dspy.LM(name, cache=False, num_retries=0, timeout=timeout, **settings)
@@ -81,10 +89,11 @@ class DspyModel:
 
 
 def _request(name: str, messages: Sequence[Message], sampling: Sampling, *, seed: bool) -> Any:
-    from dspy.lm15 import Config, Request
+    from dspy.lm15 import Config, Reasoning, Request
     from dspy.lm15 import Message as DspyMessage
 
     by_role = {"user": DspyMessage.user, "assistant": DspyMessage.assistant}
+    effort: Any = sampling.reasoning_effort
     system = [message["content"] for message in messages if message["role"] == "system"]
     return Request(
         model=name,
@@ -99,6 +108,7 @@ def _request(name: str, messages: Sequence[Message], sampling: Sampling, *, seed
             temperature=sampling.temperature,
             seed=sampling.seed if seed else None,
             logprobs=sampling.top_logprobs or None,
+            reasoning=Reasoning(effort=effort) if effort else None,
         ),
     )
 

@@ -460,7 +460,15 @@ class RequestHasher:
 
 def _identity(endpoint: str, model: str, sampling: Sampling) -> tuple[str, str, str]:
     temperature = None if sampling.temperature is None else float(sampling.temperature)
-    draw = (temperature, sampling.n, sampling.top_logprobs, sampling.max_tokens, sampling.seed)
+    draw: tuple[object, ...] = (
+        temperature,
+        sampling.n,
+        sampling.top_logprobs,
+        sampling.max_tokens,
+        sampling.seed,
+    )
+    if sampling.reasoning_effort is not None:  # which earlier journals know nothing of
+        draw = (*draw, sampling.reasoning_effort)
     return endpoint, model, ",".join(map(str, draw))
 
 

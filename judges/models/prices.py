@@ -33,6 +33,13 @@ class Price:
 FREE = Price(per_token_in=0.0, per_token_out=0.0)
 
 
+def price_of(dollars: tuple[float, float] | None) -> Price | None:
+    """The price of so many US dollars for a million tokens read and written."""
+    if dollars is None:
+        return None
+    return Price(per_token_in=dollars[0] / 1e6, per_token_out=dollars[1] / 1e6)
+
+
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
     """Look up a model's price under its full name or without its provider; None if unknown."""

@@ -7,6 +7,7 @@ model of a known provider, and what else it names is asked only once its user ha
 import os
 import re
 import shlex
+from dataclasses import replace
 from functools import lru_cache
 
 from judges.models.providers import (
@@ -18,7 +19,7 @@ from judges.models.providers import (
     endpoint_of,
     provider_of,
 )
-from judges.models.redaction import KEY_FOR_NAME, Redactor
+from judges.models.redaction import KEY_FOR_NAME, Redactor, read_key
 from judges.protocol import FatalModelError, Model
 
 TIMEOUT = 120.0
@@ -26,11 +27,18 @@ LONGEST_QUOTED = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 
 
-def open_model(lm: str, *, api_base: str | None = None, timeout: float = TIMEOUT) -> Model:
+def open_model(
+    lm: str,
+    *,
+    api_base: str | None = None,
+    api_key_env: str | None = None,
+    timeout: float = TIMEOUT,
+) -> Model:
     """Open `embedded`, `openai/NAME`, `azure/NAME`, `replay:FILE`, or any model DSPy knows.
 
     `api_base` or OPENAI_BASE_URL points `openai/NAME` at any compatible server. Keys come from the
-    environment (OPENAI_API_KEY and its like). Raises FatalModelError where the set-up is wrong.
+    environment (OPENAI_API_KEY and its like, or the variable `api_key_env`). Raises
+    FatalModelError where the set-up is wrong.
     """
     check_name(lm)
     if lm in EMBEDDED_MODELS:
@@ -48,10 +56,22 @@ def open_model(lm: str, *, api_base: str | None = None, timeout: float = TIMEOUT
     if provider.client == "chat":
         from judges.models.endpoint import EndpointModel
 
+        if api_key_env:
+            provider = replace(provider, key_variable=_key_variable(api_key_env))
         return EndpointModel(name, provider, api_base=api_base, timeout=timeout)
     from judges.models.dspy_lm import DspyModel
 
-    return DspyModel(lm, api_base=api_base, timeout=timeout)
+    key = read_key(_key_variable(api_key_env)) if api_key_env else None
+    return DspyModel(lm, api_base=api_base, api_key=key, timeout=timeout)
+
+
+def _key_variable(name: str) -> str:
+    """The name, where it is one and is set; a key in its place is not repeated."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or Redactor().holds(name):
+        raise FatalModelError("api_key_env names an environment variable, and never a key itself")
+    if not os.environ.get(name):
+        raise FatalModelError(f"{name}, which is to hold the key, is not set")
+    return name
 
 
 @lru_cache(maxsize=1)
