@@ -129,6 +129,11 @@ def test_prices_are_found_under_either_name_and_never_made_up() -> None:
     assert find_price("embedded") == FREE
     assert find_price("openai/no-such-model") is None
     assert find_price("somewhere/gpt-4o-mini") is None
+    assert find_price("openrouter/openai/GPT-4o-mini-2031-01-01") == mini
+    assert find_price("openai/openai/gpt-4o-mini") == mini
+    claude = find_price("claude-sonnet-4-5")
+    assert find_price("anthropic/claude-sonnet-4-5") == claude is not None
+    assert find_price("deepseek/claude-sonnet-4-5") is None
 
 
 def test_prices_do_not_import_litellm() -> None:

@@ -4,11 +4,13 @@ The table is read as a file: importing litellm costs two seconds and may fetch f
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from judges.models.providers import PROVIDERS, RECORDING, Provider
 from judges.protocol import Message, is_embedded
@@ -17,6 +19,7 @@ TABLE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4
 FRAMING_BYTES = 16
+DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +45,40 @@ def price_of(dollars: tuple[float, float] | None) -> Price | None:
 
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
-    """Look up a model's price under its full name or without its provider; None if unknown."""
+    """Look up a model's price under every name that the table may have for it; None if unknown."""
     if is_embedded(model) or model.startswith(RECORDING):
         return FREE
     table = _table()
-    prefix, _, name = model.partition("/")
-    # The table knows the models of those that our own client asks by their names alone.
-    in_table = PROVIDERS.get(prefix, Provider()).client == "chat"
-    for entry in (table.get(model, {}), table.get(name, {}) if in_table else {}):
+    for name in _names(model, table):
+        entry = table.get(name, {})
         if "input_cost_per_token" in entry and "output_cost_per_token" in entry:
             return Price(
                 per_token_in=float(entry["input_cost_per_token"]),
                 per_token_out=float(entry["output_cost_per_token"]),
             )
     return None
+
+
+def _names(model: str, table: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """The names under which the table may know a model, the likeliest first.
+
+    A router's model costs what its provider's does; a dated one what it does without its date, and
+    the table writes names in small letters.
+    """
+    prefix, _, name = model.partition("/")
+    yield model
+    # The table knows the models of those that our own client asks by their names alone, and many of
+    # other providers'.
+    asked_by_us = PROVIDERS.get(prefix, Provider()).client == "chat"
+    provider = str(table.get(name, {}).get("litellm_provider", ""))
+    if asked_by_us or (prefix in PROVIDERS and provider == prefix):
+        yield name
+    if "/" in name and (asked_by_us or prefix == "openrouter"):
+        yield from _names(name, table)
+    elif (undated := DATE.sub("", model)) != model:
+        yield from _names(undated, table)
+    elif model.lower() != model:
+        yield from _names(model.lower(), table)
 
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
@@ -73,12 +96,12 @@ def token_bound(messages: Sequence[Message]) -> int:
     return size + FRAMING_BYTES * len(messages)
 
 
-def _table() -> dict[str, dict[str, float]]:
+def _table() -> dict[str, dict[str, Any]]:
     spec = find_spec("litellm")
     if spec is None or spec.origin is None:
         return {}
     path = Path(spec.origin).parent / TABLE
     if not path.exists():
         return {}
-    table: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))
+    table: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
     return table
