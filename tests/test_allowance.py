@@ -11,6 +11,7 @@ from optimize.run.labels import Labels, split_labels
 from optimize.run.run_budget import DEFAULT_CALLS, FREE_CALLS, divide_budget, left_for_probes
 from optimize.run.settings import Settings, SettingsError
 from optimize.search.candidates import Candidate, DemoSet
+from optimize.search.problem import SearchOptions
 
 SUBJECT = find("relevance")
 assert isinstance(SUBJECT, Dimension)
@@ -60,6 +61,21 @@ def test_a_call_that_shows_demonstrations_counts_as_many_as_it_costs(labels: Lab
     assert given.search.weight(bare) == 1
     assert given.search.weight(Candidate(instruction=bare.instruction, demo_set=shown)) > 3
     assert given.search.proposal > 1
+
+
+def test_what_a_candidate_may_show_grows_with_the_dollars(labels: Labels) -> None:
+    lm = "openai/gpt-4.1-mini"
+    limits = [0.15, 0.5, 2.0, 8.0, 100.0]
+    options = [
+        divide_budget(settings(lm=lm, max_cost=limit), labels, JUDGE, 1).options for limit in limits
+    ]
+    lengths = [option.longest_demos for option in options]
+    assert lengths == sorted(lengths)
+    # A demonstration that is paid for with every row is no finalist before it has raced ...
+    assert not any(option.show_all for option in options)
+    # ... and where hardly one can be paid for, none is drawn.
+    assert (options[0].demo_sets, options[-1].demo_sets) == (0, SearchOptions().demo_sets)
+    assert lengths[-1] == SearchOptions().longest_demos
 
 
 def test_probes_get_what_is_left() -> None:

@@ -190,7 +190,7 @@ def on_dev(placed: float, failing: int = 0) -> finalists.FinalistScores:
 
 def decided(placed: float, failing: int = 0) -> Choice:
     dev = on_dev(placed, failing)
-    return finalists.choose_finalist([dev], {}, "summary", 3, np.random.default_rng(0))
+    return finalists.choose_finalist([dev], {}, "summary", [1.0], 3, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("level", ["dataset", "summary", "system"])

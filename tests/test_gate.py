@@ -251,3 +251,26 @@ def test_a_gain_that_the_shipping_plan_does_not_show_is_not_shipped() -> None:
     kept = confirm(seed, contrasts(rows)[0], "mean of 5", stream(2))
     assert not kept.ship
     assert "compared under another plan than mean of 5" in kept.why
+
+
+def test_of_judges_within_a_standard_error_the_cheapest_to_use_ships() -> None:
+    """Gains .30, .29 and .20, each with error .1 / sqrt(30) = .018: the second is as good."""
+    rng, names = stream(3), [f"d{number}" for number in range(30)]
+    wave = 0.1 * np.tile([1.0, -1.0], 15)
+
+    def finalist(gain: float, cost: float) -> ComparedCandidate:
+        contrast = mean_of_differences(gain + wave, names)
+        return ComparedCandidate(
+            gain=contrast,
+            dev_gain=contrast,
+            unseen=None,
+            failure_reduction=mean_of_differences(np.zeros(30), names),
+            failure_rate=0.0,
+            seed_failure_rate=0.0,
+            cost=cost,
+        )
+
+    finalists = [finalist(0.30, 9.0), finalist(0.29, 1.5), finalist(0.20, 1.0)]
+    assert gate.choose(finalists, 3, rng).best == 1
+    # At one cost the clearest gain ships.
+    assert gate.choose([finalist(gain, 1.0) for gain in (0.29, 0.30)], 2, rng).best == 1

@@ -8,7 +8,7 @@ from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.run.labels import PreparedRun
 from optimize.run.models import RunModels, instruction_proposer, item_judge
-from optimize.run.run_budget import RunBudget, search_options
+from optimize.run.run_budget import RunBudget
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator
 from optimize.search.finalists import SearchResult
@@ -57,7 +57,7 @@ class ActiveRun:
             train=prepared.labels.train,
             dev=prepared.labels.dev,
             level=prepared.level,
-            options=search_options(settings),
+            options=self.budget.options,
             log=self.log,
         )
         return search(settings.optimizer, problem)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from judges.judge import Judge
-from judges.models.prices import Price, estimate_tokens, find_price
+from judges.models.prices import CHARACTERS_PER_TOKEN, Price, estimate_tokens, find_price
 from judges.prompt import MAX_DEMOS, Prompt
 from judges.protocol import is_embedded
 from judges.scoring import SamplingPlan
@@ -26,11 +26,15 @@ from optimize.search.problem import SearchOptions
 FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 64, MAX_DEMOS), 3_000_000
 DEFAULT_CALLS = 8_000
 # Replies that cannot be read are asked for again, and prompts are longer than estimated.
-SPARE_CALLS, SPARE_DOLLARS = 0.05, 0.20
-REPLY_TOKENS = 60
+SPARE_CALLS, SPARE_DOLLARS = 0.05, 0.10
+# What a judge writes: a rating or letter by itself, and a field of words beside it.
+CHOICE_TOKENS, WORDS_TOKENS = 5, 60
 ITEMS_LOOKED_AT = 20
 # Of the search's calls, where sampling plans are to be tried; and of all, for the final table.
 PLANS_SHARE, MOST_FOR_TABLE = 0.2, 0.5
+# Of the dollars, what measuring the dearest candidate on dev and in the final table may take: it
+# says how much a candidate may show. With less room than for so many examples none is shown.
+DEAREST_SHARE, FEWEST_DEMOS = 0.2, 2
 AUTO = "auto"
 SAMPLES = (5, 20)
 # Tokens written cost about so many times those read, where no price says how many.
@@ -57,6 +61,7 @@ class RunBudget:
     """
 
     search: SearchBudget
+    options: SearchOptions
     plan_calls: int = 0
     plan_costs: Sequence[PlanCost] = ()
     affordable_plans: Sequence[PlanCost] = ()
@@ -89,7 +94,7 @@ def plan_costs_of(
     ratio = price.per_token_out / price.per_token_in if price and price.per_token_in else WRITTEN
     # The first texts stand for all, to tell how long a prompt is beside a reply.
     read = float(estimate_tokens(judge.messages(labels.train.items[0].texts)))
-    written = REPLY_TOKENS * ratio
+    written = reply_tokens(judge.prompt) * ratio
     orders = 2 if judge.kind == "pairwise" else 1
     costs = []
     for plan in plans:
@@ -127,7 +132,8 @@ def divide_budget(
         dearest = max((plan.calls for plan in affordable), default=calls_per_item)
         table_calls = min(2 * dearest * n_measured, settings.max_calls)
         calls = max(0, int(settings.max_calls * (1 - SPARE_CALLS)) - table_calls)
-    weight, proposal, table_dollars, per_call = None, 1, 0.0, 0.0
+    options = search_options(settings)
+    weight, max_weight, proposal, table_dollars, per_call = None, 1.0, 1, 0.0, 0.0
     price = find_price(settings.lm)
     if settings.max_cost is not None and price is not None and price.per_token_in:
         per_call = _dollars_per_call(judge.prompt, labels, price)
@@ -139,17 +145,23 @@ def divide_budget(
             )
         most = MOST_FOR_TABLE * dollars
         affordable = [plan for plan in affordable if 2 * plan.cost * n_measured * per_call <= most]
-        # The tuned judge may show much: half of what it may show at most is set aside.
-        longest = search_options(settings).longest_demos / 4 * price.per_token_in
+        scored_calls = calls_per_item * (len(labels.dev) + n_measured)
+        max_weight = max(1.0, DEAREST_SHARE * dollars / (scored_calls * per_call))
+        options = _affordable_options(options, labels, (max_weight - 1) * per_call, price)
+        if not options.demo_sets:
+            max_weight = 1.0
         dearest_calls = max([seed_calls, *(plan.cost * n_measured for plan in affordable)])
-        table_dollars = min(dearest_calls * (2 * per_call + longest / 2), dollars / 2)
+        table_dollars = min(dearest_calls * per_call * (1 + max_weight), dollars / 2)
         calls = min(calls, int(max(0.0, dollars - table_dollars) / per_call))
-        weight = partial(_weight, price.per_token_in, per_call)
+        weight = partial(_weight, len(judge.prompt.instruction), price.per_token_in / per_call)
         proposer_price = find_price(settings.proposer_lm or settings.lm) or price
         proposal = max(1, round(_dollars_per_proposal(proposer_price) / per_call))
     plan_calls = int(PLANS_SHARE * calls) if affordable else 0
     return RunBudget(
-        search=SearchBudget(calls - plan_calls, weight=weight, proposal=proposal),
+        search=SearchBudget(
+            calls - plan_calls, weight=weight, max_weight=max_weight, proposal=proposal
+        ),
+        options=options,
         plan_calls=plan_calls,
         plan_costs=plan_costs,
         affordable_plans=affordable,
@@ -159,22 +171,38 @@ def divide_budget(
     )
 
 
-def _weight(dollars_per_token: float, dollars_per_call: float, candidate: Candidate) -> float:
+def _affordable_options(
+    options: SearchOptions, labels: Labels, dollars: float, price: Price
+) -> SearchOptions:
+    """Show no more than so many dollars a call pay for; nothing where that is next to nothing."""
+    longest = min(options.longest_demos, int(dollars / price.per_token_in * CHARACTERS_PER_TOKEN))
+    items = labels.train.items
+    per_demo = sum(len(text) for item in items for text in item.texts.values()) / len(items)
+    shown = options.demo_sets if longest >= FEWEST_DEMOS * per_demo else 0
+    return replace(options, longest_demos=longest, demo_sets=shown, show_all=False)
+
+
+def _weight(seed_characters: int, calls_per_token: float, candidate: Candidate) -> float:
     """How many calls of the seed a candidate's call costs as much as."""
-    characters = sum(
-        len(str(value)) for demo in candidate.demo_set.demos for value in demo.values()
-    )
-    return 1.0 + characters / 4 * dollars_per_token / dollars_per_call
+    shown = sum(len(str(value)) for demo in candidate.demo_set.demos for value in demo.values())
+    characters = shown + max(0, len(candidate.instruction) - seed_characters)
+    return 1.0 + characters / CHARACTERS_PER_TOKEN * calls_per_token
 
 
 def _dollars_per_call(prompt: Prompt, labels: Labels, price: Price) -> float:
     """What a call of the seed costs on average."""
     step = max(1, len(labels.train) // ITEMS_LOOKED_AT)
     costs = [
-        price.cost(estimate_tokens(prompt.messages(item.texts)), REPLY_TOKENS)
+        price.cost(estimate_tokens(prompt.messages(item.texts)), reply_tokens(prompt))
         for item in labels.train.items[::step]
     ]
     return sum(costs) / len(costs)
+
+
+def reply_tokens(prompt: Prompt) -> int:
+    """About how many tokens a reply has that no thoughts precede."""
+    words = [field for field in prompt.outputs if not field.choices]
+    return CHOICE_TOKENS + WORDS_TOKENS * len(words)
 
 
 def _dollars_per_proposal(price: Price) -> float:

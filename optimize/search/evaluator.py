@@ -37,8 +37,8 @@ class SearchBudget:
 
     Replies found in the journal count too, so that a resumed run stops where another would.
     `set_aside` keeps so many of what the models' own budget really has left for what comes after.
-    `weight` says how many calls one call of a candidate counts as, and `proposal` how many a
-    proposal does.
+    `weight` says how many calls one call of a candidate counts as (`max_weight` at most), and
+    `proposal` how many a proposal does.
     """
 
     def __init__(
@@ -47,12 +47,13 @@ class SearchBudget:
         set_aside: Callable[[int], None] = lambda calls: None,
         *,
         weight: Callable[[Candidate], float] | None = None,
+        max_weight: float = 1.0,
         proposal: int = 1,
     ) -> None:
         self.max_calls = max_calls
         self.spent = 0
         self.set_aside = set_aside
-        self.weight = weight
+        self.weight, self.max_weight = weight, max_weight
         self.proposal = proposal
 
     @property
@@ -74,7 +75,9 @@ class SearchBudget:
 
     def renewed(self, max_calls: int) -> "SearchBudget":
         """Another budget in the same units, of which nothing is spent."""
-        return SearchBudget(max_calls, weight=self.weight, proposal=self.proposal)
+        return SearchBudget(
+            max_calls, weight=self.weight, max_weight=self.max_weight, proposal=self.proposal
+        )
 
     @contextmanager
     def reserving(self, calls: int) -> Iterator[None]:

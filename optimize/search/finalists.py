@@ -275,12 +275,14 @@ def choose_finalist(
     on_dev: Sequence[FinalistScores],
     on_train: Mapping[int, FinalistScores],
     level: Level,
+    costs: Sequence[float],
     n_tried: int,
     rng: np.random.Generator,
 ) -> Choice:
     """The gate's choice among the candidates.
 
-    `on_train` holds, by index, those that train has not chosen, which may judge there, too.
+    `on_train` holds, by index, those that train has not chosen, which may judge there, too; `costs`
+    are what a judgement of each costs, in those of the seed.
     """
     finalists = []
     for index, dev in enumerate(on_dev):
@@ -301,6 +303,7 @@ def choose_finalist(
                 failure_reduction=mean_of_differences(np.array(reductions), pooled.items.documents),
                 failure_rate=float(failed.mean()) if len(failed) else 0.0,
                 seed_failure_rate=float(seed_failed.mean()) if len(failed) else 0.0,
+                cost=costs[index],
             )
         )
     return choose(finalists, n_tried, rng)
@@ -351,7 +354,9 @@ def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchRes
         }
         n_tried = len({*exploration.tried, *(finalist.id for finalist in finalists)})
         rng = stream(problem.options.seed, "gate")
-        choice = choose_finalist(on_dev, on_train, problem.level, n_tried, rng)
+        weight = problem.evaluator.budget.weight
+        costs = [1.0 if weight is None else weight(finalist) for finalist in finalists]
+        choice = choose_finalist(on_dev, on_train, problem.level, costs, n_tried, rng)
     return SearchResult(
         tuned=problem.seed if choice.best is None else finalists[choice.best],
         cross_fit=cross_fit,

@@ -62,6 +62,8 @@ class ComparedCandidate:
     failure_reduction: Contrast
     failure_rate: float
     seed_failure_rate: float
+    # What a judgement costs, in those of the seed.
+    cost: float = 1.0
 
     @property
     def reliable(self) -> bool:
@@ -176,6 +178,7 @@ def choose(
     intervals = gains([finalists[index].gain for index in eligible], rng)
     lows = [-np.inf if np.isnan(gain.low) else gain.low for gain in intervals]
     first = max(range(len(eligible)), key=lambda place: (lows[place], -place))
+    first = _cheapest_as_good(first, intervals, [finalists[index] for index in eligible])
     gain, finalist = intervals[first], finalists[eligible[first]]
     (unseen,) = gains([finalist.unseen], rng) if finalist.unseen is not None else [None]
     documents = "dev documents"
@@ -210,6 +213,24 @@ def choose(
             f"{finalist.seed_failure_rate:.0%}"
         )
     return replace(choice, ship=True, evidence=evidence, verdict=SHIPPED)
+
+
+def _cheapest_as_good(
+    best: int, intervals: Sequence[Gain], finalists: Sequence[ComparedCandidate]
+) -> int:
+    """Of those with a clear gain within a standard error of the best's, the cheapest to use.
+
+    A judge is paid for again with every row it ever judges.
+    """
+    if not intervals[best].is_clear:
+        return best
+    floor = intervals[best].value - intervals[best].error
+    as_good = [
+        place
+        for place, gain in enumerate(intervals)
+        if gain.is_clear and gain.value >= floor and finalists[place].dev_gain.value > 0
+    ]
+    return min([best, *as_good], key=lambda place: (finalists[place].cost, place != best))
 
 
 def confirm(choice: Choice, gap: Contrast, plan: str, rng: np.random.Generator) -> Choice:

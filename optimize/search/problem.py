@@ -31,6 +31,8 @@ class SearchOptions:
     demo_sizes: tuple[int, ...] = (4, 8, 16)
     # Characters of demonstrated texts: every later call pays for them again.
     longest_demos: int = 40_000
+    # Whether the judge that shows as much as it can is a finalist untried: not where that costs.
+    show_all: bool = True
     finalists: int = 3
     # Rounds without a new leader before the search ends.
     patience: int = 3

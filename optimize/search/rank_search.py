@@ -3,6 +3,7 @@
 The same seed, items and replies make the same trials, whatever was journalled before.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -148,13 +149,15 @@ class RankSearch:
         dev_cost, half_budget = max(1, evaluator.price(dev_part)), evaluator.budget.left // 2
         self.n_finalists = max(1, min(options.finalists, half_budget // dev_cost - 1))
         train_cost = 2 * evaluator.price(train) if self.cross_fit.is_feasible else 0
-        final_cost = (1 + self.n_finalists) * evaluator.price(dev) + train_cost
+        finalists_cost = math.ceil(self.n_finalists * (1 + evaluator.budget.max_weight) / 2)
+        final_cost = (1 + finalists_cost) * evaluator.price(dev) + train_cost
         self.calls_for_dev = (
             min(final_cost, half_budget) if self.n_finalists > 1 else evaluator.budget.left
         )
 
     def explore(self) -> Exploration:
-        if self.n_finalists > 1 or not self.full_demo_set.demo_set.demos:
+        shown = self.options.show_all and self.full_demo_set.demo_set.demos
+        if self.n_finalists > 1 or not shown:
             # Retries and fresh requests come on top of what was planned; what is reserved is left.
             with self.evaluator.budget.reserving(self.calls_for_dev), suppress(BudgetSpentError):
                 self._run_rounds()
@@ -187,9 +190,12 @@ class RankSearch:
         self.race.compare_with_seed(self.seed, size)
         sets = self._draw_demo_sets(number, parent)
         # Demonstrations first: an instruction that answers mistakes had better answer those that
-        # are left when people's own ratings have been shown.
+        # are left when people's own ratings have been shown. Not where showing them costs.
         instructions = []
-        if (number > 1 or not sets) and budget.left >= budget.proposal * self.options.proposals:
+        costs = budget.weight is not None
+        if (
+            number > 1 or not sets or costs
+        ) and budget.left >= budget.proposal * self.options.proposals:
             instructions = self._propose_instructions(number, parent)
         candidates = self._next_candidates(number, parent, instructions, sets)
         if not candidates:
@@ -281,8 +287,10 @@ class RankSearch:
             for second in leaders
             if first.instruction != second.instruction and first.demo_set != second.demo_set
         ]
+        # Where demonstrations cost, an instruction has to show what it does without them.
+        beside = parent if self.evaluator.budget.weight is None else self.seed
         with_instructions = [
-            replace(parent, instruction=instruction, round=number) for instruction in instructions
+            replace(beside, instruction=instruction, round=number) for instruction in instructions
         ]
         with_demos = [replace(parent, demo_set=demo_set) for demo_set in sets]
         # In turn, so that a small budget tries some of each.
@@ -310,7 +318,7 @@ class RankSearch:
         leaders = self.state.candidates_above_seed()[: self.n_finalists]
         finalists = (
             [self.full_demo_set]
-            if self.full_demo_set.demo_set.demos and self._may_show_all()
+            if self.options.show_all and self.full_demo_set.demo_set.demos and self._may_show_all()
             else []
         )
         if finalists and self.cross_fit.is_feasible:
@@ -318,8 +326,22 @@ class RankSearch:
                 replace(leader, demo_set=self.full_demo_set.demo_set) for leader in leaders
             ]
             leaders = [leader for leader in leaders if not leader.demo_set.demos]
-        finalists += leaders
-        return list({finalist.id: finalist for finalist in finalists}.values())[: self.n_finalists]
+        finalists = list({finalist.id: finalist for finalist in [*finalists, *leaders]}.values())
+        return self._affordable(finalists[: self.n_finalists])
+
+    def _affordable(self, finalists: Sequence[Candidate]) -> list[Candidate]:
+        """Those that can be scored on all of dev: none takes documents from the others."""
+        evaluator, dev = self.evaluator, self.problem.dev
+        if evaluator.budget.weight is None:
+            return list(finalists)
+        left = evaluator.budget.left - evaluator.cost(self.seed, dev)
+        affordable: list[Candidate] = []
+        for finalist in finalists:
+            cost = evaluator.cost(finalist, dev)
+            if cost <= left or not affordable:
+                affordable.append(finalist)
+                left -= cost
+        return affordable
 
     def _may_show_all(self) -> bool:
         """Unless every large set that raced was clearly worse than the seed."""
