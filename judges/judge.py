@@ -172,6 +172,11 @@ class Judge:
 
         return self.plan_for(open_model(self.lm, api_base=self.api_base))
 
+    def settled_plan(self) -> SamplingPlan:
+        """The former name of `resolved_plan`."""
+        warnings.warn("Judge.settled_plan is now resolved_plan", DeprecationWarning, stacklevel=2)
+        return self.resolved_plan()
+
     def __call__(self, **texts: str) -> AnyJudgement:
         """Judge one output, or one pair in both orders; a failed judgement says why."""
         unknown = texts.keys() - set(self.texts)

@@ -296,3 +296,9 @@ def test_labels_are_shown_without_their_texts() -> None:
     shown = [*outputs.outputs, *pairs.pairs, outputs, pairs, data.split(outputs, seed=0)]
     assert max(len(repr(one)) for one in shown[:-1]) < 400
     assert len(repr(shown[-1])) < 2000
+
+
+def test_a_plans_former_name_still_works_and_warns() -> None:
+    judge = judges.load("relevance")
+    with pytest.warns(DeprecationWarning, match="settled_plan is now resolved_plan"):
+        assert judge.settled_plan() == judge.resolved_plan()
