@@ -40,6 +40,8 @@ LONGEST_WAIT_UNREACHED = 1.0
 MOST_SPELLINGS = 12  # of one request: each parameter may be refused in turn
 MOST_REFUSALS = 5  # requests refused one after the other, as single ones among others
 
+NOTHING_SENT = {"requests": 0.0, "tokens": 0.0}
+
 _log = logging.getLogger(__name__)
 
 
@@ -133,7 +135,7 @@ class RetryingClient:
             while reservation is None:  # it may fit once others are settled
                 await asyncio.sleep(BUDGET_POLL)
                 reservation = self.account.reserve(messages, sampling)
-            sending = await self._pace(messages, sampling)
+            sending = await self._pace(messages, sampling) if self._pacer.known else NOTHING_SENT
             billed, usage = True, None
             timeout = self._timeouts.begin(faults)
             try:

@@ -124,10 +124,13 @@ class Pacer:
         self._at: dict[str, float] = {}
         self._sent_then: dict[str, float] = {}
 
+    @property
+    def known(self) -> bool:
+        """Whether any answer told a limit; what is sent before is not counted."""
+        return bool(self._limits)
+
     def wait(self, tokens: float) -> float:
-        """Seconds until a request of so many tokens fits; 0 where it does, or nothing is known."""
-        if not self._limits:
-            return 0.0
+        """Seconds until a request of so many tokens fits; 0 where it does."""
         now = asyncio.get_running_loop().time()
         costs = {"requests": 1.0, "tokens": tokens}
         return max(self._wait(kind, costs[kind], now) for kind in self._limits)
