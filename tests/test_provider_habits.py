@@ -308,14 +308,14 @@ REPLIES = [
         replying(message(content=None)),
         line="empty reply",
         failed_rows=True,
-        max_requests=2 * N_ROWS,
+        max_requests=3 * N_ROWS,
     ),
     Habit(
         "empty content",
         replying(message(content="")),
         line="empty reply",
         failed_rows=True,
-        max_requests=2 * N_ROWS,
+        max_requests=3 * N_ROWS,
     ),
     Habit(
         "a refusal in its own field",

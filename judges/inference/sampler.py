@@ -204,7 +204,7 @@ class Sampler:
         """Whether, and how, to draw what is missing again.
 
         A thought that took all tokens gets twice as many, and so does every request from then on;
-        a text that was cut short gets them once. What is empty is asked for once more.
+        a text that was cut short gets them once.
         """
         replies = [reply for reply, _ in samples.unparsed.values()]
         cut = [reply for reply in replies if reply.out_of_tokens]
@@ -219,9 +219,8 @@ class Sampler:
                 factor = limit // samples.request.sampling.max_tokens
                 self._limit_factor = max(self._limit_factor, factor)
                 return True
-        attempts = 1 if replies and not any(reply.text.strip() for reply in replies) else None
         samples.fresh += 1
-        return samples.fresh <= min(self._fresh_samples, attempts or self._fresh_samples)
+        return samples.fresh <= self._fresh_samples
 
     async def _draw_missing(self, samples: Samples) -> None:
         """Draw every sample still missing, for the first time or afresh."""
