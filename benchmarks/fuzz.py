@@ -590,7 +590,7 @@ def fuzz_journals(tries: int, rng: random.Random) -> Counts:
     Every third has lines of releases that wrote no checksum; there only damage to the form of a
     line can be told. Half are altered as bytes, the others line by line.
     """
-    from judges.models.journal import Journal, JournalError, describe, line_of
+    from judges.models.journal import Journal, JournalError, describe, encode_record
     from judges.protocol import Completion, Reply, Token
 
     counts = Counts()
@@ -604,7 +604,7 @@ def fuzz_journals(tries: int, rng: random.Random) -> Counts:
         )
         for number, key in enumerate(keys)
     }
-    lines = [line_of(key, one, "e", "m") for key, one in recorded.items()]
+    lines = [encode_record(key, one, "e", "m") for key, one in recorded.items()]
     plain = [line[: line.rindex(b',"sum":')] + b"}\n" for line in lines]
 
     def look(path: Path, *, checked: bool) -> str:

@@ -73,7 +73,7 @@ def prepared(task: str, seed: int) -> Any:
     from judges.models import open_model
     from judges.scoring import default_plan
     from optimize.run import labels
-    from optimize.run.models import RunModels, item_judge
+    from optimize.run.models import RunModels, make_item_scorer
     from optimize.run.settings import Settings
 
     spec, data = TASKS[task]
@@ -81,7 +81,7 @@ def prepared(task: str, seed: int) -> Any:
     split = labels.split_labels(Settings(dimension=spec, data=str(data), seed=seed), judge.subject)
     model = open_model("embedded")
     asked = RunModels(judge=Runner(model), proposer=Runner(model), plan=default_plan(model))
-    list(item_judge(judge, asked, seed, _ignore)(judge.prompt, split.everything.items))
+    list(make_item_scorer(judge, asked, seed, _ignore)(judge.prompt, split.everything.items))
     return judge, split, asked
 
 
@@ -91,7 +91,7 @@ def _ignore(_: object) -> None:
 
 def run(job: Job) -> dict[str, Any]:
     """Search, then measure the seed and the tuned judge on test and on unseen systems."""
-    from optimize.run.models import instruction_proposer, item_judge
+    from optimize.run.models import instruction_proposer, make_item_scorer
     from optimize.run.run_budget import search_options
     from optimize.run.settings import Settings
     from optimize.search.evaluator import Evaluator, SearchBudget
@@ -106,7 +106,7 @@ def run(job: Job) -> dict[str, Any]:
     level = choose_level(train)
     evaluator = Evaluator(
         seed=judge.prompt,
-        judge=item_judge(judge, asked, job.seed, _ignore),
+        judge=make_item_scorer(judge, asked, job.seed, _ignore),
         calls_per_item=asked.calls_per_item(judge),
         budget=SearchBudget(job.budget),
     )

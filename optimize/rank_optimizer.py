@@ -14,7 +14,7 @@ from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
 from judges.modules import demos_of
 from optimize.items import Item, Items
-from optimize.run.models import instruction_proposer, item_judge, open_models
+from optimize.run.models import instruction_proposer, make_item_scorer, open_models
 from optimize.run.settings import Settings
 from optimize.search.evaluator import Evaluator, SearchBudget
 from optimize.search.objective import Level, choose_level
@@ -95,7 +95,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             with in_use(folder), open_models(settings, folder) as models:
                 evaluator = Evaluator(
                     seed=judge.prompt,
-                    judge=item_judge(judge, models, self.seed, log.count_judgement),
+                    judge=make_item_scorer(judge, models, self.seed, log.count_judgement),
                     calls_per_item=models.calls_per_item(judge),
                     budget=SearchBudget(
                         self.max_calls, lambda calls: models.budget.set_aside(calls)

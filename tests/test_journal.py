@@ -19,7 +19,7 @@ from judges.models.journal import (
     ReplayModel,
     RequestHasher,
     describe,
-    line_of,
+    encode_record,
     request_key,
 )
 from judges.protocol import Completion, Message, Reply, Sampling, Token
@@ -285,7 +285,7 @@ def test_a_journal_of_many_replies_takes_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "j"
     with path.open("wb") as file:
         for i in range(20_000):
-            file.write(line_of(f"{i:064x}", said("a"), "e", "m"))
+            file.write(encode_record(f"{i:064x}", said("a"), "e", "m"))
     tracemalloc.start()
     with Journal(path) as journal:
         size = tracemalloc.get_traced_memory()[0]

@@ -329,7 +329,7 @@ class DelimitedSink:
         self, path: Path, columns: Sequence[str], inert: bool, delimiter: str = ","
     ) -> None:
         self._columns = columns
-        self._cell = _inert_cell if inert else _cell
+        self._cell = _escape_formula if inert else _cell
         self._file = path.open("w", encoding="utf-8", newline="", errors="replace")
         self._writer = csv.writer(_UnixLines(self._file), delimiter=delimiter)
         self._writer.writerow([self._cell(name) for name in columns])
@@ -367,7 +367,7 @@ def _cell(value: object) -> object:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
-def _inert_cell(value: object) -> object:
+def _escape_formula(value: object) -> object:
     """A cell that no spreadsheet runs; numbers stay what they are."""
     cell = _cell(value)
     if not isinstance(cell, str) or not cell.lstrip().startswith(FORMULAS):

@@ -135,7 +135,9 @@ class RetryingClient:
             while reservation is None:  # it may fit once others are settled
                 await asyncio.sleep(BUDGET_POLL)
                 reservation = self.account.reserve(messages, sampling)
-            sending = await self._pace(messages, sampling) if self._pacer.known else NOTHING_SENT
+            sending = (
+                await self._pace(messages, sampling) if self._pacer.has_limits else NOTHING_SENT
+            )
             billed, usage = True, None
             timeout = self._timeouts.begin(faults)
             try:
@@ -176,7 +178,7 @@ class RetryingClient:
         """Wait until the request fits the endpoint's own limits, as far as it tells them."""
         pacer = self._pacer
         tokens = estimate_tokens(messages) + sampling.n * sampling.max_tokens
-        while 0 < (wait := pacer.wait(tokens)) <= LONGEST_RETRY_AFTER:
+        while 0 < (wait := pacer.delay_for(tokens)) <= LONGEST_RETRY_AFTER:
             self._say_wait("the endpoint's rate limit is used up", wait, "until it is filled again")
             await asyncio.sleep(min(wait, LONGEST_PACE))
         return pacer.send(tokens)

@@ -125,15 +125,15 @@ class Pacer:
         self._sent_then: dict[str, float] = {}
 
     @property
-    def known(self) -> bool:
+    def has_limits(self) -> bool:
         """Whether any answer told a limit; what is sent before is not counted."""
         return bool(self._limits)
 
-    def wait(self, tokens: float) -> float:
-        """Seconds until a request of so many tokens fits; 0 where it does."""
+    def delay_for(self, tokens: float) -> float:
+        """Seconds until a request of so many tokens fits all limits, of which there are some."""
         now = asyncio.get_running_loop().time()
         costs = {"requests": 1.0, "tokens": tokens}
-        return max(self._wait(kind, costs[kind], now) for kind in self._limits)
+        return max(self._delay(kind, costs[kind], now) for kind in self._limits)
 
     def send(self, tokens: float) -> dict[str, float]:
         """Count a request; returns what to hand back to `update` with its answer."""
@@ -161,7 +161,7 @@ class Pacer:
                 self._rates[kind] = min(self._rates.get(kind, rate) * RECOVERING, rate)
             self._limits[kind], self._at[kind], self._sent_then[kind] = limit, now, sent[kind]
 
-    def _wait(self, kind: str, cost: float, now: float) -> float:
+    def _delay(self, kind: str, cost: float, now: float) -> float:
         limit, rate, elapsed = self._limits[kind], self._rates.get(kind, 0.0), now - self._at[kind]
         if elapsed > 2 * limit.reset + FORGOTTEN_AFTER:
             return 0.0  # it told too long ago

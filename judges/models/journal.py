@@ -119,7 +119,7 @@ def read_record(line: bytes) -> Record:
     return record
 
 
-def line_of(key: str, completion: Completion, endpoint: str, model: str) -> bytes:
+def encode_record(key: str, completion: Completion, endpoint: str, model: str) -> bytes:
     record = Record(
         key=key,
         endpoint=endpoint,
@@ -244,7 +244,7 @@ class Journal:
 
     def put(self, key: str, completion: Completion, *, endpoint: str, model: str) -> None:
         """Append one answer in a single write."""
-        line = line_of(key, completion, endpoint, model)
+        line = encode_record(key, completion, endpoint, model)
         with self._locked():
             size = os.fstat(self._file).st_size
             if size and size != self._end and _read_at(self._file, 1, size - 1) != b"\n":

@@ -7,7 +7,7 @@ from pathlib import Path
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.run.labels import PreparedRun
-from optimize.run.models import RunModels, instruction_proposer, item_judge
+from optimize.run.models import RunModels, instruction_proposer, make_item_scorer
 from optimize.run.run_budget import RunBudget
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator
@@ -42,7 +42,9 @@ class ActiveRun:
         settings = self.prepared.settings
         return Evaluator(
             seed=self.judge.prompt,
-            judge=item_judge(self.judge, self.models, settings.seed, self.log.count_judgement),
+            judge=make_item_scorer(
+                self.judge, self.models, settings.seed, self.log.count_judgement
+            ),
             calls_per_item=self.models.calls_per_item(self.judge),
             budget=self.budget.search,
         )

@@ -98,8 +98,11 @@ def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
     return default_plan(judge.model)
 
 
-def item_judge(judge: Judge, models: RunModels, seed: int, step: Step) -> JudgeItems:
-    """Judge items as an evaluator asks: with a candidate's prompt in the judge's place."""
+def make_item_scorer(judge: Judge, models: RunModels, seed: int, step: Step) -> JudgeItems:
+    """Return what scores items, in order, by the judge with the prompt it is given.
+
+    `step(failed)` is called after each item.
+    """
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
         """Yield the judge's score of each item under a prompt, in order."""

@@ -147,7 +147,7 @@ def divide_budget(
         affordable = [plan for plan in affordable if 2 * plan.cost * n_measured * per_call <= most]
         scored_calls = calls_per_item * (len(labels.dev) + n_measured)
         max_weight = max(1.0, DEAREST_SHARE * dollars / (scored_calls * per_call))
-        options = _affordable_options(options, labels, (max_weight - 1) * per_call, price)
+        options = _limit_demos_by_cost(options, labels, (max_weight - 1) * per_call, price)
         if not options.demo_sets:
             max_weight = 1.0
         dearest_calls = max([seed_calls, *(plan.cost * n_measured for plan in affordable)])
@@ -171,15 +171,24 @@ def divide_budget(
     )
 
 
-def _affordable_options(
-    options: SearchOptions, labels: Labels, dollars: float, price: Price
+def _limit_demos_by_cost(
+    options: SearchOptions, labels: Labels, demo_dollars_per_call: float, price: Price
 ) -> SearchOptions:
-    """Show no more than so many dollars a call pay for; nothing where that is next to nothing."""
-    longest = min(options.longest_demos, int(dollars / price.per_token_in * CHARACTERS_PER_TOKEN))
+    """The options with no more characters of demonstrations than these dollars a call pay for.
+
+    None are drawn where fewer than FEWEST_DEMOS of average length fit. That everything is shown is
+    no finalist then: it has to race, as all that is paid for with every row.
+    """
+    longest = min(
+        options.longest_demos,
+        int(demo_dollars_per_call / price.per_token_in * CHARACTERS_PER_TOKEN),
+    )
     items = labels.train.items
-    per_demo = sum(len(text) for item in items for text in item.texts.values()) / len(items)
-    shown = options.demo_sets if longest >= FEWEST_DEMOS * per_demo else 0
-    return replace(options, longest_demos=longest, demo_sets=shown, show_all=False)
+    mean_demo_characters = sum(len(text) for item in items for text in item.texts.values()) / len(
+        items
+    )
+    n_demo_sets = options.demo_sets if longest >= FEWEST_DEMOS * mean_demo_characters else 0
+    return replace(options, longest_demos=longest, demo_sets=n_demo_sets, show_all=False)
 
 
 def _weight(seed_characters: int, calls_per_token: float, candidate: Candidate) -> float:

@@ -222,7 +222,7 @@ class Settings:
 
     @property
     def endpoints(self) -> dict[str, str]:
-        """Where both models answer, without any key; nothing is opened for it."""
+        """The address at which each model answers, with no key in it; makes no connection."""
         return {
             "judge": endpoint_of(self.lm, self.api_base),
             "proposer": endpoint_of(*self.proposer),

@@ -216,7 +216,7 @@ class FinalistScores:
         ]
         return np.where(is_compared, self.candidate, np.nan)
 
-    def with_more(self, more: "FinalistScores") -> "FinalistScores":
+    def pooled_with(self, more: "FinalistScores") -> "FinalistScores":
         """Both together."""
         return FinalistScores(
             items=Items((*self.items.items, *more.items.items)),
@@ -286,7 +286,7 @@ def choose_finalist(
     """
     finalists = []
     for index, dev in enumerate(on_dev):
-        pooled = dev.with_more(on_train[index]) if index in on_train else dev
+        pooled = dev.pooled_with(on_train[index]) if index in on_train else dev
         has_new_systems = bool(np.isfinite(pooled.placement_gains).any())
         seed_failed, failed = np.isnan(pooled.seed), np.isnan(pooled.candidate)
         reductions = [
