@@ -281,8 +281,8 @@ def ask_once(server: OpenAIServer, fault: str) -> tuple[ModelResponse, Runner]:
         ("filtered", 1, "the endpoint's content filter withheld the reply"),
         ("refusal", 1, "the model refused: 'I cannot help with that.'"),
         # Asked once more, and not as if the line were down.
-        ("null", 2, "empty reply"),
-        ("empty", 2, "empty reply"),
+        ("null", 3, "empty reply"),
+        ("empty", 3, "empty reply"),
     ],
 )
 def test_a_reply_without_text_is_a_failed_judgement_and_paid_for(
