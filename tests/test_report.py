@@ -50,6 +50,22 @@ DEGENERATE = {
 }
 
 
+# Drawing takes most of a report's time; the others look at words and numbers alone.
+LOOKED_AT = {
+    "test_poor_data_give_a_report_that_says_so",
+    "test_the_same_folder_gives_the_same_bytes",
+    "test_hostile_texts_names_and_reasons_stay_text",
+    "test_a_run_s_report_says_everything_that_was_promised",
+}
+
+
+@pytest.fixture(autouse=True)
+def _drawings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the drawings out where no test looks at them."""
+    if request.function.__name__ not in LOOKED_AT:
+        monkeypatch.setattr("optimize.report.charts._svg", lambda *_, **__: "<svg></svg>")
+
+
 def text_of(page: str) -> str:
     """What a reader can see or hear."""
     seen = []
