@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from judges.errors import JudgesError
 from judges.protocol import (
@@ -70,13 +70,13 @@ class RecordedReply(Struct, omit_defaults=True):
 class Record(Struct, omit_defaults=True):
     """One line: a request's key, the endpoint and model that were asked, and the answer.
 
-    `model` is who answered, `at` when, in seconds since 1970; `sum` is a checksum of what stands
-    before it, which releases before it was written lack.
+    `model` is the one that answered, `at` when, in seconds since 1970; `sum` is a checksum of
+    what stands before it, which releases before it was written lack.
     """
 
     key: Key
     endpoint: str
-    asked: str
+    model_asked: str = field(name="asked")
     model: str
     at: float
     tokens_in: Count
@@ -123,7 +123,7 @@ def encode_record(key: str, completion: Completion, endpoint: str, model: str) -
     record = Record(
         key=key,
         endpoint=endpoint,
-        asked=model,
+        model_asked=model,
         model=completion.model,
         at=round(time.time(), 3),
         tokens_in=completion.tokens_in,
@@ -397,7 +397,7 @@ def describe(path: str | os.PathLike[str]) -> JournalSummary:
             n_damaged += 1
             continue
         keys.add(record.key)
-        models[f"{record.asked} at {record.endpoint}"] += 1
+        models[f"{record.model_asked} at {record.endpoint}"] += 1
         n_replies += len(record.replies)
         tokens_in += record.tokens_in
         tokens_out += record.tokens_out

@@ -193,8 +193,10 @@ def _limit_demos_by_cost(
 
 def _weight(seed_characters: int, calls_per_token: float, candidate: Candidate) -> float:
     """How many calls of the seed a candidate's call costs as much as."""
-    shown = sum(len(str(value)) for demo in candidate.demo_set.demos for value in demo.values())
-    characters = shown + max(0, len(candidate.instruction) - seed_characters)
+    demo_characters = sum(
+        len(str(value)) for demo in candidate.demo_set.demos for value in demo.values()
+    )
+    characters = demo_characters + max(0, len(candidate.instruction) - seed_characters)
     return 1.0 + characters / CHARACTERS_PER_TOKEN * calls_per_token
 
 

@@ -57,6 +57,11 @@ class SearchBudget:
         self.proposal = proposal
 
     @property
+    def is_priced(self) -> bool:
+        """Whether calls cost by what they show, and not all the same."""
+        return self.weight is not None
+
+    @property
     def left(self) -> int:
         return self.max_calls - self.spent
 

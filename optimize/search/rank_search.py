@@ -156,8 +156,8 @@ class RankSearch:
         )
 
     def explore(self) -> Exploration:
-        shown = self.options.show_all and self.full_demo_set.demo_set.demos
-        if self.n_finalists > 1 or not shown:
+        is_finalist = self.options.show_all and self.full_demo_set.demo_set.demos
+        if self.n_finalists > 1 or not is_finalist:
             # Retries and fresh requests come on top of what was planned; what is reserved is left.
             with self.evaluator.budget.reserving(self.calls_for_dev), suppress(BudgetSpentError):
                 self._run_rounds()
@@ -192,9 +192,8 @@ class RankSearch:
         # Demonstrations first: an instruction that answers mistakes had better answer those that
         # are left when people's own ratings have been shown. Not where showing them costs.
         instructions = []
-        costs = budget.weight is not None
         if (
-            number > 1 or not sets or costs
+            number > 1 or not sets or budget.is_priced
         ) and budget.left >= budget.proposal * self.options.proposals:
             instructions = self._propose_instructions(number, parent)
         candidates = self._next_candidates(number, parent, instructions, sets)
@@ -288,9 +287,9 @@ class RankSearch:
             if first.instruction != second.instruction and first.demo_set != second.demo_set
         ]
         # Where demonstrations cost, an instruction has to show what it does without them.
-        beside = parent if self.evaluator.budget.weight is None else self.seed
+        base = self.seed if self.evaluator.budget.is_priced else parent
         with_instructions = [
-            replace(beside, instruction=instruction, round=number) for instruction in instructions
+            replace(base, instruction=instruction, round=number) for instruction in instructions
         ]
         with_demos = [replace(parent, demo_set=demo_set) for demo_set in sets]
         # In turn, so that a small budget tries some of each.
@@ -332,7 +331,7 @@ class RankSearch:
     def _affordable(self, finalists: Sequence[Candidate]) -> list[Candidate]:
         """Those that can be scored on all of dev: none takes documents from the others."""
         evaluator, dev = self.evaluator, self.problem.dev
-        if evaluator.budget.weight is None:
+        if not evaluator.budget.is_priced:
             return list(finalists)
         left = evaluator.budget.left - evaluator.cost(self.seed, dev)
         affordable: list[Candidate] = []
