@@ -1,22 +1,8 @@
-"""Run `python -m data`."""
+"""python -m data: list, show, check."""
 
-import os
 import sys
 
+from dspy_judges.startup import run
 
-def _run() -> int:
-    for name in ("stdout", "stderr"):
-        # Closed (>&-): what is written there goes nowhere.
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-    try:
-        # In here, so that Ctrl-C ends the command cleanly also while it is loaded.
-        from data.cli import main
-
-        return main()
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-
-
-sys.exit(_run())
+if __name__ == "__main__":
+    sys.exit(run("data.cli:main"))

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
-from data.cells import Scale
 from data.describe import (
     check_page,
     full_summary,
@@ -19,12 +18,16 @@ from data.describe import (
 )
 from data.flags import (
     Parser,
+    add_version,
     join_scale,
     map_flags,
     map_option,
     read_mapping,
+    read_values,
     scale_flags,
     scale_option,
+    values_flags,
+    values_option,
 )
 from data.ratings import ReadOptions
 from data.readers import (
@@ -39,12 +42,13 @@ from data.splits import MIN_UNITS_TO_SPLIT, is_constant
 from data.tables.formats import READ_ENDINGS
 from data.tables.problems import DataError, Problem, Problems
 from data.types import LabelError, LabelledPairs, LabelledSet
+from data.values import Scale
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 1 where a file has problems."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    options = _parser().parse_args(join_scale(words))
+    options = parser().parse_args(join_scale(words))
     try:
         code = int(options.run(options))
         sys.stdout.flush()
@@ -61,6 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DataError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -72,7 +79,8 @@ def _list(options: argparse.Namespace) -> int:
 def _show(options: argparse.Namespace) -> int:
     labelled, problems = _read(options)
     if labelled is None or problems:
-        raise refusal(problems, [options.file, *map_flags(read_mapping(options.map))])
+        words = [*map_flags(read_mapping(options.map)), *values_flags(read_values(options.values))]
+        raise refusal(problems, [options.file, *words])
     record = full_summary(labelled)
     print(json.dumps(record, indent=2) if options.json else set_page(record))
     return 0
@@ -128,10 +136,15 @@ def _read(
     path, mapping = shipped or options.file, read_mapping(options.map)
     labelled: LabelledSet | LabelledPairs | None
     if options.pairs:
-        labelled, problems = check_pairs(path, mapping=mapping, texts=options.text)
+        labelled, problems = check_pairs(
+            path, mapping=mapping, texts=options.text, values=read_values(options.values)
+        )
     else:
         read_options = ReadOptions(
-            dimensions=options.dimension, scales=_scales(options), texts=options.text
+            dimensions=options.dimension,
+            scales=_scales(options),
+            texts=options.text,
+            values=read_values(options.values),
         )
         labelled, problems = check_either(
             path, mapping=mapping, options=read_options, annotations=options.annotations
@@ -158,7 +171,7 @@ def _next_command(labelled: LabelledSet | LabelledPairs, options: argparse.Names
         return []
     if isinstance(labelled, LabelledPairs):
         words = ["python", "-m", "optimize", "--pairwise", "NAME", "--data", options.file]
-        return [*words, *map_flags(mapping)]
+        return [*words, *map_flags(mapping), *values_flags(read_values(options.values))]
     mapped = [name for name in mapping if name in labelled.dimensions]
     dimension = (options.dimension or mapped or labelled.dimensions)[0]
     # Judges' names are in small letters.
@@ -170,6 +183,7 @@ def _next_command(labelled: LabelledSet | LabelledPairs, options: argparse.Names
     if options.annotations:
         words = ["python", "-m", "optimize.verify", name, "--annotations", options.annotations]
     words += ["--data", options.file, *map_flags(mapping)]
+    words += values_flags(read_values(options.values))
     scales = _scales(options)
     scale = scales.get(name, scales.get("*"))
     return words + scale_flags({"*": scale} if scale else None)
@@ -189,7 +203,10 @@ examples:
   python -m data list
   python -m data show starter
   python -m data check labels.csv --map relevance=my_column --scale 1-5
-  python -m data check labels.jsonl --annotations marks.csv --json"""
+  python -m data check labels.jsonl --annotations marks.csv --json
+
+`python -m judges` runs judges, `python -m optimize` tunes them (also: .verify,
+.compare, .panel, .estimate, .alternative, .report)."""
 COMMANDS = {
     "list": (
         "the data sets that ship with the project",
@@ -208,9 +225,10 @@ COMMANDS = {
 }
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m data", description=ABOUT, epilog=EXAMPLES)
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+def parser() -> argparse.ArgumentParser:
+    command_parser = Parser(prog="python -m data", description=ABOUT, epilog=EXAMPLES)
+    add_version(command_parser)
+    commands = command_parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for run, name in ((_list, "list"), (_show, "show"), (_check, "check")):
         summary_line, about = COMMANDS[name]
         command = commands.add_parser(name, help=summary_line, description=about)
@@ -222,7 +240,7 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument(
                 "--all", action="store_true", help="print every problem (20 of a kind and field)"
             )
-    return parser
+    return command_parser
 
 
 def _add_reading(command: argparse.ArgumentParser) -> None:
@@ -235,7 +253,15 @@ def _add_reading(command: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=COLUMN",
         help="what a column holds, as in document=article or relevance=my_column; repeatable; a "
-        "dimension (or votes) given several columns has one annotator in each",
+        "dimension (or votes) given several columns (NAME=A,B) has one annotator in each",
+    )
+    command.add_argument(
+        "--values",
+        type=values_option,
+        action="append",
+        default=[],
+        metavar="WORD=NUMBER,...",
+        help="what words count, as in up=1,down=0, n/a= (nothing) or, of pairs, left=A,right=B",
     )
     command.add_argument(
         "--dimension",

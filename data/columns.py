@@ -1,12 +1,15 @@
 """Which column of a table means what."""
 
+import csv
 import difflib
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from data.cells import DOT, LINE, as_object, is_blank, is_number, is_rating, join_texts, value_in
+from data.cells import DOT, LINE, as_object, is_blank, is_rating, join_texts, value_in
 from data.tables.formats import Table
 from data.tables.problems import Problems, excerpt, joined_names
+from data.values import looks_like_rating, says_nothing
 
 # What systems were given, by the names people use for it, the most telling first.
 SOURCES = (
@@ -24,10 +27,14 @@ OUTPUTS = ("summary", "response", "output", "answer", "reply", "completion", "ge
 
 _ALIASES = {
     "group": ("document_id", "doc_id", "group_id"),
-    "system": ("system_id", "model", "model_id"),
+    "system": ("system_id", "system_name", "model", "model_id", "model_name"),
     "system_a": ("model_a", "generator_1"),
     "system_b": ("model_b", "generator_2"),
-    "annotator": ("annotator_id", "worker", "worker_id", "rater", "rater_id", "assessor", "coder"),
+    "annotator": (
+        *("annotator_id", "annotator_name", "worker", "worker_id", "rater", "rater_id"),
+        *("rater_name", "assessor", "coder", "labeler", "labeller", "reviewer", "evaluator"),
+        *("participant", "participant_id", "prolific_pid", "annotated_by", "rated_by"),
+    ),
 }
 NESTED = ("ratings", "annotations")
 _SEVERAL_COLUMNS = frozenset({"votes", "preferred", "preference"})
@@ -38,6 +45,8 @@ _ROLES = _SEVERAL_COLUMNS | {
 # What is longer, has more words, or comes in more kinds is no label but a text.
 _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
 
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d{1,2}", re.ASCII)
+
 # What a name is read from: one column, or several with one annotator each.
 ColumnNames = str | Sequence[str]
 
@@ -47,8 +56,23 @@ class Columns:
 
     def __init__(self, table: Table, mapping: Mapping[str, ColumnNames] | None = None) -> None:
         self.table = table
+        self._by_key: dict[str, list[str]] = {}
+        for column in table.columns:
+            self._by_key.setdefault(_key(column), []).append(column)
+        # What the user wrote for a column, where it is not the column's own name.
+        self.renamed: dict[str, str] = {}
+        # Nobody has asked that rows be numbered.
+        self.makes_ids = False
+        # How an earlier file's mapping was used.
+        self.notes: tuple[str, ...] = ()
         self.mapping = {
-            name: (columns,) if isinstance(columns, str) else tuple(dict.fromkeys(columns))
+            name: tuple(
+                dict.fromkeys(
+                    self._own_name(part)
+                    for column in ([columns] if isinstance(columns, str) else columns)
+                    for part in self._parts(column)
+                )
+            )
             for name, columns in (mapping or {}).items()
         }
         self._numeric: dict[str, bool] = {}
@@ -60,20 +84,44 @@ class Columns:
         """
         names = (name, *_ALIASES.get(name, ()))
         for column in (*self.mapping.get(name, ())[:1], *names):
-            if self.has(column):
+            if self.has(column) and (column == name or not self._serves_other(column, name)):
                 return column
         cased = (self.cased(alias) for alias in names)
-        return next((column for column in cased if column is not None), None)
+        return next((c for c in cased if c is not None and not self._serves_other(c, name)), None)
+
+    def _serves_other(self, column: str, name: str) -> bool:
+        """Whether the user gave a column to another name."""
+        return any(column in columns for own, columns in self.mapping.items() if own != name)
 
     def cased(self, name: str) -> str | None:
-        """Return the one column that has this name but for its case; None where none or several."""
-        alike = [column for column in self.table.columns if _key(column) == name.casefold()]
+        """The one column of this name but for case and spaces; None where none or several."""
+        alike = self._by_key.get(_key(name), [])
         return alike[0] if len(alike) == 1 else None
+
+    def _parts(self, written: str) -> Sequence[str]:
+        """The columns that a mapping names: one, or several between commas."""
+        if written == LINE or self.has(written) or self.cased(written) is not None:
+            return (written,)
+        return split_quoted(written) or (written,)
+
+    def _own_name(self, written: str) -> str:
+        """The column's own name, which a user need not write with its case and spaces."""
+        if written == LINE or self.has(written):
+            return written
+        column = self.cased(written)
+        if column is None:
+            return written
+        self.renamed[written] = column
+        return column
 
     def has(self, column: str) -> bool:
         """Whether the table has the column, or the nested column that a dotted name starts with."""
         known = self.table.columns
         return column in known or (DOT in column and column.partition(DOT)[0] in known)
+
+    def has_flat(self, column: str) -> bool:
+        """Whether the table has a column of this very name."""
+        return column in self.table.columns
 
     def used(self, names: Iterable[str]) -> set[str]:
         """Return the columns that hold these names, and all that a mapping gave another name."""
@@ -85,8 +133,39 @@ class Columns:
 
     @property
     def numbers_rows(self) -> bool:
-        """Whether the rows' numbers stand for ids: `--map id=#line`."""
+        """Whether the rows' numbers stand for ids: `--map id=#line`, or for want of a column."""
         return self.mapping.get("id") == (LINE,)
+
+    def with_ids(self) -> "Columns":
+        """The same columns, with the rows' numbers for ids where no column holds any."""
+        if self.find("id") is not None or "id" in self.mapping or "id" in self._by_key:
+            return self
+        numbered = Columns(self.table, {**self.mapping, "id": LINE})
+        numbered.makes_ids, numbered.renamed, numbered.notes = True, self.renamed, self.notes
+        return numbered
+
+    @property
+    def own_mapping(self) -> dict[str, tuple[str, ...]]:
+        """The user's mapping, by the file's own names."""
+        return {
+            name: columns
+            for name, columns in self.mapping.items()
+            if not (name == "id" and self.makes_ids)
+        }
+
+    def with_remembered(self, mapping: Mapping[str, ColumnNames]) -> "Columns | None":
+        """The same columns with a mapping of an earlier file for all that has none here.
+
+        None where the file lacks one of its columns.
+        """
+        known = {name: columns for name, columns in mapping.items() if name not in self.mapping}
+        columns = Columns(self.table, {**known, **self.mapping})
+        fits = all(
+            column == LINE or columns.has(column)
+            for name in known
+            for column in columns.mapping[name]
+        )
+        return columns if fits else None
 
     @cached_property
     def is_long(self) -> bool:
@@ -104,6 +183,20 @@ class Columns:
             column is not None
             and not self.is_long
             and any(not is_blank(value) for value in self.values(column))
+        )
+
+    @cached_property
+    def has_decimal_commas(self) -> bool:
+        """Whether the file is of a place where a comma is the decimal mark.
+
+        Its cells say so, or its semicolons, with which spreadsheets set cells apart there.
+        """
+        if self.table.typed or self.table.delimiter == ";":
+            return not self.table.typed
+        return any(
+            isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip())
+            for row in self.table.rows
+            for value in row.cells.values()
         )
 
     @property
@@ -141,14 +234,15 @@ class Columns:
         if is_known_text(column):
             return False
         if column not in self._numeric:
-            values = [value for value in self.values(column) if not is_blank(value)]
+            values = [value for value in self.values(column) if not says_nothing(value)]
             n_ratings = sum(is_rating(value, typed=self.table.typed) for value in values)
             self._numeric[column] = 2 * n_ratings >= len(values) > 0
         return self._numeric[column]
 
     def count_numbers(self, column: str) -> int:
         """How many of a column's cells are numbers, though most may not be."""
-        return sum(is_number(value, typed=self.table.typed) for value in self.values(column))
+        values = self.values(column)
+        return sum(looks_like_rating(value, typed=self.table.typed) for value in values)
 
     @cached_property
     def nested_names(self) -> tuple[str, ...]:
@@ -193,7 +287,19 @@ def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
 
 
 def _key(column: str) -> str:
-    return column.strip().casefold().replace(" ", "_")
+    """A name without regard to case, and to what stands between its words."""
+    return "_".join(column.replace("_", " ").casefold().split())
+
+
+def split_quoted(text: str) -> list[str]:
+    """The parts between commas; a part that has one itself stands in double quotes."""
+    if '"' not in text and "," not in text:
+        return [text]
+    try:
+        parts = next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error:
+        return [text]
+    return [part.strip() for part in parts if part.strip()]
 
 
 def check_mapping(columns: Columns, problems: Problems) -> None:

@@ -181,6 +181,15 @@ def check_page(
     lines = textwrap.wrap(f"{labelled.name}: no problem in {holds}", _WIDTH)
     lines += _entry("documents", f"by {labelled.grouped_by}")
     lines += reading_lines(labelled) + _notes(notes)
+    if "--dimension" in next_command:
+        name = next_command[next_command.index("--dimension") + 1]
+        texts = ", ".join(f"{text}: what it is" for text in labelled.reading.texts)
+        lines += _entry(
+            "dimension",
+            f"where `python -m judges list` has no {_plain(name)}, give --dimension FILE.yaml that "
+            f"says name: {_plain(name)}, definition: what it means, "
+            f"inputs: {{{_plain(texts)}}}, scale: [LOW, HIGH]",
+        )
     if next_command:
         # On one line, so that it can be copied.
         lines.append(f"next       {_plain(shlex.join(next_command))}")
@@ -210,9 +219,10 @@ def reading_lines(labelled: LabelledSet | LabelledPairs) -> list[str]:
     if reading.unread:
         lines += _entry("not read", ", ".join(map(_plain, reading.unread)))
     if labelled.items:
-        # The first output that somebody rated says more.
-        rated = (item for item in labelled.items if getattr(item, "ratings", True))
-        lines += _entry("first", _plain(_sample(next(rated, labelled.items[0]))))
+        # Outputs that somebody rated say more.
+        rated = [item for item in labelled.items if getattr(item, "ratings", True)]
+        for name, item in zip(("first", "second"), rated or labelled.items, strict=False):
+            lines += _entry(name, _plain(_sample(item)))
     return lines
 
 

@@ -1,8 +1,9 @@
 """From a table to labelled outputs or pairs, with every problem and every note on the way."""
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
-from data.cells import DOT, is_blank, read_votes, value_in
+from data.cells import DOT, is_blank, value_in
 from data.columns import (
     NESTED,
     OUTPUTS,
@@ -28,6 +29,7 @@ from data.rows import RowReader, give_ids, item_key, merge_rows
 from data.tables.problems import CellError, Problems, count, excerpt, joined_names
 from data.tables.text import TableRow
 from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet, Reading, Vote
+from data.votes import VoteCells
 
 _OUTPUT_ROLES = ("id", "group", "system", *NESTED, "annotator")
 _SIDES = (("_a", "_b"), ("_A", "_B"), ("_1", "_2"))
@@ -45,6 +47,9 @@ def read_outputs(
 ) -> LabelledSet:
     """Read a wide or long table; `annotations` are another file's ratings by id, and go first."""
     check_mapping(columns, problems)
+    # Another file knows rows by ids of their own alone.
+    if annotations is None and (options.texts is None or options.texts):
+        columns = columns.with_ids()
     file_columns, file_rating_columns = columns, find_ratings(columns, options.dimensions)
     columns, file_ratings, notes = _join_annotators(columns, file_rating_columns, problems, options)
     rating_columns = find_ratings(columns, options.dimensions)
@@ -64,6 +69,7 @@ def read_outputs(
         for row in columns.table.rows
         if (output := _output(row, row_reader, rating_reader, system, ratings_by_id))
     )
+    notes += row_reader.notes()
     if not problems:
         _check_rated(outputs, problems, options, columns)
     if annotations is not None or file_ratings is not None:
@@ -73,7 +79,8 @@ def read_outputs(
             f"{count(n_conflicting, 'rating')} unlike its annotations' mean, which counts; "
             "--map NAME=ratings.NAME reads the ratings instead"
         )
-    notes += row_reader.notes()
+    notes += _column_notes(file_columns)
+    notes += rating_reader.notes()
     notes += _output_notes(outputs, options)
     notes += document_notes(outputs) if row_reader.group is not None else []
     notes += _unread_notes(file_columns, file_rating_columns, texts, outputs, options)
@@ -82,9 +89,26 @@ def read_outputs(
         sha256=columns.table.sha256,
         outputs=outputs,
         grouped_by=how_grouped(row_reader.group, texts),
-        notes=tuple(notes),
-        reading=_outputs_reading(file_columns, file_rating_columns, texts),
+        notes=(*columns.table.notes, *notes),
+        reading=replace(
+            _outputs_reading(file_columns, file_rating_columns, texts),
+            map=file_columns.own_mapping,
+            values=options.values,
+        ),
     )
+
+
+def _column_notes(columns: Columns) -> list[str]:
+    """Which columns go by another name than the user gave, and where ids come from."""
+    notes = [
+        f"{excerpt(written)} was matched with column {excerpt(column)}"
+        for written, column in columns.renamed.items()
+    ]
+    if columns.makes_ids:
+        several = columns.is_long or columns.has_annotator_rows
+        which = "the first row of its texts" if several else "its row"
+        notes.append(f"no column holds ids: each is the number of {which}")
+    return [*columns.notes, *notes]
 
 
 def _join_annotators(
@@ -102,16 +126,18 @@ def _join_annotators(
     }
     columns = give_ids(columns, problems, own_texts)
     rated: set[str] = set()
+    notes: list[str] = []
     if columns.is_long:
-        ratings = read_long(columns, problems, options)
+        ratings, notes = read_long(columns, problems, options)
     elif columns.has_annotator_rows and columns.find("id") is not None:
         rating_reader = RatingReader(columns, rating_columns, problems, options)
         ratings = read_annotator_rows(columns, problems, rating_reader)
+        notes = rating_reader.notes()
         rated = {column.partition(DOT)[0] for column in rating_columns.all()}
     else:
         return columns, None, []
-    columns, notes = merge_rows(columns, problems, rated=rated, texts=own_texts.values())
-    return columns, ratings, notes
+    columns, more_notes = merge_rows(columns, problems, rated=rated, texts=own_texts.values())
+    return columns, ratings, notes + more_notes
 
 
 def _required_texts(
@@ -177,6 +203,13 @@ def _check_rated(
     rated = sorted({dimension for output in outputs for dimension in output.ratings})
     for dimension in options.dimensions or ():
         if dimension not in rated:
+            if dimension in find_ratings(columns, [dimension]).flat:
+                fault = (
+                    "no output has a rating on it: each cell is empty, or says that there is none"
+                )
+                advice = "give a column of ratings, or say what its words count with --values"
+                problems.add("no-rating", fault, advice, field=dimension)
+                continue
             nested = {name.partition(DOT)[2] for name in columns.nested_names}
             known = sorted({*find_ratings(columns, None).flat, *nested})
             problems.add(
@@ -330,10 +363,13 @@ def holds_pairs(columns: Columns) -> bool:
 
 
 def read_pair_rows(
-    columns: Columns, problems: Problems, required: Collection[str] | None = None
+    columns: Columns, problems: Problems, options: ReadOptions | None = None
 ) -> LabelledPairs:
-    """Read every pair that somebody voted on; `required` texts as in `ReadOptions.texts`."""
+    """Read every pair that somebody voted on."""
+    options = options or ReadOptions()
     check_mapping(columns, problems)
+    if options.texts is None or options.texts:
+        columns = columns.with_ids()
     sides, choices = find_sides(columns), _find_choices(columns)
     known = joined_names(columns.table.columns)
     if sides is None:
@@ -354,15 +390,21 @@ def read_pair_rows(
         own_texts |= {f"{word}_a": first, f"{word}_b": second}
         columns = give_ids(columns, problems, own_texts, noun="pair")
         joined = columns.has_annotator_rows and columns.find("id") is not None
-        votes = _read_votes(columns, choices, problems, joined=joined)
+        cells = {
+            column: VoteCells(columns.values(column), options.values, (first, second))
+            for column in choices
+        }
+        votes = _read_votes(columns, cells, problems, joined=joined)
+        vote_notes = dict.fromkeys(note for reader in cells.values() for note in reader.notes())
         if joined:
             columns, notes = merge_rows(columns, problems, rated=choices, texts=own_texts.values())
             texts = {name: column for name, column in texts.items() if columns.has(column)}
+        notes += vote_notes
     row_reader = RowReader(
         columns,
         problems,
         texts,
-        _required_texts(columns, problems, texts, required),
+        _required_texts(columns, problems, texts, options.texts),
         candidates=(first, second),
     )
     if sides is not None:
@@ -392,6 +434,7 @@ def read_pair_rows(
             )
         )
     notes += [f"{count(n_without, 'pair')} left out for want of a vote"] if n_without else []
+    notes += _column_notes(columns)
     notes += row_reader.notes()
     if not pairs and not problems:
         problems.add("no-vote", "no pair has a vote", "give people's choices in votes or preferred")
@@ -402,13 +445,13 @@ def read_pair_rows(
         pairs=tuple(pairs),
         candidate=word,
         grouped_by=how_grouped(row_reader.group, texts),
-        notes=tuple(notes),
-        reading=reading,
+        notes=(*columns.table.notes, *notes),
+        reading=replace(reading, map=columns.own_mapping, values=options.values),
     )
 
 
 def _read_votes(
-    columns: Columns, choices: tuple[str, ...], problems: Problems, *, joined: bool
+    columns: Columns, choices: Mapping[str, VoteCells], problems: Problems, *, joined: bool
 ) -> dict[int, tuple[Vote, ...] | None]:
     """The votes of every pair by its first row's line, all rows of an id `joined` or each alone.
 
@@ -419,20 +462,22 @@ def _read_votes(
     votes: dict[int, tuple[Vote, ...] | None] = {}
     for row in columns.table.rows:
         line = first_lines.setdefault(item_key(row, id_in), row.line) if joined else row.line
-        row_votes = _row_votes(row, choices, problems)
+        row_votes = _row_votes(columns, row, choices, problems)
         before = votes.setdefault(line, ())
         votes[line] = None if before is None or row_votes is None else before + row_votes
     return votes
 
 
 def _row_votes(
-    row: TableRow, choices: tuple[str, ...], problems: Problems
+    columns: Columns, row: TableRow, choices: Mapping[str, VoteCells], problems: Problems
 ) -> tuple[Vote, ...] | None:
     """The votes in one row's columns; None, and a problem, where a cell cannot be read."""
     votes: list[Vote] = []
-    for column in choices:
+    systems = [row.cells.get(columns.find(name) or "") for name in ("system_a", "system_b")]
+    name_a, name_b = (None if is_blank(name) else str(name) for name in systems)
+    for column, cells in choices.items():
         try:
-            votes += read_votes(value_in(row, column))
+            votes += cells.read(value_in(row, column), (name_a, name_b))
         except CellError as error:
             problems.add_cell(error, line=row.line, field=column)
             return None

@@ -1,22 +1,24 @@
 """Ratings in a table: a column a dimension (wide), or a row an annotator and dimension (long)."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from data.cells import (
     DOT,
     RatingsByAnnotator,
-    Scale,
+    as_object,
     is_blank,
     is_name,
+    rating_parts,
     read_json,
-    read_number,
     read_ratings,
     value_in,
 )
 from data.columns import NESTED, Columns, is_known_text
 from data.tables.problems import CellError, Problems, excerpt
 from data.tables.text import TableRow
+from data.values import RatingCells, Scale, Values
 
 _NO_DIMENSION = ("id", "group", "system", *NESTED)
 
@@ -28,12 +30,14 @@ Ratings = dict[str, RatingsByAnnotator]
 class ReadOptions:
     """What the caller asks of a file; a scale under the name "*" is every other dimension's.
 
-    `texts` are required, and no other; None: every text of a usual name is.
+    `texts` are required, and no other; None: every text of a usual name is. `values` are the
+    caller's words and what they count.
     """
 
     dimensions: Collection[str] | None = None
     scales: Mapping[str, Scale] = field(default_factory=dict)
     texts: Collection[str] | None = None
+    values: Values = field(default_factory=dict)
 
     def reads(self, dimension: str) -> bool:
         return self.dimensions is None or dimension in self.dimensions
@@ -68,7 +72,7 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     flat = {
         name: mapped
         for name, mapped in columns.mapping.items()
-        if name not in _NO_DIMENSION
+        if name not in (*_NO_DIMENSION, "annotator")
         and all(columns.has(column) for column in mapped)
         and (_are_ratings(columns, name, mapped) if dimensions is None else name in dimensions)
     }
@@ -111,6 +115,9 @@ class RatingReader:
     problems: Problems
     options: ReadOptions
     n_conflicting: int = field(default=0, init=False)
+    # By dimension and column.
+    _cells: dict[tuple[str, str], RatingCells] = field(default_factory=dict, init=False)
+    _alike: dict[str, bool] = field(default_factory=dict, init=False)
 
     def read(self, row: TableRow) -> Ratings:
         """Return a row's ratings; faulty ones are noted, and left out."""
@@ -135,6 +142,8 @@ class RatingReader:
         if len(columns) == 1:
             return self._read_cell(row, dimension, columns[0], value_in(row, columns[0]))
         by_column: RatingsByAnnotator = {}
+        if not self._are_alike(dimension, columns):
+            return {}
         for column in columns:
             ratings = self._read_cell(row, dimension, column, value_in(row, column))
             if len(ratings) > 1:
@@ -144,6 +153,23 @@ class RatingReader:
             elif ratings:
                 by_column[column] = next(iter(ratings.values()))
         return by_column
+
+    def _are_alike(self, dimension: str, columns: tuple[str, ...]) -> bool:
+        """Whether annotators' columns hold ratings of one kind; a problem where they do not."""
+        if dimension in self._alike:
+            return self._alike[dimension]
+        first, *others = ((column, self._column_cells(dimension, column)) for column in columns)
+        unlike = next(
+            ((name, cells) for name, cells in others if not cells.is_like(first[1])), None
+        )
+        self._alike[dimension] = unlike is None
+        if unlike is not None:
+            fault = f"holds {unlike[1].holds}, and column {excerpt(first[0])} {first[1].holds}"
+            advice = (
+                f"map columns of one kind to {dimension}, or say what words count with --values"
+            )
+            self.problems.add("not-a-number", fault, advice, field=unlike[0])
+        return unlike is None
 
     def _read_nested(self, row: TableRow, column: str) -> Ratings:
         """The ratings by dimension of a cell that holds an object; {} where blank or faulty."""
@@ -174,24 +200,65 @@ class RatingReader:
         self, row: TableRow, dimension: str, column: str, value: object
     ) -> RatingsByAnnotator:
         try:
-            return read_ratings(value, self.options.scale(dimension))
+            return read_ratings(
+                value, self._column_cells(dimension, column), self.options.scale(dimension)
+            )
         except CellError as error:
             self.problems.add_cell(error, line=row.line, field=column)
             return {}
+
+    def _column_cells(self, dimension: str, column: str) -> RatingCells:
+        """What reads the cells of a column; `column` is dotted for a key inside another."""
+        if (dimension, column) not in self._cells:
+            root, _, key = column.partition(DOT)
+            if root in self.rating_columns.nested and not self.columns.has_flat(column):
+                nested = (as_object(value) or {} for value in self.columns.values(root))
+                values = [cells.get(key) for cells in nested]
+            else:
+                values = list(self.columns.values(column))
+            parts = (part for value in values for part in rating_parts(value))
+            self._cells[dimension, column] = RatingCells(
+                parts, self.options.values, decimal_commas=self.columns.has_decimal_commas
+            )
+        return self._cells[dimension, column]
+
+    def notes(self) -> list[str]:
+        """Say how the cells of each column were understood, where it is not plain."""
+        n_columns = Counter(dimension for dimension, _ in self._cells)
+        return [
+            f"{dimension}{f' ({column})' if n_columns[dimension] > 1 else ''}: {note}"
+            for (dimension, column), cells in self._cells.items()
+            for note in cells.notes()
+        ]
 
 
 def _mean(by_annotator: RatingsByAnnotator) -> float:
     return sum(by_annotator.values()) / len(by_annotator)
 
 
-def read_long(columns: Columns, problems: Problems, options: ReadOptions) -> dict[str, Ratings]:
-    """Read a long table's ratings, by id of the output.
+def read_long(
+    columns: Columns, problems: Problems, options: ReadOptions
+) -> tuple[dict[str, Ratings], list[str]]:
+    """Read a long table's ratings, by id of the output, and notes on how they were understood.
 
     Without annotators' names, they are numbered in the order of the rows.
     """
     ratings: dict[str, Ratings] = {}
     names = ("id", "dimension", "annotator", "rating")
     item_in, dimension_in, annotator_in, rating_in = (columns.find(name) or name for name in names)
+    values: dict[str, list[object]] = {}
+    for row in columns.table.rows:
+        values.setdefault(str(row.cells.get(dimension_in)).strip(), []).append(
+            row.cells.get(rating_in)
+        )
+    # Dimensions may have scales of their own, and words.
+    cells = {
+        dimension: RatingCells(
+            of_dimension, options.values, decimal_commas=columns.has_decimal_commas
+        )
+        for dimension, of_dimension in values.items()
+        if options.reads(dimension)
+    }
     for row in columns.table.rows:
         item, dimension = row.cells.get(item_in), row.cells.get(dimension_in)
         if not (is_name(item) and is_name(dimension)):
@@ -199,14 +266,19 @@ def read_long(columns: Columns, problems: Problems, options: ReadOptions) -> dic
             advice = "say of which output and on which dimension the rating is"
             problems.add("no-name", "is no name", advice, line=row.line, field=column, value=value)
             continue
-        by_annotator = ratings.setdefault(str(item), {}).setdefault(str(dimension), {})
+        by_annotator = ratings.setdefault(str(item).strip(), {}).setdefault(
+            str(dimension).strip(), {}
+        )
         value = row.cells.get(rating_in)
-        if is_blank(value):
+        name = str(dimension).strip()
+        if name not in cells:
             continue
         try:
-            number = read_number(value, options.scale(str(dimension)))
+            number = cells[name].read(value, options.scale(name))
         except CellError as error:
             problems.add_cell(error, line=row.line, field=rating_in)
+            continue
+        if number is None:
             continue
         annotator = _annotator(row, annotator_in, by_annotator)
         if annotator in by_annotator:
@@ -215,7 +287,8 @@ def read_long(columns: Columns, problems: Problems, options: ReadOptions) -> dic
             advice = "keep one of the two"
             problems.add("twice", fault, advice, line=row.line, field=rating_in, value=value)
         by_annotator[annotator] = number
-    return _sorted(ratings)
+    notes = [f"{name}: {note}" for name, of_name in cells.items() for note in of_name.notes()]
+    return _sorted(ratings), notes
 
 
 def read_annotator_rows(
@@ -229,7 +302,7 @@ def read_annotator_rows(
         row_ratings = reader.read(row)
         if not is_name(item):
             continue
-        of_item = ratings.setdefault(str(item), {})
+        of_item = ratings.setdefault(str(item).strip(), {})
         for dimension, cell_ratings in row_ratings.items():
             by_annotator = of_item.setdefault(dimension, {})
             annotator = _annotator(row, annotator_in, by_annotator)
@@ -246,7 +319,7 @@ def read_annotator_rows(
 def _annotator(row: TableRow, column: str, by_annotator: RatingsByAnnotator) -> str:
     """The row's annotator, or where nobody is named the number that comes next."""
     annotator = row.cells.get(column)
-    return str(len(by_annotator) + 1) if is_blank(annotator) else str(annotator)
+    return str(len(by_annotator) + 1) if is_blank(annotator) else str(annotator).strip()
 
 
 def _sorted(ratings: dict[str, Ratings]) -> dict[str, Ratings]:

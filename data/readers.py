@@ -2,40 +2,46 @@
 
 import hashlib
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from data.cells import Scale
 from data.columns import ColumnNames, Columns
-from data.flags import map_flags, scale_flags
+from data.flags import map_flags, read_values, scale_flags, values_flags
 from data.labels import find_sides, holds_pairs, read_outputs, read_pair_rows
 from data.ratings import Ratings, ReadOptions, read_long
 from data.tables.formats import read_table
-from data.tables.problems import Problem, Problems
-from data.types import LabelError, LabelledPairs, LabelledSet
+from data.tables.in_memory import Rows, is_in_memory, name_of
+from data.tables.problems import Problem, Problems, excerpt
+from data.types import LabelError, LabelledPairs, LabelledSet, Vote
+from data.values import Scale, Values
 
 
 def read_labels(
-    path: str | Path,
+    path: str | Path | Rows,
     *,
     mapping: Mapping[str, ColumnNames] | None = None,
     dimensions: Sequence[str] | None = None,
     scales: Mapping[str, Scale] | None = None,
     texts: Sequence[str] | None = None,
     annotations: str | Path | None = None,
+    values: Values | None = None,
+    remembered: Mapping[str, object] | None = None,
 ) -> LabelledSet:
-    """Read labelled outputs from JSONL, JSON, CSV, TSV, Parquet or a Hugging Face data set.
+    """Read labelled outputs from JSONL, JSON, CSV, TSV, .xlsx, Parquet or a Hugging Face set.
 
-    `path` may be a folder made by `Dataset.save_to_disk`, or `hf:owner/name`, either with `:split`.
+    `path` may be rows in memory (a DataFrame, a Dataset, a list of dicts), a folder made by
+    `Dataset.save_to_disk`, or `hf:owner/name`, either with `:split`, or `FILE.xlsx:SHEET`.
     `mapping` gives our names the file's columns (`{"document": "article"}`); `a.b` reaches into a
     nested one, and a list of columns holds one annotator's ratings in each. Rows of several
     annotators (a column `annotator`) are joined by id. `dimensions` are read and no other, and
     each must be rated somewhere; an output without a rating on one is kept and noted. `scales`
     gives (low, high) by dimension, "*" for all others. `texts` must stand in every row, and no
     other; by default every text of a usual name must. `annotations` is a long file (id, dimension,
-    annotator, rating) whose ratings replace the first file's by id and dimension.
+    annotator, rating) whose ratings replace the first file's by id and dimension. `values` are
+    words and what they count (`{"good": 3, "n/a": None}`), before all that a column's cells say.
+    `remembered` is an earlier file's mapping and words (`Reading.record`), used where they fit.
     Raises LabelError, whose `problems` are all there are.
     """
     labelled, problems = check_labels(
@@ -45,34 +51,45 @@ def read_labels(
         scales=scales,
         texts=texts,
         annotations=annotations,
+        values=values,
+        remembered=remembered,
     )
     if labelled is None or problems:
         flags = [*_flags("--dimension", dimensions), *map_flags(mapping), *scale_flags(scales)]
-        flags += _flags("--text", texts)
+        flags += [*values_flags(values), *_flags("--text", texts)]
         flags += _flags("--annotations", None if annotations is None else [str(annotations)])
-        raise refusal(problems, [str(path), *flags])
+        raise refusal(problems, [] if is_in_memory(path) else [str(path), *flags])
     return labelled
 
 
 def read_pairs(
-    path: str | Path,
+    path: str | Path | Rows,
     *,
     mapping: Mapping[str, ColumnNames] | None = None,
     texts: Sequence[str] | None = None,
+    values: Values | None = None,
+    remembered: Mapping[str, object] | None = None,
 ) -> LabelledPairs:
     """Read labelled pairs from any of the formats of `read_labels`.
 
     The two sides are `response_a` and `response_b`, or another word with `_a`, `_b` or `_1`, `_2`;
     people's choice is `votes` (a list), `preferred` or `preference`, in the words A, B and tie or
     the numbers 1, 2 and 1.5; several columns of votes, or rows of several annotators (a column
-    `annotator`), are joined. Pairs without a vote are left out and noted. `texts` as `read_labels`.
+    `annotator`), are joined. Pairs without a vote are left out and noted. `values` are other words
+    (`{"left": "A", "0": "B"}`). `texts` as `read_labels`.
     Raises LabelError, whose `problems` are all there are.
     """
-    labelled, problems = check_pairs(path, mapping=mapping, texts=texts)
+    labelled, problems = check_pairs(
+        path, mapping=mapping, texts=texts, values=values, remembered=remembered
+    )
     if labelled is None or problems:
-        flags = ["--pairs", *map_flags(mapping), *_flags("--text", texts)]
-        raise refusal(problems, [str(path), *flags])
+        flags = ["--pairs", *map_flags(mapping), *values_flags(values), *_flags("--text", texts)]
+        raise refusal(problems, [] if is_in_memory(path) else [str(path), *flags])
     return labelled
+
+
+def _name(source: str | Path | Rows) -> str:
+    return name_of(source) if is_in_memory(source) else str(source)
 
 
 def _flags(flag: str, values: Sequence[str] | None) -> list[str]:
@@ -80,29 +97,38 @@ def _flags(flag: str, values: Sequence[str] | None) -> list[str]:
 
 
 def check_labels(
-    path: str | Path,
+    path: str | Path | Rows,
     *,
     mapping: Mapping[str, ColumnNames] | None = None,
     dimensions: Sequence[str] | None = None,
     scales: Mapping[str, Scale] | None = None,
     texts: Sequence[str] | None = None,
     annotations: str | Path | None = None,
+    values: Values | None = None,
+    remembered: Mapping[str, object] | None = None,
 ) -> tuple[LabelledSet | None, tuple[Problem, ...]]:
     """Read as `read_labels`, and return what could be read and all problems."""
-    problems = Problems(str(path))
-    options = ReadOptions(dimensions=dimensions, scales=scales or {}, texts=texts)
-    return _check_outputs(_read_columns(path, problems, mapping), problems, options, annotations)
+    problems = Problems(_name(path))
+    options = ReadOptions(
+        dimensions=dimensions, scales=scales or {}, texts=texts, values=values or {}
+    )
+    columns, options = _read_columns(path, problems, mapping, options, remembered)
+    return _check_outputs(columns, problems, options, annotations)
 
 
 def check_pairs(
-    path: str | Path,
+    path: str | Path | Rows,
     *,
     mapping: Mapping[str, ColumnNames] | None = None,
     texts: Sequence[str] | None = None,
+    values: Values | None = None,
+    remembered: Mapping[str, object] | None = None,
 ) -> tuple[LabelledPairs | None, tuple[Problem, ...]]:
     """Read as `read_pairs`, and return what could be read and all problems."""
-    problems = Problems(str(path))
-    return _check_pairs(_read_columns(path, problems, mapping), problems, texts)
+    problems = Problems(_name(path))
+    options = ReadOptions(texts=texts, values=values or {})
+    columns, options = _read_columns(path, problems, mapping, options, remembered)
+    return _check_pairs(columns, problems, options)
 
 
 def check_either(
@@ -114,18 +140,61 @@ def check_either(
 ) -> tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]:
     """The same for what the file looks like; with dimensions or annotations it holds outputs."""
     problems = Problems(str(path))
-    columns = _read_columns(path, problems, mapping)
+    columns, options = _read_columns(path, problems, mapping, options)
     outputs = options.dimensions or annotations
     if columns is not None and not outputs and holds_pairs(columns):
-        return _check_pairs(columns, problems, options.texts)
+        return _check_pairs(columns, problems, options)
     return _check_outputs(columns, problems, options, annotations)
 
 
 def _read_columns(
-    path: str | Path, problems: Problems, mapping: Mapping[str, ColumnNames] | None
-) -> Columns | None:
+    path: str | Path | Rows,
+    problems: Problems,
+    mapping: Mapping[str, ColumnNames] | None,
+    options: ReadOptions,
+    remembered: Mapping[str, object] | None = None,
+) -> tuple[Columns | None, ReadOptions]:
+    """The file's columns, with the `remembered` mapping and words where they fit; the options."""
     table = read_table(path, problems)
-    return None if table is None else Columns(table, mapping)
+    if table is None:
+        return None, options
+    file_columns = Columns(table, mapping)
+    old_mapping, old_values = remembered_reading(remembered or {})
+    if not (old_mapping or old_values):
+        return file_columns, options
+    names = ", ".join(
+        f"{name} from {' and '.join(map(excerpt, columns))}"
+        for name, columns in Columns(table, old_mapping).mapping.items()
+    )
+    fitting = file_columns.with_remembered(old_mapping)
+    if fitting is None:
+        file_columns.notes = (f"the judge's own labels were read otherwise: {names}",)
+        return file_columns, options
+    words = " ".join(values_flags({} if options.values else old_values)).replace("--values ", "")
+    how = "; ".join(part for part in (names, words) if part)
+    if how:
+        note = f"read as the judge's own labels were: {how}; --map and --values beat it"
+        fitting.notes = (note,)
+    return fitting, replace(options, values=options.values or old_values)
+
+
+def remembered_reading(
+    record: Mapping[str, object],
+) -> tuple[dict[str, ColumnNames], dict[str, float | Vote | None]]:
+    """The mapping and words of `Reading.record`, as a judge's file has it, which may be anybody's.
+
+    What is none is left out.
+    """
+    mapping, values = record.get("map"), record.get("values")
+    columns: dict[str, ColumnNames] = {}
+    for name, named in mapping.items() if isinstance(mapping, Mapping) else ():
+        many = [named] if isinstance(named, str) else named
+        if isinstance(many, list) and many and all(isinstance(one, str) for one in many):
+            columns[str(name)] = named if isinstance(named, str) else many
+    try:
+        return columns, read_values(values if isinstance(values, Mapping) else {})
+    except ValueError:
+        return columns, {}
 
 
 def _check_outputs(
@@ -154,6 +223,9 @@ def _check_outputs(
             "each output"
         )
         labelled = replace(labelled, notes=(*labelled.notes, note))
+    if annotation_problems.notes:
+        notes = [f"{annotations}: {note}" for note in annotation_problems.notes]
+        labelled = replace(labelled, notes=(*labelled.notes, *notes))
     if annotations_sha256:
         both = hashlib.sha256(f"{labelled.sha256}{annotations_sha256}".encode()).hexdigest()
         labelled = replace(labelled, sha256=both)
@@ -161,7 +233,7 @@ def _check_outputs(
 
 
 def _check_pairs(
-    columns: Columns | None, problems: Problems, texts: Collection[str] | None
+    columns: Columns | None, problems: Problems, options: ReadOptions
 ) -> tuple[LabelledPairs | None, tuple[Problem, ...]]:
     """The pairs and all problems; no pairs where the file cannot be read or holds rated outputs."""
     if columns is None:
@@ -170,17 +242,18 @@ def _check_pairs(
         advice = "read it with read_labels, or tune on it with --dimension"
         problems.add("outputs", "holds rated outputs, not pairs", advice)
         return None, tuple(problems)
-    return read_pair_rows(columns, problems, texts), tuple(problems)
+    return read_pair_rows(columns, problems, options), tuple(problems)
 
 
 def refusal(problems: Sequence[Problem], check: Sequence[str] = ()) -> LabelError:
     """One error for a file's problems: the first, how many more there are, and what lists them.
 
-    `check` are the words after `python -m data check` that find the same problems.
+    `check` are the words after `python -m data check` that find the same problems; empty for rows
+    in memory, of which LabelError.problems has them all.
     """
     n_more = len(problems) - 1
-    words = shlex.join(check or [problems[0].file])
-    more = f" (and {n_more:,} more: python -m data check {words})" if n_more else ""
+    list_all = f": python -m data check {shlex.join(check)}" if check else ""
+    more = f" (and {n_more:,} more{list_all})" if n_more else ""
     return LabelError(f"{problems[0]}{more}", problems)
 
 
@@ -192,7 +265,7 @@ def read_annotations(path: str | Path) -> dict[str, Ratings]:
     problems = Problems(str(path))
     ratings, _ = _read_long_file(path, problems, ReadOptions())
     if problems:
-        raise refusal(problems)
+        raise refusal(problems, [str(path)])
     return ratings
 
 
@@ -208,7 +281,9 @@ def _read_long_file(
         advice = "give a file with the columns id, dimension, annotator, rating"
         problems.add("no-column", "is no long file of ratings", advice)
         return {}, ""
-    return read_long(columns, problems, options), table.sha256
+    ratings, notes = read_long(columns, problems, options)
+    problems.notes = [*table.notes, *notes]
+    return ratings, table.sha256
 
 
 _STARTER = Path(__file__).with_name("starter")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from data.cells import LINE, is_blank, is_name, join_texts, value_in
-from data.columns import SOURCES, Columns
+from data.columns import OUTPUTS, SOURCES, Columns
 from data.documents import document_of
 from data.tables.problems import CellError, Problems, count, excerpt, joined_names
 from data.tables.text import TableRow
@@ -29,6 +29,8 @@ def give_ids(
     """
     numbered = columns.numbers_rows
     several = columns.is_long or columns.has_annotator_rows
+    if columns.makes_ids and not texts and not several:
+        texts = _longest_text(columns)
     written = [column for name, column in texts.items() if name not in SOURCES]
     if not (written and (several or numbered)):
         if several and numbered:
@@ -63,7 +65,8 @@ def give_ids(
     # A few outputs may well be the same; most are not, unless each has a row for each annotator.
     numbering = len({str(name) for name in ids.values()}) == len(rows)
     mostly_repeats = 2 * len(repeats) >= len(rows) - 1 > 0
-    if numbering and mostly_repeats and (several or len(content_in) > len(written)):
+    annotators_rows = mostly_repeats and (several or len(content_in) > len(written))
+    if numbering and (annotators_rows or (columns.makes_ids and repeats)):
         line, first_line = repeats[0]
         advice = "give all rows of an output its id, or match rows by their texts: --map id=#line"
         if not several:
@@ -71,10 +74,11 @@ def give_ids(
                 f"where rows are several annotators', name who gave them with --map "
                 f"annotator=COLUMN; else give every {noun} an id"
             )
+            advice += f", as --map id={LINE} does" if columns.makes_ids else ""
         problems.add(
             "rows-of-annotators",
             f"holds the same texts as {problems.unit} {first_line}, and so do {len(repeats):,} of "
-            f"{len(rows):,} rows: each would count as an {noun} of its own",
+            f"{len(rows):,} rows: each would count as one {noun}",
             advice,
             line=line,
             field=id_in or "id",
@@ -82,10 +86,21 @@ def give_ids(
     return columns
 
 
+def _longest_text(columns: Columns) -> dict[str, str]:
+    """The text that is surely no comment, where no text has a usual name: the longest."""
+    texts = columns.texts(columns.used(("id", *_ORIGINS)))
+    lengths = {
+        name: sum(len(value) for value in columns.values(column) if isinstance(value, str))
+        for name, column in texts.items()
+    }
+    longest = max(lengths, key=lambda name: lengths[name], default=None)
+    return {} if longest is None else {longest: texts[longest]}
+
+
 def item_key(row: TableRow, id_column: str | None) -> str | int:
     """The id of the row's output or pair; the line where it is none, which its reader refuses."""
     item = row.cells.get(id_column or "")
-    return str(item) if is_name(item) else row.line
+    return str(item).strip() if is_name(item) else row.line
 
 
 def merge_rows(
@@ -172,6 +187,8 @@ class RowReader:
         self._candidates = set(candidates)
         self._may_be_blank = self._candidates if columns.table.typed else set()
         self._odd_texts = Counter[str]()
+        # Rows without an answer, by the answer's column.
+        self._empty_answers: dict[str, list[int]] = {}
 
     def check(self, advice: str) -> None:
         """Note what no row can mend: a file without ids, or without texts and so `advice`."""
@@ -201,7 +218,8 @@ class RowReader:
             if group is None and len(self._problems) == n_before:
                 error = CellError("no-group", "is empty", "name the document in every row")
                 self._problems.add_cell(error, line=row.line, field=self.group)
-        if item is None or len(self._problems) > n_before:
+        no_answer = any(lines[-1] == row.line for lines in self._empty_answers.values())
+        if item is None or no_answer or len(self._problems) > n_before:
             return None
         return ItemFields(item, group if group is not None else document_of(item, texts), texts)
 
@@ -214,7 +232,8 @@ class RowReader:
             if not is_name(value):
                 advice = "write a string or a whole number"
                 raise CellError("no-name", "is no name", advice, value)
-            return _checked(str(value), MAX_NAME_LENGTH)
+            # Spaces at a cell's ends are seen by nobody.
+            return _checked(str(value).strip(), MAX_NAME_LENGTH)
         except CellError as error:
             self._problems.add_cell(error, line=row.line, field=column)
             return None
@@ -236,15 +255,32 @@ class RowReader:
             ):
                 self._odd_texts["blank"] += not value.strip()
                 return _checked(value, MAX_TEXT_LENGTH)
+            if required and is_blank(value) and (name in OUTPUTS or column in self._candidates):
+                self._empty_answers.setdefault(column, []).append(row.line)
+                return None
             if required:
-                raise _missing_text(value, is_candidate=column in self._candidates)
+                raise _missing_text(value)
         except CellError as error:
             self._problems.add_cell(error, line=row.line, field=column)
         return None
 
     def notes(self) -> list[str]:
-        """Say which texts were read as they are, though they look odd."""
+        """Say which rows have no answer, and which texts were read though they look odd.
+
+        Where most rows have none, that is a problem.
+        """
         notes = []
+        for column, lines in self._empty_answers.items():
+            n_rows = len(self._columns.table.rows)
+            if 2 * len(lines) > n_rows:
+                fault = f"is empty, and so it is in {len(lines):,} of {n_rows:,} rows"
+                advice = "name the column that holds the answers, as in --map summary=COLUMN"
+                self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
+            shown = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
+            notes.append(
+                f"left out for an empty {excerpt(column)}: {count(len(lines), 'row')} "
+                f"({self._problems.unit} {shown})"
+            )
         if n_blank := self._odd_texts["blank"]:
             notes.append(
                 f"{count(n_blank, 'text')} kept that hold nothing but white space, if that"
@@ -286,13 +322,10 @@ class RowReader:
         return item
 
 
-def _missing_text(value: object, *, is_candidate: bool) -> CellError:
+def _missing_text(value: object) -> CellError:
     """Why a text that is required is none."""
     if isinstance(value, str):
-        advice = "write the text, or leave out the row"
-        if is_candidate:
-            advice = "write the text, or a space where the system wrote nothing"
-        return CellError("empty-text", "is empty", advice)
+        return CellError("empty-text", "is empty", "write the text, or leave out the row")
     if value is None:
         advice = "write the text; keep rows of another kind in another file"
         return CellError("no-text", "is missing", advice)

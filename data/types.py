@@ -81,13 +81,25 @@ class Reading:
     """How a file's columns were understood: what each was read as, by our names.
 
     `rows` says where ids, documents, systems and annotators stand, `texts` and `ratings` (or a
-    pair's votes) the like; `unread` are the columns that nothing was read from.
+    pair's votes) the like; `unread` are the columns that nothing was read from. `map` and `values`
+    are what the user said of columns and words, by the file's own names: what a judge remembers.
     """
 
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     ratings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    map: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    values: Mapping[str, float | Vote | None] = field(default_factory=dict)
+
+    def record(self) -> dict[str, object]:
+        """What to remember of the reading, as JSON; empty where the user said nothing."""
+        mapping = {
+            name: columns[0] if len(columns) == 1 else list(columns)
+            for name, columns in self.map.items()
+        }
+        parts = {"map": mapping, "values": dict(self.values)}
+        return {name: part for name, part in parts.items() if part}
 
 
 Item = LabelledOutput | LabelledPair

@@ -13,17 +13,19 @@ from typing import NamedTuple, Protocol
 
 from data.tables.arrow import HUB, ParquetSink, dataset_rows, is_dataset, parquet_rows
 from data.tables.atomic_write import move_into_place
+from data.tables.encoding import open_regular
+from data.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
 from data.tables.problems import Problems, RowsError, Unit
+from data.tables.spreadsheet import UNNAMED, csv_rows, is_empty
 from data.tables.text import (
     DelimitedSink,
     JsonLinesSink,
     Row,
     TableRow,
-    csv_rows,
     json_lines,
     json_rows,
-    tsv_rows,
 )
+from data.tables.xlsx import WorkbookSink, split_sheet, workbook_rows
 
 
 class Sink(Protocol):
@@ -38,8 +40,8 @@ class Format(NamedTuple):
     """A format's endings, the usual one first, and how it is read and written.
 
     `open_writer` opens a file to write under a path; None where the format is read only. In an
-    untyped format (CSV, TSV) every cell is a string; a flat one holds columns alone, settled at
-    the start.
+    untyped format (CSV, TSV, .xlsx) a string may be a number; a flat one holds columns alone,
+    settled at the start.
     """
 
     endings: tuple[str, ...]
@@ -54,7 +56,16 @@ FORMATS = (
     Format((".jsonl", ".ndjson"), json_lines, lambda path, *_: JsonLinesSink(path), flat=False),
     Format((".json",), json_rows, flat=False),
     Format((".csv",), csv_rows, DelimitedSink, typed=False),
-    Format((".tsv",), tsv_rows, partial(DelimitedSink, delimiter="\t"), typed=False),
+    Format((".tsv", ".tab"), csv_rows, partial(DelimitedSink, delimiter="\t"), typed=False),
+    # Spreadsheets' "Unicode text" has tabs.
+    Format((".txt",), csv_rows, typed=False),
+    Format(
+        (".xlsx", ".xlsm"),
+        workbook_rows,
+        lambda path, columns, _: WorkbookSink(path, columns),
+        typed=False,
+        unit="row",
+    ),
     Format(
         (".parquet", ".pq"),
         parquet_rows,
@@ -86,11 +97,19 @@ class Table:
     typed: bool
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
+    # How the file was understood, where that is not plain.
+    notes: tuple[str, ...] = ()
+    # What sets the cells of a line apart; empty where nothing does.
+    delimiter: str = ""
 
 
-def read_rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of a file; raises RowsError, or OSError where it cannot be opened."""
+def read_rows(path: Path, notes: list[str] | None = None) -> Iterator[Row]:
+    """Yield the rows of a file; raises RowsError, or OSError where it cannot be opened.
+
+    `notes` is given what to know of how the file was understood.
+    """
     problems = Problems(str(path), strict=True)
+    problems.notes = [] if notes is None else notes
     form = _format_of(path, problems)
     n_rows = 0
     for row in form.read(path, problems) if form else ():
@@ -105,12 +124,28 @@ def read_json_lines(path: Path) -> Iterator[TableRow]:
     return json_lines(path, Problems(str(path), strict=True))
 
 
-def read_table(path: str | Path, problems: Problems) -> Table | None:
+def read_records(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield each row and where it stands; of JSON Lines, or of the table that the name ends in.
+
+    Raises as `read_rows`.
+    """
+    problems = Problems(str(path), strict=True)
+    file, _ = split_sheet(path)
+    form = READABLE.get(file.suffix.lower(), FORMATS[0])
+    # Not every library asks whether a file may never end.
+    open_regular(file).close()
+    for line, cells in form.read(path, problems):
+        yield f"{problems.file}, {form.unit} {line}", cells
+
+
+def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
     """Read a file's rows; None where there is nothing to read, and `problems` says why."""
-    if is_dataset(str(path)):
-        table: Table | None = _read_dataset(str(path), problems)
+    if is_in_memory(path):
+        table: Table | None = _read_memory(path, problems)
+    elif is_dataset(str(path)):
+        table = _read_dataset(str(path), problems)
     else:
-        table = _read_file(Path(path), problems)
+        table = _read_file(Path(str(path)), problems)
     if table is not None and not table.rows and not problems:
         _add_empty(problems)
     return table if table is not None and table.rows else None
@@ -118,7 +153,8 @@ def read_table(path: str | Path, problems: Problems) -> Table | None:
 
 def _read_file(path: Path, problems: Problems) -> Table | None:
     """The file as a table; None, and a problem, where it cannot be read."""
-    if not path.exists():
+    file, _ = split_sheet(path)
+    if not file.exists():
         problems.add("no-file", "does not exist", "check the path")
         return None
     form = _format_of(path, problems)
@@ -128,11 +164,11 @@ def _read_file(path: Path, problems: Problems) -> Table | None:
     rows: Iterable[TableRow] = form.read(path, problems)
     if not form.typed:
         # Spreadsheets end in blank rows.
-        rows = (row for row in rows if any(row.cells.values()))
+        rows = (row for row in rows if not all(map(is_empty, row.cells.values())))
     try:
-        with path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        columns, kept_rows = _read_all(rows)
+        with file.open("rb") as opened:
+            sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
+        columns, kept_rows, unnamed = _read_all(rows)
     except OSError as error:
         problems.add("unreadable", f"cannot be read ({error.strerror})", "check its permission")
         return None
@@ -140,8 +176,17 @@ def _read_file(path: Path, problems: Problems) -> Table | None:
         # A JSON array may stand on one line, and its rows are known by their numbers.
         problems.unit = "row"
         kept_rows = tuple(TableRow(number, row.cells) for number, row in enumerate(kept_rows, 1))
-    name = path.stem or str(path)
-    return Table(name=name, sha256=sha256, typed=form.typed, columns=columns, rows=kept_rows)
+    if unnamed:
+        problems.notes.append(f"columns without a name are not read: {len(unnamed)}")
+    return Table(
+        name=file.stem or str(file),
+        sha256=sha256,
+        typed=form.typed,
+        columns=columns,
+        rows=kept_rows,
+        notes=tuple(problems.notes),
+        delimiter=problems.delimiter,
+    )
 
 
 def _read_dataset(path: str, problems: Problems) -> Table:
@@ -150,7 +195,7 @@ def _read_dataset(path: str, problems: Problems) -> Table:
     Its files depend on the library's version.
     """
     problems.unit = "row"
-    columns, rows = _read_all(dataset_rows(path, problems))
+    columns, rows, _ = _read_all(dataset_rows(path, problems))
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps(row.cells, sort_keys=True, default=str).encode() + b"\n")
@@ -158,10 +203,21 @@ def _read_dataset(path: str, problems: Problems) -> Table:
     return Table(name=name, sha256=digest.hexdigest(), typed=True, columns=columns, rows=rows)
 
 
+def _read_memory(source: object, problems: Problems) -> Table:
+    """Read rows that are in memory; the hash is that of the file that would hold them."""
+    problems.unit = "row"
+    plain = rows_in_memory(source)
+    numbered = (TableRow(number, row) for number, row in enumerate(plain, start=1))
+    columns, rows, _ = _read_all(numbered)
+    sha256 = hashlib.sha256(as_json_lines(plain)).hexdigest()
+    return Table(name=name_of(source), sha256=sha256, typed=True, columns=columns, rows=rows)
+
+
 def _format_of(path: Path, problems: Problems) -> Format | None:
     """The format by the name's ending; None, and a problem, where it is unknown or no file."""
-    form = READABLE.get(path.suffix.lower())
-    if path.exists() and not path.is_file():
+    file, _ = split_sheet(path)
+    form = READABLE.get(file.suffix.lower())
+    if file.exists() and not file.is_file():
         problems.add("no-file", "is not a regular file", "give a file")
         return None
     if form is None:
@@ -175,16 +231,23 @@ def _add_empty(problems: Problems) -> None:
 
 
 # Columns that libraries write for themselves, or that have no name.
-_PRIVATE = ("__", "Unnamed:")
+_PRIVATE = ("__", UNNAMED.strip())
 
 
-def _read_all(rows: Iterable[TableRow]) -> tuple[tuple[str, ...], tuple[TableRow, ...]]:
-    """Return all columns, in order of first appearance, and the rows, equal strings kept once."""
+def _read_all(
+    rows: Iterable[TableRow],
+) -> tuple[tuple[str, ...], tuple[TableRow, ...], tuple[str, ...]]:
+    """All columns by first appearance, the rows, and columns without a name that hold something.
+
+    Equal strings are kept once. A first column without a name numbers the rows, and is no loss.
+    """
     # Sixteen systems' rows repeat one document sixteen times.
     strings: dict[str, str] = {}
     columns: dict[str, None] = {}
     # Rows mostly have the same columns, so which of them are public is settled once.
     public: dict[tuple[str, ...], tuple[str, ...]] = {}
+    nameless: dict[tuple[str, ...], tuple[str, ...]] = {}
+    unnamed: dict[str, None] = {}
     kept_rows = []
     for row in rows:
         names = tuple(row.cells)
@@ -193,12 +256,18 @@ def _read_all(rows: Iterable[TableRow]) -> tuple[tuple[str, ...], tuple[TableRow
                 name for name in names if name.strip() and not name.startswith(_PRIVATE)
             )
             columns.update(dict.fromkeys(public[names]))
+            nameless[names] = tuple(
+                name for name in names[1:] if not name.strip() or name.startswith(UNNAMED)
+            )
+        for name in nameless[names]:
+            if name not in unnamed and not is_empty(row.cells[name]):
+                unnamed[name] = None
         cells: Row = {}
         for name in public[names]:
             value = row.cells[name]
             cells[name] = strings.setdefault(value, value) if isinstance(value, str) else value
         kept_rows.append(TableRow(row.line, cells))
-    return tuple(columns), tuple(kept_rows)
+    return tuple(columns), tuple(kept_rows), tuple(unnamed)
 
 
 class RowWriter:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from dspy_judges.errors import JudgesError
 
-class DataError(Exception):
+
+class DataError(JudgesError):
     """What is wrong with a table or with labels: file, line, field and value, and the advice."""
 
 
@@ -52,13 +54,16 @@ class Problem:
     line: int | None = None
     field: str | None = None
     value: str | None = None
+    # The letter by which a spreadsheet knows the field.
+    column: str | None = None
 
     def __str__(self) -> str:
         where = [self.file]
         if self.line is not None:
             where.append(f"{self.unit} {self.line}")
         if self.field is not None:
-            where.append(f"field {excerpt(self.field)}")
+            noun = "field" if self.column is None else f"column {self.column}"
+            where.append(f"{noun} {excerpt(self.field)}")
         fault = self.fault if self.value is None else f"{self.value} {self.fault}"
         return f"{', '.join(where)}: {fault}; {self.advice}"
 
@@ -86,17 +91,26 @@ class Problem:
             "unit": self.unit,
             "line": self.line,
             "field": self.field,
+            "column": self.column,
             "value": self.value,
         }
 
 
 class Problems(list[Problem]):
-    """The problems of one file, in the order they were met; strict: RowsError at the first."""
+    """The problems of one file, in the order they were met; strict: RowsError at the first.
+
+    `notes` say how the file was understood, where that is not plain. `letters` are the columns',
+    where the file is `lettered`: people know its columns by letters.
+    """
 
     def __init__(self, file: str, *, strict: bool = False) -> None:
         super().__init__()
         self.file = file
         self.unit: Unit = "line"
+        self.notes: list[str] = []
+        self.delimiter = ""
+        self.lettered = False
+        self.letters: dict[str, str] = {}
         self._strict = strict
 
     def add(
@@ -119,6 +133,7 @@ class Problems(list[Problem]):
             line=line,
             field=field,
             value=None if value is NO_VALUE else excerpt(value),
+            column=self.letters.get(field or ""),
         )
         self.append(problem)
         if self._strict:

@@ -1,17 +1,17 @@
-"""JSON Lines, JSON, CSV and TSV: rows read strictly, each with its first line, and written."""
+"""Lines of text; JSON Lines and JSON, read strictly, each row with its first line; text written."""
 
 import codecs
 import csv
-import errno
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from io import StringIO
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
 
+from data.tables.encoding import UTF8, find_encoding, open_regular
 from data.tables.problems import Problems, RowsError
 
 # No table has such a line; a file without line ends must not fill the memory.
@@ -23,10 +23,8 @@ MAX_BRACKETS = 200_000
 # What a spreadsheet takes for a formula when it opens a file of plain cells.
 FORMULAS = ("=", "+", "-", "@")
 
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _OBJECT_A_LINE = "write one JSON object a line"
 _ARRAY_OR_LINES = "write one array of objects, or one JSON object a line"
-_QUOTES = "quote fields that hold separators or line breaks, and double the quotes inside"
 
 Row = dict[str, object]
 # A line's number from 1, and its text with its end.
@@ -40,21 +38,15 @@ class TableRow(NamedTuple):
     cells: Row
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """Open a file; OSError for pipes and devices, too, which may never end."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return path.open("rb")
-
-
-def read_lines(path: Path, problems: Problems) -> Iterator[Line]:
-    """Yield each line of a UTF-8 file; what is no line of a table goes to `problems`."""
+def read_lines(path: Path, problems: Problems, encoding: str = UTF8) -> Iterator[Line]:
+    """Yield each line of a file; what is no line of a table goes to `problems`."""
     with open_regular(path) as file:
+        if encoding != UTF8:
+            yield from _decoded_lines(file, encoding, problems)
+            return
         for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE_LENGTH + 1), b""), 1):
             if len(raw) > MAX_LINE_LENGTH:
-                fault = f"the line is longer than {MAX_LINE_LENGTH // 2**20} MiB"
-                advice = "end every row with a line break, or use Parquet"
-                problems.add("too-long", fault, advice, line=number)
+                _add_long_line(number, problems)
                 return
             if number == 1:
                 raw = raw.removeprefix(codecs.BOM_UTF8)
@@ -65,10 +57,29 @@ def read_lines(path: Path, problems: Problems) -> Iterator[Line]:
                 fault = f"byte {error.start + 1} of the line ({raw[error.start]:02X} in hexadecimal"
                 fault += ") is not UTF-8"
                 problems.add("not-utf8", fault, "save the file as UTF-8", line=number)
-            # UTF-16 shows in the first line, and every other would only say the same.
-            if number == 1 and raw.startswith(_UTF16_MARKS):
-                return
             yield number, raw.decode("utf-8", errors="replace")
+
+
+def _decoded_lines(file: BinaryIO, encoding: str, problems: Problems) -> Iterator[Line]:
+    """The lines of a file in another encoding than UTF-8."""
+    number = 0
+    try:
+        with TextIOWrapper(file, encoding=encoding, newline="\n") as decoded:
+            lines = iter(lambda: decoded.readline(MAX_LINE_LENGTH + 1), "")
+            for number, text in enumerate(lines, 1):
+                if len(text) > MAX_LINE_LENGTH:
+                    _add_long_line(number, problems)
+                    return
+                yield number, text.removeprefix("\ufeff") if number == 1 else text
+    except UnicodeError:
+        fault, advice = f"is not {encoding.upper()}, as it begins", "save the file as UTF-8"
+        problems.add("not-utf8", fault, advice, line=number + 1)
+
+
+def _add_long_line(number: int, problems: Problems) -> None:
+    fault = f"the line is longer than {MAX_LINE_LENGTH // 2**20} MiB"
+    advice = "end every row with a line break, or use Parquet"
+    problems.add("too-long", fault, advice, line=number)
 
 
 class _DuplicateKeyError(ValueError):
@@ -112,12 +123,13 @@ def read_json_file(path: Path) -> Any:
 
 def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield one object a line; blank lines are passed over."""
-    return _json_objects(read_lines(path, problems), problems, _OBJECT_A_LINE)
+    encoding = find_encoding(path, problems, legacy=False)
+    yield from _json_objects(read_lines(path, problems, encoding), problems, _OBJECT_A_LINE)
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield an array's objects, or those of JSON Lines under the name .json."""
-    lines = read_lines(path, problems)
+    lines = read_lines(path, problems, find_encoding(path, problems, legacy=False))
     head: list[Line] = []
     for line in lines:
         head.append(line)
@@ -218,65 +230,6 @@ def _is_object(value: object, line: int, advice: str, problems: Problems) -> boo
     return isinstance(value, dict)
 
 
-def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield rows under the header's names; the delimiter is a comma, a semicolon or a tab."""
-    lines = _spreadsheet_lines(path, problems)
-    first = next(lines, "")
-    delimiter = max(",;\t", key=first.count)
-    yield from _delimited_rows(chain([first], lines), problems, delimiter)
-
-
-def tsv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """The same with tabs."""
-    return _delimited_rows(_spreadsheet_lines(path, problems), problems, "\t")
-
-
-def _spreadsheet_lines(path: Path, problems: Problems) -> Iterator[str]:
-    """Lines as spreadsheets end them, which may be by a carriage return alone."""
-    for _, text in read_lines(path, problems):
-        if "\r" in text[:-2]:
-            yield from StringIO(text, newline="")
-        else:
-            yield text
-
-
-def _delimited_rows(lines: Iterable[str], problems: Problems, delimiter: str) -> Iterator[TableRow]:
-    """Yield rows of cells, all of them texts."""
-    # The limit is the process's own, and far below the length of a document.
-    csv.field_size_limit(MAX_LINE_LENGTH)
-    records = csv.reader(lines, delimiter=delimiter, strict=True)
-    line = 1
-    header: list[str] = []
-    try:
-        for cells in records:
-            start, line = line, records.line_num + 1
-            blank = not any(cells)
-            if not header:
-                header = [] if blank else _header(cells, start, problems)
-                if not (header or blank):
-                    return
-            elif cells and len(cells) == len(header):
-                yield TableRow(start, dict(zip(header, cells, strict=True)))
-            elif not blank:
-                fault = f"has {len(cells)} cells, the header {len(header)}"
-                problems.add("ragged", fault, _QUOTES, line=start)
-    except csv.Error as error:
-        problems.add("bad-csv", f"cannot be read: {error}", _QUOTES, line=line)
-
-
-def _header(cells: list[str], line: int, problems: Problems) -> list[str]:
-    """The columns' names; none where two columns have the same."""
-    names = [cell.strip() for cell in cells]
-    duplicates = sorted({name for name in names if name and names.count(name) > 1})
-    for name in duplicates:
-        advice = "give every column its own name"
-        problems.add("twice", "names two columns", advice, line=line, field=name)
-    if names.count("") > 1:
-        # As pandas calls them.
-        names = [name or f"Unnamed: {index}" for index, name in enumerate(names)]
-    return [] if duplicates else names
-
-
 class JsonLinesSink:
     """Writes a row as one JSON object a line."""
 
@@ -329,7 +282,7 @@ class DelimitedSink:
         self, path: Path, columns: Sequence[str], inert: bool, delimiter: str = ","
     ) -> None:
         self._columns = columns
-        self._cell = _escape_formula if inert else _cell
+        self._cell = _escape_formula if inert else as_plain_cell
         self._file = path.open("w", encoding="utf-8", newline="", errors="replace")
         self._writer = csv.writer(_UnixLines(self._file), delimiter=delimiter)
         self._writer.writerow([self._cell(name) for name in columns])
@@ -361,7 +314,8 @@ def check_columns(row: Row, columns: Sequence[str]) -> None:
         )
 
 
-def _cell(value: object) -> object:
+def as_plain_cell(value: object) -> object:
+    """A value as plain cells hold it: nothing for what is missing, JSON for what nests."""
     if value is None or value != value:
         return ""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
@@ -369,7 +323,7 @@ def _cell(value: object) -> object:
 
 def _escape_formula(value: object) -> object:
     """A cell that no spreadsheet runs; numbers stay what they are."""
-    cell = _cell(value)
+    cell = as_plain_cell(value)
     if not isinstance(cell, str) or not cell.lstrip().startswith(FORMULAS):
         return cell
     try:
