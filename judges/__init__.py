@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING
 from judges.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from dspy_judges.errors import JudgesError
     from judges.define import read_subject
     from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
-    from judges.errors import JudgesError
     from judges.frozen import FrozenJudgeError
-    from judges.judge import Judge, load
+    from judges.judge import Judge
     from judges.judgement import Judgement, NoScoreError, Verdict
+    from judges.loading import load
     from judges.modules import PairwiseJudge, RatingJudge
+    from judges.panel import Member, Panel, PanelError
     from judges.prompt import Prompt
     from judges.scoring import SamplingPlan
 
@@ -23,8 +25,11 @@ __all__ = [
     "Judge",
     "Judgement",
     "JudgesError",
+    "Member",
     "NoScoreError",
     "PairwiseJudge",
+    "Panel",
+    "PanelError",
     "Prompt",
     "RatingJudge",
     "SamplingPlan",
@@ -37,11 +42,13 @@ __all__ = [
 _HOMES = {
     "judges.define": "read_subject",
     "judges.dimension": "Comparison Dimension DimensionError UnknownDimensionError",
-    "judges.errors": "JudgesError",
+    "dspy_judges.errors": "JudgesError",
     "judges.frozen": "FrozenJudgeError",
-    "judges.judge": "Judge load",
+    "judges.judge": "Judge",
     "judges.judgement": "Judgement NoScoreError Verdict",
+    "judges.loading": "load",
     "judges.modules": "PairwiseJudge RatingJudge",
+    "judges.panel": "Member Panel PanelError",
     "judges.prompt": "Prompt",
     "judges.scoring": "SamplingPlan",
 }

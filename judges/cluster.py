@@ -15,7 +15,8 @@ from judges.errors import MissingExtraError, OptionError
 from judges.inference.session import ModelOptions, Session
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
-from judges.judging import find_columns, rows_of
+from judges.judging import rows_of
+from judges.models.cache import named_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +44,8 @@ def judge_rows(
     if order == "random":
         raise OptionError("on Ray, pairs are asked in both orders; order='random' is for runs here")
     ray = _ray()
-    share = _shares(_resolved(judge, opening), workers)
+    judge, opening = _resolved(judge, opening)
+    share = _shares(opening, workers)
     actor_class = ray.remote(BatchJudge)
     actors = [actor_class.remote(judge, seed, share) for _ in range(workers)]
     unread = iter(rows)
@@ -76,9 +78,10 @@ def score_dataset(
     """
     import ray.data
 
+    judge, opening = _resolved(judge, opening)
     return dataset.map_batches(
         BatchJudge,
-        fn_constructor_args=(judge, seed, _shares(_resolved(judge, opening), workers)),
+        fn_constructor_args=(judge, seed, _shares(opening, workers)),
         batch_format="pandas",
         batch_size=chunk,
         compute=ray.data.ActorPoolStrategy(size=workers),
@@ -94,7 +97,7 @@ def map_in_pandas(
                          StructField("relevance_failure", StringType())])
     frame.mapInPandas(map_in_pandas(judge, lm="openai/gpt-4.1-mini"), schema)
     """
-    opening = _resolved(judge, opening)
+    judge, opening = _resolved(judge, opening)
 
     def judge_partition(frames: Iterator["pd.DataFrame"]) -> Iterator["pd.DataFrame"]:
         batch_judge = BatchJudge(judge, seed, opening)
@@ -108,11 +111,11 @@ class BatchJudge:
     """Lives in a worker's process: opens its model once, then judges batch after batch."""
 
     def __init__(self, judge: Judge, seed: int = 0, opening: ModelOptions | None = None) -> None:
-        opening = opening or ModelOptions()
         self._judge = judge
         self._seed = seed
-        self.session = Session(**opening)
-        self._runner = self.session.runner(opening.get("lm") or judge.model_to_ask()[0])
+        self.session = Session(**(opening or ModelOptions()))
+        lm, api_base = judge.model_to_ask()
+        self._runner = self.session.runner(lm, api_base=api_base)
 
     def judge_rows(self, rows: Iterable[Mapping[str, object]]) -> list[AnyJudgement]:
         return list(self._judge.judge_rows(rows, self._runner, seed=self._seed))
@@ -120,7 +123,7 @@ class BatchJudge:
     def __call__(self, frame: "pd.DataFrame") -> "pd.DataFrame":
         """The frame with the columns NAME and NAME_failure."""
         name = self._judge.name
-        columns = find_columns(self._judge.subject, [str(column) for column in frame.columns])
+        columns = self._judge.find_columns([str(column) for column in frame.columns])
         texts = {text: frame[column] for text, column in columns.items()}
         judgements = self.judge_rows(rows_of(texts))
         new_columns: dict[str, Any] = {
@@ -130,12 +133,15 @@ class BatchJudge:
         return frame.assign(**new_columns)
 
 
-def _resolved(judge: Judge, opening: ModelOptions) -> ModelOptions:
-    """With the model and the endpoint named here, since a worker's environment may lack them."""
-    lm, api_base = judge.model_to_ask(opening.get("lm"), opening.get("api_base"))
+def _resolved(judge: Judge, opening: ModelOptions) -> tuple[Judge, ModelOptions]:
+    """With model, endpoint and cache named here, since a worker's environment may lack them."""
+    options: Any = dict(opening)
+    judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
+    lm, api_base = judge.model_to_ask()
     if api_base is None and lm.startswith("openai/"):
-        api_base = os.environ.get("OPENAI_BASE_URL") or None
-    return ModelOptions(**{**opening, "lm": lm, "api_base": api_base})
+        judge = judge.with_model(None, os.environ.get("OPENAI_BASE_URL") or None)
+    options["cache"] = named_folder(options.get("cache"))
+    return judge, options
 
 
 def _shares(opening: ModelOptions, workers: int) -> ModelOptions:

@@ -116,10 +116,7 @@ class _PairwiseDefinition(_Definition, kw_only=True):
     candidate: Word
 
     def comparison(self) -> Comparison:
-        instruction = (
-            f"Decide between the two: {_clause(self.definition)}. First compare them in one "
-            "sentence that says which you prefer and why, then name the preferred one."
-        )
+        instruction = f"Decide between the two: {_clause(self.definition)}."
         return Comparison(**self.shared(instruction), candidate=self.candidate)
 
 

@@ -7,10 +7,16 @@ from dataclasses import field as dataclass_field
 from fractions import Fraction
 
 from judges.errors import JudgesError
-from judges.prompt import Field, Prompt, Value
+from judges.prompt import (
+    Field,
+    Prompt,
+    Reasoning,
+    Value,
+    describe_scale,
+    reasoning_of,
+    with_reasoning,
+)
 
-RATIONALE_DESCRIPTION = "one sentence of reasons"
-COMPARISON_DESCRIPTION = "one sentence: which is preferred, and why"
 # As many as 0 to 100 has: more are no ratings.
 MAX_RATINGS = 101
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
@@ -90,17 +96,10 @@ class Dimension:
 
     def prompt(self, *, rationale: bool = False) -> Prompt:
         """The seed prompt: the texts in, a rating out, after one sentence of reasons if wanted."""
-        fields = _inputs(self.inputs)
-        if rationale:
-            fields.append(Field(name="rationale", description=RATIONALE_DESCRIPTION, role="output"))
-        rating = Field(
-            name="rating", description=self._describe(), role="output", choices=self.scale
-        )
-        return Prompt(instruction=self.instruction, fields=(*fields, rating))
-
-    def _describe(self) -> str:
-        anchors = "; ".join(f"{rating} = {text}" for rating, text in self.anchors.items() if text)
-        return f"{self.definition} ({anchors})" if anchors else self.definition
+        description = describe_scale(self.definition, self.anchors)
+        rating = Field(name="rating", description=description, role="output", choices=self.scale)
+        prompt = Prompt(instruction=self.instruction, fields=(*_inputs(self.inputs), rating))
+        return with_reasoning(prompt, "brief" if rationale else "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,23 +133,24 @@ class Comparison:
             Field(name=name, description=f"{self.candidate} {letter}", role="input")
             for letter, name in zip("AB", self.fields, strict=True)
         ]
-        outputs = (
-            Field(name="comparison", description=COMPARISON_DESCRIPTION, role="output"),
-            Field(name="preferred", description=self.definition, role="output", choices=("A", "B")),
+        preferred = Field(
+            name="preferred", description=self.definition, role="output", choices=("A", "B")
         )
-        return Prompt(
-            instruction=self.instruction, fields=(*_inputs(self.inputs), *sides, *outputs)
-        )
+        fields = (*_inputs(self.inputs), *sides, preferred)
+        return with_reasoning(Prompt(instruction=self.instruction, fields=fields), "brief")
 
 
 Subject = Dimension | Comparison
 
 
-def seed_prompt(subject: Subject, *, rationale: bool = False) -> Prompt:
-    """The prompt of a subject that nobody tuned; a comparison always gives its reasons."""
-    if isinstance(subject, Comparison):
-        return subject.prompt()
-    return subject.prompt(rationale=rationale)
+def seed_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:
+    """The prompt of a subject that nobody tuned.
+
+    Without `reasoning` a dimension's asks for the rating alone, and a comparison's for one sentence
+    before the choice.
+    """
+    prompt = subject.prompt()
+    return prompt if reasoning is None else with_reasoning(prompt, reasoning)
 
 
 def check_prompt(subject: Subject, prompt: Prompt) -> None:
@@ -166,8 +166,7 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
             )
     if not prompt.instruction.strip():
         raise DimensionError(f"{subject.name}: the instruction is empty")
-    rationale = any(field.name == "rationale" for field in prompt.outputs)
-    expected = seed_prompt(subject, rationale=rationale)
+    expected = seed_prompt(subject, reasoning_of(prompt))
     if [_form(field) for field in prompt.fields] != [_form(field) for field in expected.fields]:
         raise DimensionError(
             f"{subject.name}: the prompt's fields ({_names(prompt)}) are not those of what it "

@@ -1,17 +1,13 @@
-"""The root of the errors that people can mend: a command tells one in a line, without a traceback.
+"""The errors that people can mend: a command tells one in a line, without a traceback.
 
-Whatever else is raised is a mistake of this project and shows its traceback. What is wrong with a
-table or with labels is a `data.tables.problems.DataError`, since judging texts needs no `data`.
+All are JudgesErrors, as `judges.JudgesError` and `data.tables.problems.DataError` (what is wrong
+with a table or with labels) are. Whatever else is raised is a mistake of this project and shows its
+traceback.
 """
 
-from typing import ClassVar
+from dspy_judges.errors import JudgesError
 
-
-class JudgesError(Exception):
-    """What is wrong, with the thing, the value and the way out."""
-
-    # What a command ends with: 1, it failed; 2, it was used wrongly.
-    exit_code: ClassVar[int] = 1
+__all__ = ["JudgesError", "MissingExtraError", "OptionError", "UsageError"]
 
 
 class UsageError(JudgesError, ValueError):

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 from msgspec.json import encode
@@ -19,13 +19,25 @@ from msgspec.json import encode
 from judges.dimension import Comparison, Dimension, Subject, check_prompt
 from judges.errors import JudgesError
 from judges.models.redaction import Redactor
+from judges.monotone import MonotoneMap
 from judges.prompt import MAX_DEMOS, SLOT, Field, Prompt, Value, encodable
 from judges.protocol import Message
 from judges.scoring import SamplingPlan
-from judges.validation import Rating, Word, check_plain, converted, decode_json, shortened
+from judges.validation import (
+    InvalidDataError,
+    Rating,
+    Word,
+    check_plain,
+    converted,
+    decode_json,
+    quoted,
+    shortened,
+)
 
 FORMAT: Final = "dspy-judges frozen judge"
 VERSION: Final = 1
+PANEL: Final = "panel"
+MAX_MEMBERS = 64
 MAX_BYTES = 20_000_000
 # What DSPy marks parts of a message with that it sends as an image, a file or the like.
 CUSTOM_TYPE = "<<CUSTOM-TYPE-"
@@ -39,6 +51,8 @@ Short = Annotated[str, Meta(max_length=20_000)]
 Named = Annotated[str, Meta(max_length=1000, pattern=r"\S")]
 Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Plain = dict[str, Any]
+# What a panel says of an output that a member gives no score: nothing, or what the others say.
+Missing = Literal["fail", "renormalise"]
 
 
 class FrozenJudgeError(JudgesError, ValueError):
@@ -70,6 +84,35 @@ class SubjectEntry(_Strict):
     anchors: Annotated[list[Anchor], Meta(min_length=2, max_length=1001)] | UnsetType = UNSET
     candidate: Word | UnsetType = UNSET
 
+    @classmethod
+    def of(cls, subject: Subject) -> "SubjectEntry":
+        entry = cls(
+            name=subject.name,
+            definition=subject.definition,
+            inputs=[
+                Described(name=name, description=text) for name, text in subject.inputs.items()
+            ],
+            instruction=subject.instruction,
+            source=subject.source,
+        )
+        if isinstance(subject, Comparison):
+            entry.candidate = subject.candidate
+        else:
+            entry.anchors = [Anchor(rating=r, meaning=text) for r, text in subject.anchors.items()]
+        return entry
+
+    def read(self) -> Subject:
+        shared: dict[str, Any] = {
+            "name": self.name,
+            "definition": self.definition,
+            "inputs": {text.name: text.description for text in self.inputs},
+            "instruction": self.instruction,
+            "source": self.source,
+        }
+        if self.candidate:
+            return Comparison(**shared, candidate=self.candidate)
+        return Dimension(**shared, anchors={a.rating: a.meaning for a in self.anchors or ()})
+
 
 class Program(_Strict):
     """What the DSPy program is rebuilt from."""
@@ -93,6 +136,29 @@ class Sampling(_Strict):
     temperature: Annotated[int, Meta(ge=0, le=10)] | Annotated[float, Meta(ge=0, le=10)] | None
 
 
+Knots = Annotated[
+    list[Annotated[int, Meta(ge=-(10**9), le=10**9)] | float], Meta(min_length=2, max_length=1001)
+]
+
+
+class Knotted(_Strict):
+    """A monotone map's knots."""
+
+    inputs: Knots
+    outputs: Knots
+
+    @classmethod
+    def of(cls, monotone_map: MonotoneMap) -> "Knotted":
+        return cls(
+            inputs=[float(knot) for knot in monotone_map.inputs],
+            outputs=[float(knot) for knot in monotone_map.outputs],
+        )
+
+    def read(self) -> MonotoneMap:
+        """Raises InvalidDataError where they do not increase."""
+        return MonotoneMap(tuple(map(float, self.inputs)), tuple(map(float, self.outputs)))
+
+
 class _Data(Struct):
     """Of a provenance what is known has its type; what a later release adds is plain data."""
 
@@ -110,7 +176,8 @@ class _Provenance(Struct, kw_only=True):
     split: _Split | UnsetType = UNSET
     optimizer: Named = "none"
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
-    shipped: Literal["tuned", "seed"] = "seed"
+    # The last four: of a panel's run.
+    shipped: Literal["tuned", "seed", "own", "mean", "learned", "untuned"] = "seed"
     budget: dict[Word, Any] = {}
     versions: dict[Named, Named] = {}
     seed_judge: dict[Word, Any] = {}
@@ -132,19 +199,11 @@ class JudgeFile(_Strict, kw_only=True):
     sampling: Sampling
     lm: Annotated[str, Meta(max_length=300, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
     provenance: Plain | None
+    # Of a rating judge's scores onto people's scale; absent, its scores are its own.
+    score_map: Knotted | UnsetType = UNSET
 
-    def read_subject(self) -> Subject:
-        entry = self.subject
-        shared: dict[str, Any] = {
-            "name": entry.name,
-            "definition": entry.definition,
-            "inputs": {text.name: text.description for text in entry.inputs},
-            "instruction": entry.instruction,
-            "source": entry.source,
-        }
-        if entry.candidate:
-            return Comparison(**shared, candidate=entry.candidate)
-        return Dimension(**shared, anchors={a.rating: a.meaning for a in entry.anchors or ()})
+    def read_score_map(self) -> MonotoneMap | None:
+        return self.score_map.read() if self.score_map else None
 
     def read_prompt(self) -> Prompt:
         program = self.program
@@ -158,6 +217,58 @@ class JudgeFile(_Strict, kw_only=True):
         return SamplingPlan(**to_builtins(self.sampling))
 
 
+class PanelMember(_Strict):
+    """A judge's whole file, its own digest in it; null: recorded, and its scores are given anew."""
+
+    name: Annotated[str, Meta(max_length=300, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
+    judge: Plain | None
+    map: Knotted
+    weight: Annotated[float, Meta(gt=0, le=1e6)]
+    # Of a recording whose replies are letters: these, the lowest rating's first.
+    letters: Annotated[str, Meta(max_length=26, pattern=r"^[A-Za-z]+\Z")] | UnsetType = UNSET
+
+    def read_judge(self) -> JudgeFile | None:
+        """Its own file, every check made of it; raises FrozenJudgeError, as for a panel in it."""
+        if self.judge is None:
+            return None
+        try:
+            file = _typed(self.judge, JudgeFile)
+            _check_agreement(file)
+        except ValueError as error:
+            raise FrozenJudgeError(f"member {self.name!r}: {shortened(error)}") from error
+        return file
+
+    def read_map(self) -> MonotoneMap:
+        try:
+            return self.map.read()
+        except InvalidDataError as error:
+            raise FrozenJudgeError(f"member {self.name!r}: {error}") from error
+
+
+class PanelFile(_Strict, kw_only=True):
+    """All that a panel's file holds, but for the digest over it."""
+
+    format: Literal["dspy-judges frozen judge"] = FORMAT
+    version: Literal[1] = VERSION
+    kind: Literal["panel"] = PANEL
+    name: Word
+    subject: SubjectEntry
+    texts: Annotated[list[Word], Meta(min_length=1, max_length=34)]
+    scale: Annotated[list[Rating], Meta(min_length=2, max_length=1001)] | None
+    members: Annotated[list[PanelMember], Meta(min_length=1, max_length=MAX_MEMBERS)]
+    missing: Missing
+    provenance: Plain | None
+    # Of the joined scores onto people's scale, as in a single judge's file.
+    score_map: Knotted | UnsetType = UNSET
+
+    def read_score_map(self) -> MonotoneMap | None:
+        return self.score_map.read() if self.score_map else None
+
+
+AnyFile = JudgeFile | PanelFile
+File = TypeVar("File", JudgeFile, PanelFile)
+
+
 def freeze(
     subject: Subject,
     prompt: Prompt,
@@ -166,23 +277,13 @@ def freeze(
     *,
     lm: str,
     provenance: Mapping[str, object] | None,
+    score_map: MonotoneMap | None = None,
 ) -> JudgeFile:
     """What the file of such a judge holds; `messages` are sent, with `{{name}}` slots for texts."""
-    entry = SubjectEntry(
-        name=subject.name,
-        definition=subject.definition,
-        inputs=[Described(name=name, description=text) for name, text in subject.inputs.items()],
-        instruction=subject.instruction,
-        source=subject.source,
-    )
-    if isinstance(subject, Comparison):
-        entry.candidate = subject.candidate
-    else:
-        entry.anchors = [Anchor(rating=r, meaning=text) for r, text in subject.anchors.items()]
     return JudgeFile(
         kind="rating" if isinstance(subject, Dimension) else "pairwise",
         name=subject.name,
-        subject=entry,
+        subject=SubjectEntry.of(subject),
         texts=[field.name for field in prompt.inputs],
         scale=list(subject.scale) if isinstance(subject, Dimension) else None,
         messages=list(messages),
@@ -193,11 +294,18 @@ def freeze(
         ),
         sampling=Sampling(kind=plan.kind, samples=plan.samples, temperature=plan.temperature),
         lm=lm,
-        provenance=None if provenance is None else _plain(provenance),
+        provenance=None if provenance is None else plain(provenance),
+        score_map=UNSET if score_map is None else Knotted.of(score_map),
     )
 
 
-def save(judge: JudgeFile, path: Path | str, *, overwrite: bool = False) -> Path:
+def stored(judge: AnyFile) -> Plain:
+    """A judge's whole file as a panel's holds it, with its digest."""
+    document: Plain = to_builtins(judge)
+    return {**document, "digest": digest(document)}
+
+
+def save(judge: AnyFile, path: Path | str, *, overwrite: bool = False) -> Path:
     """Write atomically and return the path; FileExistsError unless `overwrite`."""
     from data.tables.atomic_write import write_atomically  # which loading and judging do without
 
@@ -206,7 +314,7 @@ def save(judge: JudgeFile, path: Path | str, *, overwrite: bool = False) -> Path
     return path
 
 
-def load(path: Path | str) -> JudgeFile:
+def load(path: Path | str) -> AnyFile:
     """Read a frozen judge; raises FrozenJudgeError, or OSError where the file cannot be read."""
     path = Path(path)
     if not path.is_file():
@@ -221,7 +329,7 @@ def load(path: Path | str) -> JudgeFile:
         raise FrozenJudgeError(f"{path}: {error}") from error
 
 
-def dumps(judge: JudgeFile) -> str:
+def dumps(judge: AnyFile) -> str:
     """The file's text; raises FrozenJudgeError for what the format cannot hold."""
     document = to_builtins(judge)
     document["digest"] = digest(document)
@@ -238,7 +346,7 @@ def dumps(judge: JudgeFile) -> str:
     return text
 
 
-def loads(raw: bytes) -> JudgeFile:
+def loads(raw: bytes) -> AnyFile:
     """Check a file's bytes and return what they hold; raises FrozenJudgeError."""
     if len(raw) > MAX_BYTES:
         raise FrozenJudgeError(f"more than {MAX_BYTES:,} bytes; a frozen judge is smaller")
@@ -248,7 +356,12 @@ def loads(raw: bytes) -> JudgeFile:
         document = decode_json(raw, max_brackets=MAX_BRACKETS)
         if not isinstance(document, dict):
             raise FrozenJudgeError("not a judge: its JSON is no mapping")
-        judge = _typed(document)
+        if document.get("kind") == PANEL:
+            _refuse_nested(document)
+            panel = _typed(document, PanelFile)
+            _check_panel(panel)
+            return panel
+        judge = _typed(document, JudgeFile)
         _check_agreement(judge)
     except FrozenJudgeError:
         raise
@@ -300,7 +413,7 @@ def find_secret(value: object, path: str, secrets: Redactor) -> str | None:
     return None
 
 
-def _typed(document: dict[str, Any]) -> JudgeFile:
+def _typed(document: dict[str, Any], kind: type[File]) -> File:
     """The document as its type; its digest is checked."""
     # Before everything else, so that a file of another version is called that.
     if document.get("format") != FORMAT:
@@ -312,11 +425,12 @@ def _typed(document: dict[str, Any]) -> JudgeFile:
         )
     check_plain(document, "judge", max_characters=MAX_CHARACTERS)
     content = {name: value for name, value in document.items() if name != "digest"}
-    judge = converted(content, JudgeFile, "judge")
-    # Messages and fields are of types that others use, which pass over keys that they lack.
-    typed, raw = (judge.messages, judge.program), (content["messages"], content["program"])
-    if encode(typed, order="sorted") != encode(raw, order="sorted"):
-        raise FrozenJudgeError("a message or a field has a key that this release does not know")
+    judge = converted(content, kind, "judge")
+    if isinstance(judge, JudgeFile):
+        # Messages and fields are of types that others use, which pass over keys that they lack.
+        typed, raw = (judge.messages, judge.program), (content["messages"], content["program"])
+        if encode(typed, order="sorted") != encode(raw, order="sorted"):
+            raise FrozenJudgeError("a message or a field has a key that this release does not know")
     if judge.provenance is not None:
         check_plain(judge.provenance, "judge.provenance")
         converted(judge.provenance, _Provenance, "judge.provenance")
@@ -330,9 +444,11 @@ def _typed(document: dict[str, Any]) -> JudgeFile:
 
 def _check_agreement(judge: JudgeFile) -> None:
     """What the file says twice must agree, or a reader would see one judge and run another."""
-    subject, prompt = judge.read_subject(), judge.read_prompt()
+    subject, prompt = judge.subject.read(), judge.read_prompt()
     check_prompt(subject, prompt)
     messages, plan = judge.messages, judge.read_plan()
+    if judge.read_score_map() is not None and isinstance(subject, Comparison):
+        raise FrozenJudgeError("has a score map, which is for ratings; a comparison has no scale")
     rebuilt = freeze(
         subject, prompt.normalised(), messages, plan, lm=judge.lm, provenance=judge.provenance
     )
@@ -362,12 +478,38 @@ def _check_agreement(judge: JudgeFile) -> None:
         )
 
 
-def _plain(value: object) -> Any:
+def _refuse_nested(document: Mapping[str, Any]) -> None:
+    """Before its depth is looked at, so that a panel within a panel is called that."""
+    members = document.get("members")
+    for member in members if isinstance(members, list) else ():
+        judge = member.get("judge") if isinstance(member, dict) else None
+        if isinstance(judge, dict) and judge.get("kind") == PANEL:
+            name = quoted(member.get("name"))
+            raise FrozenJudgeError(f"member {name} is a panel itself; join its members instead")
+
+
+def _check_panel(panel: PanelFile) -> None:
+    """Its members are whole judges of their own names, and judge what the panel judges."""
+    subject = panel.subject.read()
+    scale = list(subject.scale) if isinstance(subject, Dimension) else None
+    if (panel.name, panel.texts, panel.scale) != (subject.name, list(subject.texts), scale):
+        raise FrozenJudgeError(
+            "its name, texts or scale do not follow from its subject; freeze the panel again "
+            "instead of editing its file"
+        )
+    if panel.read_score_map() is not None and isinstance(subject, Comparison):
+        raise FrozenJudgeError("has a score map, which is for ratings; a comparison has no scale")
+    for member in panel.members:
+        member.read_map()
+        member.read_judge()
+
+
+def plain(value: object) -> Any:
     """Provenance as JSON takes it: NumPy scalars unwrapped, undefined numbers null."""
     if isinstance(value, Mapping):
-        return {encodable(str(name)): _plain(entry) for name, entry in value.items()}
+        return {encodable(str(name)): plain(entry) for name, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(entry) for entry in value]
+        return [plain(entry) for entry in value]
     unwrap = getattr(value, "item", None)
     scalar = unwrap() if callable(unwrap) else value
     if isinstance(scalar, str):

@@ -1,15 +1,15 @@
 """A judge to use: what it judges, how it asks, how replies become a score, where it came from.
 
-`load(...)` finds one; `judge(document=..., summary=...)` judges one output, `judge.score(frame)` a
-whole table; `program()` gives the DSPy module that asks the same, `save()` freezes it in one file.
+`judges.load(...)` finds one; `judge(document=..., summary=...)` judges one output and
+`judge.score(frame)` a whole table; `program()` gives the DSPy module that asks the same, and
+`save()` freezes it in one file.
 """
 
-import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
@@ -17,31 +17,40 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 import msgspec
 
 from judges.dimension import (
-    NAME,
     Comparison,
     Subject,
-    UnknownDimensionError,
     check_prompt,
     seed_prompt,
 )
 from judges.errors import OptionError
-from judges.inference.session import ModelOptions, Options, check_options, open_runner
-from judges.judgement import AnyJudgement
-from judges.judging import MissingColumnError, Order, failed, find_columns, judge_rows, rows_of
-from judges.prompt import Prompt, fill
-from judges.protocol import Message
-from judges.scoring import SamplingPlan, default_plan
+from judges.inference.session import ModelOptions, Options, check_options, open_runner, pop_map
+from judges.judgement import AnyJudgement, Judgement
+from judges.judging import (
+    ID,
+    MissingColumnError,
+    Order,
+    failed,
+    find_columns,
+    judge_rows,
+    rows_of,
+)
+from judges.models.providers import RECORDING, endpoint_of
+from judges.monotone import MonotoneMap
+from judges.prompt import Prompt, Reasoning, fill
+from judges.protocol import EMBEDDED, Message
+from judges.scoring import SamplingPlan, default_plan, plan_at
 
 if TYPE_CHECKING:
     import dspy
     import pandas as pd
 
-    from judges.frozen import JudgeFile
+    from judges.frozen import AnyFile, JudgeFile
     from judges.inference.runner import Runner
     from judges.protocol import Model
 
 Kind = Literal["rating", "pairwise"]
 T = TypeVar("T")
+RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
 
 # The sets that ship, whose labels are computed from known faults.
 STARTER = ("starter", "starter_pairs")
@@ -51,6 +60,10 @@ class FailedJudgementWarning(UserWarning):
     """Some rows of a table got no score."""
 
 
+class ScoreMapWarning(UserWarning):
+    """A judge's scores are not put on people's scale, since another model gives them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
     """A rating judge or a pairwise judge, ready to run.
@@ -58,9 +71,12 @@ class Judge:
     `plan` None leaves the way to a score to the model (`scoring.default_plan`), as catalogue
     judges do; a frozen judge has its own. `lm` is the model it asks unless another is named, and
     `api_base` the endpoint, which only its user names. `from_file`: a file named `lm`, so that it
-    is asked only where it is a known provider's plain model (see `model_to_ask`).
+    is asked only where it is a known provider's plain model (see `model_to_ask`). Where nobody has
+    named a model (`lm_named`), the LM that DSPy is configured with is asked, if it is.
     `stored_messages` are its file's, where this release would render its prompt otherwise: they
-    are sent as they stand.
+    are sent as they stand. `score_map` puts the scores of this model, plan and prompt on people's
+    scale, in the same order; with another of these it is left out. Ratings and distributions are
+    what the model says.
     """
 
     subject: Subject
@@ -70,10 +86,14 @@ class Judge:
     provenance: Mapping[str, object] | None = None
     api_base: str | None = field(default=None, compare=False, repr=False)
     from_file: bool = field(default=False, compare=False, repr=False)
+    lm_named: bool = field(default=False, compare=False, repr=False)
     stored_messages: tuple[Message, ...] | None = None
+    score_map: MonotoneMap | None = None
 
     def __post_init__(self) -> None:
         check_prompt(self.subject, self.prompt)
+        if self.score_map is not None and isinstance(self.subject, Comparison):
+            raise OptionError("score_map is of ratings; a comparison has no scale")
         object.__setattr__(self, "prompt", self.prompt.normalised())
 
     def __repr__(self) -> str:
@@ -85,10 +105,37 @@ class Judge:
             f"{len(self.prompt.demos)} demos, lm {self.lm!r}, {sampling}, {origin})"
         )
 
+    def _repr_html_(self) -> str:
+        """What it judges, how it asks and where it comes from, as notebooks show it."""
+        from judges.html_table import html_table
+
+        rows = [
+            ("reads", ", ".join(self.texts)),
+            ("definition", self.subject.definition),
+            ("model", self.lm),
+            ("plan", self.plan.kind if self.plan else "the model's own"),
+            ("demonstrations", len(self.prompt.demos)),
+            ("origin", "frozen after tuning" if self.provenance else "not tuned"),
+            ("instruction", self.prompt.instruction),
+        ]
+        return html_table(f"{self.name}: a {self.kind} judge", rows)
+
     @classmethod
-    def of(cls, subject: Subject, *, rationale: bool = False, lm: str = "embedded") -> "Judge":
-        """The seed judge of a dimension or comparison; a comparison always gives its reasons."""
-        return cls(subject=subject, prompt=seed_prompt(subject, rationale=rationale), lm=lm)
+    def of(
+        cls,
+        subject: Subject,
+        *,
+        reasoning: Reasoning | None = None,
+        rationale: bool = False,
+        lm: str = "embedded",
+    ) -> "Judge":
+        """The seed judge of a dimension or comparison (see `seed_prompt`).
+
+        `rationale` is the former word for the reasoning "brief".
+        """
+        if rationale and reasoning is None:
+            reasoning = "brief"
+        return cls(subject=subject, prompt=seed_prompt(subject, reasoning), lm=lm)
 
     @classmethod
     def from_program(
@@ -101,13 +148,20 @@ class Judge:
         provenance: Mapping[str, object] | None = None,
     ) -> "Judge":
         """Read instructions and demos off a DSPy module with one predictor (see `program`)."""
-        from judges.modules import prompt_of
+        from judges.modules import prompt_of, stored_messages
 
         predictors = program.predictors()
         if len(predictors) != 1:
             raise ValueError(f"a judge has one predictor; this program has {len(predictors)}")
         prompt = prompt_of(predictors[0].signature, predictors[0].demos)
-        return cls(subject=subject, prompt=prompt, plan=plan, lm=lm, provenance=provenance)
+        return cls(
+            subject=subject,
+            prompt=prompt,
+            plan=plan,
+            lm=lm,
+            provenance=provenance,
+            stored_messages=stored_messages(program, prompt),
+        )
 
     @property
     def name(self) -> str:
@@ -121,6 +175,21 @@ class Judge:
     def texts(self) -> tuple[str, ...]:
         """The names of the texts it reads, in the order shown."""
         return self.subject.texts
+
+    @property
+    def row_keys(self) -> tuple[str, ...]:
+        """What it reads of a row: its texts, and the id where a panel has recorded members."""
+        return self.texts
+
+    @property
+    def parts(self) -> tuple["Judge", ...]:
+        """The judges that ask a model, each its own: itself, or a panel's members."""
+        return (self,)
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it asks as it was tuned: it has a plan of its own."""
+        return self.plan is not None
 
     @property
     def constructed(self) -> bool:
@@ -168,9 +237,12 @@ class Judge:
         """The plan it follows with its own model."""
         if self.plan is not None:
             return self.plan
-        from judges.models import open_model
+        if self.lm.startswith(RECORDING):
+            from judges.models import open_model
 
-        return self.plan_for(open_model(self.lm, api_base=self.api_base))
+            return self.plan_for(open_model(self.lm))
+        # By its name alone: what is only saved needs no key.
+        return plan_at(endpoint_of(self.lm, self.api_base))
 
     def settled_plan(self) -> SamplingPlan:
         """The former name of `resolved_plan`."""
@@ -179,11 +251,11 @@ class Judge:
 
     def __call__(self, **texts: str) -> AnyJudgement:
         """Judge one output, or one pair in both orders; a failed judgement says why."""
-        unknown = texts.keys() - set(self.texts)
-        missing = [name for name in self.texts if name not in texts]
+        unknown = texts.keys() - set(self.row_keys)
+        missing = [name for name in self.row_keys if name not in texts]
         if unknown or missing:
             raise TypeError(
-                f"the judge {self.name!r} reads {', '.join(self.texts)}"
+                f"the judge {self.name!r} reads {', '.join(self.row_keys)}"
                 + (f"; not given: {', '.join(missing)}" if missing else "")
                 + (f"; not known: {', '.join(sorted(unknown))}" if unknown else "")
             )
@@ -198,8 +270,19 @@ class Judge:
         """Open what asks its model, or the one that the options name (see `model_to_ask`)."""
         lm, api_base = self.model_to_ask(options.get("lm"), options.get("api_base"))
         opening: Any = {**options, "lm": lm, "api_base": api_base}
+        if self.names_no_model(options.get("lm"), options.get("api_base")):
+            from judges.models.dspy_lm import ConfiguredModel, configured_lm
+
+            if (configured := configured_lm()) is not None:
+                model = ConfiguredModel(configured)
+                opening |= {"lm": model.name, "models": {model.name: model}}
         with open_runner(keep_going=keep_going, **opening) as runner:
             yield runner
+
+    def names_no_model(self, lm: str | None = None, api_base: str | None = None) -> bool:
+        """Whether neither the judge nor these arguments name a model or an endpoint."""
+        named = lm or api_base or self.api_base or self.lm_named or self.from_file
+        return not named and self.plan is None and self.lm == EMBEDDED
 
     def judge_rows(
         self,
@@ -210,7 +293,7 @@ class Judge:
         seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
-        return judge_rows(
+        judgements = judge_rows(
             self.subject,
             self.prompt,
             self.plan_for(runner.model),
@@ -220,6 +303,32 @@ class Judge:
             order=order,
             seed=seed,
         )
+        return judgements if self.score_map is None else _mapped(judgements, self.score_map)
+
+    @contextmanager
+    def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:
+        """Open its model once for many calls, with options as for `score`.
+
+        Yields a function from rows to their judgements, which any thread may call; one budget holds
+        for all calls, and BudgetSpentError says that it has ended.
+        """
+        values: dict[str, Any] = {**options}
+        check_options(values)
+        mapping = pop_map(values)
+        columns = {name: mapping.get(name, name) for name in self.row_keys}
+        opening: Any = {
+            name: values[name] for name in ModelOptions.__annotations__ if name in values
+        }
+        draws: Any = {name: values[name] for name in ("order", "seed") if name in values}
+        judge = self.without_foreign_map(values.get("lm"))
+        if not values.get("score_map", True):
+            judge = replace(judge, score_map=None)
+        with self.open_runner(**opening) as runner:
+            yield lambda rows: judge.judge_rows(
+                ({name: row.get(column) for name, column in columns.items()} for row in rows),
+                runner,
+                **draws,
+            )
 
     def judge_all(
         self, rows: Iterable[Mapping[str, object]], **options: Unpack[Options]
@@ -231,15 +340,6 @@ class Judge:
         """
         from judges.inference.budget import BudgetSpentError
 
-        values: Mapping[str, Any] = options
-        check_options(values)
-        if mapping := values.get("mapping"):
-            columns = {name: mapping.get(name, name) for name in self.texts}
-            rows = ({name: row.get(column) for name, column in columns.items()} for row in rows)
-        opening: Any = {
-            name: values[name] for name in ModelOptions.__annotations__ if name in values
-        }
-        draws = {name: values[name] for name in ("order", "seed") if name in values}
         source, n_read, n_judged, reason = iter(rows), 0, 0, ""
 
         def counted() -> Iterator[Mapping[str, object]]:
@@ -248,9 +348,9 @@ class Judge:
                 n_read += 1
                 yield row
 
-        with self.open_runner(**opening) as runner:
+        with self.open(**options) as judge_rows:
             try:
-                for result in self.judge_rows(counted(), runner, **draws):
+                for result in judge_rows(counted()):
                     n_judged += 1
                     yield result
             except BudgetSpentError as error:
@@ -275,9 +375,9 @@ class Judge:
             raise TypeError(
                 f"score() takes a DataFrame, not {type(frame).__name__}; judge_all() takes rows"
             )
-        mapping = options.pop("mapping", None)
+        mapping = pop_map(options)
         progress = options.pop("progress", False)
-        columns = find_columns(self.subject, [str(name) for name in frame.columns], mapping)
+        columns = self.find_columns([str(name) for name in frame.columns], mapping)
         for column in columns.values():
             if list(frame.columns).count(column) > 1:
                 raise MissingColumnError(f"two columns are called {column!r}; rename one")
@@ -303,14 +403,18 @@ class Judge:
         return series
 
     def mapper(self, **options: Unpack[Options]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-        """A plain function for `datasets.Dataset.map`, for single rows or `batched=True`."""
+        """A plain function for `datasets.Dataset.map`, for single rows or `batched=True`.
+
+        `dataset.map(judge.mapper(lm="openai/gpt-4.1-mini"), batched=True)` adds the columns NAME
+        and NAME_failure; batches are judged at once, single rows one after the other.
+        """
         check_options(options)
-        mapping = options.pop("mapping", None)
+        mapping = pop_map(options)
         options.pop("progress", None)
 
         def judge_map(row: Mapping[str, Any]) -> dict[str, Any]:
             """The columns to add: a value each for a single row, a list each for a batch."""
-            columns = find_columns(self.subject, list(row), mapping)
+            columns = self.find_columns(list(row), mapping)
             texts = {name: row[column] for name, column in columns.items()}
             # Lists, or arrays where the Dataset's format makes them; one text is a str or None.
             single = any(text is None or isinstance(text, str | bytes) for text in texts.values())
@@ -324,7 +428,8 @@ class Judge:
         return judge_map
 
     def map_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """What `mapper` does, with the judge's own model."""
+        """What `mapper()` returns is called with a row; it takes options, and batches."""
+        warnings.warn("Judge.map_row is now mapper()", DeprecationWarning, stacklevel=2)
         return self.mapper()(row)
 
     def template(self) -> list[Message]:
@@ -340,18 +445,9 @@ class Judge:
     def program(self) -> "dspy.Module":
         """A DSPy module that sends the same messages: compose it, or optimize it further.
 
-        Raises FrozenJudgeError where they are its file's alone, and do not follow from its
-        instruction and demos.
+        Messages of an earlier release's file are sent as they stand until its instruction or demos
+        change; then all are rendered as of this release.
         """
-        if self.stored_messages is not None:
-            from judges.frozen import FrozenJudgeError
-
-            raise FrozenJudgeError(
-                f"{self.name}: the messages in its file are not those that this release renders "
-                "from its instruction and demos, so a DSPy program would ask otherwise than the "
-                "judge was measured; judge with it as it is, or take with_prompt().program() and "
-                "measure that anew"
-            )
         from judges.modules import PairwiseJudge, RatingJudge, demos_of
 
         if isinstance(self.subject, Comparison):
@@ -359,11 +455,46 @@ class Judge:
         else:
             module = RatingJudge(self.subject, prompt=self.prompt)
         module.judge.demos = demos_of(self.prompt)
+        if self.stored_messages is not None:
+            module.store(self.stored_messages)
         return module
+
+    def without_foreign_map(self, lm: str | None) -> "Judge":
+        """The judge, its scores those of the model itself where that is another than its own."""
+        if self.score_map is None or lm in (None, self.lm):
+            return self
+        warnings.warn(
+            f"{self.name}: its score map was learned with {self.lm}; scores of {lm} are not mapped",
+            ScoreMapWarning,
+            stacklevel=3,
+        )
+        return replace(self, score_map=None)
+
+    def find_columns(
+        self, available: Collection[str], mapping: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """What it reads of a row -> column (see `judging.find_columns`); MissingColumnError."""
+        ids = ID in self.row_keys and ID not in self.texts
+        data = (self.provenance or {}).get("data")
+        labels = data.get("map") if isinstance(data, Mapping) else None
+        return find_columns(
+            self.subject,
+            available,
+            mapping,
+            ids=ids,
+            labels_mapping=labels if isinstance(labels, Mapping) else None,
+        )
+
+    def with_model(self, lm: str | None = None, api_base: str | None = None) -> "Judge":
+        """The same judge with the model that its user names, or the endpoint."""
+        judge = self
+        if lm is not None:
+            judge = replace(self.without_foreign_map(lm), lm=lm, from_file=False, lm_named=True)
+        return judge if api_base is None else replace(judge, api_base=api_base)
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":
         """The same judge with another way from replies to a score."""
-        return replace(self, plan=plan)
+        return replace(self, plan=plan, score_map=self.score_map if plan == self.plan else None)
 
     def with_prompt(self, *, instruction: str | None = None, demos: Any = None) -> "Judge":
         """The same judge with another instruction or other demos, rendered as of this release."""
@@ -372,7 +503,7 @@ class Judge:
             instruction=self.prompt.instruction if instruction is None else instruction,
             demos=self.prompt.demos if demos is None else tuple(demos),
         )
-        return replace(self, prompt=prompt, stored_messages=None)
+        return replace(self, prompt=prompt, stored_messages=None, score_map=None)
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze into one JSON file, atomically; FileExistsError unless `overwrite`."""
@@ -391,19 +522,18 @@ class Judge:
         """Read a frozen judge's file; raises FrozenJudgeError, or OSError."""
         from judges import frozen
 
-        return cls._from_frozen(frozen.load(path))
+        return cls._from_any(frozen.load(path), f"{path}: ")
 
     @classmethod
     def loads(cls, raw: bytes) -> "Judge":
         """Read the bytes of a frozen judge's file; raises FrozenJudgeError."""
         from judges import frozen
 
-        return cls._from_frozen(frozen.loads(raw))
+        return cls._from_any(frozen.loads(raw))
 
-    def freeze(self) -> "JudgeFile":
+    def freeze(self) -> "AnyFile":
         """What its file holds."""
         from judges import frozen
-        from judges.models.providers import endpoint_of
 
         provenance = self.provenance
         if self.api_base is not None and self.endpoint is None:
@@ -416,19 +546,30 @@ class Judge:
             self.resolved_plan(),
             lm=self.lm,
             provenance=provenance,
+            score_map=self.score_map,
         )
 
     @classmethod
-    def _from_frozen(cls, file: "JudgeFile") -> "Judge":
+    def _from_any(cls, file: "AnyFile", where: str = "") -> "Judge":
+        from judges.frozen import FrozenJudgeError, PanelFile
+
+        if isinstance(file, PanelFile):
+            raise FrozenJudgeError(f"{where}a panel of several judges; judges.load(FILE) opens it")
+        return cls.of_file(file)
+
+    @classmethod
+    def of_file(cls, file: "JudgeFile") -> "Judge":
+        """The judge that a checked file holds."""
         prompt, messages = file.read_prompt(), file.messages
         return cls(
-            subject=file.read_subject(),
+            subject=file.subject.read(),
             prompt=prompt,
             plan=file.read_plan(),
             lm=file.lm,
             provenance=file.provenance,
             from_file=True,
             stored_messages=None if messages == prompt.template() else tuple(messages),
+            score_map=file.read_score_map(),
         )
 
     def without_secrets(self) -> tuple["Judge", tuple[str, ...]]:
@@ -461,52 +602,10 @@ class Judge:
         return replace(clean, stored_messages=None), tuple(notes)
 
 
-def load(
-    judge: str | os.PathLike[str], *, lm: str | None = None, api_base: str | None = None
-) -> Judge:
-    """Load a judge by catalogue name, frozen file, run folder, or FILE.yaml / FILE.py with :NAME.
-
-    A catalogue name beats a folder of that name; write "./name" for the folder. `lm` and `api_base`
-    name the model it asks and the endpoint: a file chooses no endpoint, so that a judge of one's
-    own server is asked once its address is given here, where it is used, or in OPENAI_BASE_URL.
-    """
-    from judges.models.redaction import holds_secret
-
-    if not isinstance(judge, str | os.PathLike):
-        raise TypeError(
-            f"load() takes a catalogue name, a frozen judge's file, a run folder, FILE.yaml or "
-            f"FILE.py:NAME, not {judge!r}"
-        )
-    loaded = _find(os.fspath(judge))
-    if api_base is not None and holds_secret(api_base):
-        raise OptionError("api_base holds a password or a key: give it by OPENAI_API_KEY")
-    if lm is not None:
-        loaded = replace(loaded, lm=lm, from_file=False)
-    return loaded if api_base is None else replace(loaded, api_base=api_base)
-
-
-def _find(source: str) -> Judge:
-    """The judge of a catalogue name, a definition, a frozen judge's file or a run folder."""
-    from judges.catalog import find
-    from judges.define import is_definition, read_subject
-
-    path = Path(source)
-    if not source:
-        raise UnknownDimensionError("no judge's name is empty (python -m judges list shows them)")
-    if is_definition(source):
-        return Judge.of(read_subject(source))
-    if NAME.match(source):
-        try:
-            return Judge.of(find(source))
-        except UnknownDimensionError:
-            if not path.exists():
-                raise
-    if not path.is_dir():
-        return Judge.load(path)
-    if not (path / "judge.json").exists():
-        from judges.frozen import FrozenJudgeError
-
-        raise FrozenJudgeError(
-            f"{path}: holds no judge.json; a run folder has one once its run has ended"
-        )
-    return Judge.load(path / "judge.json")
+def _mapped(
+    judgements: Generator[AnyJudgement, None, None], score_map: MonotoneMap
+) -> Generator[AnyJudgement, None, None]:
+    with closing(judgements):
+        for judgement in judgements:
+            assert isinstance(judgement, Judgement)
+            yield replace(judgement, score=score_map(judgement.score))

@@ -21,7 +21,8 @@ class Judgement:
     `score` is a rating, a mean over samples or an expectation over the scale; NaN when failed.
     `distribution` maps each rating to its probability (or share of samples), summing to 1, where
     the plan gives one; `outside` is the probability the model put on no rating at all, before
-    that. `samples` replies made the score; `unparsable` more held none and were left out.
+    that. `samples` replies made the score; `unparsable` more held none and were left out. A panel's
+    judgement has its `members`' own scores, by name.
     """
 
     score: float
@@ -32,10 +33,23 @@ class Judgement:
     samples: int = 0
     unparsable: int = 0
     outside: float | None = None
+    members: Mapping[str, float] | None = None
 
     @classmethod
     def failed(cls, reason: str, *, unparsable: int = 0) -> "Judgement":
         return cls(score=math.nan, failure=reason, unparsable=unparsable)
+
+    def as_json(self) -> dict[str, object]:
+        """What JSON holds of it."""
+        distribution = self.distribution
+        return {
+            "score": None if math.isnan(self.score) else self.score,
+            "rating": self.rating,
+            "distribution": distribution and {str(r): p for r, p in distribution.items()},
+            "rationale": self.rationale,
+            "failure": self.failure,
+            **({} if self.members is None else {"members": dict(self.members)}),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +58,9 @@ class Verdict:
 
     `order_ab` and `order_ba` name the preferred output by its own letter, whatever its place was
     (None: not judged, or failed). `margin` in [-1, 1] is the mean over the orders judged, positive
-    for A; NaN when failed. A choice that follows the position is a tie.
+    for A; NaN when failed; `margin_ab` and `margin_ba` are those of each order, NaN where it was
+    not asked or not recorded. A choice that follows the position is a tie. A panel's verdict has
+    its `members`' own margins, by name.
     """
 
     margin: float
@@ -53,6 +69,9 @@ class Verdict:
     order_ba: Choice | None = None
     comparison: str | None = None
     failure: str | None = None
+    margin_ab: float = math.nan
+    margin_ba: float = math.nan
+    members: Mapping[str, float] | None = None
 
     @property
     def score(self) -> float:
@@ -61,6 +80,11 @@ class Verdict:
     @classmethod
     def failed(cls, reason: str) -> "Verdict":
         return cls(margin=math.nan, failure=reason)
+
+    def as_json(self) -> dict[str, object]:
+        """What JSON holds of it, beside its margin."""
+        names = ("preferred", "order_ab", "order_ba", "comparison", "failure")
+        return {name: getattr(self, name) for name in names}
 
 
 AnyJudgement = Judgement | Verdict

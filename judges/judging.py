@@ -4,6 +4,7 @@ Rows that cannot be judged (a text is missing or blank) fail, and are not sent.
 """
 
 import math
+import shlex
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from functools import partial
@@ -24,7 +25,6 @@ from judges.scoring import (
     read_sample,
     sampling_of,
     score_of,
-    scored_field,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ Sides = Literal["ab", "ba"]  # which output is shown first
 # Words that label files use for what both sides of a pair were given, and for the two sides.
 SHARED = ("prompt", "document", "post", "query")
 CANDIDATES = ("response", "output")
+# By what a row is found among the records of a panel's recorded members.
+ID = "id"
 
 
 class MissingColumnError(JudgesError, ValueError):
@@ -43,24 +45,43 @@ class MissingColumnError(JudgesError, ValueError):
 
 
 def find_columns(
-    subject: Subject, available: Collection[str], mapping: Mapping[str, str] | None = None
+    subject: Subject,
+    available: Collection[str],
+    mapping: Mapping[str, str] | None = None,
+    *,
+    ids: bool = False,
+    labels_mapping: Mapping[object, object] | None = None,
 ) -> dict[str, str]:
-    """Text name -> column; raises MissingColumnError.
+    """Text name, and with `ids` the row's id, -> column; raises MissingColumnError.
 
     `mapping` goes from text name to column and beats everything. A pair's texts may also stand
-    under the names of labelled pairs (`prompt`, `response_a`, `response_b`).
+    under the names of labelled pairs (`prompt`, `response_a`, `response_b`). `labels_mapping` is
+    how the judge's labels were read: its columns are proposed where a text is missing.
     """
     mapping = mapping or {}
-    columns = {}
-    for name in subject.texts:
+    columns, missing = {}, {}
+    for name in (*subject.texts, *([ID] if ids else [])):
         candidates = [mapping[name]] if name in mapping else [name, *_synonyms(subject, name)]
         column = next((column for column in candidates if column in available), None)
         if column is None:
-            raise MissingColumnError(
-                f"no column {candidates[0]!r}, which the judge {subject.name!r} reads; columns: "
-                f"{', '.join(sorted(available)) or 'none'}. Name yours, as in --map {name}=COLUMN"
-            )
-        columns[name] = column
+            missing[name] = candidates[0]
+        else:
+            columns[name] = column
+    if missing:
+        wanted = " or ".join(map(repr, missing.values()))
+        known = {name: (labels_mapping or {}).get(name) for name in missing}
+        proposed = {
+            name: column if isinstance(column, str) and column in available else "COLUMN"
+            for name, column in known.items()
+        }
+        flags = " ".join(
+            f"--map {shlex.quote(f'{name}={column}')}" for name, column in proposed.items()
+        )
+        raise MissingColumnError(
+            f"no column {wanted}, which the judge {subject.name!r} reads; columns: "
+            f"{', '.join(sorted(available)) or 'none'}. Name yours, as in {flags} "
+            f"or, in Python, mapping={proposed}"
+        )
     return columns
 
 
@@ -183,7 +204,7 @@ def _request_maker(
     """A function from a row's texts to the request that asks for its score."""
     from judges.inference.sampler import ModelRequest  # asyncio takes longer to load than a judge
 
-    sampling = sampling_of(plan, seed=seed)
+    sampling = sampling_of(plan, prompt, seed=seed)
     gives_probabilities = False
 
     def accept(reply: Reply) -> Sample:
@@ -224,7 +245,7 @@ def _verdict(
     prompt: Prompt, plan: SamplingPlan, responses: "Mapping[Sides, ModelResponse]"
 ) -> Verdict:
     """Join the orders asked; where one has no answer, the verdict has failed."""
-    letters = cast("tuple[Choice, Choice]", scored_field(prompt.outputs).choices)[:2]
+    letters = cast("tuple[Choice, Choice]", prompt.answer.choices)[:2]
     margins: dict[Sides, float] = {}
     comparison, failure = None, None
     for sides, response in responses.items():
@@ -236,7 +257,7 @@ def _verdict(
         margin = margin_of(plan, samples, letters)
         margins[sides] = margin if sides == "ab" else -margin
         comparison = comparison or next((sample.text for sample in samples if sample.text), None)
-    choices = {sides: _choice(margin) for sides, margin in margins.items()}
+    choices = {sides: choice_of(margin) for sides, margin in margins.items()}
     agreed = set(choices.values())
     return Verdict(
         margin=math.nan if failure else sum(margins.values()) / len(margins),
@@ -245,10 +266,13 @@ def _verdict(
         order_ba=choices.get("ba"),
         comparison=comparison,
         failure=failure,
+        margin_ab=margins.get("ab", math.nan),
+        margin_ba=margins.get("ba", math.nan),
     )
 
 
-def _choice(margin: float) -> Choice | None:
+def choice_of(margin: float) -> Choice | None:
+    """The output that a margin prefers; None: neither."""
     if margin == 0:
         return None
     return "A" if margin > 0 else "B"

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin
 
@@ -12,10 +13,16 @@ from dspy.utils.exceptions import AdapterParseError
 from judges.dimension import Comparison, Dimension
 from judges.judgement import NoScoreError
 from judges.parsing.parse import parse_fields
-from judges.prompt import Field, Prompt, Value
+from judges.prompt import NOT_GIVEN, Field, Prompt, Value, fill
 from judges.protocol import Message
 
-NOT_GIVEN = "(not given)"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """Messages, with `{{name}}` slots, that an earlier release rendered a prompt as."""
+
+    prompt: Prompt
+    messages: tuple[Message, ...]
 
 
 class _Judge(dspy.Module):  # type: ignore[misc]
@@ -23,14 +30,20 @@ class _Judge(dspy.Module):  # type: ignore[misc]
 
     judge: dspy.Predict
     names: tuple[str, ...] = ()
+    stored: Stored | None = None
 
     def forward(self, **texts: str) -> dspy.Prediction:
-        with dspy.context(adapter=JudgeAdapter(names=self.names)):
+        with dspy.context(adapter=JudgeAdapter(names=self.names, stored=self.stored)):
             return self.judge(**texts)
 
     async def aforward(self, **texts: str) -> dspy.Prediction:
-        with dspy.context(adapter=JudgeAdapter(names=self.names)):
+        with dspy.context(adapter=JudgeAdapter(names=self.names, stored=self.stored)):
             return await self.judge.acall(**texts)
+
+    def store(self, messages: Sequence[Message]) -> None:
+        """Send these messages while instruction, fields and demos are what they are now."""
+        prompt = prompt_of(self.judge.signature, self.judge.demos)
+        self.stored = Stored(prompt=prompt, messages=tuple(messages))
 
 
 class RatingJudge(_Judge):
@@ -63,14 +76,20 @@ class PairwiseJudge(_Judge):
 class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
     """Renders safely, parses strictly, and never asks again in another format.
 
-    `names` are what the dimension is called, where that is known.
+    `names` are what the dimension is called, where that is known. `stored` is sent for its prompt
+    word for word; every other prompt is rendered as of this release.
     """
 
     def __init__(
-        self, callbacks: list[BaseCallback] | None = None, *, names: Collection[str] = ()
+        self,
+        callbacks: list[BaseCallback] | None = None,
+        *,
+        names: Collection[str] = (),
+        stored: Stored | None = None,
     ) -> None:
         super().__init__(callbacks=callbacks, use_json_adapter_fallback=False)
         self.names = names
+        self.stored = stored
 
     def format(
         self,
@@ -83,7 +102,10 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
         missing = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
         if missing:
             raise ValueError(f"the judge reads {', '.join(missing)}; not given")
-        return prompt.messages({field.name: str(inputs[field.name]) for field in prompt.inputs})
+        texts = {field.name: str(inputs[field.name]) for field in prompt.inputs}
+        if self.stored is not None and prompt == self.stored.prompt:
+            return fill(self.stored.messages, texts)
+        return prompt.messages(texts)
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
         try:
@@ -109,6 +131,12 @@ def prompt_of(signature: type[dspy.Signature], demos: Sequence[Mapping[str, Any]
         fields=fields,
         demos=tuple(_demo(number, demo, fields) for number, demo in enumerate(demos)),
     )
+
+
+def stored_messages(program: dspy.Module, prompt: Prompt) -> tuple[Message, ...] | None:
+    """The messages, with slots, that a program has stored for this prompt, if any."""
+    stored = getattr(program, "stored", None)
+    return stored.messages if isinstance(stored, Stored) and stored.prompt == prompt else None
 
 
 def signature_of(prompt: Prompt) -> type[dspy.Signature]:

@@ -13,11 +13,16 @@ from typing import Literal
 from judges.protocol import Message
 
 Value = str | int
+# How a judge thinks before it answers: not in words, in one sentence, in steps, or by questions of
+# its own that it answers first.
+Reasoning = Literal["none", "brief", "steps", "questions"]
 # As many as a prompt of a long-context model holds; each is a request and its answer. A search
 # shows no more, a frozen judge holds so many, and the embedded model learns from all of them.
 MAX_DEMOS = 1000
 HEADER = "[[ ## {name} ## ]]"
 END = HEADER.format(name="completed")
+# What stands for a free text that a demonstration lacks.
+NOT_GIVEN = "(not given)"
 SLOT = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
 # A field's header, however a model spells it: what replies are cut at, and what no text may hold.
@@ -56,15 +61,17 @@ _BRACKETS = (
     r"IMG(?:_BREAK|_END)?|(?:BEGIN_|END_)?AUDIO|VIDEO|SYSTEM_PROMPT|AVAILABLE_TOOLS"
     r"|TOOL_(?:CALLS|RESULTS|CONTENT)|BOS|EOS|PAD|UNK|EOT|MASK|[gs]MASK"
 )
-_MARKERS = re.compile(
+# Files of other languages' code, which have no (?i:...), hold the two apart.
+MARKERS_AS_WRITTEN = (
     rf"{_FRAMING}|(?={FIELD_HEADER.pattern})\["
-    rf"|(?=(?i:{THOUGHT_START.pattern}|{THOUGHT_END.pattern}))."
     r"|<(?=\|\w{2,30}>|[|\uff5c][^\s<>|\uff5c][^<>|\uff5c\n]{0,60}[|\uff5c]>)"
-    rf"|\[(?=\|/?\w{{1,30}}\|\])|<(?=/?(?i:{_TAGS})>)|\[(?=/?(?:{_BRACKETS})\])"
+    rf"|\[(?=\|/?\w{{1,30}}\|\])|\[(?=/?(?:{_BRACKETS})\])"
 )
+MARKERS_IN_ANY_CASE = rf"(?=(?:{THOUGHT_START.pattern}|{THOUGHT_END.pattern})).|<(?=/?(?:{_TAGS})>)"
+_MARKERS = re.compile(rf"{MARKERS_AS_WRITTEN}|(?i:{MARKERS_IN_ANY_CASE})")
 # The first characters of all of them: to try every marker at every character of a text takes longer
 # than the rest of a judgement.
-_MARKER_START = re.compile("[\\[#<\u25c1]")
+MARKER_START = re.compile("[\\[#<\u25c1]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +99,11 @@ class Prompt:
         """Short, since demos hold whole documents; `template()` shows all of it."""
         names = ", ".join(field.name for field in self.fields)
         return f"Prompt({shorten(self.instruction, 60)!r}, fields {names}, {len(self.demos)} demos)"
+
+    @property
+    def answer(self) -> Field:
+        """The one output that holds the score: the last with choices."""
+        return next(field for field in reversed(self.outputs) if field.choices)
 
     @property
     def inputs(self) -> tuple[Field, ...]:
@@ -130,6 +142,85 @@ class Prompt:
         return messages
 
 
+# What a judge writes before a rating, and before the choice between A and B.
+_RATIONALES: Mapping[Reasoning, str] = {
+    "brief": "one sentence of reasons",
+    "steps": "the reasoning in steps, one point a line: what it shows of the quality, and how much "
+    "that counts",
+    "questions": "three to five questions that the quality comes down to, one a line, each "
+    "question with its answer and a rating of its own",
+}
+_COMPARISONS: Mapping[Reasoning, str] = {
+    "brief": "one sentence: which is preferred, and why",
+    "steps": "the comparison in steps, one point a line: which of the two does better there, and "
+    "how much that counts",
+    "questions": "three to five questions that the preference comes down to, one a line, each "
+    "question with how A and how B does on it",
+}
+
+
+def reasoning_of(prompt: Prompt) -> Reasoning:
+    """What a judge writes before its answer; words of its own asking count as "brief"."""
+    return reasoning_in(prompt.outputs)
+
+
+def reasoning_in(outputs: Sequence[Field]) -> Reasoning:
+    """The same, by what a judge writes."""
+    texts = [field.description for field in outputs if not field.choices]
+    for descriptions in (_RATIONALES, _COMPARISONS):
+        for reasoning, description in descriptions.items():
+            if description in texts:
+                return reasoning
+    return "brief" if texts else "none"
+
+
+def thinks_at_length(outputs: Sequence[Field]) -> bool:
+    """Whether more than a sentence is written before the answer, ratings of parts among it."""
+    return reasoning_in(outputs) in ("steps", "questions")
+
+
+def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
+    """The prompt that asks for this before the answer, in the place of what it asked for there.
+
+    Demonstrations keep what they show but for reasons of another form: these are not given.
+    """
+    if reasoning_of(prompt) == reasoning:
+        return prompt
+    answer = prompt.answer
+    fields = [field for field in prompt.fields if field.role == "input" or field.choices]
+    if reasoning != "none":
+        pairs = answer.choices == ("A", "B")
+        name, descriptions = ("comparison", _COMPARISONS) if pairs else ("rationale", _RATIONALES)
+        reasons = Field(name=name, description=descriptions[reasoning], role="output")
+        fields.insert(fields.index(answer), reasons)
+    demos = tuple(
+        {field.name: demo[field.name] if field in prompt.fields else NOT_GIVEN for field in fields}
+        for demo in prompt.demos
+    )
+    return replace(prompt, fields=tuple(fields), demos=demos)
+
+
+_ANCHORS = re.compile(r" \(-?\d+ = .*\)\Z", re.DOTALL)
+
+
+def with_anchors(prompt: Prompt, anchors: Mapping[int, str]) -> Prompt:
+    """The prompt that says what earns each rating, in the place of what it said of that.
+
+    An empty text leaves its rating unexplained.
+    """
+    answer = prompt.answer
+    definition = _ANCHORS.sub("", answer.description)
+    described = replace(answer, description=describe_scale(definition, anchors))
+    fields = tuple(described if field is answer else field for field in prompt.fields)
+    return replace(prompt, fields=fields)
+
+
+def describe_scale(definition: str, anchors: Mapping[int, str]) -> str:
+    """A rating's description: what is rated, and what earns which rating."""
+    meanings = "; ".join(f"{rating} = {text}" for rating, text in anchors.items() if text)
+    return f"{definition} ({meanings})" if meanings else definition
+
+
 def neutralise(text: str) -> str:
     """Break what could pass for our framing or a chat template by a space; mend lone surrogates.
 
@@ -137,7 +228,7 @@ def neutralise(text: str) -> str:
     `THOUGHT_START`, `THOUGHT_END`): what no text can hold, no text can make a model repeat.
     """
     text = encodable(text)
-    return _MARKER_START.sub(
+    return MARKER_START.sub(
         lambda start: start.group() + " " * bool(_MARKERS.match(text, start.start())), text
     )
 
@@ -237,7 +328,8 @@ def _reply_format(outputs: Sequence[Field]) -> str:
     """The sentence that says what to reply: the choice alone, or each output under its header."""
     last = outputs[-1]
     if len(outputs) == 1 and last.choices:
-        return f"Reply with the {last.name} alone: {_either(last.choices)}."
+        # What an instruction has it work out, it works out for itself.
+        return f"Reply with the {last.name} alone, without any working: {_either(last.choices)}."
     headers = ", then ".join(HEADER.format(name=field.name) for field in outputs)
     return (
         f"Reply with {headers}, each on its own line and followed by its content; end with {END}."
@@ -255,3 +347,12 @@ def _answer(prompt: Prompt, values: Mapping[str, Value]) -> str:
         for field, text in zip(outputs, texts, strict=True)
     ]
     return "\n\n".join([*blocks, END])
+
+
+def reply_form(prompt: Prompt, reasons: str) -> tuple[str, str]:
+    """What stands before and after the answer in a reply of the form that is asked for."""
+    texts = {field.name: reasons for field in prompt.outputs if not field.choices}
+    empty = _answer(prompt, {**texts, prompt.answer.name: ""})
+    header = f"{HEADER.format(name=prompt.answer.name)}\n"
+    before, header, after = empty.rpartition(header)
+    return (before + header, after) if header else ("", "")

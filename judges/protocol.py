@@ -102,7 +102,7 @@ RateLimits = Mapping[str, RateLimit]
 class Completion:
     """The answer to one request: n replies, what they cost, and who answered.
 
-    `rate_limits` are those that the endpoint told with it.
+    The counts of tokens are those of Usage; `rate_limits` those that the endpoint told with it.
     """
 
     replies: tuple[Reply, ...]
@@ -110,14 +110,27 @@ class Completion:
     tokens_out: int
     model: str
     rate_limits: RateLimits | None = None
+    cache_reads: int = 0
+    cache_writes: int = 0
+    thoughts: int = 0
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens that a request took, as the endpoint counts them."""
+    """The tokens that a request took, as the endpoint counts them.
+
+    Of those in, `cache_reads` came from the provider's cache of prompts and `cache_writes` were put
+    there; of those out, `thoughts` were hidden. All three are among them, and have prices of their
+    own. Where the endpoint tells no count, it is `estimated` at the most that is likely.
+    """
 
     tokens_in: int
     tokens_out: int
+    cache_reads: int = 0
+    cache_writes: int = 0
+    thoughts: int = 0
+    estimated: bool = False
 
 
 class Model(Protocol):

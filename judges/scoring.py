@@ -12,10 +12,14 @@ from judges.errors import OptionError
 from judges.judgement import Judgement, NoScoreError
 from judges.parsing.parse import content_span, parse_fields
 from judges.parsing.rating import NUMBER_WORDS
-from judges.prompt import Field, Prompt, Value
+from judges.prompt import Field, Prompt, Reasoning, Value, reasoning_of, thinks_at_length
 from judges.protocol import FatalModelError, Model, Reply, Sampling, Token, is_embedded
 
 PlanKind = Literal["one", "mean", "weighted"]
+# The most tokens of a reply, unless the user or the model says otherwise.
+SHORT_REPLY, LONG_REPLY = 512, 1024
+# How many it has on average, thoughts of a reasoning model not counted.
+REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
 # The most alternatives that OpenAI-compatible endpoints give for a token.
 ALTERNATIVES = 20
 # What may be glued to a rating inside its token: markup, and how raw vocabularies show a space.
@@ -65,16 +69,30 @@ class Sample:
 
 
 def default_plan(model: Model) -> SamplingPlan:
+    """The plan of its endpoint, at the model's own temperature where it has one."""
+    plan = plan_at(model.endpoint)
+    return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
+
+
+def plan_at(endpoint: str) -> SamplingPlan:
     """Weighted for the embedded model, whose probabilities cost nothing; else one reply."""
-    return SamplingPlan(kind="weighted" if is_embedded(model.endpoint) else "one")
+    return SamplingPlan(kind="weighted" if is_embedded(endpoint) else "one")
 
 
-def sampling_of(plan: SamplingPlan, *, seed: int = 0, max_tokens: int = 512) -> Sampling:
-    """Return what to ask a model for under `plan`."""
+def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0) -> Sampling:
+    """Return what to ask a model for under `plan`; what thinks in writing may write for longer."""
     sampling = Sampling(
-        temperature=plan.temperature, n=plan.samples, seed=seed, max_tokens=max_tokens
+        temperature=plan.temperature,
+        n=plan.samples,
+        seed=seed,
+        max_tokens=LONG_REPLY if thinks_at_length(prompt.outputs) else SHORT_REPLY,
     )
     return replace(sampling, top_logprobs=ALTERNATIVES) if plan.kind == "weighted" else sampling
+
+
+def reply_tokens(prompt: Prompt) -> int:
+    """About how many tokens a reply has that no thoughts precede."""
+    return REPLY_TOKENS[reasoning_of(prompt)]
 
 
 def check_probabilities(plan: SamplingPlan, model: Model) -> None:
@@ -92,7 +110,7 @@ def read_sample(
     """
     outputs = prompt.outputs
     values = parse_fields(reply.text, outputs, truncated=reply.truncated, names=names)
-    field = scored_field(outputs)
+    field = prompt.answer
     texts = [str(values[output.name]) for output in outputs if not output.choices]
     sample = Sample(value=values[field.name], text="\n".join(filter(None, texts)) or None)
     if plan.kind != "weighted":
@@ -103,11 +121,6 @@ def read_sample(
     index = chosen_token(reply, outputs, field, sample.value)
     probabilities, outside = over_choices(reply.tokens[index:], field.choices)
     return replace(sample, probabilities=probabilities, outside=outside)
-
-
-def scored_field(outputs: Sequence[Field]) -> Field:
-    """Return the one output that holds the score: the last with choices."""
-    return next(field for field in reversed(outputs) if field.choices)
 
 
 def score_of(

@@ -80,4 +80,6 @@ def _problem(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
     problem = " ".join(problem.split())[:200]
+    if problem == "mapping values are not allowed here":
+        problem = "a second ': ', or a line set in too far; a value with ': ' goes in quotes"
     return f"line {mark.line + 1}: {problem}" if mark else f"not YAML: {problem}"

@@ -26,5 +26,6 @@ def find(name: str) -> Dimension | Comparison:
         near += [known for known in _JUDGES if name and name.lower() in known and known not in near]
         hint = f"near it: {', '.join(near)}" if near else f"it has {', '.join(_JUDGES)}"
         raise UnknownDimensionError(
-            f"no judge {name!r} in the catalogue; {hint} (python -m judges list shows all)"
+            f"no judge {name!r} in the catalogue; {hint} (python -m judges list shows all); one of "
+            "your own is a file: FILE.yaml[:name] or FILE.py:NAME"
         ) from None

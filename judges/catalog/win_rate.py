@@ -3,7 +3,8 @@
 Source: Rafailov et al. 2023 (arXiv:2305.18290), the appendix on GPT-4 prompts for win rates:
 summaries of forum posts by their most important points (S, here `tldr_salience`) and by the same
 without unimportant detail (C, `tldr_concise`), and chatbot responses by helpfulness. Each writes a
-comparing sentence, then A or B; there the order of the two was drawn at random for every pair.
+comparing sentence, then A or B, as its fields say; there the order of the two was drawn at random
+for every pair.
 """
 
 from judges.dimension import Comparison
@@ -11,10 +12,6 @@ from judges.dimension import Comparison
 POST = "the forum post that was summarized"
 QUERY = "what the user asked the chatbot"
 SOURCE = "DPO win rates (arXiv:2305.18290)"
-STEPS = (
-    "First compare the two in one sentence that says which you prefer and why, then name the "
-    "preferred one."
-)
 
 TLDR_SALIENCE = Comparison(
     name="tldr_salience",
@@ -23,7 +20,7 @@ TLDR_SALIENCE = Comparison(
     candidate="summary",
     instruction=(
         "Decide which of the two summaries of the forum post is better. The better summary covers "
-        f"more of the most important points of the post. {STEPS}"
+        "more of the most important points of the post."
     ),
     source=SOURCE,
 )
@@ -36,7 +33,7 @@ TLDR_CONCISE = Comparison(
     instruction=(
         "Decide which of the two summaries of the forum post is better. A good summary gives the "
         "most important points of the post without unimportant or irrelevant details: it is both "
-        f"precise and concise. {STEPS}"
+        "precise and concise."
     ),
     source=SOURCE,
 )
@@ -47,9 +44,8 @@ DIALOGUE_HELPFUL = Comparison(
     inputs={"query": QUERY},
     candidate="response",
     instruction=(
-        "Decide which of the two responses to the user's query is more helpful. "
-        "First compare the two in one sentence that says which is more helpful and why, then name "
-        "the more helpful one."
+        "Decide which of the two responses to the user's query is more helpful. Which one is "
+        "more helpful decides: prefer the more helpful one."
     ),
     source=SOURCE,
 )

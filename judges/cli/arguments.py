@@ -2,30 +2,33 @@
 
 import argparse
 import math
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TypeVar, get_args
 
+import data.flags
 from data.tables.formats import READ_ONLY_ENDINGS, WRITTEN_ENDINGS
+from judges.cli.shell import print_note
+from judges.dimension import Subject
 from judges.errors import UsageError
-from judges.inference.progress import visible
+from judges.frozen import Missing
+from judges.inference.progress import QUIET, visible
 from judges.judge import Judge
+from judges.judgement import AnyJudgement
+from judges.models.prices import read_price
 from judges.models.redaction import Redactor
+from judges.panel import Panel
+from judges.parsing.recorded import recorded_replies, recorded_scores
+from judges.prompt import Reasoning
 from judges.scoring import SamplingPlan
 
 
-class Parser(argparse.ArgumentParser):
-    """Ends with 2 and one line; a flag's name is written out."""
+class Parser(data.flags.Parser):
+    """The parser of all commands, which prints neither a key nor what a terminal would obey."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("allow_abbrev", False)
-        super().__init__(*args, **kwargs)
-
-    def error(self, message: str) -> NoReturn:
-        line = visible(Redactor().redact(" ".join(message.split())))
-        self.exit(2, f"{self.prog}: {line} (--help lists the flags)\n")
+    def one_line(self, message: str) -> str:
+        return visible(Redactor().redact(super().one_line(message)))
 
 
 T = TypeVar("T", int, float)
@@ -70,12 +73,23 @@ MEAN_TEMPERATURE = 1.0
 
 def price(text: str) -> tuple[float, float]:
     """Dollars for a million tokens read and written."""
-    numbers = [number(part) for part in text.split(",")]
-    if len(numbers) != 2 or not all(0 <= value < math.inf for value in numbers):
-        raise argparse.ArgumentTypeError(f"{text}: write IN,OUT, as in 0.40,1.60")
-    return numbers[0], numbers[1]
+    try:
+        return read_price(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: write IN,OUT, as in 0.40,1.60") from None
 
 
+API_KEY_ENV = "the environment variable that holds the key (the provider's own)"
+PRICE = "US dollars for a million tokens read and written, where no table knows the model's"
+MAX_TOKENS = (
+    "of a reply (512, after steps or questions 1,024; eight times that of models known to reason; "
+    "more where a reply is cut short)"
+)
+REASONING_EFFORT = "as the model takes it: minimal, low, medium, high (the model's own)"
+CACHE = (
+    "where replies are kept across runs, so that no request is paid twice; none: nowhere (the "
+    "user's cache folder)"
+)
 JUDGE = (
     "a name of the catalogue, a frozen judge's file, a run folder, FILE.yaml[:name], FILE.py:NAME"
 )
@@ -85,7 +99,13 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
     files = parser.add_argument_group(f"files ({WRITTEN_ENDINGS}; --data also {READ_ONLY_ENDINGS})")
     files.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
     files.add_argument(
-        "--out", type=Path, metavar="FILE", help="the file to write; it appears when it is whole"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="the file to write; it appears when it is whole; - is stdout, and of --data stdin",
+    )
+    files.add_argument(
+        "--format", choices=("jsonl", "csv", "tsv"), help="of what - stands for (jsonl)"
     )
     files.add_argument(
         "--map",
@@ -142,34 +162,23 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
         metavar="USD",
         help="spend this at most, in US dollars (no limit)",
     )
-    model.add_argument(
-        "--api-key-env",
-        metavar="NAME",
-        help="the environment variable that holds the key (the provider's own)",
-    )
-    model.add_argument(
-        "--price",
-        type=price,
-        metavar="IN,OUT",
-        help="US dollars for a million tokens read and written, where no table knows the model's",
-    )
-    model.add_argument(
-        "--max-tokens",
-        type=count,
-        metavar="N",
-        help="of a reply (512, of models known to reason 4,096; more where a reply is cut short)",
-    )
-    model.add_argument(
-        "--reasoning-effort",
-        metavar="LEVEL",
-        help="as the model takes it: minimal, low, medium, high (the model's own)",
-    )
+    add_request_flags(model)
     model.add_argument(
         "--concurrency", type=count, default=64, metavar="N", help="requests under way at once (64)"
     )
     model.add_argument(
         "--seed", type=seed, default=0, metavar="N", help="for every random draw (0)"
     )
+
+
+def add_request_flags(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+    """How a model is asked, beside where and how often."""
+    add = parser.add_argument
+    add("--api-key-env", metavar="NAME", help=API_KEY_ENV)
+    add("--price", type=price, metavar="IN,OUT", help=PRICE)
+    add("--max-tokens", type=count, metavar="N", help=MAX_TOKENS)
+    add("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT)
+    add("--cache", metavar="DIR", help=CACHE)
 
 
 def add_plan_flags(parser: argparse.ArgumentParser) -> None:
@@ -224,12 +233,17 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         help="say each retry, failed request and rate limit on stderr, and where an error arose; "
         "never a key or a whole text",
     )
+    add_quiet_flag(run)
     run.add_argument(
         "--config",
         type=Path,
         metavar="FILE.yaml",
         help="any of these flags by name, as in 'lm: openai/NAME'; those given beat it",
     )
+
+
+def add_quiet_flag(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+    parser.add_argument("--quiet", action="store_true", help=QUIET)
 
 
 def plan_of(args: argparse.Namespace) -> SamplingPlan | None:
@@ -265,34 +279,152 @@ def constructed_note(judge: Judge) -> str | None:
 
 def to_ask(judge: Judge, args: argparse.Namespace) -> Judge:
     """The same, where it is going to be asked: no file chooses where texts and keys go."""
-    lm, api_base = judge.model_to_ask(args.lm, args.api_base)
-    return replace(follow(judge, args), lm=lm, api_base=api_base)
+    judge.model_to_ask(args.lm, args.api_base)
+    return follow(judge, args).with_model(args.lm, args.api_base)
 
 
 def follow(judge: Judge, args: argparse.Namespace) -> Judge:
     """The judge with the model and the plan that the flags name."""
     if note := constructed_note(judge):
-        print(f"note: {note}", file=sys.stderr)
+        print_note(f"note: {note}")
+    plan = plan_of(args)
+    if isinstance(judge, Panel):
+        if plan is not None:
+            raise UsageError(
+                f"{judge.name} is a panel, whose members have plans of their own: leave out the "
+                "flags on plan, samples and temperature"
+            )
+        return replace(judge, score_map=None) if getattr(args, "raw_scores", False) else judge
     configured = replace(
         judge,
         lm=args.lm or judge.lm,
         from_file=judge.from_file and args.lm is None,
-        plan=plan_of(args) or judge.plan,
+        plan=plan or judge.plan,
     )
     if judge.plan is not None and configured != judge:
-        print(
+        print_note(
             f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with another "
-            "model or plan its measured correlations do not hold",
-            file=sys.stderr,
+            "model or plan its measured correlations do not hold"
         )
+    if configured != judge or getattr(args, "raw_scores", False):
+        configured = replace(configured, score_map=None)
     return configured
 
 
-def with_rationale(judge: Judge, name: str) -> Judge:
-    """The seed judge asked for a sentence of reasons first; a frozen judge asks as it was tuned."""
-    if judge.plan is not None or judge.kind == "pairwise":
-        raise UsageError(f"{name} is frozen or pairwise; --rationale is for other rating judges")
-    return Judge.of(judge.subject, rationale=True, lm=judge.lm)
+def add_recording_flags(
+    parser: "argparse.ArgumentParser | argparse._ArgumentGroup", *, missing: bool = True
+) -> None:
+    """The files of a panel's recorded members."""
+    for flag, what in (("--scores", "numbers"), ("--replies", "raw replies")):
+        parser.add_argument(
+            flag,
+            metavar="[NAME=]FILE",
+            action="append",
+            default=[],
+            help=f"{what} of a panel's recorded member, called by its file's stem; repeatable",
+        )
+    if missing:
+        parser.add_argument(
+            "--missing",
+            choices=get_args(Missing),
+            help="where a panel's member gives no score: fail, or renormalise the others' weights "
+            "(as it was frozen)",
+        )
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """The name before an equals sign, empty where there is none, and what it is the name of."""
+    name, equals, rest = text.partition("=")
+    if not equals or Path(text).exists() or "/" in name:
+        return "", text
+    if not (name and rest):
+        raise UsageError(f"{text}: expected NAME=... with both sides")
+    return name, rest
+
+
+def read_recordings(
+    subject: Subject,
+    scores: Sequence[str],
+    replies: Sequence[str],
+    *,
+    letters: Mapping[str, str] | None = None,
+    tie: str | None = None,
+) -> dict[str, dict[str, AnyJudgement]]:
+    """Judgements by id of each recorded judge: NAME, or NAME:PROMPT where a file has several.
+
+    `letters` are those of a judge whose replies are letters, by its name ("": of all).
+    Raises RecordingError, and UsageError for two of a name.
+    """
+    recordings: dict[str, dict[str, AnyJudgement]] = {}
+
+    def add(name: str, judgements: dict[str, AnyJudgement]) -> None:
+        if name in recordings:
+            raise UsageError(f"two recordings are called {name}: name one, as in OTHER={name}")
+        recordings[name] = judgements
+
+    for text in scores:
+        name, file = split_name(text)
+        add(name or Path(file).stem, recorded_scores(Path(file), subject))
+    for text in replies:
+        name, file = split_name(text)
+        stem = name or Path(file).stem
+
+        def letters_of(prompt: str, stem: str = stem) -> str:
+            names = (f"{stem}:{prompt}", stem, "")
+            return next(filter(None, map((letters or {}).get, names)), "")
+
+        by_prompt = recorded_replies(Path(file), subject, letters=letters_of, tie=tie)
+        for prompt, judgements in by_prompt.items():
+            add(f"{stem}{':' * bool(prompt)}{prompt}", judgements)
+    return recordings
+
+
+def with_recordings(judge: Judge, args: argparse.Namespace) -> Judge:
+    """A panel with the recordings of the flags, and what they say of missing members."""
+    files = [*args.scores, *args.replies]
+    if not isinstance(judge, Panel):
+        if files or args.missing:
+            flag = "--missing" if args.missing else "--scores" if args.scores else "--replies"
+            raise UsageError(f"{judge.name} is no panel with recorded members: leave out {flag}")
+        return judge
+    panel = replace(judge, missing=args.missing) if args.missing else judge
+    letters = {member.name: member.letters for member in panel.members}
+    recordings = read_recordings(judge.subject, args.scores, args.replies, letters=letters)
+    # Of a file with several prompts, some may have had no weight.
+    members = {name: rows for name, rows in recordings.items() if name in panel.recordings}
+    for text in files:
+        name = split_name(text)[0] or Path(split_name(text)[1]).stem
+        if not any(member == name or member.startswith(f"{name}:") for member in members):
+            raise UsageError(
+                f"{text}: {judge.name} has no recorded member {name}; there are "
+                f"{', '.join(panel.recordings) or 'none'}: name the file, as in NAME={text}"
+            )
+    panel = panel.with_recorded(members)
+    if panel.missing == "fail":
+        panel.check_recorded()
+    return panel
+
+
+def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--reasoning",
+        choices=get_args(Reasoning),
+        help="what a judge that is not frozen writes before its answer: nothing, a sentence, "
+        "steps, or questions that it answers (a rating: none; a choice: brief)",
+    )
+
+
+def reasoning_as_asked(judge: Judge, name: str, args: argparse.Namespace) -> Judge:
+    """The seed judge with the reasoning of the flags; a frozen judge asks as it was tuned."""
+    reasoning: Reasoning | None = args.reasoning
+    if reasoning is None and getattr(args, "rationale", False):
+        reasoning = "brief"
+    if reasoning is None:
+        return judge
+    if judge.is_frozen:
+        flag = "--reasoning" if args.reasoning else "--rationale"
+        raise UsageError(f"{name} is frozen: {flag} is for judges that are not; leave it out")
+    return Judge.of(judge.subject, reasoning=reasoning, lm=judge.lm)
 
 
 def mapping_of(pairs: Sequence[str]) -> dict[str, str]:

@@ -3,13 +3,13 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from judges.cli import export, show, table_commands
+from data.flags import add_version
+from judges.cli import export, serve, show, table_commands
 from judges.cli.arguments import Parser
 from judges.cli.shell import run_command
 from judges.errors import UsageError
-from judges.inference.progress import verbose_logging
+from judges.inference.progress import quiet_notes, verbose_logging
 from judges.yaml_text import YamlTextError, read_yaml
 
 ABOUT = """\
@@ -27,7 +27,8 @@ examples:
 `python -m judges COMMAND --help` tells each command's flags. Keys are read
 from the environment (OPENAI_API_KEY and its like) and written nowhere. A
 command ends with 0, or 1 where it failed, 2 for wrong usage, 130 where it was
-interrupted (--resume goes on)."""
+interrupted (--resume goes on). `python -m optimize` tunes a judge, `python -m
+optimize.verify` measures one, `python -m data` looks at labels."""
 
 
 CONFIG_BYTES = 100_000
@@ -37,12 +38,15 @@ NO_FLAG = frozenset({"config", "help", "run", "judge", "judges", "file"})
 
 def command(argv: Sequence[str]) -> int:
     """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    parser, commands = build_parser()
+    command_parser, commands = build_parser()
     args = argparse.Namespace()
 
     def work() -> int:
-        parser.parse_args(_with_config(commands, argv), args)
-        with verbose_logging(getattr(args, "verbose", False)):
+        command_parser.parse_args(_with_config(commands, argv), args)
+        with (
+            verbose_logging(getattr(args, "verbose", False)),
+            quiet_notes(getattr(args, "quiet", False)),
+        ):
             code: int = args.run(args)
         return code
 
@@ -54,27 +58,26 @@ def command(argv: Sequence[str]) -> int:
     )
 
 
-class CommandParser(Parser):
-    """Prints descriptions as they are written here; so do its commands' parsers."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
+def parser() -> argparse.ArgumentParser:
+    return build_parser()[0]
 
 
 def build_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser, and its commands' own by their names."""
-    parser: argparse.ArgumentParser = CommandParser(
+    command_parser: argparse.ArgumentParser = Parser(
         prog="python -m judges",
         description=ABOUT,
         epilog=EXAMPLES,
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    add_version(command_parser)
+    commands = command_parser.add_subparsers(metavar="COMMAND", required=True)
     show.add(commands)
     table_commands.add_score(commands)
     table_commands.add_compare(commands)
     export.add(commands)
+    serve.add(commands)
     show.add_journal(commands)
-    return parser, commands.choices
+    return command_parser, commands.choices
 
 
 def _with_config(

@@ -1,11 +1,13 @@
 """What a run over a table would take: requests, tokens and price, before anything is sent."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from judges.judge import Judge
 from judges.models.prices import CHARACTERS_PER_TOKEN, Price, estimate_tokens, find_price
 from judges.models.providers import gives_n_replies
+from judges.panel import Panel
+from judges.scoring import reply_tokens
 
 # Their prices are shown beside the chosen model's, for choosing.
 LISTED_MODELS = (
@@ -15,9 +17,6 @@ LISTED_MODELS = (
     "openai/gpt-5-mini",
     "openai/gpt-5",
 )
-# Replies are short: a rating alone, or a sentence and a choice in their frames.
-RATING_TOKENS = 4
-COMMENTED_TOKENS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +40,37 @@ def estimate_run(
     requests = prompts if gives_n_replies(judge.lm) else prompts * samples
     fixed_tokens = estimate_tokens(judge.template()) * prompts
     prompt_tokens = fixed_tokens + characters * orders // CHARACTERS_PER_TOKEN
-    reply_tokens = COMMENTED_TOKENS if len(judge.prompt.outputs) > 1 else RATING_TOKENS
     return Estimate(
         judge=judge.name,
         lm=judge.lm,
         requests=requests,
         tokens_in=prompt_tokens * requests // max(prompts, 1),
-        tokens_out=reply_tokens * prompts * samples,
+        tokens_out=reply_tokens(judge.prompt) * prompts * samples,
         price=price,
     )
+
+
+def estimate_runs(
+    judge: Judge, *, n_rows: int, characters: int, orders: int, price: Price | None = None
+) -> list[Estimate]:
+    """The same for each judge of a panel that asks; `price` is of models that no table knows."""
+    if not isinstance(judge, Panel):
+        rows = {"n_rows": n_rows, "characters": characters, "orders": orders}
+        return [estimate_run(judge, **rows, price=price)]
+    return [
+        replace(
+            estimate_run(
+                member.judge,
+                n_rows=n_rows,
+                characters=characters,
+                orders=orders,
+                price=find_price(member.judge.lm) or price,
+            ),
+            judge=f"{judge.name}: {member.name}",
+        )
+        for member in judge.members
+        if member.judge is not None
+    ]
 
 
 def total_price(estimates: Sequence[Estimate], lm: str | None = None) -> float | None:

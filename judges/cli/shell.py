@@ -5,9 +5,9 @@ import os
 import sys
 from collections.abc import Callable
 
-from data.tables.problems import DataError
+from dspy_judges.commands import as_called
 from judges.errors import JudgesError
-from judges.inference.progress import trace_of, visible
+from judges.inference.progress import quiet_notes, trace_of, visible, write_line, write_note
 from judges.models.redaction import Redactor
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -18,16 +18,19 @@ def run_command(
     work: Callable[[], int],
     *,
     verbose: bool = False,
+    quiet: bool = False,
     advice: Callable[[Exception], str] = lambda error: "",
     interrupted: Callable[[], str] = lambda: "interrupted",
 ) -> int:
     """The exit code of `work`, or of what ended it: 1 failed, 2 wrong usage, 130 interrupted.
 
     What a user can mend is one line, followed by what `advice` adds; with `verbose`, after its
-    traceback. Any other exception is a mistake of this project and passes through.
+    traceback. Any other exception is a mistake of this project and passes through. `quiet`: neither
+    progress nor notes.
     """
     try:
-        code = work()
+        with quiet_notes(quiet):
+            code = work()
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -37,7 +40,7 @@ def run_command(
     except KeyboardInterrupt as error:
         print_error(f"{name}: {error}" if str(error) else interrupted())
         return INTERRUPTED
-    except (JudgesError, DataError, OSError) as error:
+    except (JudgesError, OSError) as error:
         code = error.exit_code if isinstance(error, JudgesError) else FAILED
         if isinstance(error, OSError) and error.filename is None and error.errno == errno.ENOSPC:
             # Only stdout has no name; or what is left would be tried once more at the exit.
@@ -64,9 +67,17 @@ def print_output(text: str) -> None:
 
 
 def print_error(text: str) -> None:
-    """Print progress or what is wrong to stderr, without keys and control characters."""
-    sys.stderr.write(visible(Redactor().redact(text)) + "\n")
-    sys.stderr.flush()
+    """Print what is wrong to stderr, without keys and control characters."""
+    write_line(_safe(text))
+
+
+def print_note(text: str) -> None:
+    """Print to stderr what its reader can do without: nothing under --quiet."""
+    write_note(_safe(text))
+
+
+def _safe(text: str) -> str:
+    return visible(Redactor().redact(as_called(text)))
 
 
 def _discard_stdout() -> None:

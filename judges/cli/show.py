@@ -5,16 +5,17 @@ import json
 import re
 import shutil
 import textwrap
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from judges.cli.arguments import JUDGE, with_rationale
+from judges.cli.arguments import JUDGE, add_reasoning_flag, reasoning_as_asked
 from judges.dimension import Comparison, Subject
 from judges.errors import JudgesError
+from judges.export import describe, scale_words
 from judges.inference.progress import visible
-from judges.judge import STARTER, Judge, load
+from judges.judge import Judge
+from judges.loading import load
+from judges.panel import Panel
 
 ABOUT_LIST = """\
 List the judges that come with this package: the texts each reads, its scale,
@@ -39,8 +40,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "show", help="what a judge is, and its prompt", description=ABOUT_SHOW
     )
     show.add_argument("judge", metavar="JUDGE", help=JUDGE)
+    add_reasoning_flag(show)
     show.add_argument(
-        "--rationale", action="store_true", help="as it would ask for a sentence of reasons first"
+        "--rationale", action="store_true", help="the former name of --reasoning brief"
     )
     show.add_argument("--json", action="store_true", help="print the same as JSON")
     show.set_defaults(run=run_show)
@@ -54,7 +56,7 @@ def run_list(args: argparse.Namespace) -> int:
         print(json.dumps([_entry(subject) for subject in subjects], indent=1))
         return 0
     rows = [("name", "kind", "texts", "scale")]
-    rows += [(s.name, str(_entry(s)["kind"]), _brief(s), _scale(s)) for s in subjects]
+    rows += [(s.name, str(_entry(s)["kind"]), _brief(s), scale_words(s)) for s in subjects]
     sources = ["source", *(subject.source for subject in subjects)]
     widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     room = shutil.get_terminal_size((80, 24)).columns - sum(widths)
@@ -65,9 +67,9 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    judge = load(args.judge)
-    if args.rationale:
-        judge = with_rationale(judge, args.judge)
+    judge = reasoning_as_asked(load(args.judge), args.judge, args)
+    if isinstance(judge, Panel):
+        return _show_panel(judge, as_json=args.json)
     messages = judge.template()
     if args.json:
         print(json.dumps({**_entry(judge.subject), "messages": messages}, indent=1))
@@ -78,50 +80,36 @@ def run_show(args: argparse.Namespace) -> int:
     return 0
 
 
+def _show_panel(panel: Panel, *, as_json: bool) -> int:
+    """Print a panel's members and weights, and then what each of them asks."""
+    if as_json:
+        members = [
+            {
+                "name": member.name,
+                "weight": member.weight,
+                "lm": member.judge and member.judge.lm,
+                "messages": member.judge and member.judge.template(),
+                "map": {"inputs": member.map.inputs, "outputs": member.map.outputs},
+            }
+            for member in panel.members
+        ]
+        print(json.dumps({**_entry(panel.subject), "members": members}, indent=1))
+        return 0
+    print(visible(_heading(panel)))
+    rest = "fails" if panel.missing == "fail" else "has the others' weights"
+    print(f"a panel of {len(panel.members)}; where a member gives no score, an output {rest}")
+    for member in panel.members:
+        asks = "recorded" if member.judge is None else f"asks {member.judge.lm}"
+        print(visible(f"  {member.weight:.3f}  {member.name} ({asks})"))
+    for member in panel.members:
+        for message in member.judge.template() if member.judge else ():
+            print(visible(f"\n--- {member.name}: {message['role']} ---\n{message['content']}"))
+    return 0
+
+
 def _heading(judge: Judge) -> str:
     """Name, definition, texts, scale and origin of a judge, wrapped to 79 characters."""
-    subject = judge.subject
-    lines = [
-        f"{judge.name}: {subject.definition}",
-        f"kind: {judge.kind}; reads {', '.join(judge.texts)}; scale {_scale(subject)}",
-    ]
-    if subject.source:
-        lines.append(f"source: {subject.source}")
-    if judge.plan is not None:
-        samples = f" of {judge.plan.samples}" if judge.plan.kind == "mean" else ""
-        lines.append(f"frozen for {judge.lm}, plan {judge.plan.kind}{samples}")
-    if judge.provenance:
-        lines += origin(judge.provenance)
-    return "\n".join(line for text in lines for line in textwrap.wrap(text, 79))
-
-
-def origin(provenance: Mapping[str, Any]) -> list[str]:
-    """Where a frozen judge comes from and what was measured, as far as its file says."""
-    lines = []
-    if "data" in provenance:
-        data = provenance["data"]
-        lines.append(
-            f"{provenance.get('shipped', 'tuned')} judge of optimizer "
-            f"{provenance.get('optimizer', '?')}, seed {provenance.get('seed', '?')}, on "
-            f"{data['name']} (sha256 {data['sha256'][:12]})"
-        )
-        if data.get("constructed", data["name"] in STARTER):
-            lines.append("its labels were constructed, no person gave them")
-    for side in ("seed_judge", "tuned_judge"):
-        for split, cell in (provenance.get(side) or {}).items():
-            if isinstance(cell, dict) and cell.get("value") is not None:
-                lines.append(f"{side.replace('_', ' ')} on {split}: {_cell(cell)}")
-    return lines
-
-
-def _cell(cell: Mapping[str, Any]) -> str:
-    """One correlation with its interval, in words."""
-    ends = [cell.get("low"), cell.get("high")]
-    interval = "" if None in ends else f" [{ends[0]:.3f}, {ends[1]:.3f}]"
-    return (
-        f"{cell.get('level', '')}-level {cell.get('coefficient', '')} {cell['value']:.3f}"
-        f"{interval} n={cell.get('n_documents', '?')} documents"
-    )
+    return "\n".join(line for text in describe(judge) for line in textwrap.wrap(text, 79))
 
 
 def _entry(subject: Subject) -> dict[str, object]:
@@ -139,12 +127,6 @@ def _entry(subject: Subject) -> dict[str, object]:
 def _brief(subject: Subject) -> str:
     sides = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
     return ", ".join([*subject.inputs, *sides])
-
-
-def _scale(subject: Subject) -> str:
-    if isinstance(subject, Comparison):
-        return "A/B"
-    return f"{subject.scale[0]}-{subject.scale[-1]}"
 
 
 def _short_source(source: str, room: int) -> str:

@@ -16,16 +16,21 @@ from judges.cli.arguments import (
     JUDGE,
     add_model_flags,
     add_plan_flags,
+    add_reasoning_flag,
+    add_recording_flags,
     add_run_flags,
     add_table_flags,
+    reasoning_as_asked,
     to_ask,
-    with_rationale,
+    with_recordings,
 )
 from judges.cli.estimate import estimate_record, estimate_table
 from judges.cli.table_run import (
     TableRun,
     batch_status,
     collect_batch,
+    out_name,
+    piped,
     prepare,
     submit_batch,
     texts_of,
@@ -33,8 +38,10 @@ from judges.cli.table_run import (
 )
 from judges.dimension import Comparison
 from judges.errors import UsageError
-from judges.judge import Judge, load
+from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
+from judges.loading import load
+from judges.panel import Panel
 from judges.winrate import WinRate, text_length, win_rate
 
 ABOUT_SCORE = """\
@@ -79,11 +86,16 @@ def add_score(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     add_table_flags(parser, data_help="the rows to judge")
     add_model_flags(parser)
     add_plan_flags(parser)
+    add_reasoning_flag(parser)
     parser.add_argument(
-        "--rationale",
-        action="store_true",
-        help="ask for a sentence of reasons before the rating (not of a frozen judge)",
+        "--rationale", action="store_true", help="the former name of --reasoning brief"
     )
+    parser.add_argument(
+        "--raw-scores",
+        action="store_true",
+        help="the model's own scores, where a frozen judge would put them on people's scale",
+    )
+    add_recording_flags(parser)
     add_run_flags(parser)
     parser.set_defaults(run=partial(_run, Scores), order=None)
 
@@ -104,14 +116,21 @@ def add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         default="both",
         help="ask every pair in both orders, or in one drawn at random (both)",
     )
+    add_reasoning_flag(parser)
     add_model_flags(parser)
     add_plan_flags(parser)
+    add_recording_flags(parser)
     add_run_flags(parser)
     parser.set_defaults(run=partial(_run, Verdicts))
 
 
 def _run(results_class: "type[Scores | Verdicts]", args: argparse.Namespace) -> int:
     """Estimate, submit, or judge and report, as the flags say; the exit code."""
+    with piped(args):
+        return _run_table(results_class, args)
+
+
+def _run_table(results_class: "type[Scores | Verdicts]", args: argparse.Namespace) -> int:
     if args.batch_api == "status":
         return batch_status(args)
     results = results_class(args)
@@ -136,13 +155,15 @@ class Scores:
         self.judges: list[Judge] = []
         # Of each judge: score, failure, and the rationale where it is asked for.
         self.columns: dict[str, list[str]] = {}
-        for source in args.judges:
-            judge = load(source)
+        loaded = [load(source) for source in args.judges]
+        has_panel = any(isinstance(judge, Panel) for judge in loaded)
+        for source, judge in zip(args.judges, loaded, strict=True):
             if judge.kind == "pairwise":
                 raise UsageError(f"{source} compares two outputs; use: python -m judges compare")
-            if args.rationale:
-                judge = with_rationale(judge, source)
-            self.judges.append(to_ask(judge, args))
+            judge = to_ask(reasoning_as_asked(judge, source, args), args)
+            if isinstance(judge, Panel) or not has_panel:
+                judge = with_recordings(judge, args)
+            self.judges.append(judge)
             if judge.name in self.columns:
                 raise UsageError(f"two judges are called {judge.name!r}; score them in two runs")
             column = f"{args.prefix}{judge.name}"
@@ -158,7 +179,7 @@ class Scores:
             self.averages[name].add(judgement)
         if not written_format(run.args.out).flat:
             earlier = row.get("judgements")
-            entries = {name: _entry(judgement) for name, judgement in judgements.items()}
+            entries = {name: judgement.as_json() for name, judgement in judgements.items()}
             if isinstance(earlier, dict):
                 entries = {**earlier, **entries}
             return {**row, "judgements": entries}
@@ -175,7 +196,7 @@ class Scores:
         averages = self.averages
         if run.args.json:
             record = {
-                "out": str(run.args.out),
+                "out": out_name(run.args),
                 "rows": run.n_rows,
                 "judges": {name: average.record() for name, average in averages.items()},
                 **cost,
@@ -230,25 +251,14 @@ class Average:
         return text
 
 
-def _entry(judgement: Judgement) -> dict[str, object]:
-    """What JSON Lines hold of a judgement."""
-    distribution = judgement.distribution
-    return {
-        "score": None if math.isnan(judgement.score) else judgement.score,
-        "rating": judgement.rating,
-        "distribution": distribution and {str(r): p for r, p in distribution.items()},
-        "rationale": judgement.rationale,
-        "failure": judgement.failure,
-    }
-
-
 class Verdicts:
     """What `compare` writes and prints: a pairwise judge's verdicts, and the win rate."""
 
     KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 
     def __init__(self, args: argparse.Namespace) -> None:
-        judge = to_ask(load(args.judge), args)
+        judge = to_ask(reasoning_as_asked(load(args.judge), args.judge, args), args)
+        judge = with_recordings(judge, args)
         if not isinstance(judge.subject, Comparison):
             raise UsageError(f"{args.judge} rates one output; use: python -m judges score")
         self.judges = [judge]
@@ -275,7 +285,7 @@ class Verdicts:
         """Print the win rate and the cost; RowsError where no pair got a verdict."""
         rate = win_rate(self.verdicts, documents=self.documents, lengths=self.lengths)
         if run.args.json:
-            print(json.dumps({**rate.summary(), "out": str(run.args.out), **cost}, indent=1))
+            print(json.dumps({**rate.summary(), "out": out_name(run.args), **cost}, indent=1))
         else:
             print(_win_rate_text(self.subject.name, rate, flips=run.args.order == "both"))
         if rate.n == 0:

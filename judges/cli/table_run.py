@@ -7,34 +7,41 @@ import argparse
 import hashlib
 import json
 import os
+import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
 from itertools import repeat, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from msgspec import to_builtins
 
 from data.tables.atomic_write import in_use, write_atomically
 from data.tables.formats import RowWriter, partial_path, read_rows, written_format
 from data.tables.problems import RowsError
 from data.tables.text import Row, decode_json
+from judges import frozen
 from judges.cli.arguments import mapping_of
-from judges.cli.estimate import Estimate, estimate_line, estimate_run, total_price
+from judges.cli.estimate import Estimate, estimate_line, estimate_runs, total_price
+from judges.cli.shell import print_error, print_note
 from judges.errors import JudgesError, UsageError
 from judges.inference.budget import Account, BudgetSpentError
 from judges.inference.progress import Progress, visible
 from judges.inference.runner import FailingRunError
-from judges.inference.session import Session, budget_file_of
+from judges.inference.session import ModelOptions, Session, budget_file_of
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
-from judges.judging import Order, find_columns, unusable
+from judges.judging import Order, unusable
 from judges.models import FatalModelError
 from judges.models.journal import Journal
 from judges.models.prices import price_of
 from judges.models.redaction import holds_secret
+from judges.panel import Panel
 from judges.protocol import is_embedded
 
 if TYPE_CHECKING:
@@ -42,8 +49,14 @@ if TYPE_CHECKING:
 
 # What a provider's batch files cost, of the usual price.
 DISCOUNT = 0.5
+PIPE = Path("-")
 # A row of the table and its judgements by judge, to the row that is written.
 MakeOutputRow = Callable[[Row, Mapping[str, AnyJudgement]], Row]
+
+
+class _EndpointOptions(TypedDict):
+    api_base: str | None
+    api_key_env: str | None
 
 
 class UnfinishedError(JudgesError, RuntimeError):
@@ -82,6 +95,50 @@ def texts_of(row: Row, columns: Mapping[str, str]) -> Row:
     return {name: row.get(column) for name, column in columns.items()}
 
 
+@contextmanager
+def piped(args: argparse.Namespace) -> Iterator[None]:
+    """Have files stand for stdin and stdout where these are meant, as the table is read twice.
+
+    Rows go to stdout once all are judged, and what else is printed there to stderr.
+    """
+    reads, writes = args.data == PIPE, args.out == PIPE
+    args.to_stdout = writes
+    if args.format and not (reads or writes):
+        raise UsageError("--format is for --data - or --out -; a file's ending says its own")
+    if writes and (args.resume or args.batch_api):
+        flag = "--resume" if args.resume else "--batch-api"
+        raise UsageError(f"--out - leaves nothing to go on from: {flag} needs --out FILE")
+    if not (reads or writes):
+        yield
+        return
+    with TemporaryDirectory(prefix="judges-") as folder:
+        ending = args.format or "jsonl"
+        if reads:
+            args.data = Path(folder, f"stdin.{ending}")
+            with args.data.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        if not writes:
+            yield
+            return
+        args.out = Path(folder, f"stdout.{ending}")
+        try:
+            with redirect_stdout(sys.stderr):
+                yield
+        except (UnfinishedError, KeyboardInterrupt) as error:
+            reason = str(error.__cause__ or "interrupted").rstrip(".")
+            kept = f"; replies are kept in {args.journal}" if args.journal else ""
+            raise type(error)(f"{reason}: nothing was written to stdout{kept}") from error
+        finally:
+            if args.out.exists():
+                with args.out.open("rb") as file:
+                    shutil.copyfileobj(file, sys.stdout.buffer)
+                sys.stdout.buffer.flush()
+
+
+def out_name(args: argparse.Namespace) -> str:
+    return str(PIPE if args.to_stdout else args.out)
+
+
 def prepare(
     judges: Sequence[Judge], args: argparse.Namespace, new_columns: Sequence[str]
 ) -> TableRun:
@@ -89,7 +146,7 @@ def prepare(
     if args.api_base and holds_secret(args.api_base):
         raise UsageError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
     mapping = mapping_of(args.map)
-    known = {name for judge in judges for name in judge.texts}
+    known = {name for judge in judges for name in judge.row_keys}
     if unknown := sorted(mapping.keys() - known):
         raise UsageError(f"--map {unknown[0]}: no such text; they are {', '.join(sorted(known))}")
     if args.safe_csv and (args.out is None or written_format(args.out).typed):
@@ -101,15 +158,18 @@ def prepare(
     texts: dict[str, dict[str, str]] = {}
     # Of each judge: the rows that it can judge, and the characters of their texts.
     usable_rows, characters = Counter[str](), Counter[str]()
-    for n_rows, row in enumerate(read_rows(args.data), start=1):
+    notes: list[str] = []
+    for n_rows, row in enumerate(read_rows(args.data, notes), start=1):
         if n_rows == 1:
-            texts = {judge.name: find_columns(judge.subject, row, mapping) for judge in judges}
+            texts = {judge.name: judge.find_columns(row, mapping) for judge in judges}
         columns.update(dict.fromkeys(row))
         for judge in judges:
             row_texts = texts_of(row, texts[judge.name])
             if unusable(judge.subject, row_texts) is None:
                 usable_rows[judge.name] += 1
                 characters[judge.name] += sum(len(str(text)) for text in row_texts.values())
+    for note in notes:
+        print_note(f"note: {args.data}: {note}")
     clashes = sorted(columns.keys() & set(new_columns))
     if clashes and args.out and written_format(args.out).flat:
         raise RowsError(
@@ -117,14 +177,15 @@ def prepare(
             "give --prefix judge_, or write .jsonl"
         )
     estimates = tuple(
-        estimate_run(
+        estimate
+        for judge in judges
+        for estimate in estimate_runs(
             judge,
             n_rows=usable_rows[judge.name],
             characters=characters[judge.name],
             orders=2 if args.order == "both" else 1,
             price=price_of(args.price),
         )
-        for judge in judges
     )
     return TableRun(
         judges=tuple(judges),
@@ -171,7 +232,7 @@ def write(
     """
     args, journal = run.args, run.journal
     if not models:
-        print(visible(estimate_line(run.estimates)), file=sys.stderr)
+        print_note(estimate_line(run.estimates))
     started = time.monotonic()
     # Beside an unfinished output stands what it is made from, so that a resumed one is the same.
     settings_file = args.out.with_name(f"{args.out.name}.run.json")
@@ -222,7 +283,6 @@ def _write_rows(
     if budget_file and not args.resume:
         budget_file.unlink(missing_ok=True)
     with Session(
-        api_base=args.api_base,
         max_calls=args.max_calls,
         max_cost=args.max_cost,
         api_key_env=args.api_key_env,
@@ -231,18 +291,32 @@ def _write_rows(
         reasoning_effort=args.reasoning_effort,
         concurrency=args.concurrency,
         journal=run.journal,
+        cache=args.cache,
         budget_file=budget_file,
         # What was collected from a batch has been paid for.
         keep_going=args.keep_going or bool(models),
         models=models,
     ) as session:
-        with writer, Progress("judging", run.n_rows, sys.stderr) as progress:
+        progress = Progress(
+            "judging", run.n_rows, sys.stderr, budget=session.budget, waiting=session.waiting
+        )
+        with writer, progress:
             for row, judgements in judged(run, session):
                 writer.write(fill(row, judgements))
                 failed = any(judgement.failure for judgement in judgements.values())
                 progress.step(failed=failed)
-        # Ray's workers keep their own accounts.
-        return _cost(session.budget.accounts) if args.engine == "local" else {}
+        if args.engine != "local":
+            return {}  # Ray's workers keep their own accounts
+        cost = _cost(session.budget.accounts)
+        if session.cache is None:
+            return cost
+        _print_cache_note(session)
+        return {**cost, "cached_calls": session.cache.n_hits}
+
+
+def _print_cache_note(session: Session) -> None:
+    if session.cache is not None and (note := session.cache.note):
+        print_note(note)
 
 
 def judged(run: TableRun, session: Session) -> Iterator[tuple[Row, dict[str, AnyJudgement]]]:
@@ -265,7 +339,8 @@ def _judgements(
     args = run.args
     order: Order = args.order or "both"
     if args.engine == "local":
-        return judge.judge_rows(texts, session.runner(judge.lm), order=order, seed=args.seed)
+        runner = session.runner(judge.lm, api_base=judge.model_to_ask()[1])
+        return judge.judge_rows(texts, runner, order=order, seed=args.seed)
     from judges.cluster import judge_rows
 
     # Every judge has workers of its own, so it gets its part of the budget.
@@ -276,8 +351,6 @@ def _judgements(
         workers=args.workers,
         order=order,
         seed=args.seed,
-        lm=judge.lm,
-        api_base=args.api_base,
         max_calls=args.max_calls and args.max_calls // parts,
         max_cost=args.max_cost and args.max_cost / parts,
         api_key_env=args.api_key_env,
@@ -285,6 +358,7 @@ def _judgements(
         max_tokens=args.max_tokens,
         reasoning_effort=args.reasoning_effort,
         concurrency=args.concurrency,
+        cache=args.cache,
         journal=os.path.realpath(run.journal) if run.journal else None,
     )
 
@@ -306,7 +380,17 @@ def _run_settings(run: TableRun) -> dict[str, Any]:
 
 
 def _fingerprint(judge: Judge) -> str:
+    if isinstance(judge, Panel):
+        recorded = {
+            member.name: {name: judgement.score for name, judgement in member.recorded.items()}
+            for member in judge.members
+            if member.recorded is not None
+        }
+        members = [frozen.digest(to_builtins(judge.freeze())), recorded]
+        return hashlib.sha256(json.dumps(members, sort_keys=True).encode()).hexdigest()
     parts = [judge.kind, judge.template(), asdict(judge.plan) if judge.plan else None]
+    if judge.score_map is not None:
+        parts.append(asdict(judge.score_map))
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -355,27 +439,39 @@ def submit_batch(run: TableRun) -> int:
     args, journal = run.args, replies_file(run.args)
     lm, folder = _one_model(run), _batch_folder(args)
     _check_batch_budget(run)
-    model = batch.queue(lm, folder, api_base=args.api_base)
-    with in_use(journal), Session(journal=journal, models={lm: model}) as session:
-        for _ in judged(run, session):
-            pass
-    if not model.written:
-        print("nothing to submit: every reply is in the journal; collect with --resume instead")
-        return 0
-    print(estimate_line(run.estimates, DISCOUNT), file=sys.stderr)
-    print(batch.submit(folder, api_base=args.api_base))
+    where = _endpoint_options(args)
+    if not batch.is_partly_submitted(folder):
+        model = batch.queue(lm, folder, max_tokens=args.max_tokens, **where)
+        options = ModelOptions(
+            journal=journal,
+            cache=args.cache,
+            max_tokens=args.max_tokens,
+            reasoning_effort=args.reasoning_effort,
+        )
+        with in_use(journal), Session(models={lm: model}, **options) as session:
+            for _ in judged(run, session):
+                pass
+            _print_cache_note(session)
+        if not model.written:
+            print("nothing to submit: every reply is in the journal; collect with --resume instead")
+            return 0
+    print_note(estimate_line(run.estimates, DISCOUNT))
+    print(batch.submit(folder, **where))
     return 0
 
 
 def batch_status(args: argparse.Namespace) -> int:
     from judges.inference import batch
 
-    state = batch.status(_batch_folder(args), api_base=args.api_base)
+    folder = _batch_folder(args)
+    state = batch.status(folder, **_endpoint_options(args))
     if args.json:
         counts = {"done": state.done, "requests": state.n_requests, "answered": state.n_completed}
         print(json.dumps(counts))
     else:
         print(visible(str(state)))
+    if not state.submitted:
+        raise FatalModelError(f"{folder}: not all of it is submitted; --batch-api submit goes on")
     return 0
 
 
@@ -387,16 +483,19 @@ def collect_batch(run: TableRun) -> Mapping[str, "Model"]:
     lm, folder = _one_model(run), _batch_folder(args)
     try:
         with in_use(replies_file(args)), Journal(replies_file(args)) as journal:
-            result = batch.collect(folder, journal, api_base=args.api_base)
+            result = batch.collect(folder, journal, **_endpoint_options(args))
     except FatalModelError as error:
         raise FatalModelError(f"{error} (see --batch-api status)") from error
     if unanswered := result.n_missing + len(result.failures):
-        print(
+        print_error(
             f"{unanswered:,} requests have no answer; the same command with --force and without "
-            "--batch-api asks them now, --batch-api submit again in another batch",
-            file=sys.stderr,
+            "--batch-api asks them now, --batch-api submit again in another batch"
         )
-    return {lm: batch.collected(folder, api_base=args.api_base)}
+    return {lm: batch.collected(folder, **_endpoint_options(args))}
+
+
+def _endpoint_options(args: argparse.Namespace) -> _EndpointOptions:
+    return {"api_base": args.api_base, "api_key_env": args.api_key_env}
 
 
 def _batch_folder(args: argparse.Namespace) -> Path:
@@ -410,8 +509,10 @@ def _one_model(run: TableRun) -> str:
     """The model that all judges ask; UsageError where they ask several."""
     if run.args.engine != "local":
         raise UsageError("--batch-api and --engine ray exclude each other")
-    names = sorted({judge.lm for judge in run.judges})
-    if len(names) > 1:
+    models = {part.lm for judge in run.judges for part in judge.parts}
+    # What a panel asks here, for free, needs no batch.
+    names = sorted(name for name in models if not is_embedded(name)) or sorted(models)
+    if len(names) != 1:
         raise UsageError(f"--batch-api takes one model; these judges ask {', '.join(names)}")
     return names[0]
 

@@ -14,6 +14,7 @@ With the live model in place of `collected`, what is missing is asked at once an
 queue it for another batch, do all of it again with the same journal.
 """
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,10 +29,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from data.tables.atomic_write import write_atomically
+from judges.inference.sampler import REASONING_FACTOR
+from judges.models.dialect import is_reasoning
 from judges.models.endpoint import EndpointModel
 from judges.models.journal import Journal, request_key
 from judges.models.openai_format import LONGEST_EXCERPT, read_completion
 from judges.models.redaction import Redactor, read_key, without_secrets
+from judges.models.registry import open_model
 from judges.protocol import (
     OPENAI,
     Completion,
@@ -78,8 +82,14 @@ class QueueModel(_StandIn):
     A request's `custom_id` is its journal key, so that an answer finds its row by itself.
     """
 
-    def __init__(self, endpoint: EndpointModel, folder: Path) -> None:
+    cacheable = True  # what an earlier run has asked need not be queued
+
+    def __init__(
+        self, endpoint: EndpointModel, folder: Path, max_tokens: int | None = None
+    ) -> None:
         super().__init__(endpoint)
+        self.served = endpoint.served
+        self._max_tokens = max_tokens
         self.parts: list[Path] = []
         self.written: set[str] = set()
         self._folder = folder
@@ -89,7 +99,11 @@ class QueueModel(_StandIn):
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         key = request_key(self.endpoint, self.name, messages, sampling)
         if key not in self.written:
-            body = self._dialect.body(self.name, messages, sampling)
+            factor = REASONING_FACTOR if is_reasoning(self.name) else 1
+            limit = self._max_tokens or factor * sampling.max_tokens
+            body = self._dialect.body(
+                self.name, messages, dataclasses.replace(sampling, max_tokens=limit)
+            )
             line = {"custom_id": key, "method": "POST", "url": URL, "body": body}
             self._write(json.dumps(line, separators=(",", ":")) + "\n")
             self.written.add(key)
@@ -132,7 +146,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """The batches of one run. `done`: the provider works on none of them any more.
+    """The batches of one run. `submitted`: each has begun; `done`: none is worked on any more.
 
     `run` marks them at the provider's side; `api_base` is where they were submitted, without any
     key. A folder chooses no endpoint: what goes on with it is told the same endpoint again.
@@ -144,8 +158,12 @@ class State(Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
 
     @property
+    def submitted(self) -> bool:
+        return bool(self.parts) and all(part.batch_id for part in self.parts)
+
+    @property
     def done(self) -> bool:
-        return all(part.batch_id and part.status not in RUNNING for part in self.parts)
+        return self.submitted and all(part.status not in RUNNING for part in self.parts)
 
     @property
     def n_requests(self) -> int:
@@ -179,25 +197,39 @@ class Collected:
     failures: Mapping[str, str]
 
 
-def queue(lm: str, folder: Path, *, api_base: str | None = None) -> QueueModel:
+def queue(
+    lm: str,
+    folder: Path,
+    *,
+    api_base: str | None = None,
+    api_key_env: str | None = None,
+    max_tokens: int | None = None,
+) -> QueueModel:
     """Open a model that writes requests into `folder`; raises FatalModelError for other models.
 
+    `max_tokens` of a reply are the model's own unless given.
     A folder whose batches are under way is refused; one whose batches are collected starts anew.
     """
+    endpoint = _endpoint(lm, api_base, api_key_env)
     parts = _read_state(folder).parts if (folder / STATE).exists() else ()
     if any(part.batch_id and not part.collected for part in parts):
         raise FatalModelError(f"{folder}: its batches are not collected yet; collect them first")
     folder.mkdir(parents=True, exist_ok=True)
     for old in [*folder.glob("part-*.jsonl"), folder / FAILURES]:
         old.unlink(missing_ok=True)
-    endpoint = _endpoint(lm, api_base)
     _write_state(folder, State(run=token_hex(8), lm=lm, api_base=endpoint.endpoint))
-    return QueueModel(endpoint, folder)
+    return QueueModel(endpoint, folder, max_tokens)
 
 
-def submit(folder: Path, *, api_base: str | None = None) -> State:
+def is_partly_submitted(folder: Path) -> bool:
+    """Whether some parts are submitted and some are not; `submit` then goes on."""
+    parts = _read_state(folder).parts if (folder / STATE).exists() else ()
+    return len({part.batch_id is None for part in parts}) == 2
+
+
+def submit(folder: Path, *, api_base: str | None = None, api_key_env: str | None = None) -> State:
     """Upload every part and start its batch; what was submitted before is left as it is."""
-    state, endpoint = _open_state(folder, api_base)
+    state, endpoint = _open_state(folder, api_base, api_key_env)
     if not state.parts:
         parts = []
         for path in sorted(folder.glob("part-*.jsonl")):
@@ -215,9 +247,9 @@ def submit(folder: Path, *, api_base: str | None = None) -> State:
     return state
 
 
-def status(folder: Path, *, api_base: str | None = None) -> State:
+def status(folder: Path, *, api_base: str | None = None, api_key_env: str | None = None) -> State:
     """Ask the provider how far it has got."""
-    state, endpoint = _open_state(folder, api_base)
+    state, endpoint = _open_state(folder, api_base, api_key_env)
     with _client(endpoint, api_base) as client:
         for part in state.parts:
             if part.batch_id:
@@ -225,17 +257,23 @@ def status(folder: Path, *, api_base: str | None = None) -> State:
     return _write_state(folder, state)
 
 
-def collect(folder: Path, journal: Journal, *, api_base: str | None = None) -> Collected:
+def collect(
+    folder: Path,
+    journal: Journal,
+    *,
+    api_base: str | None = None,
+    api_key_env: str | None = None,
+) -> Collected:
     """Put the answers of finished batches into the journal, and failures beside them.
 
     Safe to repeat. Raises FatalModelError while a batch is under way, or was never submitted.
     """
-    state = status(folder, api_base=api_base)
+    state = status(folder, api_base=api_base, api_key_env=api_key_env)
     if not state.done:
         raise FatalModelError(
             f"{folder}: not all batches are finished\n{state}".replace("\n", "; ")
         )
-    endpoint = _endpoint(state.lm, api_base)
+    endpoint = _endpoint(state.lm, api_base, api_key_env)
     failures: dict[str, str] = {}
     n_answered = 0
     with _client(endpoint, api_base) as client:
@@ -256,19 +294,21 @@ def collect(folder: Path, journal: Journal, *, api_base: str | None = None) -> C
     return Collected(n_answered=n_answered, n_missing=n_missing, failures=failures)
 
 
-def collected(folder: Path, *, api_base: str | None = None) -> CollectedModel:
+def collected(
+    folder: Path, *, api_base: str | None = None, api_key_env: str | None = None
+) -> CollectedModel:
     """Open the model whose answers `collect` put into the journal; it asks nothing."""
-    _, endpoint = _open_state(folder, api_base)
+    _, endpoint = _open_state(folder, api_base, api_key_env)
     path = folder / FAILURES
     failures = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return CollectedModel(endpoint, failures)
 
 
-def _endpoint(lm: str, api_base: str | None) -> EndpointModel:
-    provider, _, name = lm.partition("/")
-    if provider != "openai" or not name:
+def _endpoint(lm: str, api_base: str | None, api_key_env: str | None) -> EndpointModel:
+    model = open_model(lm, api_base=api_base, api_key_env=api_key_env)
+    if not lm.startswith("openai/") or not isinstance(model, EndpointModel):
         raise FatalModelError(f"{lm}: batch files need an OpenAI-compatible model, openai/NAME")
-    return EndpointModel(name, api_base=api_base)
+    return model
 
 
 @contextmanager
@@ -278,7 +318,7 @@ def _client(endpoint: EndpointModel, api_base: str | None) -> Iterator["OpenAI"]
 
     # A redirect would take the documents to a host that nobody named.
     http_client = openai.DefaultHttpxClient(follow_redirects=False)
-    key = read_key("OPENAI_API_KEY") or "none"
+    key = read_key(endpoint.key_variable) or "none"
     try:
         with openai.OpenAI(base_url=api_base, api_key=key, http_client=http_client) as client:
             yield client
@@ -362,10 +402,12 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _open_state(folder: Path, api_base: str | None) -> tuple[State, EndpointModel]:
+def _open_state(
+    folder: Path, api_base: str | None, api_key_env: str | None
+) -> tuple[State, EndpointModel]:
     """What was written down; FatalModelError where another endpoint is asked now than then."""
     state = _read_state(folder)
-    endpoint, then = _endpoint(state.lm, api_base), state.api_base or OPENAI
+    endpoint, then = _endpoint(state.lm, api_base, api_key_env), state.api_base or OPENAI
     if endpoint.endpoint != without_secrets(then.rstrip("/")):
         raise FatalModelError(
             f"{folder}: its batches are at {Redactor().redact(without_secrets(then))}, and not at "

@@ -1,12 +1,15 @@
 """Count calls, tokens and dollars as they happen, and keep within a budget.
 
 A request is reserved at its worst (every byte of the prompt a token, every reply `max_tokens` long)
-before it is sent and settled at what it took, so no limit is ever passed. A budget with a file
-counts on where a killed or interrupted run stopped.
+before it is sent and settled at what it took, so no limit is ever passed. One whose answer never
+came stays at its worst until others tell what is likely (LOST_FACTOR). Each request is counted
+under the purpose that its account has when it is reserved. A budget with a file counts on where a
+killed or interrupted run stopped.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated
@@ -23,9 +26,14 @@ try:
 except ImportError:  # pragma: no cover - Windows
     fcntl = None  # type: ignore[assignment]
 
+# Between an account's name and a purpose, in the budget's file.
+SEPARATOR = "\t"
 # So many requests tell by how much retries and fresh asks exceed what was planned.
 ENOUGH_FOR_OVERHEAD = 50
 BLOCK = 512
+# Once so many answers tell what requests take, one whose answer never came is booked at so many
+# times as much: at its worst it would take from a resumed run what nobody has been billed.
+ENOUGH_ANSWERS, LOST_FACTOR = 20, 1.5
 
 Count = Annotated[int, Meta(ge=0)]
 Dollars = Annotated[float, Meta(ge=0)]
@@ -39,24 +47,40 @@ class BudgetFileError(JudgesError, ValueError):
     """What a run has spent so far cannot be read; the message says what to do."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """What is spent on a purpose ("": on none that is known).
+
+    `cost` is in US dollars, None where the price is unknown.
+    """
+
+    purpose: str
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    cost: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """One request's place in the budget: its worst cost in dollars, and its prompt's characters.
 
     `excess` is the factor on the worst that was known when it was made; `cost` is with it.
+    `purpose` is what the request was made for.
     """
 
     cost: float = 0.0
     characters: int = 0
     excess: float = 1.0
+    purpose: str = ""
 
 
 class Counts(Struct, forbid_unknown_fields=True):
-    """An account's entry in the budget's file.
+    """An account's entry in the budget's file, for one purpose.
 
-    `cost` is of the requests whose usage is known. The `open_` figures are of requests sent and not
-    settled; the `lost_` ones of those whose answer never came though it may be billed. Both are
-    costs at worst.
+    `cost` is of the requests whose usage is known, `estimated_cost` of those that were answered
+    without it, at most. The `open_` figures are of requests sent and not settled; the `lost_` ones
+    of those whose answer never came though it may be billed. Both are costs at worst.
     """
 
     calls: Count
@@ -71,6 +95,7 @@ class Counts(Struct, forbid_unknown_fields=True):
     lost_calls: Count
     lost_characters: Count
     lost_cost: Dollars
+    estimated_cost: Dollars = 0.0
 
 
 class Budget:
@@ -98,7 +123,7 @@ class Budget:
         self.excess = 1.0
         self._later_calls = 0.0
         self._later_cost = 0.0
-        self._counts: dict[str, Counts] = {}  # by account, as the file has them
+        self._counts: dict[str, Counts] = {}  # by account and purpose, as the file has them
         self._file: IO[bytes] | None = None
         if path is not None:
             self._open(path)
@@ -114,30 +139,47 @@ class Budget:
             )
         with self.lock:
             if name not in self.accounts:
-                counts = self._counts.setdefault(name, Counts(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-                self.accounts[name] = Account(self, counts, price)
+                self.accounts[name] = Account(self, name, price)
             return self.accounts[name]
+
+    def counts(self, name: str, purpose: str = "") -> Counts:
+        """The entry of an account for a purpose, made where there is none."""
+        key = f"{name}{SEPARATOR}{purpose}" if purpose else name
+        return self._counts.setdefault(key, Counts(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+
+    def counts_by_purpose(self, name: str) -> dict[str, Counts]:
+        """All entries of an account."""
+        return {
+            purpose: counts
+            for key, counts in list(self._counts.items())
+            for account, _, purpose in [key.partition(SEPARATOR)]
+            if account == name
+        }
 
     @property
     def calls(self) -> int:
-        return sum(counts.calls for counts in self._counts.values())
+        return sum(counts.calls for counts in list(self._counts.values()))
 
     @property
     def answered(self) -> int:
-        return sum(counts.answered for counts in self._counts.values())
+        return sum(counts.answered for counts in list(self._counts.values()))
 
     @property
     def cost(self) -> float:
         """Dollars that are gone, or may be."""
-        return sum(counts.cost + counts.lost_cost for counts in self._counts.values())
+        cost = sum(
+            counts.cost + counts.estimated_cost + counts.lost_cost
+            for counts in list(self._counts.values())
+        )
+        return cost - sum(account.overbooked for account in list(self.accounts.values()))
 
     @property
     def reserved(self) -> float:
-        return sum(counts.open_cost for counts in self._counts.values())
+        return sum(counts.open_cost for counts in list(self._counts.values()))
 
     @property
     def in_flight(self) -> int:
-        return sum(counts.open_calls for counts in self._counts.values())
+        return sum(counts.open_calls for counts in list(self._counts.values()))
 
     @property
     def overhead(self) -> float:
@@ -237,62 +279,113 @@ class Account:
     """What one model has taken from a budget since the run began, over all its resumes.
 
     `cost` is in US dollars and None where the price is unknown; it is of the requests whose usage
-    is known. `cost_unconfirmed` is what requests may have cost whose answer never came; it counts
-    against the budget.
+    is known. `cost_unconfirmed` is the most that others may have cost: their answer never came, or
+    did not tell; it counts against the budget. `purpose` is what requests are made for from now on.
     """
 
-    def __init__(self, budget: Budget, counts: Counts, price: Price | None) -> None:
+    def __init__(self, budget: Budget, name: str, price: Price | None) -> None:
         self.budget = budget
+        self.name = name
         self.price = price
-        self._counts = counts
+        self.purpose = ""
+        self._counts = budget.counts_by_purpose(name) or {"": budget.counts(name)}
         # Requests closed by this process: with a limit on dollars, no more than twice so many are
         # in flight, since only answers tell what requests really cost here.
         self._closed = 0
 
+    @contextmanager
+    def spending_on(self, purpose: str) -> Iterator[None]:
+        """Count what is asked for in the `with` block under a purpose, unless it has one already.
+
+        Requests under way keep the purpose that they were sent for.
+        """
+        before = self.purpose
+        self.purpose = before or purpose
+        try:
+            yield
+        finally:
+            self.purpose = before
+
     @property
     def calls(self) -> int:
         """Requests sent, retries among them."""
-        return self._counts.calls
+        return sum(counts.calls for counts in self._entries())
+
+    @property
+    def in_flight(self) -> int:
+        return sum(counts.open_calls for counts in self._entries())
 
     @property
     def tokens_in(self) -> int:
-        return self._counts.tokens_in
+        return sum(counts.tokens_in for counts in self._entries())
 
     @property
     def tokens_out(self) -> int:
-        return self._counts.tokens_out
+        return sum(counts.tokens_out for counts in self._entries())
 
     @property
     def cost(self) -> float | None:
-        return None if self.price is None else self._counts.cost
+        return None if self.price is None else sum(counts.cost for counts in self._entries())
 
     @property
     def cost_unconfirmed(self) -> float:
-        return self._counts.lost_cost
+        return sum(counts.lost_cost + counts.estimated_cost for counts in self._entries())
+
+    @property
+    def overbooked(self) -> float:
+        """By how much lost requests at worst exceed what they are booked at: see LOST_FACTOR."""
+        entries = self._entries()
+        lost = [counts for counts in entries if counts.lost_cost]
+        if not lost or sum(counts.answered for counts in entries) < ENOUGH_ANSWERS:
+            return 0.0
+        likely = sum((self._likely_cost(counts) or 0.0) - _told_cost(counts) for counts in lost)
+        return max(0.0, sum(counts.lost_cost for counts in lost) - LOST_FACTOR * likely)
 
     @property
     def cost_likely(self) -> float | None:
-        """`cost`, and what requests have likely cost whose answer never came.
+        """`cost`, what requests without usage may have cost, and those without an answer likely."""
+        return None if self.price is None else sum(row.cost or 0.0 for row in self.spending())
 
-        Those whose usage is known tell how many tokens a prompt's characters and a reply take.
-        """
-        counts, price = self._counts, self.price
-        if price is None:
-            return None
-        if not counts.answered or not counts.characters:
-            return counts.cost + counts.lost_cost
-        tokens_in = counts.lost_characters * counts.tokens_in / counts.characters
-        tokens_out = counts.lost_calls * counts.tokens_out / counts.answered
-        return counts.cost + (tokens_in * price.per_token_in + tokens_out * price.per_token_out)
+    def spending(self) -> list[Spending]:
+        """What each purpose has taken; the cost as in `cost_likely`."""
+        return [
+            Spending(
+                purpose=purpose,
+                calls=counts.calls,
+                tokens_in=counts.tokens_in,
+                tokens_out=counts.tokens_out,
+                cost=self._likely_cost(counts),
+            )
+            for purpose, counts in list(self._counts.items())
+            if counts.calls
+        ]
 
     def count_recorded(self, calls: int, tokens_in: int, tokens_out: int) -> None:
         """Count what a journal holds of a run whose budget kept no file; the first count stands."""
-        counts = self._counts
-        if counts.calls:
+        counts = self._of("")
+        if self.calls:
             return
         counts.calls = counts.answered = calls
         counts.tokens_in, counts.tokens_out = tokens_in, tokens_out
         counts.cost = self.price.cost(tokens_in, tokens_out) if self.price else 0.0
+
+    def recall(self, completion: Completion) -> None:
+        """Count under its purpose what the journal answers and was counted under none so far."""
+        unknown = self._of("")
+        if not self.purpose or not unknown.calls:
+            return
+        with self.budget.lock:
+            counts = self._of(self.purpose)
+            tokens_in = min(completion.tokens_in, unknown.tokens_in)
+            tokens_out = min(completion.tokens_out, unknown.tokens_out)
+            cost = self.price.cost(tokens_in, tokens_out) if self.price else 0.0
+            cost = min(cost, unknown.cost)
+            for entry, sign in ((counts, 1), (unknown, -1)):
+                entry.calls += sign
+                entry.answered = max(0, entry.answered + sign)
+                entry.tokens_in += sign * tokens_in
+                entry.tokens_out += sign * tokens_out
+                entry.cost += sign * cost
 
     def plan(self) -> None:
         """Count a request that was bound to come; those sent beyond them are overhead."""
@@ -304,37 +397,41 @@ class Account:
         None: it does not fit now, but may once requests in flight are settled. Raises
         BudgetSpentError where it cannot fit any more.
         """
-        budget, counts = self.budget, self._counts
+        budget, purpose = self.budget, self.purpose
         characters, cost = sum(len(message["content"]) for message in messages), 0.0
         if self.price is not None and self.price != FREE:
-            cost = self.price.cost(token_bound(messages), sampling.n * sampling.max_tokens)
+            cost = self.price.worst(token_bound(messages), sampling.n * sampling.max_tokens)
         with budget.lock:
             budget.check_calls()
-            few_answers = counts.open_calls >= max(1, 2 * self._closed)
+            few_answers = self.in_flight >= max(1, 2 * self._closed)
             if budget.max_cost is not None and cost > 0 and few_answers:
                 return None
             cost *= budget.excess
             if not budget.fits(cost):
                 return None
+            counts = self._of(purpose)
             budget.sent += 1
             counts.calls += 1
             counts.open_calls += 1
             counts.open_characters += characters
             counts.open_cost += cost
             budget.write()
-            return Reservation(cost, characters, budget.excess)
+            return Reservation(cost, characters, budget.excess, purpose)
 
     def settle(self, reservation: Reservation, usage: Completion | Usage) -> None:
         """Replace a reservation by what the request took."""
-        budget, counts = self.budget, self._counts
-        cost = self.price.cost(usage.tokens_in, usage.tokens_out) if self.price else 0.0
+        budget, counts = self.budget, self._of(reservation.purpose)
+        cost = self.price.cost_of(usage) if self.price else 0.0
         with budget.lock:
             self._close(reservation)
             counts.answered += 1
             counts.characters += reservation.characters
             counts.tokens_in += usage.tokens_in
             counts.tokens_out += usage.tokens_out
-            counts.cost += cost
+            if usage.estimated:
+                counts.estimated_cost += cost
+            else:
+                counts.cost += cost
             if cost > reservation.cost > 0:
                 # Of its own reservation: those in flight with it exceed the same worst.
                 budget.excess = max(budget.excess, reservation.excess * cost / reservation.cost)
@@ -342,7 +439,7 @@ class Account:
 
     def forfeit(self, reservation: Reservation, *, billed: bool) -> None:
         """Close a reservation whose usage nobody told, at its worst where it may be billed."""
-        counts = self._counts
+        counts = self._of(reservation.purpose)
         with self.budget.lock:
             self._close(reservation)
             if billed:
@@ -352,10 +449,44 @@ class Account:
             self.budget.write()
 
     def _close(self, reservation: Reservation) -> None:
-        counts = self._counts
+        counts = self._of(reservation.purpose)
         self._closed += 1
         counts.open_calls -= 1
         counts.open_characters -= reservation.characters
         # Sums of floats do not cancel exactly.
         left = max(0.0, counts.open_cost - reservation.cost)
         counts.open_cost = left if counts.open_calls else 0.0
+
+    def _of(self, purpose: str) -> Counts:
+        """The entry for a purpose."""
+        if purpose not in self._counts:
+            self._counts[purpose] = self.budget.counts(self.name, purpose)
+        return self._counts[purpose]
+
+    def _entries(self) -> list[Counts]:
+        # A copy, since another thread may add an entry.
+        return list(self._counts.values())
+
+    def _likely_cost(self, counts: Counts) -> float | None:
+        """The cost of an entry, with what its requests have likely cost that no answer came to.
+
+        Those of the account whose usage is known tell how many tokens a prompt's characters and a
+        reply take, and by how much their kinds make them cheaper or dearer.
+        """
+        if self.price is None:
+            return None
+        entries = self._entries()
+        answered = sum(entry.answered for entry in entries)
+        characters = sum(entry.characters for entry in entries)
+        if not answered or not characters:
+            return _told_cost(counts) + counts.lost_cost
+        tokens_in = counts.lost_characters * self.tokens_in / characters
+        tokens_out = counts.lost_calls * self.tokens_out / answered
+        plain = self.price.cost(self.tokens_in, self.tokens_out)
+        kinds = sum(map(_told_cost, entries)) / plain if plain else 1.0
+        return _told_cost(counts) + kinds * self.price.cost(tokens_in, tokens_out)
+
+
+def _told_cost(counts: Counts) -> float:
+    """Of the requests that were answered."""
+    return counts.cost + counts.estimated_cost

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -40,6 +41,9 @@ LONGEST_WAIT_UNREACHED = 1.0
 MOST_SPELLINGS = 12  # of one request: each parameter may be refused in turn
 MOST_REFUSALS = 5  # requests refused one after the other, as single ones among others
 
+# What a progress line says of waits, and of which.
+RATE_LIMIT, FAULTS, SHOWN_WAIT = "rate limit", "server faults", 1.0
+
 NOTHING_SENT = {"requests": 0.0, "tokens": 0.0}
 
 _log = logging.getLogger(__name__)
@@ -72,7 +76,14 @@ class RetryingClient:
         # Refusals since the last answer to a request that asks for replies of this kind.
         self._refusals: dict[tuple[int, int | None], int] = {}
         self._waiting_until = 0.0
+        # What is waited for now, and until when, by the loop's clock.
+        self._wait_reason, self._wait_end = "", 0.0
         self._pacer = Pacer()
+
+    @property
+    def latency(self) -> float | None:
+        """Mean seconds from sending to the answer, of the calls answered here; None: none was."""
+        return self._timeouts.mean_wait
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Send until answered, refused or out of attempts; raises ModelError, BudgetSpentError."""
@@ -109,6 +120,7 @@ class RetryingClient:
             if unreached:
                 wait = self._wait_unreached(outcome, faults, wait)
             self._say_wait(str(outcome), wait, "since it refuses for long")
+            self._note_wait(RATE_LIMIT if isinstance(outcome, ThrottledError) else FAULTS, wait)
             _log.info("%s; attempt %d, the next in %.1f s", outcome, faults + throttles, wait)
             await asyncio.sleep(wait)
 
@@ -180,6 +192,7 @@ class RetryingClient:
         tokens = estimate_tokens(messages) + sampling.n * sampling.max_tokens
         while 0 < (wait := pacer.delay_for(tokens)) <= LONGEST_RETRY_AFTER:
             self._say_wait("the endpoint's rate limit is used up", wait, "until it is filled again")
+            self._note_wait(RATE_LIMIT, wait)
             await asyncio.sleep(min(wait, LONGEST_PACE))
         return pacer.send(tokens)
 
@@ -237,6 +250,18 @@ class RetryingClient:
             ) from error
         self._say_wait(str(error), seconds, "as it asks (its Retry-After)")
         return seconds
+
+    @property
+    def waiting(self) -> str:
+        """What requests wait for before they are sent, and for how long; empty: nothing."""
+        seconds = self._wait_end - time.monotonic()
+        return f"{self._wait_reason}: waiting {seconds:.0f} s" if seconds >= 0.5 else ""
+
+    def _note_wait(self, reason: str, seconds: float) -> None:
+        """Let the progress line name a wait, the longest that is under way."""
+        end = time.monotonic() + seconds
+        if seconds >= SHOWN_WAIT and end > self._wait_end:
+            self._wait_reason, self._wait_end = reason, end
 
     def _say_wait(self, reason: str, seconds: float, why: str) -> None:
         """Say a wait that is long, once for all that wait."""

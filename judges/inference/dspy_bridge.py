@@ -3,21 +3,31 @@
 import threading
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import dspy
 from dspy import lm15
 
-from judges.inference.runner import Runner
 from judges.inference.sampler import ModelRequest, ModelResponse
 from judges.models.journal import request_key
-from judges.protocol import SAMPLE_SEED_STEP, Message, Sampling, Token
+from judges.protocol import SAMPLE_SEED_STEP, Message, Model, Sampling, Token
 
 FINISHED = {"stop", "length", "content_filter"}
 
 
+class RequestRunner(Protocol):
+    """What a runner does for DSPy: answer a request, from any thread or event loop."""
+
+    @property
+    def model(self) -> Model: ...
+
+    def ask(self, request: ModelRequest) -> ModelResponse: ...
+
+    async def ask_async(self, request: ModelRequest) -> ModelResponse: ...
+
+
 def as_lm(
-    runner: Runner, *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
+    runner: RequestRunner, *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
 ) -> dspy.LM:
     """Wrap a runner as `dspy.LM`, with DSPy's cache and retries off: the runner has its own.
 
@@ -44,7 +54,7 @@ class RunnerEngine:
     again is asked again with another seed: the second time, the third, in a resumed run as well.
     """
 
-    def __init__(self, runner: Runner, *, seed: int = 0) -> None:
+    def __init__(self, runner: RequestRunner, *, seed: int = 0) -> None:
         self.runner = runner
         self.seed = seed
         self.stopped: Exception | None = None

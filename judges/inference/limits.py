@@ -187,6 +187,7 @@ class AdaptiveTimeout:
         self._longest = longest
         self._slowest = 0.0
         self._answers = 0
+        self._seconds = 0.0
         self._waits: dict[asyncio.Timeout, tuple[float, int]] = {}
         self._reviewing = False
 
@@ -201,9 +202,16 @@ class AdaptiveTimeout:
             loop.call_later(REVIEW_INTERVAL, self._review)
         return wait
 
+    @property
+    def mean_wait(self) -> float | None:
+        """Seconds that an answer took on average; None before the first."""
+        return self._seconds / self._answers if self._answers else None
+
     def answered(self, wait: asyncio.Timeout) -> None:
+        seconds = self.waited(wait)
         self._answers += 1
-        self._slowest = max(self._slowest * FADING, self.waited(wait))
+        self._seconds += seconds
+        self._slowest = max(self._slowest * FADING, seconds)
 
     def waited(self, wait: asyncio.Timeout) -> float:
         return asyncio.get_running_loop().time() - self._waits[wait][0]

@@ -14,6 +14,7 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from judges.inference.budget import Account, Budget, BudgetSpentError
 from judges.inference.client import RetryingClient
 from judges.inference.limits import Limiter
 from judges.inference.sampler import ModelRequest, ModelResponse, Sampler
+from judges.models.cache import ReplyCache
 from judges.models.journal import Journal
 from judges.parsing.text import shortened
 from judges.protocol import FatalModelError, Model, is_embedded
@@ -33,6 +35,7 @@ STOP_TIMEOUT = 5.0
 # every single response cost more than the responses.
 WAKE_DELAY = 0.002
 MOST_WAITING = 4096
+ATTEMPTS = 6  # at a request, its first among them
 # Requests under way for each one in flight: some of them wait to be sent again.
 QUEUED_PER_SLOT = 3
 MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
@@ -250,13 +253,31 @@ class FailureMonitor:
         )
 
 
+@dataclass(slots=True)
+class ResponseTotals:
+    """What responses took; `cached` of them were not sent, and their tokens count all the same."""
+
+    responses: int = 0
+    cached: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+    def add(self, response: ModelResponse) -> None:
+        self.responses += 1
+        self.cached += response.cached
+        self.tokens_in += response.tokens_in
+        self.tokens_out += response.tokens_out
+
+
 class Runner:
     """Asks one model, with retries, a journal and a budget; use it from any thread.
 
     A request that cannot be answered is a ModelResponse with `error`. FatalModelError (wrong key,
     no such model) and BudgetSpentError end a run: what was answered before is in the journal. So
     does Ctrl-C. `rng` draws the jitter of waits between attempts. `monitor` ends a run that fails.
-    `max_tokens` and `reasoning_effort` stand in the place of what requests say.
+    `cache` brings replies of other runs, though none for a model in this process. `max_tokens` and
+    `reasoning_effort` stand in the place of what requests say. `totals` are of the responses that
+    `run` has yielded.
     """
 
     def __init__(
@@ -264,10 +285,11 @@ class Runner:
         model: Model,
         *,
         journal: Journal | None = None,
+        cache: ReplyCache | None = None,
         account: Account | None = None,
         concurrency: int = 64,
         timeout: float = 120.0,
-        attempts: int = 6,
+        attempts: int = ATTEMPTS,
         fresh_samples: int = 2,
         rng: random.Random | None = None,
         monitor: FailureMonitor | None = None,
@@ -276,13 +298,17 @@ class Runner:
     ) -> None:
         self.model = model
         self.journal = journal
+        served: str | None = ""
+        if cache is not None and hasattr(model, "served"):
+            served = model.served()
+        self.cache = cache if is_cacheable(model) and served is not None else None
         self.account = account or Budget().account()
         self.concurrency = concurrency
         self._timeout = timeout
         self._monitor = monitor
-        in_process = getattr(model, "in_process", is_embedded(model.endpoint))
-        self._limiter = None if in_process else Limiter(concurrency)
-        client = RetryingClient(
+        self._limiter = None if answers_in_process(model) else Limiter(concurrency)
+        self.totals = ResponseTotals()
+        self._client = RetryingClient(
             model,
             account=self.account,
             limiter=self._limiter,
@@ -292,14 +318,29 @@ class Runner:
         )
         self._tried = False
         self._sampler = Sampler(
-            client,
+            self._client,
             journal=journal,
+            cache=self.cache,
+            served=served or "",
             fresh_samples=fresh_samples,
             max_tokens=max_tokens,
             reasoning_effort=reasoning_effort,
         )
         self._thread: LoopThread | None = None
         self._thread_lock = threading.Lock()
+        # From another model's name and endpoint to what asks it on the same budget and journal,
+        # where a session opened this one.
+        self.open_sibling: Callable[[str, str | None], Runner] | None = None
+
+    @property
+    def latency(self) -> float | None:
+        """Mean seconds from sending to the answer, of the calls answered here; None: none was."""
+        return self._client.latency
+
+    @property
+    def waiting(self) -> str:
+        """What requests wait for before they are sent again, and for how long; empty: nothing."""
+        return self._client.waiting
 
     def ask(self, request: ModelRequest) -> ModelResponse:
         """Answer a single request, from any thread."""
@@ -325,7 +366,7 @@ class Runner:
         """
         if self._limiter is None:
             for request in requests:
-                yield self._monitored(_run_now(self._sampler.answer(request)))
+                yield self._counted(_run_now(self._sampler.answer(request)))
             return
         limiter, grace = self._limiter, 0.0
         queue = RequestQueue(
@@ -347,7 +388,7 @@ class Runner:
                 preflight = False
                 queue.most_under_way = QUEUED_PER_SLOT * self.concurrency
                 if queue.ready():
-                    yield self._monitored(queue.take())
+                    yield self._counted(queue.take())
         except (BudgetSpentError, FailingRunError):
             grace = self._timeout  # what is in flight is paid for: let it arrive
             raise
@@ -381,7 +422,8 @@ class Runner:
                 break
         return True
 
-    def _monitored(self, response: ModelResponse) -> ModelResponse:
+    def _counted(self, response: ModelResponse) -> ModelResponse:
+        self.totals.add(response)
         if self._monitor is not None:
             self._monitor.add(response)
         return response
@@ -395,6 +437,16 @@ class Runner:
     def _flush(self) -> None:
         if self.journal is not None:
             self.journal.flush()
+
+
+def is_cacheable(model: Model) -> bool:
+    """Whether runs may share a model's replies."""
+    return bool(getattr(model, "cacheable", not answers_in_process(model)))
+
+
+def answers_in_process(model: Model) -> bool:
+    """Whether a model answers in this process, at once and for free."""
+    return bool(getattr(model, "in_process", is_embedded(model.endpoint)))
 
 
 def _run_now(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -1,18 +1,20 @@
 """Bring the replies that a request wants: recorded, shared or sent, and asked afresh if unreadable.
 
-Each sample that cannot be read is drawn again; whatever comes back from the model is journaled, and
-identical requests under way at once are sent once.
+Each sample that cannot be read is drawn again; whatever comes back from the model is journaled,
+what can be read enters the cache, and identical requests under way at once are sent once.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from hashlib import sha256
+from typing import Any, TypedDict
 
 from judges.inference.budget import BudgetSpentError
 from judges.inference.client import RetryingClient
 from judges.judgement import NoScoreError
+from judges.models.cache import ReplyCache
 from judges.models.dialect import is_reasoning
 from judges.models.journal import Journal, RequestHasher
 from judges.parsing.text import shortened
@@ -21,6 +23,7 @@ from judges.protocol import (
     SAMPLE_SEED_STEP,
     Completion,
     Message,
+    Model,
     ModelError,
     RefusedError,
     Reply,
@@ -67,6 +70,11 @@ class ModelResponse:
     tokens_in: int = 0
     tokens_out: int = 0
     cached: bool = False
+
+
+class _Origin(TypedDict):
+    endpoint: str
+    model: str
 
 
 class Samples:
@@ -141,19 +149,26 @@ class Samples:
 
 
 class Sampler:
-    """Answers requests by one client, from the journal where it can."""
+    """Answers requests by one client, from the journal or the cache where it can.
+
+    `served` tells what answers now under the model's name from what did in earlier runs.
+    """
 
     def __init__(
         self,
         client: RetryingClient,
         *,
         journal: Journal | None,
+        cache: ReplyCache | None,
+        served: str = "",
         fresh_samples: int,
         max_tokens: int | None = None,
         reasoning_effort: str | None = None,
     ) -> None:
         self._client = client
         self._journal = journal
+        self._cache = cache
+        self._served = served
         self._fresh_samples = fresh_samples
         self._in_process = client.limiter is None
         self._hasher = RequestHasher()
@@ -165,6 +180,7 @@ class Sampler:
         self._limit_factor = REASONING_FACTOR if thinks and max_tokens is None else 1
         self._largest_factor = 1 if max_tokens else LARGEST_FACTOR * self._limit_factor
         self._announced = 0
+        self._reads_replies = False
         self._pending: dict[str, asyncio.Future[Completion]] = {}
 
     async def answer(self, request: ModelRequest) -> ModelResponse:
@@ -177,6 +193,7 @@ class Sampler:
         samples = Samples(request, request.sampling.max_tokens * self._limit_factor)
         while True:
             await self._draw_missing(samples)
+            self._reads_replies = self._reads_replies or bool(samples.parsed)
             if not samples.missing or samples.errors:
                 break
             asked_again = self._ask_again(samples)
@@ -204,20 +221,25 @@ class Sampler:
         """Whether, and how, to draw what is missing again.
 
         A thought that took all tokens gets twice as many, and so does every request from then on;
-        a text that was cut short gets them once.
+        a text that was cut short gets them once. Where other requests' thoughts have raised the
+        limit to the largest, either is asked once more at that, if any reply could be read yet.
         """
         replies = [reply for reply, _ in samples.unparsed.values()]
         cut = [reply for reply in replies if reply.out_of_tokens]
         thoughts = [reply for reply in cut if not reply.text.strip() or "<think" in reply.text]
-        limit = 2 * samples.limit
         if cut:
-            largest = min(MOST_TOKENS, self._largest_factor * samples.request.sampling.max_tokens)
-            if limit > largest or (samples.doublings and not thoughts):
+            asked = samples.request.sampling.max_tokens
+            largest = min(MOST_TOKENS, self._largest_factor * asked)
+            limit = max(samples.limit, min(2 * samples.limit, largest))
+            can_raise = limit > samples.limit
+            if samples.doublings and not (thoughts and can_raise):
                 return False
+            if not can_raise and (self._largest_factor == 1 or not self._reads_replies):
+                return False
+            # Counted though the limit may stay, so that a resumed run finds the same requests.
             samples.limit, samples.doublings = limit, samples.doublings + 1
             if thoughts:
-                factor = limit // samples.request.sampling.max_tokens
-                self._limit_factor = max(self._limit_factor, factor)
+                self._limit_factor = max(self._limit_factor, limit // asked)
                 return True
         samples.fresh += 1
         return samples.fresh <= self._fresh_samples
@@ -273,25 +295,37 @@ class Sampler:
             return 0
         for number, reply in zip(numbers, completion.replies, strict=False):
             samples.add(number, reply)
+        # Where nothing could be read, another run may have more luck.
+        if self._cache is not None and not cached and samples.parsed.keys() & set(numbers):
+            key = self._shared_key(self._key(messages, sampling))
+            self._cache.put(key, completion, **self._origin)
         return len(completion.replies)
 
     async def _complete(
         self, messages: Sequence[Message], sampling: Sampling, limit: int
     ) -> tuple[Completion, bool]:
-        """From the journal, an identical request under way, or the model; True: without sending.
+        """From the journal, the cache, an identical request under way, or the model.
+
+        Returns the answer, and whether it came without sending.
 
         `limit` is what is sent in the place of `max_tokens`, which tells requests apart.
         """
         if self._in_process and self._journal is None:
             return await self._client.complete(messages, sampling), False
-        model = self._client.model
-        key = self._hasher.key(model.endpoint, model.name, messages, sampling)
+        key = self._key(messages, sampling)
         while True:
             recorded = self._journal.get(key) if self._journal is not None else None
             if recorded is not None:
+                self._client.account.recall(recorded)
                 return recorded, True
             pending = self._pending.get(key)
             if pending is None:
+                remembered = None
+                if self._cache is not None:
+                    remembered = self._cache.get(self._shared_key(key))
+                if remembered is not None:
+                    self._record(key, remembered, cached=True)
+                    return remembered, True
                 return await self._send(key, messages, sampling, limit), False
             await asyncio.wait([pending])
             if not pending.cancelled():  # else who sent it was stopped: our turn
@@ -324,10 +358,28 @@ class Sampler:
         finally:
             del self._pending[key]
 
-    def _record(self, key: str, completion: Completion) -> None:
+    def _record(self, key: str, completion: Completion, *, cached: bool = False) -> None:
         if self._journal is not None:
-            model = self._client.model
-            self._journal.put(key, completion, endpoint=model.endpoint, model=model.name)
+            self._journal.put(key, completion, **self._origin, cached=cached)
+
+    def _key(self, messages: Sequence[Message], sampling: Sampling) -> str:
+        model = self._client.model
+        return self._hasher.key(identity_of(model), model.name, messages, sampling)
+
+    def _shared_key(self, key: str) -> str:
+        """The request's key in the cache, which outlives what a server near by serves."""
+        return sha256(f"{key} {self._served}".encode()).hexdigest() if self._served else key
+
+    @property
+    def _origin(self) -> _Origin:
+        """Who is asked, as journal and cache note it."""
+        model = self._client.model
+        return {"endpoint": identity_of(model), "model": model.name}
+
+
+def identity_of(model: Model) -> str:
+    """Where a model answers, and what else of its set-up decides on its replies."""
+    return str(getattr(model, "identity", model.endpoint))
 
 
 def _withheld(completion: Completion) -> str | None:

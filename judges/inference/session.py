@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from judges.errors import OptionError
-from judges.models.registry import open_model
-from judges.protocol import EMBEDDED
+from judges.models.registry import TIMEOUT, open_model
+from judges.protocol import EMBEDDED, is_embedded
 
 if TYPE_CHECKING:
     from judges.inference.runner import Runner
+    from judges.models.cache import ReplyCache
+    from judges.models.prices import Price
     from judges.protocol import Model
 
 
@@ -20,9 +22,10 @@ class ModelOptions(TypedDict, total=False):
 
     `lm` (the embedded model) and `api_base` name it, `max_calls` and `max_cost` (US dollars) bound
     what it may take, `concurrency` is how many requests are under way at once, `journal` is a file
-    that keeps every reply so that none is paid twice. `api_key_env` names the environment variable
-    with the key, `price` is in US dollars for a million tokens read and written, where no table
-    knows it; `max_tokens` of a reply and `reasoning_effort` are the model's own unless given.
+    that keeps every reply so that none is paid twice. `cache` is the folder of the replies that
+    runs share (the user's own unless given; "none": no such). `api_key_env` names the environment
+    variable with the key, `price` is in US dollars for a million tokens read and written, where no
+    table knows it; `max_tokens` of a reply and `reasoning_effort` are the model's own unless given.
     """
 
     lm: str | None
@@ -31,6 +34,7 @@ class ModelOptions(TypedDict, total=False):
     max_cost: float | None
     concurrency: int
     journal: Path | str | None
+    cache: Path | str | None
     api_key_env: str | None
     price: tuple[float, float] | None
     max_tokens: int | None
@@ -40,23 +44,26 @@ class ModelOptions(TypedDict, total=False):
 class Options(ModelOptions, total=False):
     """How a judge is run over many rows: its model, and the rows.
 
-    `order` and `seed` are for pairs, `mapping` says which column holds which text, `progress` shows
-    a line on stderr.
+    `order` and `seed` are for pairs, `map` says which column holds which text (its former name:
+    `mapping`), `progress` shows a line on stderr. `score_map` False gives the model's own scores
+    where a frozen judge would put them on people's scale.
     """
 
     seed: int
     order: Literal["both", "random"]
+    map: dict[str, str] | None
     mapping: dict[str, str] | None
     progress: bool
+    score_map: bool
 
 
 class Session:
     """Runners, opened when first asked for; they share one budget, and are closed together.
 
-    `models` are open already and stand for their names. `budget_file` holds what an unfinished run
-    has spent, so that the next one on it counts on (beside the journal, where there are limits);
-    what has finished leaves it behind only with `keep_budget_file`. Unless `keep_going`, a run
-    whose judgements fail, almost all of them, ends with FailingRunError.
+    `models` are open already, by their names or their roles. `budget_file` holds what an
+    unfinished run has spent, so that the next one on it counts on (beside the journal, where there
+    are limits); what has finished leaves it behind only with `keep_budget_file`. Unless
+    `keep_going`, a run whose judgements fail, almost all of them, ends with FailingRunError.
     """
 
     def __init__(
@@ -87,46 +94,106 @@ class Session:
         self._models = models or {}
         self._runners: dict[str, Runner] = {}
         self._open = ExitStack()
+        # That of all runners, once one of them asks a model elsewhere.
+        self.cache: ReplyCache | None = None
+        self._cache_opened = False
 
     def runner(
         self,
         lm: str,
         *,
-        purpose: str | None = None,
+        role: str | None = None,
         api_base: str | None = None,
         journal: Path | str | None = None,
         keep_going: bool | None = None,
         api_key_env: str | None = None,
+        price: "tuple[float, float] | Price | None" = None,
+        max_tokens: int | None = None,
+        reasoning_effort: str | None = None,
+        free: bool = False,
     ) -> "Runner":
-        """What asks `lm`; the same one every time for a purpose, which its account is named by.
+        """What asks `lm`; the same one every time for a role, which its account is named by.
 
-        What is not said here is as the session's options say.
+        What is not said here is as the session's options say; an `api_base` of "" is the
+        provider's own. What is `free` takes nothing of the session's limits.
         """
-        from judges.inference.runner import FailureMonitor, Runner
+        from judges.inference.budget import Budget
+        from judges.inference.runner import (
+            ATTEMPTS,
+            FailureMonitor,
+            Runner,
+            is_cacheable,
+        )
         from judges.models.journal import Journal
         from judges.models.prices import find_price, price_of
 
-        purpose = purpose or lm
-        if purpose not in self._runners:
-            account = self.budget.account(
-                purpose, price_of(self._options.get("price")) or find_price(lm)
+        role = role or lm
+        if role not in self._runners:
+            options = self._options
+            budget = Budget() if free else self.budget
+            account = budget.account(
+                role, price_of(price or options.get("price")) or find_price(lm)
             )
-            journal = journal or self._options.get("journal")
+            journal = journal or options.get("journal")
             keep_going = self._keep_going if keep_going is None else keep_going
-            api_base = api_base or self._options.get("api_base")
-            api_key_env = api_key_env or self._options.get("api_key_env")
+            named_base = options.get("api_base") if api_base is None else api_base or None
+            api_key_env = api_key_env or options.get("api_key_env")
             key: Any = {"api_key_env": api_key_env} if api_key_env else {}
-            runner = Runner(
-                self._models.get(lm) or open_model(lm, api_base=api_base, **key),
-                journal=self._open.enter_context(Journal(journal)) if journal else None,
-                account=account,
-                concurrency=self._options["concurrency"],
-                monitor=None if keep_going else FailureMonitor(),
-                max_tokens=self._options.get("max_tokens"),
-                reasoning_effort=self._options.get("reasoning_effort"),
+            model = (
+                self._models.get(role)
+                or self._models.get(lm)
+                or open_model(lm, api_base=named_base, **key)
             )
-            self._runners[purpose] = self._open.enter_context(runner)
-        return self._runners[purpose]
+            runner = Runner(
+                model,
+                journal=self._open.enter_context(Journal(journal)) if journal else None,
+                cache=self._shared_cache() if is_cacheable(model) else None,
+                account=account,
+                concurrency=options["concurrency"],
+                monitor=None if keep_going else FailureMonitor(),
+                timeout=getattr(model, "timeout", None) or TIMEOUT,
+                attempts=max(ATTEMPTS, 1 + getattr(model, "num_retries", 0)),
+                max_tokens=max_tokens
+                or options.get("max_tokens")
+                or getattr(model, "max_tokens", None),
+                reasoning_effort=reasoning_effort or options.get("reasoning_effort"),
+            )
+            self._runners[role] = self._open.enter_context(runner)
+
+            def open_sibling(other: str, base: str | None) -> Runner:
+                """What asks another model; a price given is this one's, where no table knows it."""
+                if (other, base) in ((lm, api_base or None), (lm, named_base)):
+                    return runner
+                own_role = other if base is None else f"{other} at {base}"
+                return self.runner(
+                    other,
+                    role=own_role if role == lm else f"{role}: {own_role}",
+                    api_base=base or "",
+                    journal=journal,
+                    keep_going=keep_going,
+                    api_key_env=api_key_env,
+                    price=find_price(other) or price,
+                    max_tokens=max_tokens,
+                    reasoning_effort=reasoning_effort,
+                    free=is_embedded(other),
+                )
+
+            runner.open_sibling = open_sibling
+        return self._runners[role]
+
+    def _shared_cache(self) -> "ReplyCache | None":
+        from judges.models.cache import open_cache
+
+        if not self._cache_opened:
+            self._cache_opened = True
+            self.cache = open_cache(self._options.get("cache"))
+            if self.cache is not None:
+                self._open.callback(self.cache.close)
+        return self.cache
+
+    def waiting(self) -> str:
+        """What a runner waits for, and for how long; empty where none does."""
+        return next(filter(None, (runner.waiting for runner in list(self._runners.values()))), "")
 
     def __enter__(self) -> "Session":
         return self
@@ -139,8 +206,16 @@ class Session:
 
 
 @contextmanager
-def open_runner(*, keep_going: bool = True, **options: Unpack[ModelOptions]) -> Iterator["Runner"]:
-    """Open what asks one model, and close it whatever happens; its journal is kept to it alone."""
+def open_runner(
+    *,
+    keep_going: bool = True,
+    models: "Mapping[str, Model] | None" = None,
+    **options: Unpack[ModelOptions],
+) -> Iterator["Runner"]:
+    """Open what asks one model, and close it whatever happens; its journal is kept to it alone.
+
+    `models` are open already and stand for their names.
+    """
     with ExitStack() as stack:
         if journal := options.get("journal"):
             from data.tables.atomic_write import in_use
@@ -148,7 +223,7 @@ def open_runner(*, keep_going: bool = True, **options: Unpack[ModelOptions]) -> 
             path = Path(journal)
             path.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(in_use(path))
-        session = stack.enter_context(Session(keep_going=keep_going, **options))
+        session = stack.enter_context(Session(keep_going=keep_going, models=models, **options))
         yield session.runner(options.get("lm") or EMBEDDED)
 
 
@@ -166,6 +241,14 @@ def check_limits(**limits: object) -> None:
         if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:  # type: ignore[operator]
             expected = "number" if name == "max_cost" else "whole number"
             raise OptionError(f"{name} {value!r}: expected a {expected} above 0")
+
+
+def pop_map(options: Any) -> dict[str, str]:
+    """Take `map` out of the options, by either of its names; OptionError where it has both."""
+    chosen = [options.pop(name, None) for name in ("map", "mapping")]
+    if None not in chosen:
+        raise OptionError("map and mapping are two names of one option; give map")
+    return chosen[0] or chosen[1] or {}
 
 
 def check_options(options: Mapping[str, object]) -> None:

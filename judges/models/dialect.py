@@ -55,7 +55,8 @@ def is_reasoning(model: str) -> bool:
 class Dialect:
     """Which of the format's spellings a model takes, for a whole run.
 
-    `refused` are parameters that are left out; `notes` what was learned and not said yet.
+    `refused` are parameters that are left out; `learned` what differs from what was asked for, and
+    `notes` what of it was not said yet.
     """
 
     token_limit: str = "max_tokens"
@@ -63,13 +64,15 @@ class Dialect:
     max_alternatives: int | None = None
     max_tokens: int | None = None
     notes: list[str] = field(default_factory=list)
+    learned: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, model: str) -> "Dialect":
         """Start from the name: OpenAI's reasoning models take another spelling."""
         if REASONING.match(model):
-            note = f"no temperature ({LESS_EXACT})"
-            return cls("max_completion_tokens", refused={"temperature"}, notes=[note])
+            dialect = cls("max_completion_tokens", refused={"temperature"})
+            dialect.note(f"no temperature ({LESS_EXACT})")
+            return dialect
         return cls()
 
     def body(self, model: str, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
@@ -110,19 +113,19 @@ class Dialect:
         alternatives = ALTERNATIVES.search(text)
         if alternatives and 0 < int(alternatives[1]) < body.get("top_logprobs", 0):
             self.max_alternatives = int(alternatives[1])
-            self._note(f"{self.max_alternatives} alternatives for a token at most")
+            self.note(f"{self.max_alternatives} alternatives for a token at most")
             return True
         if body.get("temperature", 0) > 1 and "temperature" in text and TOO_HIGH.search(text):
             return False  # a lower one is taken; which is its user's choice
         for name in ("temperature", "seed", "reasoning_effort"):
             if name in body and (parameter == name or re.search(rf"\b{name}\b", text)):
-                self._refuse(name, f"no {name} ({LESS_EXACT})", body)
+                self.refuse(name, f"no {name} ({LESS_EXACT})", body)
                 return True
         if "n" in body and (parameter == "n" or SEVERAL.search(text)):
-            self._refuse("n", "one reply a request (several are asked for one by one)", body)
+            self.refuse("n", "one reply a request (several are asked for one by one)", body)
             return True
         if body["messages"][0]["role"] == "system" and NO_SYSTEM.search(text):
-            self._refuse("system", "no system message (joined to the first of the user)", body)
+            self.refuse("system", "no system message (joined to the first of the user)", body)
             return True
         return parameter in TOKEN_LIMITS and self._learn_token_limit(body)
 
@@ -132,13 +135,14 @@ class Dialect:
         _log.warning("%s takes %s", model, "; ".join(self.notes))
         self.notes.clear()
 
-    def _refuse(self, name: str, note: str, body: Mapping[str, Any]) -> None:
+    def refuse(self, name: str, note: str, body: Mapping[str, Any]) -> None:
+        """Leave a parameter out from now on."""
         if name in self.refused:
             return
         self.refused.add(name)
         if name == "temperature" and body["temperature"]:
             note = f"no temperature (replies are drawn at its own, not at {body['temperature']:g})"
-        self._note(note)
+        self.note(note)
 
     def _learn_token_limit(self, body: Mapping[str, Any]) -> bool:
         """Spell the limit the other way, unless that was refused as well."""
@@ -148,18 +152,20 @@ class Dialect:
             if other in self.refused:
                 return False
             self.token_limit = other
-            self._note(f"{other} for a limit")
+            self.note(f"{other} for a limit")
         return True
 
     def _learn_most_tokens(self, body: Mapping[str, Any], most: int) -> bool:
         if most >= body.get(self.token_limit, 0):
             return False
         self.max_tokens = most
-        self._note(f"limits up to {most:,} tokens")
+        self.note(f"limits up to {most:,} tokens")
         return True
 
-    def _note(self, note: str) -> None:
-        if note not in self.notes:
+    def note(self, note: str) -> None:
+        """Keep what was learned, once."""
+        if note not in self.learned:
+            self.learned.append(note)
             self.notes.append(note)
 
 

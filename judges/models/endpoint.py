@@ -1,11 +1,15 @@
 """A chat-completions endpoint over aiohttp, with pooled connections and bounded answers."""
 
 import asyncio
+import http.client
 import json
 import os
 import zlib
 from collections.abc import AsyncIterable, Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
+from hashlib import sha256
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
@@ -13,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 
-from judges.models.dialect import Dialect
+from judges.models.dialect import Dialect, is_reasoning
 from judges.models.openai_format import (
     LONGEST_EXCERPT,
     ErrorBodyError,
@@ -41,6 +45,9 @@ MAX_ANSWER_BYTES = 32 * 2**20
 LEAST_ANSWER_BYTES = 2 * 2**20
 BYTES_PER_TOKEN = 256  # with its own JSON around it
 MAX_ERROR_BYTES = 100_000
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
+# Of what local servers say of a model: the times and numbers beside these differ at each request.
+SERVED = ("id", "root", "meta", "max_model_len", "owned_by")
 
 
 class EndpointModel:
@@ -88,7 +95,7 @@ class EndpointModel:
             raise FatalModelError(f"{name}: {provider.key_variable} is not set")
         self.secrets = Redactor([key], url=base)
         self.dialect = Dialect.of(name)
-        self._key_variable = provider.key_variable
+        self.key_variable = provider.key_variable
         self._url = chat_url(base, name, provider)
         self._proxy = _proxy(self._url)
         self._timeout = aiohttp.ClientTimeout(total=timeout)
@@ -108,7 +115,9 @@ class EndpointModel:
         status, headers, answer = await self._post(body, max_answer_bytes(sampling))
         if 200 <= status < 300:
             try:
-                completion = self.secrets.clean(read_completion(answer, messages, sampling))
+                completion = self.secrets.clean(
+                    read_completion(answer, messages, sampling, thinks=is_reasoning(self.name))
+                )
             except ErrorBodyError as error:
                 status = error.status
             else:
@@ -121,6 +130,30 @@ class EndpointModel:
         failure = self.read_error(status, retry_after_of(headers), answer)
         failure.rate_limits = read_rate_limits(headers)
         raise failure
+
+    def served(self) -> str | None:
+        """What a server near by says it serves under the model's name, as a digest; "" elsewhere.
+
+        There any name may stand for another model after each start. None where it cannot be asked.
+        """
+        parts = urlsplit(self._url)
+        if not _is_near(parts.hostname or ""):
+            return ""
+        path = parts.path.removesuffix("/chat/completions") + "/models"
+        secure = parts.scheme == "https"
+        connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        try:
+            with closing(connect(parts.netloc.rpartition("@")[2], timeout=2)) as connection:
+                connection.request("GET", path, headers=self._headers)
+                response = connection.getresponse()
+                if response.status in {404, 405}:
+                    return ""
+                entries = json.loads(response.read(MAX_ERROR_BYTES))["data"]
+                own = [entry for entry in entries if entry["id"] == self.name] or entries
+                facts = [[str(entry.get(name)) for name in SERVED] for entry in own]
+        except (OSError, http.client.HTTPException, *MALFORMED):
+            return None
+        return sha256(json.dumps(facts).encode()).hexdigest()
 
     async def close(self) -> None:
         """Close the connections opened on the running loop."""
@@ -137,7 +170,7 @@ class EndpointModel:
             model=self.name,
             endpoint=self.endpoint,
             redacted=self.secrets.redact,
-            key_name=self._key_variable,
+            key_name=self.key_variable,
         )
 
     async def _post(
@@ -183,6 +216,14 @@ class EndpointModel:
                 auto_decompress=False,  # which knows no limit
             )
         return session
+
+
+def _is_near(host: str) -> bool:
+    """Whether a host is this machine or one of the same network."""
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".lan", ".internal"))
 
 
 def chat_url(base: str, name: str = "", provider: Provider = PROVIDERS["openai"]) -> str:

@@ -70,8 +70,9 @@ class RecordedReply(Struct, omit_defaults=True):
 class Record(Struct, omit_defaults=True):
     """One line: a request's key, the endpoint and model that were asked, and the answer.
 
-    `model` is the one that answered, `at` when, in seconds since 1970; `sum` is a checksum of
-    what stands before it, which releases before it was written lack.
+    `model` is the one that answered, `at` when, in seconds since 1970; `cached` says that the
+    answer came from the reply cache, so that this run paid nothing; `sum` is a checksum of what
+    stands before it, which releases before it was written lack.
     """
 
     key: Key
@@ -82,6 +83,7 @@ class Record(Struct, omit_defaults=True):
     tokens_in: Count
     tokens_out: Count
     replies: tuple[RecordedReply, ...]
+    cached: bool = False
     sum: str = ""
 
     def completion(self) -> Completion:
@@ -119,7 +121,9 @@ def read_record(line: bytes) -> Record:
     return record
 
 
-def encode_record(key: str, completion: Completion, endpoint: str, model: str) -> bytes:
+def encode_record(
+    key: str, completion: Completion, endpoint: str, model: str, *, cached: bool = False
+) -> bytes:
     record = Record(
         key=key,
         endpoint=endpoint,
@@ -136,6 +140,7 @@ def encode_record(key: str, completion: Completion, endpoint: str, model: str) -
             )
             for reply in completion.replies
         ),
+        cached=cached,
     )
     content = _ENCODER.encode(msgspec.to_builtins(record)).encode()[:-1]
     return content + b',"sum":"' + _checksum(content) + b'"}\n'
@@ -155,7 +160,7 @@ class Line(NamedTuple):
 
 def read_records(path: Path) -> Iterator[Line]:
     """Yield every line but blank ones; a torn record and a later one that share a line are two."""
-    from data.tables.text import open_regular  # judging a text imports no data
+    from data.tables.encoding import open_regular  # judging a text imports no data
 
     offset, with_checksums = 0, False
     with open_regular(path) as lines:
@@ -179,8 +184,9 @@ class Journal:
     """A file of replies, safe to kill, safe to share between processes and threads.
 
     A last line torn by a crash is cut off at the next opening. A damaged line is passed over, which
-    stderr is told, and what it held is asked again; `n_damaged` counts them. Only offsets are kept
-    in memory. Records that another process appends after the opening are not seen.
+    stderr is told, and what it held is asked again; `n_damaged` counts them, `n_cached` answers
+    from the reply cache. Only offsets are kept in memory. Records that another process appends
+    after the opening are not seen.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -193,7 +199,7 @@ class Journal:
         self._lock = threading.Lock()
         self._offsets: dict[bytes, int] = {}
         self._end = -1  # of the last line that this journal wrote
-        self.n_damaged = 0
+        self.n_damaged = self.n_cached = 0
         with self._locked():
             line = None
             for line in read_records(self.path):
@@ -201,6 +207,7 @@ class Journal:
                     self.n_damaged += 1
                 else:
                     self._offsets[bytes.fromhex(line.record.key)] = line.offset
+                    self.n_cached += line.record.cached
             start = _read_at(self._file, len(RECORD_PREFIX), 0)
             # Nothing is mended before: another kind of file is left as it is.
             if not (self._offsets or RECORD_PREFIX.startswith(start)):
@@ -242,9 +249,11 @@ class Journal:
         except DamagedRecordError:
             return None  # damaged since it was opened: ask again
 
-    def put(self, key: str, completion: Completion, *, endpoint: str, model: str) -> None:
+    def put(
+        self, key: str, completion: Completion, *, endpoint: str, model: str, cached: bool = False
+    ) -> None:
         """Append one answer in a single write."""
-        line = encode_record(key, completion, endpoint, model)
+        line = encode_record(key, completion, endpoint, model, cached=cached)
         with self._locked():
             size = os.fstat(self._file).st_size
             if size and size != self._end and _read_at(self._file, 1, size - 1) != b"\n":
@@ -257,6 +266,7 @@ class Journal:
                 raise OSError(error.errno, error.strerror, str(self.path)) from error
             self._offsets[bytes.fromhex(key)] = start
             self._end = size + len(line)
+            self.n_cached += cached
 
     def flush(self) -> None:
         """Make what was written survive a power cut."""
@@ -350,9 +360,10 @@ class ReplayModel:
 class JournalSummary:
     """A journal's requests and replies, tokens, models and damage.
 
-    `models` counts requests by "model at endpoint"; `n_repeated` counts keys recorded twice, as
-    two processes may do; `n_damaged` counts lines that hold no whole record, or another
-    than was written.
+    `n_cached` requests were answered by the reply cache, and their tokens are not counted; `models`
+    counts requests by "model at endpoint"; `n_repeated` counts keys recorded twice, as two
+    processes may do; `n_damaged` counts lines that hold no whole record, or another than was
+    written.
     """
 
     path: str
@@ -361,6 +372,7 @@ class JournalSummary:
     n_replies: int
     n_repeated: int
     n_damaged: int
+    n_cached: int
     tokens_in: int
     tokens_out: int
     models: Mapping[str, int]
@@ -375,6 +387,8 @@ class JournalSummary:
         lines += [f"  {count} by {model}" for model, count in self.models.items()]
         if self.first:
             lines.append(f"  from {self.first} to {self.last}")
+        if self.n_cached:
+            lines.append(f"  {self.n_cached} answered by the reply cache, and not paid again")
         if self.n_repeated:
             lines.append(f"  {self.n_repeated} asked twice")
         if self.n_damaged:
@@ -391,7 +405,7 @@ def describe(path: str | os.PathLike[str]) -> JournalSummary:
     models: Counter[str] = Counter()
     keys: set[str] = set()
     first, last = math.inf, -math.inf
-    n_replies = tokens_in = tokens_out = n_damaged = 0
+    n_replies = tokens_in = tokens_out = n_damaged = n_cached = 0
     for _, record, _ in read_records(file):
         if record is None:
             n_damaged += 1
@@ -399,8 +413,9 @@ def describe(path: str | os.PathLike[str]) -> JournalSummary:
         keys.add(record.key)
         models[f"{record.model_asked} at {record.endpoint}"] += 1
         n_replies += len(record.replies)
-        tokens_in += record.tokens_in
-        tokens_out += record.tokens_out
+        n_cached += record.cached
+        tokens_in += 0 if record.cached else record.tokens_in
+        tokens_out += 0 if record.cached else record.tokens_out
         first, last = min(first, record.at), max(last, record.at)
     return JournalSummary(
         path=str(path),
@@ -409,6 +424,7 @@ def describe(path: str | os.PathLike[str]) -> JournalSummary:
         n_replies=n_replies,
         n_repeated=models.total() - len(keys),
         n_damaged=n_damaged,
+        n_cached=n_cached,
         tokens_in=tokens_in,
         tokens_out=tokens_out,
         models=dict(models.most_common()),

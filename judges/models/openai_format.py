@@ -6,11 +6,12 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
-from judges.models.prices import estimate_tokens, token_bound
+from judges.models.prices import most_likely_tokens, token_bound
 from judges.protocol import (
     REFUSAL,
     Completion,
@@ -73,6 +74,11 @@ STATUSES = (
     ("content", 400),
 )
 
+# How answers name the tokens of a kind: OpenAI, LiteLLM and OpenRouter, DeepSeek.
+CACHE_READS = ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
+CACHE_WRITES = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
+THOUGHTS = ("reasoning_tokens",)
+
 _log = logging.getLogger(__name__)
 # The counts that have been warned of.
 _implausible_counts: set[str] = set()
@@ -91,8 +97,10 @@ class ErrorBodyError(TransientError):
         self.status = status
 
 
-def read_completion(answer: bytes, messages: Sequence[Message], sampling: Sampling) -> Completion:
-    """Read replies and counts; a reply may be empty.
+def read_completion(
+    answer: bytes, messages: Sequence[Message], sampling: Sampling, *, thinks: bool = False
+) -> Completion:
+    """Read replies and counts; a reply may be empty, and hide thoughts of a model that `thinks`.
 
     Raises TransientError where the body is malformed, and ErrorBodyError where it holds an error.
     Whatever an endpoint may send, no other error than a ModelError leaves this function.
@@ -105,13 +113,9 @@ def read_completion(answer: bytes, messages: Sequence[Message], sampling: Sampli
         replies = tuple(_reply(choice) for choice in body["choices"])
         if not replies:
             raise _ShapeError("it holds no choices")
-        usage = read_usage(body.get("usage"), messages, replies)
-        return Completion(
-            replies=replies,
-            tokens_in=usage.tokens_in,
-            tokens_out=usage.tokens_out,
-            model=_word(body.get("model")),
-        )
+        hidden = sampling.n * sampling.max_tokens if thinks else 0
+        usage = read_usage(body.get("usage"), messages, replies, hidden)
+        return Completion(replies=replies, model=_word(body.get("model")), **asdict(usage))
     except RecursionError:
         reason = "nested too deeply"
     except _ShapeError as error:
@@ -171,26 +175,62 @@ def _without_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def read_usage(usage: object, messages: Sequence[Message], replies: Sequence[Reply]) -> Usage:
+def read_usage(
+    usage: object, messages: Sequence[Message], replies: Sequence[Reply], hidden: int = 0
+) -> Usage:
     """Read what a request took.
 
-    Counts that are lacking are estimated. Those that cannot be true (negative, of texts yet 0,
+    Counts that are lacking are estimated at the most that is likely, up to `hidden` tokens where
+    thoughts may have been written as well. Those that cannot be true (negative, of texts yet 0,
     huge, no numbers) become the most that the texts can take, so that a limit on cost still binds.
     """
     written: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
     if usage is not None and not isinstance(usage, Mapping):
         _warn_of_count("usage", type(usage).__name__)
-        return Usage(token_bound(messages), token_bound(written))
+        return Usage(token_bound(messages), token_bound(written), estimated=True)
     counts = usage or {}
-    tokens_in = _count("prompt_tokens", counts, messages)
     tokens_out = _count("completion_tokens", counts, written)
-    return Usage(tokens_in, tokens_out + _uncounted_thoughts(counts, tokens_in, tokens_out))
+    lacking = [name for name in ("prompt_tokens", "completion_tokens") if counts.get(name) is None]
+    if "completion_tokens" in lacking:
+        tokens_out = max(tokens_out, hidden)
+    result = _usage(
+        counts,
+        _count("prompt_tokens", counts, messages),
+        tokens_out,
+        max_tokens_in=token_bound(messages),
+    )
+    if lacking:
+        _warn_of_lack()
+    return replace(result, estimated=bool(lacking))
+
+
+def _usage(
+    counts: Mapping[str, Any], tokens_in: int, tokens_out: int, *, max_tokens_in: int = 0
+) -> Usage:
+    """All tokens that were read and written, and how many of them were of a kind with a price."""
+    reads, writes = (_named_count(counts, names) for names in (CACHE_READS, CACHE_WRITES))
+    if reads + writes > tokens_in:
+        if tokens_in + reads + writes <= max_tokens_in:
+            tokens_in += reads + writes  # Anthropic counts them apart
+        else:
+            reads = writes = 0  # more than the texts can take
+    tokens_out += _uncounted_thoughts(counts, tokens_in, tokens_out)
+    thoughts = min(_named_count(counts, THOUGHTS), tokens_out)
+    return Usage(tokens_in, tokens_out, reads, writes, thoughts)
+
+
+def _named_count(counts: Mapping[str, Any], names: Sequence[str]) -> int:
+    """The first of these that is a count, beside the others or in their details."""
+    details = [counts.get(name) for name in ("prompt_tokens_details", "completion_tokens_details")]
+    places = (counts, *(place for place in details if isinstance(place, Mapping)))
+    counted = (_plausible(place.get(name)) for place in places for name in names)
+    return next((count for count in counted if count), 0)
 
 
 def _count(name: str, counts: Mapping[str, Any], texts: Sequence[Message]) -> int:
     value = counts.get(name)
     if value is None:
-        return estimate_tokens(texts)
+        return most_likely_tokens(texts)
     least = 1 if any(text["content"] for text in texts) else 0
     if (count := _plausible(value, least)) is not None:
         return count
@@ -240,6 +280,17 @@ def _warn_of_count(name: str, value: str) -> None:
     )
 
 
+def _warn_of_lack() -> None:
+    """Warn once of answers that do not tell what they took."""
+    if "" in _implausible_counts:
+        return
+    _implausible_counts.add("")
+    _log.warning(
+        "answers do not say how many tokens they took: counted at the most that is likely, so "
+        "tokens and dollars are estimates"
+    )
+
+
 def _with_usage(error: ModelErrorT, body: object) -> ModelErrorT:
     """The error with what it took, where the body tells in numbers that may be true."""
     counts = body.get("usage") if isinstance(body, Mapping) else None
@@ -247,8 +298,7 @@ def _with_usage(error: ModelErrorT, body: object) -> ModelErrorT:
         tokens_in = _plausible(counts.get("prompt_tokens"))
         tokens_out = _plausible(counts.get("completion_tokens"))
         if tokens_in is not None and tokens_out is not None:
-            thoughts = _uncounted_thoughts(counts, tokens_in, tokens_out)
-            error.usage = Usage(tokens_in, tokens_out + thoughts)
+            error.usage = _usage(counts, tokens_in, tokens_out)
     return error
 
 

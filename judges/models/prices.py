@@ -4,6 +4,7 @@ The table is read as a file: importing litellm costs two seconds and may fetch f
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,33 +14,67 @@ from pathlib import Path
 from typing import Any
 
 from judges.models.providers import PROVIDERS, RECORDING, Provider
-from judges.protocol import Message, is_embedded
+from judges.protocol import Completion, Message, Usage, is_embedded
 
 TABLE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4
+# No text of weight takes more tokens than one for so many of its bytes.
+BYTES_PER_TOKEN = 3
 FRAMING_BYTES = 16
 DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """US dollars for one token read and for one token written."""
+    """US dollars for one token read and for one token written.
+
+    The others are of tokens that are read from the provider's cache of prompts, put there, and
+    thought before the answer; None: as other tokens read or written.
+    """
 
     per_token_in: float
     per_token_out: float
+    per_cache_read: float | None = None
+    per_cache_write: float | None = None
+    per_thought: float | None = None
 
-    def cost(self, tokens_in: int, tokens_out: int) -> float:
+    def cost(self, tokens_in: float, tokens_out: float) -> float:
+        """What tokens cost of which nothing else is known."""
         return tokens_in * self.per_token_in + tokens_out * self.per_token_out
+
+    def cost_of(self, usage: Usage | Completion) -> float:
+        """What a request has cost, each kind of token at its own price."""
+        kinds = (
+            (usage.cache_reads, self.per_cache_read, self.per_token_in),
+            (usage.cache_writes, self.per_cache_write, self.per_token_in),
+            (usage.thoughts, self.per_thought, self.per_token_out),
+        )
+        extra = sum(n * (own - plain) for n, own, plain in kinds if own is not None)
+        return self.cost(usage.tokens_in, usage.tokens_out) + extra
+
+    def worst(self, tokens_in: int, tokens_out: int) -> float:
+        """The most that so many tokens can cost, whatever their kinds."""
+        return tokens_in * max(self.per_token_in, self.per_cache_write or 0.0) + tokens_out * max(
+            self.per_token_out, self.per_thought or 0.0
+        )
 
 
 FREE = Price(per_token_in=0.0, per_token_out=0.0)
 
 
-def price_of(dollars: tuple[float, float] | None) -> Price | None:
+def read_price(text: str) -> tuple[float, float]:
+    """IN,OUT: US dollars for a million tokens read and written; ValueError for anything else."""
+    numbers = [float(part) for part in text.split(",")]
+    if len(numbers) != 2 or not all(0 <= value < math.inf for value in numbers):
+        raise ValueError(text)
+    return numbers[0], numbers[1]
+
+
+def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
     """The price of so many US dollars for a million tokens read and written."""
-    if dollars is None:
-        return None
+    if dollars is None or isinstance(dollars, Price):
+        return dollars
     return Price(per_token_in=dollars[0] / 1e6, per_token_out=dollars[1] / 1e6)
 
 
@@ -55,8 +90,16 @@ def find_price(model: str) -> Price | None:
             return Price(
                 per_token_in=float(entry["input_cost_per_token"]),
                 per_token_out=float(entry["output_cost_per_token"]),
+                per_cache_read=_rate(entry, "cache_read_input_token_cost"),
+                per_cache_write=_rate(entry, "cache_creation_input_token_cost"),
+                per_thought=_rate(entry, "output_cost_per_reasoning_token"),
             )
     return None
+
+
+def _rate(entry: Mapping[str, Any], name: str) -> float | None:
+    """A price of the table; 0 stands there for one that is not known."""
+    return float(entry.get(name) or 0.0) or None
 
 
 def _names(model: str, table: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -94,6 +137,11 @@ def token_bound(messages: Sequence[Message]) -> int:
         text = message["content"]
         size += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     return size + FRAMING_BYTES * len(messages)
+
+
+def most_likely_tokens(messages: Sequence[Message]) -> int:
+    """The most that a prompt is likely to take: beyond a guess, and short of the bound."""
+    return -(-token_bound(messages) // BYTES_PER_TOKEN)
 
 
 def _table() -> dict[str, dict[str, Any]]:

@@ -148,8 +148,28 @@ def read_key(name: str, key: str | None = None) -> str:
             f"{name}: holds what no key does (a space, a line break, a curly quote)"
         )
     if key:
-        _keys_from_code.add(value)
+        hide([value])
     return value
+
+
+def hide(secrets: Iterable[str]) -> None:
+    """Keep values that were given in code out of whatever this process writes from now on."""
+    _keys_from_code.update(filter(_is_secret, map(str.strip, secrets)))
+
+
+def secrets_among(arguments: Mapping[str, object]) -> list[str]:
+    """What a client's arguments hold that nobody may see: keys, tokens, every header's words."""
+    secrets: list[str] = []
+    for name, value in arguments.items():
+        if isinstance(value, Mapping):
+            is_headers = name.endswith("headers")
+            nested = {f"{'key' if is_headers else ''} {key}": entry for key, entry in value.items()}
+            secrets += secrets_among(nested)
+        elif isinstance(value, str) and SECRET_QUERY_NAME.search(name):
+            secrets += [value, *value.split()]
+        elif isinstance(value, str) and "://" in value:
+            secrets += _secrets_in(value)
+    return [secret for secret in secrets if _is_secret(secret)]
 
 
 def without_secrets(url: str) -> str:

@@ -1,5 +1,6 @@
 """Parse raw replies strictly: exactly one score or choice, or a failed judgement."""
 
+import json
 import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -7,8 +8,15 @@ from contextlib import suppress
 from judges.judgement import NoScoreError
 from judges.parsing.choice import parse_choice
 from judges.parsing.rating import parse_rating, parse_score
-from judges.parsing.text import shortened
-from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value
+from judges.parsing.text import json_object, plain_lines, shortened
+from judges.prompt import (
+    FIELD_HEADER,
+    THOUGHT_END,
+    THOUGHT_START,
+    Field,
+    Value,
+    thinks_at_length,
+)
 
 __all__ = [
     "answer_span",
@@ -21,6 +29,17 @@ __all__ = [
 
 MAX_HEADERS = 300
 _END = "completed"
+# What calls a rating or a choice the answer, in a line of prose and as a key.
+_ANSWER = re.compile(
+    r"\b(?:final|overall|(?:my|the) (?:rating|score|answer|verdict|choice|preference)"
+    r"|i(?:'d| would|'ll| will)? (?:rate|give|score|assign|prefer|choose|pick))\b"
+    r"|\A\W*(?:rating|score|answer|verdict|preferred|preference|choice)\b",
+    re.IGNORECASE,
+)
+_ANSWER_KEY = re.compile(
+    r"(?:(?:final|overall|total|my|the)[ _]?)*(?:rating|score|answer|verdict|preferred|preference"
+    r"|choice|winner|overall|final)"
+)
 # Models decorate our header or go on in the same line; the name decides.
 _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER.pattern}[*_`:]{{0,3}}")
 
@@ -36,8 +55,9 @@ def parse_fields(
 
     A field's content follows the last header of its name, so that a header quoted in a rationale
     loses to the real one, and ends at the next header. Without its header, a field with choices is
-    looked for in the whole reply, and a free text is what stands before the first header ("" where
-    no sentence does). Thoughts are dropped, and so is what follows a complete reply. A reply cut
+    looked for in the whole reply, or where steps or questions were asked for in what is called the
+    answer there, and a free text is what stands before the first header ("" where no sentence
+    does). Thoughts are dropped, and so is what follows a complete reply. A reply cut
     short (`truncated`) holds a choice only where a header closes its field: what is cut off may
     have changed it, and even a lone number may be the beginning of another ("1" of "10", "4" of
     "4/10", "4. No, 2"). `names` are what the dimension is called: of ratings of several qualities,
@@ -45,6 +65,7 @@ def parse_fields(
     """
     start, end = answer_span(reply, outputs)
     answer, alone = reply[start:end], len(outputs) == 1
+    rates_parts = thinks_at_length(outputs)
     headers = list(_HEADER.finditer(answer))
     last_headers = {header.group(1).lower(): header for header in headers}
     field_names = {_END, *(field.name for field in outputs)}
@@ -58,9 +79,13 @@ def parse_fields(
         if field.choices:
             # A header of any name ends a choice: another field's number is another's.
             starts = [header.start() for header in headers]
-            text = answer if header is None else _content(answer, header, starts)
             try:
-                values[field.name] = _choice(text, field.choices, names)
+                if header is not None:
+                    text = _content(answer, header, starts)
+                else:
+                    text = _closing_answer(answer) if rates_parts else answer
+                own_names = names or ((field.name,) if rates_parts else ())
+                values[field.name] = _choice(text, field.choices, own_names, strict=rates_parts)
             except NoScoreError as error:
                 raise NoScoreError(f"{field.name}: {error}") from error
         elif header is not None:
@@ -80,11 +105,35 @@ def _content(answer: str, header: re.Match[str], starts: Iterable[int]) -> str:
     return answer[header.end() : end].strip()
 
 
-def _choice(text: str, choices: Sequence[Value], names: Collection[str]) -> Value:
-    """The choice that a text states: a number of the scale, or else a letter."""
+def _closing_answer(answer: str) -> str:
+    """What a reply without headers calls its answer, after steps that may rate parts of the whole.
+
+    Raises NoScoreError where it calls nothing so.
+    """
+    plain = plain_lines(answer)
+    _, items, _ = json_object(plain)
+    if items:
+        answers = {key: value for key, value in items if _ANSWER_KEY.fullmatch(key)}
+        if answers:
+            return json.dumps(answers)
+        raise NoScoreError(f"no key of the answer's in {shortened(answer)}")
+    lines = plain.splitlines()
+    for index in reversed(range(len(lines))):
+        if _ANSWER.search(lines[index]) and "?" not in lines[index]:
+            return "\n".join(lines[index:])
+    raise NoScoreError(f"nothing is called the answer after the reasoning in {shortened(answer)}")
+
+
+def _choice(text: str, choices: Sequence[Value], names: Collection[str], *, strict: bool) -> Value:
+    """The choice that a text states: a number of the scale, or else a letter.
+
+    A `strict` reading takes no rating of another quality than those named.
+    """
     scale = [choice for choice in choices if isinstance(choice, int)]
     if len(scale) < len(choices):
         return parse_choice(text, [str(choice) for choice in choices])
+    if strict:
+        return parse_rating(text, scale, names=names)
     # A dimension's name need not be the word that a model has for it.
     with suppress(NoScoreError):
         return parse_rating(text, scale, names=names)

@@ -9,15 +9,18 @@ groundedness from .591 to .566. New judgements are always read strictly.
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from data.tables.formats import read_json_lines
-from data.tables.problems import RowsError
+from data.tables.formats import READABLE, read_records
+from data.tables.problems import CellError, RowsError
+from data.tables.text import decode_json
+from data.values import RatingCells
+from judges.dimension import Comparison, Dimension, Subject
 from judges.errors import JudgesError
-from judges.judgement import Choice, Judgement, NoScoreError, Verdict
+from judges.judgement import AnyJudgement, Choice, Judgement, NoScoreError, Verdict
 from judges.parsing.choice import parse_choice
 from judges.parsing.rating import parse_score
 from judges.parsing.text import shortened
@@ -62,6 +65,8 @@ def read_replies(
     """
     for where, row, identity in _records(path, dimension, prompt):
         replies = row.get("replies")
+        if isinstance(replies, str) and _is_sheet(Path(path)):
+            replies = _listed(replies)
         if not isinstance(replies, list) or not all(isinstance(reply, str) for reply in replies):
             raise RecordingError(f"{where}: 'replies' must be a list of texts")
         yield RecordedReplies(**identity, replies=tuple(replies))
@@ -84,6 +89,119 @@ def read_pair_replies(
             order_ab=_single(where, replies, "order_ab"),
             order_ba=_single(where, replies, "order_ba"),
         )
+
+
+def read_scores(path: Path, dimension: str) -> dict[str, float]:
+    """Read `{"id", "dimension", "score"}` lines on a dimension; NaN for a null score.
+
+    Rows as `judges score` writes them, with their scores under `judgements` or in a sheet's column
+    of the dimension's name, will do as well.
+    Raises RecordingError for any other line, a second score of an id, or none at all.
+    """
+    scores: dict[str, float] = {}
+    for where, row, read_number in _score_rows(path, dimension):
+        try:
+            if row.get("dimension", dimension) != dimension:
+                continue
+            judged = row["judgements"].get(dimension) if "judgements" in row else row
+            if judged is None:
+                continue
+            name = str(row["id"]).strip()
+            value = read_number(judged["score"] if "score" in judged else judged[dimension])
+            if math.isinf(value):
+                raise ValueError("an infinite score")
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise RecordingError(
+                f'{where}: expected {{"id", "dimension", "score"}} with a number ({error!r:.200})'
+            ) from error
+        except CellError as error:
+            raise RecordingError(
+                f"{where}: the score {error.value!r:.60} {error.fault}; {error.advice}"
+            ) from error
+        if name in scores:
+            raise RecordingError(f"{where}: {name!r:.60} has a score already")
+        scores[name] = value
+    if not scores:
+        raise RecordingError(f"{path.name}: no score on {dimension!r}")
+    return scores
+
+
+def _score_rows(
+    path: Path, dimension: str
+) -> Iterator[tuple[str, dict[str, Any], Callable[[Any], float]]]:
+    """Each row, where it stands, and what reads its score: in a sheet, by all of the column."""
+    rows = _rows(path)
+    if not _is_sheet(path):
+        yield from (
+            (*row, lambda score: math.nan if score is None else float(score)) for row in rows
+        )
+        return
+    table = list(rows)
+    of_dimension = [row for _, row in table if row.get("dimension", dimension) == dimension]
+    cells = RatingCells(row.get("score", row.get(dimension)) for row in of_dimension)
+
+    def read_number(score: object) -> float:
+        number = cells.read(score)
+        return math.nan if number is None else number
+
+    yield from ((*row, read_number) for row in table)
+
+
+def recorded_scores(path: Path, subject: Subject) -> dict[str, AnyJudgement]:
+    """Judgements by id from a file of numbers (see `read_scores`); a pair's are margins."""
+    scores = read_scores(path, subject.name)
+    if isinstance(subject, Comparison):
+        for name, score in scores.items():
+            if abs(score) > 1:
+                raise RecordingError(
+                    f"{path.name}: the margin of {name!r:.60} is {score:g}; it goes from -1 (B) to "
+                    "1 (A)"
+                )
+    return {
+        name: Judgement(score=score) if score == score else Judgement.failed("no score")
+        for name, score in scores.items()
+    }
+
+
+def recorded_replies(
+    path: Path,
+    subject: Subject,
+    *,
+    letters: Callable[[str], str] = lambda prompt: "",
+    tie: str | None = None,
+) -> dict[str, dict[str, AnyJudgement]]:
+    """Judgements by id from a file of raw replies, for each of its prompts ("" where it has one).
+
+    `letters` gives the letters that replies to a prompt have for ratings, the lowest first.
+    Raises RecordingError, as for two records of an id.
+    """
+    dimension = subject.name
+    records: Iterable[RecordedReplies | RecordedPair]
+    if isinstance(subject, Comparison):
+        records = read_pair_replies(path, dimension=dimension)
+    else:
+        records = read_replies(path, dimension=dimension)
+    by_prompt: dict[str, dict[str, AnyJudgement]] = {}
+    for record in records:
+        if record.dimension not in (None, dimension):
+            continue
+        prompt = record.prompt or ""
+        judgements = by_prompt.setdefault(prompt, {})
+        if record.id in judgements:
+            raise RecordingError(f"{path.name}: {record.id!r:.60} is recorded twice; give it once")
+        if isinstance(record, RecordedPair):
+            judgements[record.id] = verdict(record, tie=tie)
+        else:
+            assert isinstance(subject, Dimension)
+            judgements[record.id] = judgement(
+                record.replies,
+                subject.scale,
+                letters=dict(zip(letters(prompt), subject.scale, strict=False)) or None,
+                names=(dimension,),
+            )
+    if not by_prompt:
+        raise RecordingError(f"{path.name}: no replies on {dimension!r}")
+    return by_prompt if len(by_prompt) > 1 else {"": next(iter(by_prompt.values()))}
 
 
 def judgement(
@@ -135,6 +253,8 @@ def verdict(pair: RecordedPair, *, tie: str | None = None) -> Verdict:
     worth: dict[Choice | None, int] = {"A": 1, "B": -1, None: 0}
     return Verdict(
         margin=(worth[ab] + worth[ba]) / 2,
+        margin_ab=worth[ab],
+        margin_ba=worth[ba],
         preferred=ab if ab and ab == ba else "tie",
         order_ab=ab,
         order_ba=ba,
@@ -177,20 +297,48 @@ def _records(
     """Of each row of the chosen dimension and prompt: where it stands, itself, and whose it is."""
     path = Path(path)
     try:
-        for number, row in read_json_lines(path):
+        for place, row in read_records(path):
             row_dimension, row_prompt = _word(row, "dimension"), _word(row, "prompt")
             if prompt is not None and row_prompt != prompt:
                 continue
             if dimension is not None and row_dimension not in (None, dimension):
                 continue
-            where, name = f"{path.name}, line {number}", row.get("id")
+            where, name = _short(place, path), row.get("id")
             if not isinstance(name, str | int) or name == "":
                 raise RecordingError(
                     f"{where}: 'id' is missing, so the replies belong to no output"
                 )
-            yield where, row, {"id": str(name), "dimension": row_dimension, "prompt": row_prompt}
+            identity = {"id": str(name), "dimension": row_dimension, "prompt": row_prompt}
+            yield where, row, identity
     except RowsError as error:
         raise RecordingError(str(error)) from error
+
+
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        for place, row in read_records(path):
+            yield _short(place, path), row
+    except RowsError as error:
+        raise RecordingError(str(error)) from error
+
+
+def _listed(cell: str) -> object:
+    """The replies of a sheet's cell: a list in JSON, or the one that it is."""
+    try:
+        listed = decode_json(cell) if cell.lstrip().startswith("[") else None
+    except ValueError:
+        listed = None
+    return listed if isinstance(listed, list) else [cell]
+
+
+def _short(place: str, path: Path) -> str:
+    return place.replace(str(path), path.name, 1)
+
+
+def _is_sheet(path: Path) -> bool:
+    """Whether a file's cells are texts, which say numbers and lists in words."""
+    form = READABLE.get(path.suffix.lower())
+    return form is not None and not form.typed
 
 
 def _word(row: Mapping[str, object], name: str) -> str | None:

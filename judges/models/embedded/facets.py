@@ -252,6 +252,9 @@ SUPPRESSED = 0.1
 INSTRUCTION, DEFINITION, ANCHORS = 0.55, 0.3, 0.15
 # The tenth mention of a facet adds less than the first.
 GROWTH = 0.5
+# Sums over facets are kept to so many decimals: the order in which a processor adds must not break
+# a tie, nor pass for a direction.
+DECIMALS = 9
 # What any overall impression adds to the facets that are asked for.
 IMPRESSION = 1.3
 # Checking facts is analytic work, which an impression colours less.

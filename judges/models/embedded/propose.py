@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from judges.models.embedded.facets import (
+    DECIMALS,
     GROWTH,
     INSTRUCTION,
     INTENSITIES,
@@ -173,11 +174,11 @@ def _draw_instruction(feedback: Feedback, rng: random.Random, temperature: float
     noise = normal * (0.3 + np.abs(current) / np.abs(current).max())
     if len(feedback.gaps) > 1:
         # What no text here shows cannot be asked for.
-        noise *= feedback.facets.std(axis=0) > 0
+        noise *= np.ptp(feedback.facets, axis=0) > 0
     direction = _unit(direction) + NOISE * temperature * _unit(noise)
     step = rng.choice(STEPS) if temperature > 0 else STEPS[1]
     target = current + step * float(np.linalg.norm(current)) * _unit(direction)
-    shares = instruction_shares(task, target)
+    shares = np.round(instruction_shares(task, target), DECIMALS)
     largest = float(shares.max())
     if largest <= 0:
         shares, largest = current, float(current.max())
@@ -190,7 +191,9 @@ def _ridge(rows: Vector, values: Vector, ridge: float) -> Vector:
     if not len(rows):
         return np.zeros(rows.shape[1])
     rows, values = rows - rows.mean(axis=0), values - values.mean()
-    return np.asarray(rows.T @ np.linalg.solve(rows @ rows.T + ridge * np.eye(len(rows)), values))
+    gram = rows @ rows.T + ridge * np.eye(len(rows))
+    # Values that are all equal leave 1e-18 of rounding, which `_unit` would make a direction.
+    return np.asarray(np.round(rows.T @ np.linalg.solve(gram, values), DECIMALS), np.float64)
 
 
 def _unit(vector: Vector) -> Vector:

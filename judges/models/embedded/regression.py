@@ -13,6 +13,9 @@ from judges.models.embedded.request import Demo, Roles, Task, read_roles
 from judges.models.embedded.traits import KINDS, traits_of
 from judges.prompt import MAX_DEMOS
 
+# Sums are kept to so many decimals, finer than any score that was frozen was held to: the order in
+# which a processor adds must not break a tie.
+DECIMALS = 13
 # An example is one text, or a first less a second.
 SIGNS = np.array([1.0, -1.0])
 
@@ -82,8 +85,9 @@ class Scorer:
             offsets = similarity @ self.posterior.offsets
             weights = weights + similarity @ self.posterior.shifts
         signs = SIGNS[: len(facets)]
-        contributions = signs @ (weights * facets)
+        contributions = np.round(signs @ (weights * facets), DECIMALS)
         latent = float(contributions.sum() + signs @ offsets) + self.posterior.level
+        latent = round(latent, DECIMALS)
         if not self.task.compares:
             return Prediction(_probabilities(latent, len(self.task.choices)), latent, contributions)
         first = float(1 / (1 + np.exp(-SURENESS * latent)))

@@ -1,0 +1,274 @@
+"""A judge as other tools' own scorer or metric: MLflow, Inspect, DeepEval, DSPy.
+
+Each keeps the judge whole: its prompt, its plan, its parser and its model, whatever its kind; a
+score stands on the judge's own scale. A failed judgement is missing in the way of each tool, never
+0. Options are those of `Judge.score` (`lm`, `max_cost`, ...); one budget holds for an adapter's
+life. `map` says under which key of the tool's row a text stands, as in {"document": "article"}.
+Unless it does, the judge's last text is the tool's output, any other the entry of its name, and
+the only other one the tool's input. Of a pair, A is the output and B the tool's reference.
+"""
+
+import asyncio
+import json
+import math
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from importlib import import_module
+from typing import Any, Unpack
+
+from judges.dimension import Comparison
+from judges.errors import MissingExtraError, OptionError
+from judges.inference.session import Options, check_options, pop_map
+from judges.judge import Judge, RowJudge
+from judges.judgement import AnyJudgement, Verdict
+from judges.judging import failed
+
+
+class OpenJudge:
+    """A judge whose model is opened at the first row and stays open, for rows from any thread.
+
+    `output`, `reference` and `input` are the keys that the tool gives these under.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        options: Options,
+        *,
+        output: str,
+        reference: str,
+        input: str | None,
+    ) -> None:
+        values: dict[str, Any] = {**options}
+        check_options(values)
+        mapping = pop_map(values)
+        values.pop("progress", None)
+        if unknown := sorted(mapping.keys() - set(judge.row_keys)):
+            raise OptionError(
+                f"map: the judge {judge.name} reads {', '.join(judge.row_keys)}, not "
+                f"{', '.join(unknown)}"
+            )
+        self.judge = judge
+        self._options = values
+        self._mapping = mapping
+        roles = {judge.texts[-1]: output}
+        if isinstance(judge.subject, Comparison):
+            roles = dict(zip(judge.subject.fields, (output, reference), strict=True))
+        others = [name for name in judge.texts if name not in roles]
+        # What stands for a text whose name the tool's row does not have.
+        self._defaults = {others[0]: input} if input and len(others) == 1 else {}
+        self._roles = roles
+        self._judge_rows: RowJudge | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, row: Mapping[str, object]) -> AnyJudgement:
+        """Judge one row of the tool; where the budget has ended, the judgement has failed."""
+        from judges.inference.budget import BudgetSpentError
+
+        texts = {name: self._find(name, row) for name in self.judge.row_keys}
+        try:
+            (judgement,) = self._opened()([texts])
+        except BudgetSpentError as error:
+            return failed(self.judge.subject, f"not asked: {error}")
+        if judgement.failure is not None and None in texts.values():
+            keys = ", ".join(sorted(row))
+            return failed(
+                self.judge.subject, f"{judgement.failure} among {keys}; map= names its key"
+            )
+        return judgement
+
+    def _find(self, name: str, row: Mapping[str, object]) -> object:
+        """A text of the judge in a row; what a tool keeps as a mapping holds it by its name."""
+        default = self._defaults.get(name, name)
+        key = self._mapping.get(name) or self._roles.get(name) or (name if name in row else default)
+        value = row.get(key)
+        if isinstance(value, Mapping):
+            return value.get(name, next(iter(value.values())) if len(value) == 1 else None)
+        return value
+
+    def _opened(self) -> RowJudge:
+        with self._lock:
+            if self._judge_rows is None:
+                stack = ExitStack()
+                self._judge_rows = stack.enter_context(self.judge.open(**self._options))
+                weakref.finalize(self, stack.close)
+            return self._judge_rows
+
+
+def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
+    """A scorer for `mlflow.genai.evaluate`; a failed judgement is a Feedback with an error.
+
+    Texts are looked for in outputs, inputs and expectations; B of a pair is in expectations.
+    """
+    genai = _tool("mlflow.genai", "mlflow", "mlflow_scorer")
+    entities = _tool("mlflow.entities", "mlflow", "mlflow_scorer")
+    ask = OpenJudge(judge, options, output="outputs", reference="expectations", input="inputs")
+    source = entities.AssessmentSource(
+        source_type=entities.AssessmentSourceType.LLM_JUDGE, source_id=f"{judge.name} by {judge.lm}"
+    )
+
+    def score(inputs: Any = None, outputs: Any = None, expectations: Any = None) -> Any:
+        row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
+        judgement = ask({**_entries(expectations), **_entries(inputs), **row})
+        if judgement.failure is not None:
+            return entities.Feedback(name=judge.name, error=judgement.failure, source=source)
+        return entities.Feedback(
+            name=judge.name,
+            value=judgement.score,
+            rationale=_reasons(judgement),
+            source=source,
+            metadata={key: json.dumps(value) for key, value in _facts(judgement).items()},
+        )
+
+    return genai.scorer(score, name=judge.name)
+
+
+def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
+    """A scorer for Inspect tasks; a failed judgement is `Score.unscored`, which no metric counts.
+
+    Texts are looked for in the sample's metadata, its input and the output; B of a pair is the
+    target.
+    """
+    scoring = _tool("inspect_ai.scorer", "inspect", "inspect_scorer")
+    ask = OpenJudge(judge, options, output="output", reference="target", input="input")
+
+    def make() -> Any:
+        async def score(state: Any, target: Any) -> Any:
+            row = {
+                **(state.metadata or {}),
+                "input": state.input_text,
+                "output": state.output.completion,
+                "target": target.text,
+            }
+            judgement = await _in_thread(lambda: ask(row))
+            if judgement.failure is not None:
+                return scoring.Score.unscored(
+                    reason="grader_failed", answer=row["output"], explanation=judgement.failure
+                )
+            return scoring.Score(
+                value=judgement.score,
+                answer=row["output"],
+                explanation=_reasons(judgement),
+                metadata=_facts(judgement),
+            )
+
+        return score
+
+    metrics = [scoring.mean(), scoring.stderr()]
+    return scoring.scorer(metrics=metrics, name=judge.name)(make)()
+
+
+def deepeval_metric(judge: Judge, *, threshold: float, **options: Unpack[Options]) -> Any:
+    """A metric for DeepEval; a failed judgement has no score and an `error`, and fails its case.
+
+    Texts are looked for in the test case's metadata and context, its input and the actual output; B
+    of a pair is the expected output. `threshold` is on the judge's own scale.
+    """
+    metrics = _tool("deepeval.metrics", "deepeval", "deepeval_metric")
+    ask = OpenJudge(
+        judge, options, output="actual_output", reference="expected_output", input="input"
+    )
+
+    class JudgeMetric(metrics.BaseMetric):  # type: ignore[name-defined,misc]
+        def __init__(self) -> None:
+            self.threshold = threshold
+            self.evaluation_model = judge.lm
+
+        def measure(self, test_case: Any, *args: object, **kwargs: object) -> float:
+            names = ("input", "actual_output", "expected_output", "context", "retrieval_context")
+            row = {name: getattr(test_case, name, None) for name in names}
+            judgement = ask({**_entries(getattr(test_case, "metadata", None)), **row})
+            self.error = judgement.failure
+            self.score = None if math.isnan(judgement.score) else judgement.score
+            self.reason = _reasons(judgement)
+            self.score_breakdown = _facts(judgement)
+            self.is_successful()
+            return judgement.score
+
+        async def a_measure(self, test_case: Any, *args: object, **kwargs: object) -> float:
+            return await asyncio.to_thread(self.measure, test_case)
+
+        @property
+        def __name__(self) -> str:
+            return judge.name
+
+    return JudgeMetric()
+
+
+def dspy_metric(
+    judge: Judge, *, threshold: float | None = None, **options: Unpack[Options]
+) -> Callable[..., Any]:
+    """A metric for `dspy.Evaluate` and optimizers; a failed judgement is NaN.
+
+    Texts are looked for in the prediction, then in the example; B of a pair is the example's. Where
+    an optimizer picks demonstrations (`trace` is given), a score counts from `threshold` on, and a
+    failed judgement never does. GEPA gets the judge's reasons as feedback.
+    """
+    dspy = _tool("dspy", "", "dspy_metric")
+    ask = OpenJudge(judge, options, output="prediction", reference="example", input=None)
+    candidate = judge.subject.candidate if isinstance(judge.subject, Comparison) else None
+
+    def metric(
+        example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
+    ) -> Any:
+        prediction, given = _fields(pred), _fields(example)
+        if candidate is not None:
+            prediction = _renamed(prediction, candidate, judge.texts[-2])
+            given = _renamed(given, candidate, judge.texts[-1])
+        row = {**given, **prediction, "prediction": prediction, "example": given}
+        judgement = ask(row)
+        if pred_name is not None:
+            feedback = judgement.failure or _reasons(judgement) or f"score {judgement.score:.2f}"
+            return dspy.Prediction(score=judgement.score, feedback=feedback)
+        if trace is not None:
+            return judgement.score >= (-math.inf if threshold is None else threshold)
+        return judgement.score
+
+    return metric
+
+
+def _tool(module: str, extra: str, adapter: str) -> Any:
+    """A tool's module; MissingExtraError names the extra that installs it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name.partition(".")[0]):
+            raise
+        raise MissingExtraError(
+            f"{adapter} needs {error.name}, which is not installed: "
+            f"pip install 'dspy-judges[{extra}]'"
+        ) from None
+
+
+async def _in_thread(work: Callable[[], AnyJudgement]) -> AnyJudgement:
+    """Run what blocks beside any event loop that Inspect may use."""
+    from anyio import to_thread
+
+    return await to_thread.run_sync(work)
+
+
+def _entries(value: object) -> dict[str, object]:
+    return {str(key): entry for key, entry in value.items()} if isinstance(value, Mapping) else {}
+
+
+def _fields(record: Any) -> dict[str, object]:
+    """The fields of a dspy.Example or dspy.Prediction."""
+    return dict(record.items()) if hasattr(record, "items") else {}
+
+
+def _renamed(fields: dict[str, object], old: str, new: str) -> dict[str, object]:
+    """The same fields with a candidate's text under the pair's name for it."""
+    return {**fields, new: fields[old]} if old in fields and new not in fields else fields
+
+
+def _reasons(judgement: AnyJudgement) -> str | None:
+    return judgement.comparison if isinstance(judgement, Verdict) else judgement.rationale
+
+
+def _facts(judgement: AnyJudgement) -> dict[str, object]:
+    """What a judgement says beside its score, reasons and failure."""
+    values = judgement.as_json()
+    leave_out = {"score", "rationale", "comparison", "failure"}
+    return {k: v for k, v in values.items() if v is not None and k not in leave_out}

@@ -1,0 +1,493 @@
+"""Several judges joined in one: each asks its own model, or was recorded before.
+
+A panel's score is the weighted mean of its members' scores, each put on a common scale by a map of
+its own. Which members, maps and weights serve is learned elsewhere (python -m optimize.panel).
+"""
+
+import math
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import tee
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack, get_args
+
+from msgspec import UNSET
+
+from judges.dimension import Comparison, Dimension, Subject, seed_prompt
+from judges.errors import JudgesError
+from judges.frozen import (
+    MAX_MEMBERS,
+    Knotted,
+    Missing,
+    PanelFile,
+    PanelMember,
+    SubjectEntry,
+    plain,
+    stored,
+)
+from judges.html_table import html_table
+from judges.inference.session import ModelOptions, Options, open_runner
+from judges.judge import Judge, RowJudge
+from judges.judgement import AnyJudgement, Judgement, Verdict
+from judges.judging import ID, Order, choice_of, failed
+from judges.models.providers import endpoint_of
+from judges.monotone import MonotoneMap
+from judges.protocol import EMBEDDED, Message, is_embedded
+
+if TYPE_CHECKING:
+    import dspy
+
+    from judges.inference.runner import Runner
+    from judges.protocol import Model
+    from judges.scoring import SamplingPlan
+
+MAX_REASON_LENGTH = 300
+
+
+class PanelError(JudgesError, ValueError):
+    """Judges that cannot be joined so, or something asked of a panel that a single judge does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A judge of a panel: what asks for its scores, or, of a recording, its judgements by row id.
+
+    `map` takes its score to the panel's scale; `weight` is above 0. `recorded` None where there is
+    no `judge` is a recording whose file has not been given; `letters` are what its replies have in
+    place of ratings, the lowest first.
+    """
+
+    name: str
+    weight: float
+    map: MonotoneMap
+    judge: Judge | None = None
+    recorded: Mapping[str, AnyJudgement] | None = field(default=None, compare=False, repr=False)
+    letters: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel(Judge):
+    """A judge whose score is the weighted mean of its members' mapped scores; make one by `join`.
+
+    Of pairs, margins are joined, in each order and over both. `missing` says what becomes of an
+    output that a member gives no score: "fail", its judgement fails and names the member;
+    "renormalise", the others' weights stand for all. `score_map` puts the joined score on people's
+    scale. `lm` is the first model that is not embedded;
+    `prompt` is no model's, and `template()` refuses.
+    """
+
+    members: tuple[Member, ...]
+    missing: Missing = "fail"
+
+    def __post_init__(self) -> None:
+        Judge.__post_init__(self)
+        _check(self)
+
+    @classmethod
+    def join(
+        cls,
+        subject: Subject,
+        members: Sequence[Member],
+        *,
+        missing: Missing = "fail",
+        provenance: Mapping[str, object] | None = None,
+        score_map: MonotoneMap | None = None,
+    ) -> "Panel":
+        """A panel on this subject, which reads whatever its members read.
+
+        Raises PanelError for judges that cannot be joined: one of pairs and one of outputs, one
+        of another dimension on another scale, a panel, two of a name.
+        """
+        judges = [member.judge for member in members if member.judge is not None]
+        others = {
+            name: text
+            for judge in judges
+            for name, text in judge.subject.inputs.items()
+            if name not in subject.inputs
+        }
+        subject = replace(subject, inputs={**others, **subject.inputs})
+        settled = [
+            member
+            if member.judge is None
+            else replace(member, judge=_settled(subject, member.name, member.judge))
+            for member in members
+        ]
+        paid = [judge.lm for judge in judges if not is_embedded(judge.lm)]
+        return cls(
+            subject=subject,
+            prompt=seed_prompt(subject),
+            lm=next(iter(paid), EMBEDDED),
+            members=tuple(settled),
+            missing=missing,
+            provenance=provenance,
+            score_map=score_map,
+        )
+
+    def __repr__(self) -> str:
+        """On one line: the members with their weights."""
+        members = ", ".join(f"{member.name} {member.weight:.3g}" for member in self.members)
+        return f"Panel({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, of {members})"
+
+    def _repr_html_(self) -> str:
+        """Its members with their models and weights, as notebooks show them."""
+        rows = [
+            (member.name, member.judge.lm if member.judge else "recorded", f"{member.weight:.3g}")
+            for member in self.members
+        ]
+        caption = f"{self.name}: a panel that reads {', '.join(self.texts)}"
+        return html_table(caption, rows, ("member", "model", "weight"))
+
+    @property
+    def is_frozen(self) -> bool:
+        """Its members ask as they did when it was joined."""
+        return True
+
+    @property
+    def parts(self) -> tuple[Judge, ...]:
+        return tuple(member.judge for member in self.members if member.judge is not None)
+
+    @property
+    def recordings(self) -> tuple[str, ...]:
+        """The names of its recorded members, whose scores are given by row id."""
+        return tuple(member.name for member in self.members if member.judge is None)
+
+    @property
+    def row_keys(self) -> tuple[str, ...]:
+        return (*self.texts, ID) if self.recordings else self.texts
+
+    def with_recorded(self, recorded: Mapping[str, Mapping[str, AnyJudgement]]) -> "Panel":
+        """The panel with judgements by row id of the recorded members named; PanelError."""
+        if unknown := sorted(recorded.keys() - set(self.recordings)):
+            raise PanelError(
+                f"{self.name}: no recorded member is called {unknown[0]!r}; "
+                f"there are {', '.join(self.recordings) or 'none'}"
+            )
+        members = [
+            replace(member, recorded=recorded.get(member.name, member.recorded))
+            for member in self.members
+        ]
+        return replace(self, members=tuple(members))
+
+    def with_model(self, lm: str | None = None, api_base: str | None = None) -> "Panel":
+        """The panel at an endpoint that its user names, and with what its user lets it ask.
+
+        Every member asks its own model, on which its weight was learned. So `lm` may only name,
+        separated by commas, members' models that their files alone may not choose. `api_base` is
+        for the members that were made there, else for all of OpenAI's protocol.
+        """
+        named = lm.split(",") if lm else []
+        models = list(dict.fromkeys(judge.lm for judge in self.parts))
+        if unknown := [name for name in named if name not in models]:
+            raise PanelError(
+                f"{self.name} is a panel, whose members ask {', '.join(models) or 'no model'}: its "
+                f"weights hold for these alone, so it cannot ask {unknown[0]}; leave the model out"
+            )
+        compatible = [judge for judge in self.parts if judge.lm.startswith("openai/")]
+        there = [j for j in compatible if api_base and j.endpoint == endpoint_of(j.lm, api_base)]
+        bases = [] if api_base is None else there or compatible
+
+        def bound(member: Member) -> Member:
+            judge = member.judge
+            if judge is None:
+                return member
+            consent = judge.lm if judge.lm in named else None
+            at = api_base if any(judge is other for other in bases) else None
+            return replace(member, judge=judge.with_model(consent, at))
+
+        return replace(self, members=tuple(bound(member) for member in self.members))
+
+    def model_to_ask(
+        self, lm: str | None = None, api_base: str | None = None
+    ) -> tuple[str, str | None]:
+        """Its first model that is not embedded, and the endpoint, all members' being allowed."""
+        asked = dict(
+            judge.model_to_ask() for judge in reversed(self.with_model(lm, api_base).parts)
+        )
+        return self.lm, asked.get(self.lm)
+
+    def names_no_model(self, lm: str | None = None, api_base: str | None = None) -> bool:
+        return False
+
+    @contextmanager
+    def open_runner(
+        self, *, keep_going: bool = True, **options: Unpack[ModelOptions]
+    ) -> Iterator["Runner"]:
+        """Open what asks its first model; it opens what asks the others, on one budget."""
+        if options.get("lm") or options.get("api_base"):
+            raise PanelError(
+                f"{self.name} is a panel: say which models and where by with_model(lm, api_base)"
+            )
+        lm, api_base = self.model_to_ask()
+        opening: Any = {**options, "lm": lm, "api_base": api_base}
+        with open_runner(keep_going=keep_going, **opening) as runner:
+            for judge in self.parts:
+                self._runner(judge, runner)
+            yield runner
+
+    @contextmanager
+    def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:
+        """Open its members' models once; rows of a panel with recorded members have their `id`."""
+        values: Any = dict(options)
+        panel = self.with_model(values.pop("lm", None), values.pop("api_base", None))
+        with Judge.open(panel, **values) as judge_rows:
+            yield judge_rows
+
+    def judge_rows(
+        self,
+        rows: Iterable[Mapping[str, object]],
+        runner: "Runner",
+        *,
+        order: Order = "both",
+        seed: int = 0,
+    ) -> Generator[AnyJudgement, None, None]:
+        """Judge a stream of rows in their order; all members' requests are under way together.
+
+        Raises PanelError where the judgements of a recorded member have not been given.
+        """
+        if self.missing == "fail":
+            self.check_recorded()
+        from judges.inference.budget import BudgetSpentError  # which loading does without
+
+        source, *copies = tee(rows, len(self.parts) + 1)
+        unread = iter(copies)
+        with ExitStack() as streams:
+            asked = {
+                member.name: streams.enter_context(
+                    closing(
+                        member.judge.judge_rows(
+                            next(unread),
+                            self._runner(member.judge, runner),
+                            order=order,
+                            seed=seed,
+                        )
+                    )
+                )
+                for member in self.members
+                if member.judge is not None
+            }
+            for row in source:
+                try:
+                    judgements = [
+                        self._recorded(member, row)
+                        if member.judge is None
+                        else next(asked[member.name])
+                        for member in self.members
+                    ]
+                except BudgetSpentError:
+                    self._await_paid(asked)
+                    raise
+                yield self.joined(judgements)
+
+    def _await_paid(self, asked: Mapping[str, Iterator[AnyJudgement]]) -> None:
+        """Let arrive what other members have under way: it is paid for, and kept in the journal."""
+        from judges.inference.budget import BudgetSpentError
+
+        for member in self.members:
+            if member.judge is not None and not is_embedded(member.judge.lm):
+                with suppress(BudgetSpentError):
+                    deque(asked[member.name], maxlen=0)
+
+    def joined(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
+        """One judgement from its members', in their order."""
+        pairs = list(zip(self.members, judgements, strict=True))
+        reasons = [
+            f"member {member.name}: {judgement.failure or 'no score'}"
+            for member, judgement in pairs
+            if judgement.failure is not None or math.isnan(judgement.score)
+        ]
+        present = [(m, j) for m, j in pairs if j.failure is None and not math.isnan(j.score)]
+        if not present or (reasons and self.missing == "fail"):
+            return failed(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
+        total = math.fsum(member.weight for member, _ in present)
+
+        def mean(scores: Iterable[float]) -> float:
+            mapped = zip(present, scores, strict=True)
+            return math.fsum(m.weight * m.map(score) for (m, _), score in mapped) / total
+
+        score = mean(judgement.score for _, judgement in present)
+        scores = {member.name: judgement.score for member, judgement in present}
+        by_weight = [judgement for _, judgement in sorted(present, key=lambda p: -p[0].weight)]
+        if not isinstance(self.subject, Comparison):
+            ratings = [judgement for judgement in by_weight if isinstance(judgement, Judgement)]
+            return Judgement(
+                score=score if self.score_map is None else self.score_map(score),
+                rationale=next((r.rationale for r in ratings if r.rationale), None),
+                samples=sum(judgement.samples for judgement in ratings),
+                unparsable=sum(judgement.unparsable for judgement in ratings),
+                members=scores,
+            )
+        margins = {}
+        for order in ("margin_ab", "margin_ba"):
+            # A recording of numbers does not tell the orders apart: its margin is that of both.
+            sides = [(getattr(judgement, order, math.nan), judgement) for _, judgement in present]
+            if not all(math.isnan(margin) for margin, _ in sides):
+                margins[order] = mean(j.score if math.isnan(m) else m for m, j in sides)
+        choices = {order: choice_of(margin) for order, margin in margins.items()}
+        verdicts = [judgement for judgement in by_weight if isinstance(judgement, Verdict)]
+        return Verdict(
+            margin=score,
+            preferred="tie" if len(set(choices.values())) > 1 else choice_of(score) or "tie",
+            order_ab=choices.get("margin_ab"),
+            order_ba=choices.get("margin_ba"),
+            comparison=next((v.comparison for v in verdicts if v.comparison), None),
+            members=scores,
+            margin_ab=margins.get("margin_ab", math.nan),
+            margin_ba=margins.get("margin_ba", math.nan),
+        )
+
+    def check_recorded(self) -> None:
+        """Raise PanelError where the judgements of a recorded member have not been given."""
+        missing = [m.name for m in self.members if m.judge is None and m.recorded is None]
+        if missing:
+            raise PanelError(
+                f"{self.name}: its member {missing[0]} is a recording: give its file again "
+                f"(--scores {missing[0]}.jsonl or --replies {missing[0]}.jsonl; in code: "
+                "with_recorded), or let the others' weights stand for it (--missing renormalise)"
+            )
+
+    def _recorded(self, member: Member, row: Mapping[str, object]) -> AnyJudgement:
+        name = str(row.get(ID))
+        judgement = (member.recorded or {}).get(name)
+        return judgement or failed(self.subject, f"no record of id {name!r:.60}")
+
+    def _runner(self, judge: Judge, runner: "Runner") -> "Runner":
+        """What asks a member's model, on the budget of `runner`."""
+        lm, api_base = judge.model_to_ask()
+        if runner.open_sibling is not None:
+            return runner.open_sibling(lm, api_base)
+        if len({part.lm for part in self.parts}) > 1:
+            raise PanelError(
+                f"{self.name}: its members ask several models: open what asks them by "
+                "panel.open_runner() or a Session"
+            )
+        return runner
+
+    def freeze(self) -> PanelFile:
+        subject = self.subject
+        return PanelFile(
+            name=self.name,
+            subject=SubjectEntry.of(subject),
+            texts=list(subject.texts),
+            scale=list(subject.scale) if isinstance(subject, Dimension) else None,
+            members=[
+                PanelMember(
+                    name=member.name,
+                    judge=None if member.judge is None else stored(member.judge.freeze()),
+                    map=Knotted.of(member.map),
+                    weight=member.weight,
+                    letters=member.letters or UNSET,
+                )
+                for member in self.members
+            ],
+            missing=self.missing,
+            provenance=None if self.provenance is None else plain(self.provenance),
+            score_map=UNSET if self.score_map is None else Knotted.of(self.score_map),
+        )
+
+    @classmethod
+    def from_panel_file(cls, file: PanelFile) -> "Panel":
+        """The panel that a checked file holds; PanelError where its members cannot be joined."""
+        members = [
+            Member(
+                name=member.name,
+                weight=member.weight,
+                map=member.read_map(),
+                judge=None if (judge := member.read_judge()) is None else Judge.of_file(judge),
+                letters=member.letters or "",
+            )
+            for member in file.members
+        ]
+        return cls.join(
+            file.subject.read(),
+            members,
+            missing=file.missing,
+            provenance=file.provenance,
+            score_map=file.read_score_map(),
+        )
+
+    def without_secrets(self) -> tuple["Panel", tuple[str, ...]]:
+        members, notes = [], []
+        for member in self.members:
+            if member.judge is not None:
+                judge, lines = member.judge.without_secrets()
+                member = replace(member, judge=judge)
+                notes += [f"{member.name}: {line}" for line in lines]
+            members.append(member)
+        return replace(self, members=tuple(members)), tuple(notes)
+
+    def plan_for(self, model: "Model") -> "SamplingPlan":
+        self._refuse("has no plan of its own")
+
+    def resolved_plan(self) -> "SamplingPlan":
+        self._refuse("has no plan of its own")
+
+    def with_plan(self, plan: "SamplingPlan | None") -> NoReturn:
+        self._refuse("has no plan of its own")
+
+    def with_prompt(self, *, instruction: str | None = None, demos: Any = None) -> NoReturn:
+        self._refuse("has no prompt of its own")
+
+    def template(self) -> list[Message]:
+        self._refuse("has no prompt of its own")
+
+    def program(self) -> "dspy.Module":
+        self._refuse("has no prompt of its own")
+
+    def _refuse(self, lack: str) -> NoReturn:
+        judges = ", ".join(member.name for member in self.members if member.judge is not None)
+        raise PanelError(
+            f"{self.name} is a panel and {lack}; its members have "
+            f"({judges or 'all are recordings'}): take one of panel.parts"
+        )
+
+
+def _settled(subject: Subject, name: str, judge: Judge) -> Judge:
+    """A judge as a member: with a plan, of the panel's kind, and no panel; raises PanelError."""
+    if isinstance(judge, Panel):
+        raise PanelError(f"member {name} is a panel itself; join its members instead")
+    if isinstance(judge.subject, Comparison) != isinstance(subject, Comparison):
+        kinds = ("compares two outputs", "rates one output")
+        first, second = kinds if judge.kind == "pairwise" else kinds[::-1]
+        raise PanelError(f"member {name} {first}, and the panel {subject.name} {second}")
+    if isinstance(judge.subject, Comparison) and isinstance(subject, Comparison):
+        if judge.subject.candidate != subject.candidate:
+            raise PanelError(
+                f"member {name} compares each {judge.subject.candidate}, and the panel "
+                f"{subject.name} each {subject.candidate}"
+            )
+    elif isinstance(judge.subject, Dimension) and isinstance(subject, Dimension):
+        scales = [f"{s.scale[0]} to {s.scale[-1]}" for s in (judge.subject, subject)]
+        if judge.name != subject.name and judge.subject.scale != subject.scale:
+            raise PanelError(
+                f"member {name} rates {judge.name} from {scales[0]}, and the panel {subject.name} "
+                f"from {scales[1]}: a member rates the panel's dimension, or another on its scale"
+            )
+    return judge if judge.plan is not None else judge.with_plan(judge.resolved_plan())
+
+
+def _check(panel: Panel) -> None:
+    """Raise PanelError for members that are none, too many, of one name, or of no use."""
+    names = [member.name for member in panel.members]
+    if not 1 <= len(names) <= MAX_MEMBERS:
+        raise PanelError(f"{panel.name}: a panel has 1 to {MAX_MEMBERS} members, not {len(names)}")
+    for name in names:
+        if names.count(name) > 1:
+            raise PanelError(f"{panel.name}: two members are called {name!r}; name one otherwise")
+    if panel.missing not in get_args(Missing):
+        raise PanelError(f"missing {panel.missing!r}: choose from {', '.join(get_args(Missing))}")
+    for member in panel.members:
+        if not 0 < member.weight <= 1e6:
+            raise PanelError(f"member {member.name} has the weight {member.weight}; above 0 is one")
+        if panel.kind == "pairwise" and not _is_odd(member.map):
+            raise PanelError(
+                f"member {member.name}: a map of margins lies within [-1, 1] and changes its sign "
+                "where the two outputs change places"
+            )
+
+
+def _is_odd(map: MonotoneMap) -> bool:
+    def is_mirrored(knots: Sequence[float]) -> bool:
+        return all(abs(a + b) < 1e-9 for a, b in zip(knots, reversed(knots), strict=True))
+
+    return is_mirrored(map.inputs) and is_mirrored(map.outputs) and map(1.0) <= 1 + 1e-9

@@ -1,0 +1,1 @@
+"""Judges and the embedded model behind an OpenAI-compatible endpoint."""
