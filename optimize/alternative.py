@@ -2,7 +2,7 @@
 
 import sys
 
-from optimize.__main__ import run
+from dspy_judges.startup import run
 
 if __name__ == "__main__":
-    sys.exit(run("optimize.alternative", "optimize.cli.alternative"))
+    sys.exit(run("optimize.cli.alternative:command"))

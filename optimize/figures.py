@@ -1,14 +1,12 @@
-"""How figures are written: three decimals, intervals, counts, and a whole run on one screen."""
+"""How figures are written: three decimals, intervals, counts, and the names of what they are."""
 
+import itertools
 import math
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from data.readers import is_constructed
 from optimize.statistics.agreement import Correlation
 from optimize.statistics.bootstrap import Interval
-from optimize.statistics.levels import PRIMARY
 
 # From this share of failures on, they are said before any figure.
 MANY_FAILED = 0.05
@@ -96,6 +94,37 @@ def counted(number: int, unit: str) -> str:
     return f"{number:,} {unit}{'s' * (number != 1)}"
 
 
+def abbreviated_names(names: Sequence[str], length: int) -> list[str]:
+    """Names cut to a length in their middle, so that no two that differ are cut to the same stub.
+
+    What all names begin with goes first; two that are alike all the same get their number.
+    """
+
+    def cut(name: str, size: int = length) -> str:
+        if len(name) <= size:
+            return name
+        tail = (size - 1) // 2
+        return f"{name[: size - 1 - tail]}…{name[len(name) - tail :]}"
+
+    short = [cut(name) for name in names]
+    if len(set(short)) < len(set(names)):
+        first, last = min(names), max(names)
+        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+        start = len(list(same))
+        short = [cut(f"…{name[start:]}" if start > 3 else name) for name in names]
+    numbers = {name: f"…{number}" for number, name in enumerate(dict.fromkeys(names), start=1)}
+    # Those that are too long; all, should one of the others end in such a number.
+    for least in (length, -1):
+        if len(set(short)) < len(set(names)):
+            short = [
+                f"{name[: length - len(numbers[name])]}{numbers[name]}"
+                if len(name) > least
+                else name
+                for name in names
+            ]
+    return short
+
+
 def quotable_line(
     name: str, cell: Mapping[str, Any], *, unit: str = "outputs", n_systems: int | None = None
 ) -> str:
@@ -144,146 +173,44 @@ ORDERS = {
 SPLITS = (("dev", "dev"), ("test", "test"), ("test_unseen_systems", "unseen systems"))
 
 
-def scorecard(summary: Mapping[str, Any], folder: str) -> str:
-    """The lines for stdout."""
-    data, cost = summary["data"], summary["cost_usd"]
-    systems = f"{data['n_systems']} systems, " if data["n_systems"] else ""
-    unit = "pairs" if "accuracy" in summary else "outputs"
-    failures = _failures(summary, unit)
-    lines = [
-        *failures,
-        *([""] if failures else []),
-        f"{summary['dimension']} judged by {summary['lm']}, {summary['optimizer']} search, "
-        f"seed {summary['seed']}",
-        f"{data['name']}: {data['n_documents']} documents, {systems}{data['n_outputs']} {unit}",
-        "",
-        f"{summary['level']}-level rho" + f"{'seed':>10}{'tuned':>27}",
-        *([f"({CONVENTIONS[PRIMARY]})"] if summary["level"] == "summary" else []),
-        *_split_rows(summary),
-        *_wrapped(f"({CHOSEN_ON_DEV})"),
-        *(_wrapped(f"({summary['stand_ins']})") if summary.get("stand_ins") else []),
-        "",
-        *_gain(summary),
-        *_wrapped(summary["why"]),
-        *(line for note in summary.get("left_out", ()) for line in _wrapped(f"note: {note}")),
-        *_plans(summary.get("plans", [])),
-        *(["", *_wrapped(CONSTRUCTED)] if is_constructed(str(data["sha256"])) else []),
-        "",
-        f"{summary['lm_calls']:,} judge calls, {summary['proposer_calls']:,} proposals, "
-        f"{'cost unknown' if cost is None else 'free' if cost == 0 else f'${cost:.4f}'}, "
-        f"{summary['seconds']:.0f} s",
-        folder,
-    ]
-    return "\n".join(lines)
+def finalist_name(row: Mapping[str, Any]) -> str:
+    """What the judge is made of, in a few words."""
+    if row["is_seed"]:
+        return "seed"
+    parts = [f"{row['instruction']} instruction"]
+    if row["n_demos"]:
+        parts.append(counted(row["n_demos"], "example"))
+    parts += {"none": [], "brief": ["a sentence"]}.get(row["reasoning"], [row["reasoning"]])
+    return ", ".join(parts)
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH)
+def cost_unit(rows: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The key of what 1,000 rows cost, and the column's title."""
+    in_dollars = all("usd_per_1000" in row for row in rows)
+    return ("usd_per_1000", "$ / 1,000") if in_dollars else ("tokens_per_1000", "tokens/1,000")
 
 
-def _failures(summary: Mapping[str, Any], unit: str) -> list[str]:
-    """Where either judge gave no score to more than a few, before anything else."""
-    lines = []
-    for judge in ("seed", "tuned"):
-        for split, name in SPLITS:
-            cell = summary[f"{judge}_judge"].get(split)
-            if not cell:
-                continue
-            number = cell["n_outputs"] + cell["n_failed"]
-            if sentence := many_failed(cell["n_failed"], number, unit):
-                lines += _wrapped(f"{judge} judge on {name}: {sentence}")
-    return lines
+def cost_text(cost: float, unit: str) -> str:
+    return f"{cost:.2f}" if unit == "usd_per_1000" else f"{cost:,.0f}"
 
 
-def _split_rows(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each split: the seed's figure, the tuned judge's and n."""
-    for split, label in SPLITS:
-        seed, tuned = summary["seed_judge"][split], summary["tuned_judge"][split]
-        if seed is None or tuned is None:
-            continue
-        counts = {
-            word: max(seed[name], tuned[name])
-            for name, word in (("n_undefined", "undefined"), ("n_failed", "failed"))
-        }
-        missing = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-        row = f"{label:<15}{_figure(seed):<24} {_figure(tuned):<24} n={seed['n_documents']}"
-        yield row + (f" ({missing})" if missing else "")
-
-
-def _figure(cell: Mapping[str, Any], sign: str = "") -> str:
-    if cell["value"] is None:
-        return "undefined"
-    ends = "no interval" if cell["low"] is None else f"{cell['low']:.3f}, {cell['high']:.3f}"
-    return f"{cell['value']:{sign}.3f} [{ends}]"
-
-
-def _gain(summary: Mapping[str, Any]) -> list[str]:
-    """The gain on test and which judge shipped, in wrapped lines."""
-    gain = summary["gain"]["test"]
-    if gain["value"] is None:
-        return ["gain on test undefined"]
-    parts = [f"gain on test {_figure(gain, '+')}"]
-    for judge, name in (("seed_judge", "seed"), ("tuned_judge", "tuned")):
-        share = summary.get("accuracy", {}).get(judge)
-        if share is not None:
-            parts.append(f"{name} accuracy on test {share:.3f}")
-    return _wrapped("; ".join([*parts, f"shipped: {summary['shipped']}"]))
-
-
-def _plans(plans: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Each sampling plan tried on dev and its cost in single replies; a star marks the chosen."""
-    if not plans:
-        return []
-    lines = ["", f"{'plan (on dev)':<14}{'rho':<23}{'cost':>5}{'gain/cost':>11}  less than best"]
-    for plan in plans:
-        name = plan["plan"] + (" *" if plan["chosen"] else "")
-        if plan["rho"] is None:
-            lines += _wrapped(f"{name:<14}left out: {plan['left_out']}")
-            continue
-        difference, per_cost = plan["less_than_best"], plan["gain_per_cost"]
-        difference_text = _figure(difference, "+") if difference["value"] else ""
-        gain_text = "" if per_cost is None else f"{per_cost:+.4f}"
-        row = f"{name:<14}{_figure(plan['rho']):<23}{plan['cost']:>5.1f}{gain_text:>11}"
-        lines.append(f"{row}  {difference_text}".rstrip())
-    return lines
-
-
-def correlation_lines(result: Mapping[str, Any]) -> list[str]:
-    """A verification, one quotable line a figure: the primary convention, then the published one.
-
-    A share of failures that is not negligible comes first.
-    """
-    data, cells = result["data"], result["correlations"]
-    is_paired = "accuracy" in result
-    unit = "pairs" if is_paired else "outputs"
-    failed = many_failed(cells[0]["n_failed"], data["n_outputs"], unit)
-    lines = [
-        *([failed] if failed else []),
-        f"{result['judge']} on {data['name']}: {data['n_outputs']} {unit}, "
-        f"{data['n_documents']} documents",
-        "",
-    ]
-    if is_paired:
-        lines += accuracy_lines(result)
-    for cell in cells:
-        # Where no document counts 0, both conventions are one figure.
-        differs = cell["level"] == "summary" and cell["n_undefined"]
-        if cell["undefined"] == PRIMARY or (cell["undefined"] == "left_out" and differs):
-            lines.append(quotable_line(result["dimension"], cell, unit=unit))
-    return lines
-
-
-def accuracy_lines(result: Mapping[str, Any]) -> list[str]:
-    """Pairs: the primary accuracy with all its counts, then what each order alone reaches."""
-    name = result["dimension"]
-    ends = interval_text(result["accuracy_low"], result["accuracy_high"])
-    lines = [
-        f"{name} accuracy, both orders together {number_text(result['accuracy'])} {ends} "
-        f"n={result['n_decided']} decided pairs of {result['n_pairs']}, "
-        f"{result['n_documents']} documents ({result['n_ties']} ties by the judge, half right; "
-        f"{result['n_failed']} failed)"
-    ]
-    for key, label in ORDERS.items():
-        if result.get(key) is not None:
-            lines.append(f"{name} {label} {result[key]:.3f}")
-    return lines
+def trade(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What the judge that ships gains on the seed, and what it costs more, in a sentence."""
+    if not rows:
+        return ""
+    unit, _ = cost_unit(rows)
+    seed = next(row for row in rows if row["is_seed"])
+    shipped = next((row for row in rows if row["shipped"]), seed)
+    best = max(rows, key=lambda row: -1.0 if row["dev"] is None else row["dev"])
+    if shipped is seed or not seed[unit] or shipped["gain"] is None:
+        return ""
+    sentence = (
+        f"* ships: {shipped['gain']:+.3f} rho on dev at {shipped[unit] / seed[unit]:.1f} times "
+        "what the seed costs to use"
+    )
+    if best is not shipped and best["dev"] is not None and shipped["dev"] is not None:
+        sentence += (
+            f"; the best on dev has {best['dev'] - shipped['dev']:+.3f} more at "
+            f"{best[unit] / seed[unit]:.1f} times"
+        )
+    return sentence

@@ -178,8 +178,11 @@ def probe(
     if not probed:
         return Probes(reason="no output has both a text and a score, so there is nothing to attack")
     calls = len(ATTACKS) * len(probed) * (2 if judge.kind == "pairwise" else 1)
-    if not runner.model.native_n:
-        calls *= judge.plan_for(runner.model).samples
+    if judge.row_keys != judge.texts:
+        return Probes(reason="its recorded members cannot be asked about attacked outputs")
+    calls *= sum(
+        1 if runner.model.native_n else part.plan_for(runner.model).samples for part in judge.parts
+    )
     if max_probe_calls is not None and calls > max_probe_calls:
         return Probes(
             reason=f"they take {calls} calls, and the budget leaves {max(0, max_probe_calls)}"

@@ -1,6 +1,6 @@
 """Labels as statistics take them: items with texts and a number, annotators' ratings, scores."""
 
-import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,26 +11,38 @@ import numpy.typing as npt
 
 import data.readers
 from data.columns import only_text
-from data.tables.formats import read_json_lines
-from data.tables.problems import RowsError
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Verdict
+from judges.judging import ID
+from judges.parsing import recorded
+from judges.parsing.recorded import RecordingError
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
+# How a column is named in which annotators say why; and a vote as a margin for A.
+COMMENT_BY = ("people", "human", "annotator", "rater", "reviewer")
+COMMENT = ("comment", "explanation", "rationale", "feedback", "critique", "justification")
+VOTES: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One output with its mean rating, or one pair with its margin, under the judge's names."""
+    """One output with its mean rating, or one pair with its margin, under the judge's names.
+
+    `ratings` has what each annotator gave, where it is known (1, 0 or -1 for a vote for A, neither
+    or B), and `comment` what people wrote beside it.
+    """
 
     id: str
     document_id: str
     system: str | None
     texts: Mapping[str, str]
     human: float
+    ratings: tuple[float, ...] = ()
+    comment: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,6 +100,8 @@ def items_of(
                     system=output.system,
                     texts=_texts(labelled.name, output.id, output.texts, subject),
                     human=output.rating(dimension),
+                    ratings=output.ratings[dimension],
+                    comment=_comment(output.texts, dimension, subject),
                 )
                 for output in labelled.outputs
                 if output.ratings.get(dimension)
@@ -106,9 +120,24 @@ def items_of(
                 system=None,
                 texts=texts,
                 human=pair.margin,
+                ratings=tuple(VOTES[vote] for vote in pair.votes),
+                comment=_comment(pair.texts, dimension, subject),
             )
         )
     return Items(tuple(items))
+
+
+def _comment(texts: Mapping[str, str], dimension: str, subject: Subject | None) -> str:
+    """What people wrote beside their rating, in columns that the judge does not read."""
+    if subject is None:
+        return ""
+    by = "|".join(map(re.escape, (dimension, *COMMENT_BY)))
+    name = re.compile(rf"(?:(?:{by})s?_)?(?:{'|'.join(COMMENT)})s?", re.IGNORECASE)
+    return " ".join(
+        text
+        for column, text in texts.items()
+        if name.fullmatch(column) and column not in subject.inputs
+    )
 
 
 def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str, Any]:
@@ -120,6 +149,11 @@ def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str
         "n_systems": len(items.systems),
         "n_outputs": len(items),
     }
+
+
+def rows_to_judge(items: Items) -> Iterator[dict[str, str]]:
+    """The items' texts, each with its id, by which a panel finds what was recorded."""
+    return ({**item.texts, ID: item.id} for item in items.items)
 
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
@@ -210,38 +244,8 @@ def read_annotations(path: Path, dimension: str) -> Mapping[str, Mapping[str, fl
 
 
 def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
-    """Read `{"id", "dimension", "score"}` lines on a dimension; NaN for a null score.
-
-    Rows as `judges score` writes them, with their scores under `judgements`, will do as well.
-    Raises LabelError for any other line, a second score of an id, or none at all.
-    """
-    scores: dict[str, float] = {}
-    for number, row in _score_rows(path):
-        where = f"{path.name}, line {number}"
-        try:
-            if row.get("dimension", dimension) != dimension:
-                continue
-            judged = row["judgements"].get(dimension) if "judgements" in row else row
-            if judged is None:
-                continue
-            name, score = str(row["id"]), judged["score"]
-            value = math.nan if score is None else float(score)
-            if math.isinf(value):
-                raise ValueError("an infinite score")
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise LabelError(
-                f'{where}: expected {{"id", "dimension", "score"}} with a number ({error!r:.200})'
-            ) from error
-        if name in scores:
-            raise LabelError(f"{where}: {name!r:.60} has a score already")
-        scores[name] = value
-    if not scores:
-        raise LabelError(f"{path.name}: no score on {dimension!r}")
-    return scores
-
-
-def _score_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Scores by id (see `judges.parsing.recorded.read_scores`); raises LabelError."""
     try:
-        yield from read_json_lines(path)
-    except RowsError as error:
+        return recorded.read_scores(path, dimension)
+    except RecordingError as error:
         raise LabelError(str(error)) from error

@@ -1,175 +1,338 @@
 """RankOptimizer: the rank search as a DSPy teleprompter."""
 
-import math
+import hashlib
+import json
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dspy
 from dspy.teleprompt import Teleprompter
 
 from data.tables.atomic_write import in_use
-from judges.dimension import Comparison, Dimension, Subject
+from data.types import LabelledSet
+from judges.cli.shell import print_error
+from judges.dimension import Comparison
 from judges.judge import Judge
-from judges.modules import demos_of
-from optimize.items import Item, Items
-from optimize.run.models import instruction_proposer, make_item_scorer, open_models
+from judges.models.dspy_lm import ConfiguredModel, configured_lm
+from judges.protocol import EMBEDDED, Model, is_embedded
+from optimize.dspy_examples import (
+    ExampleReader,
+    Label,
+    group_field,
+    refuse_overlap,
+    refuse_repeated_ids,
+    rows_of,
+    split_by_document,
+)
+from optimize.dspy_program import Student, student_of
+from optimize.items import Items
+from optimize.run.active_run import ActiveRun
+from optimize.run.final_table import measure_finally
+from optimize.run.labels import Labels, PreparedRun
+from optimize.run.models import RunModels, open_models
+from optimize.run.pipeline import summarize
+from optimize.run.run_budget import CallTokens, RunBudget, divide_budget, measured_tokens
 from optimize.run.settings import Settings
-from optimize.search.evaluator import Evaluator, SearchBudget
-from optimize.search.objective import Level, choose_level
-from optimize.search.optimizers import search
-from optimize.search.problem import SearchOptions, SearchProblem
-from optimize.search.trial_log import TrialLog
+from optimize.screen import scorecard
+from optimize.search.evaluator import SearchBudget
+from optimize.search.finalists import SearchResult
+from optimize.search.objective import LEVELS, Level, choose_level
+from optimize.search.problem import SearchOptions
+from optimize.search.trial_log import Trial, TrialLog
 
-DEFAULT_CALLS = 8_000
+# Of an embedded model, which costs nothing.
+FREE_CALLS = 8_000
+CONCURRENCY = 64
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankResult:
+    """How a program was tuned; print it for the scorecard.
+
+    `summary` holds what `tune()` writes into summary.json; there is no test among the examples, and
+    so no figure of one. `trials` are all that was tried, `search` is what the gate weighed.
+    """
+
+    summary: Mapping[str, Any]
+    trials: Sequence[Trial] = field(repr=False)
+    search: SearchResult = field(repr=False)
+
+    def __str__(self) -> str:
+        return scorecard(self.summary, "").rstrip()
 
 
 class RankOptimizer(Teleprompter):  # type: ignore[misc]
-    """Tunes a RatingJudge or PairwiseJudge so that it ranks as people do.
+    """Tunes a program that rates or chooses so that it ranks outputs as people do.
 
-    `lm`, `api_base`, `proposer_lm` and `proposer_api_base` are as on the command line; without
-    `lm`, the name and the address of DSPy's configured model, or the embedded one. `folder` keeps
-    every reply, so that compiling again costs nothing.
+    The program is a judge's module, or any dspy.Module with one predictor whose output is a rating
+    (int, float, a Literal of numbers) or one of two labels; `output` names that field where there
+    are several. Its class, forward, adapter and reasoning stay as they are.
+
+    Examples are dspy.Examples, dicts or a DataFrame. `label` names people's rating: a field
+    ("human", else the program's own output), several fields of one annotator each, or a function
+    of an example; a list in a field is averaged. `group` names the document that outputs belong to
+    ("document_id" or "group"); it may be a text itself, as in group="document".
+
+    The model is `lm`, a name or a dspy.LM, else the predictor's own, else the one that DSPy is
+    configured with (all of its arguments are obeyed), else the embedded one; `proposer_lm`, which
+    writes instructions, is the same unless given. `api_base` and `proposer_api_base` are their
+    addresses. `max_calls` bounds the calls to both, `max_cost` US dollars, which takes a `price`
+    (US dollars for a million tokens read and written) where no table knows the model's.
+    `max_demos` bounds what a prompt shows; `prefer` "accuracy" ships the best judge in place of the
+    cheapest as good. `num_threads` are the requests under way at once (DSPy's setting, or 64 where
+    a model is named). `level` is "summary", "dataset", "system" or "auto". `folder` keeps every
+    reply, so that compiling again costs nothing. Progress goes to stderr unless `quiet`.
+
+        import dspy
+        from optimize import RankOptimizer
+
+        dspy.configure(lm=dspy.LM("openai/gpt-4.1-mini", temperature=0))
+
+        judge = dspy.ChainOfThought("document, summary -> rating: int")
+        trainset = [
+            dspy.Example(document=document, summary=summary, score=score)
+            .with_inputs("document", "summary")
+            for document, summary, score in rated
+        ]
+
+        optimizer = RankOptimizer(label="score", group="document", max_cost=2.0)
+        tuned = optimizer.compile(judge, trainset=trainset)
+
+        print(tuned.detailed_results)
+        tuned.save("judge.json")
     """
 
     def __init__(
         self,
         *,
-        lm: str | None = None,
+        lm: str | dspy.BaseLM | None = None,
         api_base: str | None = None,
-        proposer_lm: str | None = None,
+        proposer_lm: str | dspy.BaseLM | None = None,
         proposer_api_base: str | None = None,
-        level: Level | None = None,
-        max_calls: int = DEFAULT_CALLS,
+        label: Label | None = None,
+        group: str | None = None,
+        output: str | None = None,
+        level: Level | str | None = None,
+        max_calls: int | None = None,
         max_cost: float | None = None,
+        price: tuple[float, float] | None = None,
+        proposer_price: tuple[float, float] | None = None,
+        max_demos: int | None = None,
+        prefer: Literal["cost", "accuracy"] = "cost",
+        num_threads: int | None = None,
         seed: int = 0,
         folder: Path | str | None = None,
+        quiet: bool = False,
     ) -> None:
         super().__init__()
+        if level not in (None, AUTO, *LEVELS):
+            raise ValueError(f"level {level!r}: choose from {AUTO}, {', '.join(LEVELS)}")
         self.lm, self.api_base = lm, api_base
         self.proposer_lm, self.proposer_api_base = proposer_lm, proposer_api_base
+        self.label, self.group, self.output = label, group, output
         self.level = level
         self.max_calls, self.max_cost, self.seed = max_calls, max_cost, seed
-        self.folder = folder
+        self.price, self.proposer_price = price, proposer_price
+        self.max_demos, self.prefer = max_demos, prefer
+        self.num_threads = num_threads
+        self.folder, self.quiet = folder, quiet
 
     def compile(
         self,
         student: dspy.Module,
         *,
-        trainset: Sequence[Any],
-        valset: Sequence[Any],
+        trainset: Any,
         teacher: dspy.Module | None = None,
+        valset: Any = None,
+        **kwargs: Any,
     ) -> dspy.Module:
         """Return a tuned copy, or an unchanged one where the gate keeps the seed.
 
-        Examples hold the texts the judge reads, `human` (a mean rating, or a vote margin in
-        [-1, 1]), and `document_id`; `system` and `id` help. The copy's `found` says what was
-        tried and why it was chosen, its `trials` are the record.
-        Raises TypeError for another program than a judge, and ValueError for examples that lack
-        something or give nothing to rank.
+        Without a valset, trainset is split by document: one part teaches, the other chooses. The
+        copy's `detailed_results` (a RankResult) say what was tried and why it was chosen.
+        Raises TypeError for a program that cannot be tuned, ValueError for examples that lack
+        something, give nothing to rank or stand in both sets, and what `tune()` raises.
         """
+        began = time.monotonic()
         if teacher is not None:
             raise ValueError("RankOptimizer learns from people's labels and takes no teacher")
-        subject = judged_by(student)
-        judge = Judge.from_program(student, subject, lm=self._model()[0])
-        train = read_examples(trainset, judge, "train")
-        dev = read_examples(valset, judge, "val")
-        level: Level = self.level or choose_level(train)
-        if isinstance(subject, Comparison):
-            level = "dataset"
-        settings = Settings(
-            dimension=judge.name,
-            lm=judge.lm,
-            api_base=self._model()[1],
-            proposer_lm=self.proposer_lm,
-            proposer_api_base=self.proposer_api_base,
-            max_calls=self.max_calls,
-            max_cost=self.max_cost,
-            seed=self.seed,
+        if kwargs:
+            raise TypeError(
+                f"compile() takes no {next(iter(kwargs))!r}, but student, trainset and valset; how "
+                "to search is said to RankOptimizer(...)"
+            )
+        task = student_of(student, self.output)
+        print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
+        train, dev, split = self._split(task, trainset, valset, print_line)
+        judge = task.describe([*train.human, *dev.human])
+        level = self._level(task, train)
+        opened, settings = self._settings(task, student.predictors()[0])
+        prepared = PreparedRun(
+            settings=settings,
+            subject=judge.subject,
+            labels=_labels(train, dev, split),
+            level=level,
         )
-        log = TrialLog()
-        with tempfile.TemporaryDirectory() as scratch:
+        with (
+            tempfile.TemporaryDirectory() as scratch,
+            TrialLog(print_line=print_line) as log,
+        ):
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
-            with in_use(folder), open_models(settings, folder) as models:
-                evaluator = Evaluator(
-                    seed=judge.prompt,
-                    judge=make_item_scorer(judge, models, self.seed, log.count_judgement),
-                    calls_per_item=models.calls_per_item(judge),
-                    budget=SearchBudget(
-                        self.max_calls, lambda calls: models.budget.set_aside(calls)
-                    ),
-                )
-                problem = SearchProblem(
-                    evaluator=evaluator,
-                    propose=instruction_proposer(judge, models, self.seed),
-                    train=train,
-                    dev=dev,
-                    level=level,
-                    options=SearchOptions(seed=self.seed),
+            with in_use(folder), open_models(settings, folder, opened) as models:
+                run = ActiveRun(
+                    prepared=prepared,
+                    folder=folder,
+                    judge=judge,
+                    models=models,
+                    budget=self._budget(prepared, judge, models),
                     log=log,
                 )
-                result = search("rank", problem)
-        compiled = student.deepcopy()
-        if result.choice.ship:
-            tuned = result.tuned.prompt(judge.prompt)
-            predictor = compiled.predictors()[0]
-            predictor.signature = predictor.signature.with_instructions(tuned.instruction)
-            predictor.demos = demos_of(tuned)
-        compiled.found, compiled.trials = result, log.trials
+                scorer = task.scorer(run)
+                if run.budget.pricing is not None:
+                    tokens = measured_tokens(scorer, run.judge, train)
+                    run = replace(run, budget=self._budget(prepared, judge, models, tokens))
+                budget = run.budget
+                budget.search.set_aside = lambda cost: models.budget.set_aside(
+                    *budget.to_hold(cost)
+                )
+                evaluator = run.evaluator(scorer)
+                result = run.search(evaluator)
+                print_line(result.choice.why)
+                table = measure_finally(run, evaluator, result, test=False)
+                summary = summarize(run, result, table, time.monotonic() - began)
+        summary["gain"] = {"test": None}
+        compiled = (
+            task.tuned(result.tuned.prompt(judge.prompt))
+            if result.choice.ship
+            else student.deepcopy()
+        )
+        compiled.detailed_results = RankResult(summary=summary, trials=log.trials, search=result)
+        for name, value in (("found", result), ("trials", log.trials)):
+            if not hasattr(student, name):  # which a program of the user's own may have
+                setattr(compiled, name, value)
         return compiled
 
-    def _model(self) -> tuple[str, str | None]:
-        """Its name and address."""
-        configured = dspy.settings.lm
-        if self.lm or configured is None:
-            return self.lm or "embedded", self.api_base
-        return str(configured.model), self.api_base or configured.kwargs.get("api_base")
-
-
-def judged_by(student: object) -> Subject:
-    """What a judge module judges; TypeError for any other program."""
-    subject = getattr(student, "dimension", None) or getattr(student, "comparison", None)
-    if not isinstance(subject, Dimension | Comparison):
-        raise TypeError(
-            "RankOptimizer tunes a judges.RatingJudge or judges.PairwiseJudge, such as "
-            f"judges.load('relevance').program(); not {type(student).__name__}"
-        )
-    return subject
-
-
-def read_examples(examples: Sequence[Any], judge: Judge, split: str) -> Items:
-    """DSPy examples as items; ValueError names the first that lacks something."""
-    if not examples:
-        raise ValueError(
-            f"{split}set is empty: trainset teaches, valset chooses, and each needs examples of "
-            "documents of its own"
-        )
-    items = []
-    for number, example in enumerate(examples):
-        missing = [name for name in (*judge.texts, "human") if example.get(name) is None]
-        if missing:
-            raise ValueError(
-                f"{split} example {number} has no {missing[0]!r}; an example has "
-                f"{', '.join(judge.texts)} and human (a rating, or a margin in [-1, 1])"
+    def _split(
+        self, task: Student, trainset: Any, valset: Any, print_line: Callable[[str], None]
+    ) -> tuple[Items, Items, dict[str, Any]]:
+        """What teaches, what chooses, and how they were parted."""
+        rows = rows_of(trainset)
+        group = self.group or group_field(rows)
+        reader = ExampleReader(student=task, label=self.label, group=group)
+        train = reader.read(rows, "train")
+        if valset is not None:
+            dev = reader.read(rows_of(valset), "val")
+            refuse_repeated_ids([train, dev])
+            refuse_overlap(train, dev, group)
+            return train, dev, {"by": "valset"}
+        refuse_repeated_ids([train])
+        by = "document"
+        if group is None:
+            by = "row"
+            print_line(
+                "no example names its document, so trainset is split by row; where several rows "
+                f"share one, say which field tells, as in group={task.text_names[0]!r}"
             )
-        human = example["human"]
-        if isinstance(human, str) or not math.isfinite(human):
-            raise ValueError(f"{split} example {number} has human {human!r}, no finite number")
-        name = example.get("id")
-        document = example.get("document_id")
-        items.append(
-            Item(
-                id=f"{split}-{number}" if name is None else str(name),
-                document_id=f"{split}-{number}" if document is None else str(document),
-                system=example.get("system"),
-                texts={text: str(example[text]) for text in judge.texts},
-                human=float(human),
+        train, dev = split_by_document(train, self.seed)
+        print_line(
+            f"trainset split by {by}: {len(train)} examples teach, {len(dev)} choose "
+            f"({len(train.documents)} and {len(dev.documents)} documents)"
+        )
+        return train, dev, {"by": by}
+
+    def _level(self, task: Student, train: Items) -> Level:
+        level: Any = "dataset" if task.is_choice else self.level
+        return choose_level(train) if level in (None, AUTO) else level
+
+    def _settings(self, task: Student, predictor: Any) -> tuple[dict[str, Model], Settings]:
+        """The models that are open already, by their roles, and the run's settings."""
+        lm = self.lm
+        if lm is None:
+            lm = predictor.lm or configured_lm()
+            if lm is not None and self.api_base is not None:
+                lm = lm.copy(api_base=self.api_base)
+        opened: dict[str, Model] = {}
+        named: dict[str, Any] = {}
+        sources = {
+            "": (lm or EMBEDDED, self.api_base),
+            "proposer_": (self.proposer_lm, self.proposer_api_base),
+        }
+        for prefix, (source, api_base) in sources.items():
+            named |= {f"{prefix}lm": source, f"{prefix}api_base": api_base}
+            if isinstance(source, dspy.BaseLM):
+                model = ConfiguredModel(source)
+                opened["proposer" if prefix else "judge"] = model
+                named |= {f"{prefix}lm": model.name, f"{prefix}api_base": model.api_base}
+        if "judge" in opened and self.proposer_lm is None:
+            opened["proposer"] = opened["judge"]
+        is_pairwise = isinstance(task.judge.subject, Comparison)
+        named["pairwise" if is_pairwise else "dimension"] = task.judge.name
+        threads = dspy.settings.num_threads if "judge" in opened else CONCURRENCY
+        return opened, Settings(
+            **named,
+            max_calls=self.max_calls,
+            max_cost=self.max_cost,
+            price=_price(self.price),
+            proposer_price=_price(self.proposer_price),
+            max_demos=self.max_demos,
+            prefer=self.prefer,
+            seed=self.seed,
+            concurrency=self.num_threads or threads,
+        )
+
+    def _budget(
+        self,
+        prepared: PreparedRun,
+        judge: Judge,
+        models: RunModels,
+        tokens: CallTokens | None = None,
+    ) -> RunBudget:
+        """What the search may spend; `tokens` are what a judgement has been seen to take."""
+        settings, labels = prepared.settings, prepared.labels
+        if is_embedded(settings.lm) and is_embedded(settings.proposer[0]):
+            calls = self.max_calls or FREE_CALLS
+            return RunBudget(
+                search=SearchBudget(calls),
+                options=SearchOptions(seed=self.seed),
+                limit=calls,
+                table=0,
+                table_calls=0,
+                n_dev=len(labels.dev),
+                n_measured=0,
             )
+        budget = divide_budget(
+            settings,
+            labels,
+            judge,
+            models.calls_per_item(judge),
+            replies_per_item=models.replies_per_item(judge),
+            measured=tokens,
         )
-    if len({item.human for item in items}) == 1:
-        raise ValueError(
-            f"{split}set: human is {items[0].human:g} in every example, so nothing is ranked"
-        )
-    return Items(tuple(items))
+        # A program keeps its fields, or what is saved of it could not be loaded into another.
+        return replace(budget, options=replace(budget.options, reasoning=()))
+
+
+def _price(price: tuple[float, float] | None) -> str | None:
+    return None if price is None else f"{price[0]:g},{price[1]:g}"
+
+
+def _labels(train: Items, dev: Items, split: Mapping[str, Any]) -> Labels:
+    """The examples as a run's labels: there is no test among them."""
+    everything = Items((*train.items, *dev.items))
+    rows = [[item.id, item.document_id, dict(item.texts), item.human] for item in everything.items]
+    digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
+    return Labels(
+        labelled=LabelledSet(name="trainset", sha256=digest, outputs=()),
+        everything=everything,
+        train=train,
+        dev=dev,
+        test=Items(()),
+        unseen=None,
+        split=split,
+    )

@@ -12,7 +12,7 @@ from data.types import LabelError
 from optimize.cli.tool import Parser, Result, run
 from optimize.figures import CONVENTIONS, figure_text, interval_cell, json_number
 from optimize.items import annotation_matrix, read_scores
-from optimize.run.settings import SettingsError, mapping
+from optimize.run.settings import SettingsError, mapping, values_of
 from optimize.statistics.human import EPSILON, alternative_test, human_ceiling
 from optimize.statistics.levels import PRIMARY
 
@@ -22,14 +22,15 @@ NAME = "python -m optimize.alternative"
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
-        description="The alternative-annotator test (arXiv:2501.10970) and the share of the human "
-        "ceiling, for any judges' recorded scores.",
+        description="The alternative-annotator test (arXiv:2501.10970) and the share of the\n"
+        "human ceiling, for any judges' recorded scores.",
         allow_abbrev=False,
     )
     add = command_parser.add_argument
     add("--data", metavar="FILE", required=True, help="human labels, by two annotators or more")
     add("--annotations", metavar="FILE", help="a long file: id, dimension, annotator, rating")
     add("--map", metavar="NAME=COLUMN", action="append", default=[], help="a column's own name")
+    add("--values", metavar="WORD=NUMBER,...", action="append", default=[], help="what words count")
     add("--scores", metavar="FILE", nargs="+", required=True, help="judges' scores, JSONL")
     add("--dimension", metavar="NAME", action="append", help="repeatable; without it, all")
     add(
@@ -58,6 +59,7 @@ def alternative(flags: argparse.Namespace) -> Result:
     labelled = data.read_labels(
         flags.data,
         mapping=mapping(flags.map) or None,
+        values=values_of(flags.values),
         dimensions=flags.dimension or None,
         texts=(),
         annotations=flags.annotations,

@@ -15,7 +15,7 @@ from judges.cli.shell import print_error
 from optimize.cli.tool import Parser, Result, run
 from optimize.figures import figure_text, interval_cell
 from optimize.items import read_scores
-from optimize.run.settings import SettingsError, mapping
+from optimize.run.settings import SettingsError, mapping, values_of
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.corrected_estimates import (
     Estimate,
@@ -48,7 +48,7 @@ class JudgedOutputs:
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
-        description="What people would say on average, from few labels and many judgements. The "
+        description="What people would say on average, from few labels and many judgements.\nThe "
         "labelled outputs must be a random part of all.",
         allow_abbrev=False,
     )
@@ -61,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     add("--width", type=float, metavar="X", help="a width to count labels for (half of today's)")
     add("--confidence", type=float, default=0.95, metavar="C")
     add("--map", metavar="NAME=COLUMN", action="append", default=[], help="a column's own name")
+    add("--values", metavar="WORD=NUMBER,...", action="append", default=[], help="what words count")
     add("--json", action="store_true", help="print everything as JSON")
     return command_parser
 
@@ -79,7 +80,11 @@ def estimate(flags: argparse.Namespace) -> Result:
     if not 0 < flags.confidence < 1:
         raise SettingsError(f"--confidence {flags.confidence}: expected between 0 and 1")
     labelled = data.read_labels(
-        flags.data, mapping=mapping(flags.map) or None, dimensions=[flags.dimension], texts=()
+        flags.data,
+        mapping=mapping(flags.map) or None,
+        values=values_of(flags.values),
+        dimensions=[flags.dimension],
+        texts=(),
     )
     judged = _read_judged(labelled, Path(flags.scores), flags.dimension)
     for name in (flags.system, flags.against):

@@ -10,8 +10,7 @@ from optimize.report.run_report import read_run, run_table, write_report
 NAME = "python -m optimize.report"
 
 
-def command(arguments: Sequence[str]) -> int:
-    """Exit code: 0 done, 1 failed with one line, 2 wrong usage, 130 interrupted."""
+def parser() -> Parser:
     command_parser = Parser(
         prog=NAME,
         description="Draw a finished run's report again from its folder; no model is asked.",
@@ -26,7 +25,12 @@ def command(arguments: Sequence[str]) -> int:
     command_parser.add_argument(
         "--markdown", action="store_true", help="print a short table for a README instead"
     )
-    flags = command_parser.parse_args(arguments)
+    return command_parser
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Exit code: 0 done, 1 failed with one line, 2 wrong usage, 130 interrupted."""
+    flags = parser().parse_args(arguments)
     folder = Path(flags.folder)
     annotations = Path(flags.annotations) if flags.annotations else None
 
@@ -38,4 +42,4 @@ def command(arguments: Sequence[str]) -> int:
         print_output(result.rstrip("\n"))
         return DONE
 
-    return run_command(NAME, draw)
+    return run_command(NAME, draw, quiet=flags.quiet)

@@ -5,19 +5,50 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from data.flags import join_scale
+from data.flags import add_version, join_scale
+from data.tables.formats import READ_ENDINGS
 from judges.cli.arguments import Parser as OneLineParser
+from judges.cli.arguments import add_quiet_flag
 from judges.cli.shell import DONE, print_output, run_command
 
 Result = Mapping[str, object]
 
 
 class Parser(OneLineParser):
-    """Says what is wrong in one line, and takes -1:1 for a scale."""
+    """Of a command of `optimize`: takes -1:1 for a scale, --version and, if `quiet`, --quiet."""
+
+    def __init__(self, *args: Any, quiet: bool = True, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        add_version(self)
+        if quiet:
+            add_quiet_flag(self)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         words = None if args is None else join_scale([str(word) for word in args])
         return super().parse_known_args(words, namespace)
+
+
+def add_label_flags(group: Any) -> None:
+    """Which labels are read, and how, where they may be any set (a parser's or a group's flags)."""
+    group.add_argument(
+        "--data",
+        metavar="FILE",
+        help=f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)",
+    )
+    group.add_argument(
+        "--map",
+        metavar="NAME=COLUMN",
+        action="append",
+        default=[],
+        help="read NAME (a dimension, a text, id, group, system) from this column; repeatable",
+    )
+    group.add_argument(
+        "--values",
+        metavar="WORD=NUMBER,...",
+        action="append",
+        default=[],
+        help="what words count, as in up=1,down=0 or, of pairs, left=A,right=B",
+    )
 
 
 def run(
@@ -36,4 +67,4 @@ def run(
             print_output("\n".join(lines(result)))
         return DONE
 
-    return run_command(name, print_result)
+    return run_command(name, print_result, quiet=flags.quiet)

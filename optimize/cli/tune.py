@@ -1,17 +1,23 @@
 """The command's outside: flags in, a scorecard out, one line and a code for whatever fails."""
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from data.tables.atomic_write import InUseError
+from dspy_judges.startup import loading_time
 from judges.cli.arguments import number, whole_number
-from judges.cli.shell import DONE, print_error, print_output, run_command
-from judges.cli.startup import loading_time
+from judges.cli.shell import DONE, print_note, print_output, run_command
 from judges.inference.budget import BudgetSpentError
+from judges.inference.progress import quiet_notes
 from optimize.cli.tool import Parser
-from optimize.run.settings import GROUPS, SETTINGS, flag_of, kind_of
+from optimize.run.settings import GROUPS, SETTINGS, flag_of, kind_of, with_config
 from optimize.search.trial_log import as_json
+
+if TYPE_CHECKING:
+    from optimize.run.labels import PreparedRun
+    from optimize.run.run_estimate import RunEstimate
 
 ABOUT = """\
 Tune a judge against human labels, and measure it on labels it never saw.
@@ -32,8 +38,11 @@ examples:
   python -m optimize --resume --out runs/relevance-001
 
 `python -m judges list` names the catalogue's judges, `python -m data check
-FILE` tells every problem of a label file. A run ends with 0, or 1 where it
-failed, 2 for wrong usage, 130 where it was interrupted and can be resumed."""
+FILE` tells every problem of a label file, `python -m optimize.compare` sets
+models and judges side by side before or after a run. Also: optimize.verify,
+optimize.panel, optimize.estimate, optimize.alternative, optimize.report. A run
+ends with 0, or 1 where it failed, 2 for wrong usage, 130 where it was
+interrupted and can be resumed."""
 
 
 def parser() -> Parser:
@@ -43,9 +52,9 @@ def parser() -> Parser:
         usage="python -m optimize (--dimension NAME | --pairwise NAME) [options]",
         description=ABOUT,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
+        quiet=False,
     )
     for name, declared in SETTINGS.items():
         if name in GROUPS:
@@ -66,6 +75,8 @@ def parser() -> Parser:
     return command_parser
 
 
+# What has to be given again to go on with a run.
+NOT_FROM_FOLDER = ("api_base", "proposer_api_base", "api_key_env", "proposer_api_key_env")
 FLAG_OPTIONS: Mapping[type, Mapping[str, Any]] = {
     int: {"type": whole_number},
     float: {"type": number},
@@ -80,17 +91,30 @@ def command(arguments: Sequence[str]) -> int:
         # Only now, since flags are refused without loading all this.
         from optimize.lifecycle import RunLifecycle
 
-    lifecycle = RunLifecycle(print_error)
+    lifecycle = RunLifecycle(print_note, stderr=sys.stderr)
 
     def tune() -> int:
-        summary = lifecycle.execute(flags)
-        if flags.get("json"):
+        chosen = with_config(flags)
+        with quiet_notes(bool(chosen.get("quiet"))):
+            return run(chosen)
+
+    def run(chosen: Mapping[str, Any]) -> int:
+        if chosen.get("dry_run"):
+            return _dry_run(*lifecycle.estimate(chosen), as_object=bool(chosen.get("json")))
+        summary = lifecycle.execute(chosen)
+        if chosen.get("json"):
             print_output(as_json(summary, indent=1))
         else:
-            from optimize.figures import scorecard
+            from optimize.screen import scorecard
 
             print_output(scorecard(summary, str(lifecycle.folder)))
         return DONE
+
+    def resuming(where: str) -> str:
+        """What goes on with the run; a folder alone may not say where a key is sent."""
+        again = [flag_of(name) for name in NOT_FROM_FOLDER if flags.get(name) is not None]
+        same = f", with {' and '.join(again)} as here," if again else ""
+        return f"python -m optimize --resume{where}{same} goes on from here"
 
     def advice(error: Exception) -> str:
         if (
@@ -98,16 +122,38 @@ def command(arguments: Sequence[str]) -> int:
             and not isinstance(error, InUseError)
             and lifecycle.can_resume
         ):
-            return f"; python -m optimize --resume --out {lifecycle.folder} goes on from here"
+            return f"; {resuming(f' --out {lifecycle.folder}')}"
         if isinstance(error, BudgetSpentError) and lifecycle.folder and lifecycle.folder.exists():
             return f" (--resume --out {lifecycle.folder}, with the larger limit)"
         return ""
 
     def interrupted() -> str:
         where = f" --out {lifecycle.folder}" if lifecycle.folder else ""
-        return f"interrupted: python -m optimize --resume{where} goes on from here"
+        return f"interrupted: {resuming(where)}"
 
     verbose = bool(flags.get("verbose"))
     return run_command(
         "python -m optimize", tune, verbose=verbose, advice=advice, interrupted=interrupted
     )
+
+
+def _dry_run(prepared: "PreparedRun", estimate: "RunEstimate", *, as_object: bool) -> int:
+    """Print what the run would take; the exit code."""
+    settings, counts = prepared.settings, prepared.labels.counts()
+    name = prepared.subject.name
+    models = {"lm": settings.lm, "proposer_lm": settings.proposer[0]}
+    if as_object:
+        head = {"dimension": name, **models, "optimizer": settings.optimizer, "data": counts}
+        print_output(as_json({**head, **estimate.to_json()}, indent=1))
+        return DONE
+    unit = "pairs" if settings.pairwise else "outputs"
+    lines = [
+        f"{name} judged by {settings.lm}, {settings.optimizer} search",
+        f"instructions proposed by {settings.proposer[0]}",
+        f"{counts['name']}: {counts['n_outputs']} {unit}; of {counts['n_documents']} documents",
+        f"{estimate.documents_text()}",
+        "",
+        *estimate.lines(),
+    ]
+    print_output("\n".join(lines))
+    return DONE

@@ -7,17 +7,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from data.tables.formats import READ_ENDINGS
 from data.types import LabelledPairs, LabelledSet
-from judges.cli.arguments import constructed_note, count, positive, seed, share
-from judges.cli.shell import DONE, FAILED, print_error, print_output, run_command
+from judges.cli.arguments import (
+    add_request_flags,
+    constructed_note,
+    count,
+    positive,
+    seed,
+    share,
+    with_recordings,
+)
+from judges.cli.shell import DONE, FAILED, print_error, print_note, print_output, run_command
 from judges.dimension import Dimension
+from judges.frozen import Missing
 from judges.inference.progress import verbose_logging, visible
-from judges.judge import load
+from judges.judge import Judge
+from judges.loading import load
+from judges.panel import Panel
 from judges.parsing.recorded import Reading
 from judges.protocol import is_embedded
-from optimize.cli.tool import Parser
-from optimize.figures import Cell, correlation_lines
+from optimize.cli.tool import Parser, add_label_flags
+from optimize.figures import Cell
 from optimize.injection import PROBES_NOT_REQUESTED
 from optimize.items import items_of
 from optimize.measuring.measure import (
@@ -41,8 +51,10 @@ from optimize.run.settings import (
     bounds_of,
     mapping,
     refuse_secret,
+    values_of,
     whole_ratings,
 )
+from optimize.screen import correlation_lines
 from optimize.search.objective import LEVELS
 
 Labelled = LabelledSet | LabelledPairs
@@ -77,7 +89,6 @@ def parser() -> argparse.ArgumentParser:
         usage="python -m optimize.verify JUDGE [options], or --replies or --scores FILE",
         description=ABOUT,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = command_parser.add_argument
@@ -88,20 +99,16 @@ def parser() -> argparse.ArgumentParser:
         help="a catalogue name, a frozen judge's file, a run folder, FILE.yaml[:name] or "
         "FILE.py:NAME",
     )
-    add("--replies", metavar="FILE", help="raw replies of any judge instead, JSONL")
-    add("--scores", metavar="FILE", help="numbers of any judge instead, JSONL")
+    of_member = "instead, JSONL; of a recorded member beside a panel, [NAME=]FILE, repeatable"
+    for flag, what in (("--replies", "raw replies"), ("--scores", "numbers")):
+        about = f"{what} of any judge {of_member}"
+        add(flag, metavar="FILE", action="append", default=[], help=about)
     add(
-        "--data",
-        metavar="FILE",
-        help=f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)",
+        "--missing",
+        choices=get_args(Missing),
+        help="where a panel's member gives no score (as it was frozen)",
     )
-    add(
-        "--map",
-        metavar="NAME=COLUMN",
-        action="append",
-        default=[],
-        help="read NAME (a dimension, a text, id, group, system) from this column; repeatable",
-    )
+    add_label_flags(command_parser)
     add("--dimension", metavar="NAME", help="what recorded replies or scores are about")
     add("--pairwise", metavar="NAME", help="the same for recorded replies on pairs")
     add("--prompt", metavar="NAME", help="which prompt's replies, where a file holds several")
@@ -138,6 +145,7 @@ def parser() -> argparse.ArgumentParser:
     add("--api-base", metavar="URL", help="an OpenAI-compatible endpoint")
     add("--max-calls", type=count, metavar="N", help="send N requests at most (no limit)")
     add("--max-cost", type=positive, metavar="USD", help="most dollars (no limit)")
+    add_request_flags(command_parser)
     add("--concurrency", type=count, default=64, metavar="N", help="requests in flight (64)")
     add("--seed", type=seed, default=0, metavar="N", help="for every random draw (0)")
     add("--resume", metavar="JOURNAL", help="keep replies in this file and reuse those it has")
@@ -175,13 +183,16 @@ def command(arguments: Sequence[str]) -> int:
             print_error(f"python -m optimize.verify: falls short: {reason}")
         return DONE if result["passed"] else FAILED
 
-    return run_command("python -m optimize.verify", print_result)
+    return run_command("python -m optimize.verify", print_result, quiet=flags.quiet)
 
 
 def verify(flags: argparse.Namespace) -> dict[str, Any]:
     """The result that --json prints."""
-    sources = [name for name in (flags.judge, flags.replies, flags.scores) if name]
-    if len(sources) != 1:
+    sources = [flags.judge] if flags.judge else [*flags.replies, *flags.scores]
+    loaded = load(flags.judge) if flags.judge else None
+    is_panel = isinstance(loaded, Panel)
+    files = [*flags.replies, *flags.scores]
+    if len(sources) != 1 or (loaded is not None and files and not is_panel):
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
     refuse_secret(flags.api_base)
     if flags.min_spearman is not None and not -1 <= flags.min_spearman <= 1:
@@ -191,8 +202,8 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
         if file and not Path(file).parent.is_dir():
             raise SettingsError(f"{file}: the folder {Path(file).parent} does not exist")
     readings: list[dict[str, Any]] = []
-    if flags.judge:
-        name, labelled, scored, scale = _measure_judge(flags)
+    if loaded is not None:
+        name, labelled, scored, scale = _measure_judge(loaded, flags)
     else:
         name, labelled, scored, scale, readings = _measure_recorded(flags)
     if scored.n_unjudged or scored.n_unknown:
@@ -201,7 +212,7 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
             "records no labelled output: both are left out"
         )
     measured = measure_scores(
-        sources[0], name, labelled, scored, level=flags.level, seed=flags.seed
+        sources[0], name, labelled, scored, level=flags.level, seed=flags.seed, scale=scale
     )
     result = {**measured.summary(), **({"readings": readings} if readings else {})}
     shortfalls = _shortfalls(result["correlations"][0], len(scored.items), flags)
@@ -263,23 +274,26 @@ def _shortfalls(cell: Cell, number: int, flags: argparse.Namespace) -> list[str]
     return reasons
 
 
-def _measure_judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItems, Scale]:
+def _measure_judge(
+    loaded: Judge, flags: argparse.Namespace
+) -> tuple[str, Labelled, ScoredItems, Scale]:
     """Have the judge score the labelled items: its name, the labels, the scores, the scale."""
-    loaded = load(flags.judge)
     if note := constructed_note(loaded):
-        print_error(f"note: {note}")
-    judge = on_labels_scale(loaded, flags.scale)
+        print_note(f"note: {note}")
+    judge = with_recordings(on_labels_scale(loaded, flags.scale), flags)
     subject = judge.subject
     labelled = load_labels(
         flags.data or None,
         subject.name,
         subject,
         mapping=mapping(flags.map),
+        values=values_of(flags.values),
+        judge=loaded,
         scale=flags.scale,
         annotations=flags.annotations,
     )
     for note in labelled.notes:
-        print_error(f"note: {note}")
+        print_note(f"note: {note}")
     scored = ask_judge(
         judge,
         items_of(labelled, subject.name, subject),
@@ -288,11 +302,18 @@ def _measure_judge(flags: argparse.Namespace) -> tuple[str, Labelled, ScoredItem
         max_calls=flags.max_calls,
         max_cost=flags.max_cost,
         concurrency=flags.concurrency,
+        api_key_env=flags.api_key_env,
+        price=flags.price,
+        max_tokens=flags.max_tokens,
+        reasoning_effort=flags.reasoning_effort,
+        cache=flags.cache,
         seed=flags.seed,
         journal=Path(flags.resume) if flags.resume else None,
         keep_going=flags.keep_going,
         with_probes=flags.probes or (bool(flags.report) and is_embedded(flags.lm or judge.lm)),
     )
+    if scored.cache_note:
+        print_note(scored.cache_note)
     scale = subject.scale if isinstance(subject, Dimension) else ()
     return subject.name, labelled, scored, scale
 
@@ -311,19 +332,22 @@ def _measure_recorded(
         name,
         subject,
         mapping=mapping(flags.map),
+        values=values_of(flags.values),
         annotations=flags.annotations,
         recorded=True,
         pairwise=flags.pairwise is not None,
     )
     items = items_of(labelled, name)
+    if flags.missing:
+        raise SettingsError("--missing is for a panel: leave it out")
     if flags.scores:
         scale = subject.scale if isinstance(subject, Dimension) else ()
-        return name, labelled, from_scores(Path(flags.scores), items, name), scale, []
-    path = Path(flags.replies)
+        return name, labelled, from_scores(Path(flags.scores[0]), items, name), scale, []
+    path = Path(flags.replies[0])
     if flags.pairwise:
         scored = from_pair_replies(path, items, name, flags.prompt, flags.tie)
         return name, labelled, scored, (), []
-    scale = _scale(flags, subject)
+    scale = recorded_scale(flags.scale, subject)
     letters = dict(zip(flags.letters, scale, strict=False)) if flags.letters else None
 
     def read(reading: Reading) -> ScoredItems:
@@ -337,9 +361,9 @@ def _measure_recorded(
     return name, labelled, scored, scale, readings
 
 
-def _scale(flags: argparse.Namespace, subject: object) -> tuple[int, ...]:
+def recorded_scale(scale: str | None, subject: object) -> tuple[int, ...]:
     """The whole ratings of --scale, else the subject's; SettingsError where neither is known."""
-    bounds = bounds_of(flags.scale) if flags.scale else None
+    bounds = bounds_of(scale) if scale else None
     if bounds is not None:
         return whole_ratings(bounds)
     if isinstance(subject, Dimension):

@@ -5,33 +5,49 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, get_args
 
 import numpy as np
 
+from data.tables.in_memory import Rows
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Dimension
-from judges.judge import Judge, load
+from judges.html_table import html_table
+from judges.inference.session import ModelOptions, check_options
+from judges.judge import Judge
+from judges.loading import load
 from judges.parsing.recorded import Reading
 from optimize.figures import (
     DIGITS,
     cell_by_convention,
-    correlation_lines,
     interval_cell,
     json_number,
     number_text,
+    with_interval,
 )
+from optimize.frames import judgements_frame
 from optimize.items import Items, Vector, data_counts, items_of
 from optimize.measuring.sources import ScoredItems, ask_judge, from_numbers
+from optimize.run.evidence import JudgedSplit, labelled_in_order
 from optimize.run.labels import AnyPath, Labelled, find_subject, load_labels
-from optimize.run.settings import SettingsError, bounds_of, refuse_secret, rescale
+from optimize.run.plain_figures import order_figures, scale_figures
+from optimize.run.settings import (
+    SettingsError,
+    bounds_of,
+    refuse_secret,
+    rescale,
+    values_of,
+)
+from optimize.screen import correlation_lines
 from optimize.search.objective import LEVELS, Level, choose_level, correlation
 from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.agreement import Correlation, dataset_level, summary_level
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Coefficient
 from optimize.statistics.levels import PRIMARY, Undefined
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 AnyLevel = Level | Literal["auto"]
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
@@ -44,7 +60,9 @@ class Measured:
     """What one judge's scores are worth against people's labels; print it for the table.
 
     `every_correlation` holds every level that the data has times every coefficient, each by every
-    convention on what is undefined (see `optimize.summary_level`).
+    convention on what is undefined (see `optimize.summary_level`). `order` is the share of pairs of
+    outputs that the judge orders as people do, `scales` its mean and spread beside people's, None
+    where they share no scale; both as `python -m optimize.verify --json` prints them.
     """
 
     judge: str
@@ -53,6 +71,8 @@ class Measured:
     level: Level
     scored_items: ScoredItems
     every_correlation: tuple[Correlation, ...]
+    order: Mapping[str, Any]
+    scales: Mapping[str, Any] | None
 
     @property
     def found(self) -> tuple[Correlation, ...]:
@@ -122,6 +142,12 @@ class Measured:
             if judgement.failure is not None
         }
 
+    @property
+    def judgements(self) -> "pd.DataFrame":
+        """Every labelled output or pair, a row each: people's rating, the judge's, the failure."""
+        scored = self.scored_items
+        return judgements_frame(scored.items.items, {"score": scored.judgements})
+
     def summary(self) -> dict[str, Any]:
         """What `python -m optimize.verify --json` prints of it."""
         return {
@@ -130,6 +156,8 @@ class Measured:
             "data": dict(self.data),
             "level": self.level,
             "correlations": [cell_by_convention(result) for result in self.every_correlation],
+            "order": dict(self.order),
+            "scales": None if self.scales is None else dict(self.scales),
             **(pair_figures(self.scored_items) if self.scored_items.verdicts else {}),
         }
 
@@ -140,39 +168,58 @@ class Measured:
     def __str__(self) -> str:
         return "\n".join(correlation_lines(self.summary()))
 
+    def _repr_html_(self) -> str:
+        """Every level and coefficient, as notebooks show them."""
+        rows = [
+            (
+                f"{result.level}-level {result.coefficient}",
+                with_interval(result.value, result.interval),
+                f"{result.n_documents} documents, {result.n_outputs} outputs",
+                f"{result.n_undefined} undefined, {result.n_failed} failed",
+            )
+            for result in self.correlations
+        ]
+        caption = f"{self.judge} on {self.dimension}; labels: {self.data['name']}"
+        return html_table(caption, rows, ("", "value [95 % interval]", "n", "left out"))
+
 
 def measure(
     judge: AnyPath | Judge | Mapping[str, float],
-    data: AnyPath | LabelledSet | LabelledPairs | None = None,
+    data: AnyPath | LabelledSet | LabelledPairs | Rows | None = None,
     *,
     dimension: str | None = None,
     map: Mapping[str, str | Sequence[str]] | None = None,
+    values: Mapping[str, float | str | None] | None = None,
     scale: str | tuple[float, float] | None = None,
     annotations: AnyPath | None = None,
     level: AnyLevel = "auto",
-    lm: str | None = None,
-    api_base: str | None = None,
-    max_calls: int | None = None,
-    max_cost: float | None = None,
-    concurrency: int = 64,
     seed: int = 0,
-    journal: AnyPath | None = None,
+    keep_going: bool = True,
+    **options: Unpack[ModelOptions],
 ) -> Measured:
     """Measure a judge against human labels, as `python -m optimize.verify` does.
 
     `judge` is a Judge, what `judges.load` takes, or any judge's numbers by output id (a mapping or
     a Series; NaN: it gave none), whose subject `dimension` must tell. `data` is a file of labels,
-    what `data.read_labels` or `read_pairs` returned, or None for the starter set. `map` goes from
-    our names to columns; `scale` is what people were given ("0-100", a pair of numbers, or "any");
-    `annotations` is a long file of ratings. `journal` keeps every reply, so none is paid twice.
+    a DataFrame, a Dataset, a list of dicts, what `data.read_labels` or `read_pairs` returned, or
+    None for the starter set. `map` goes from our names to columns, `values` from words to what they
+    count; `scale` is what people were given ("0-100", a pair of numbers, or "any"); `annotations`
+    is a long file of ratings. `options` are of its model, as of `judge.score`; `journal` keeps
+    every reply, so none is paid twice.
     Raises TypeError for other things, and LabelError, SettingsError, UnknownDimensionError,
     FrozenJudgeError, ModelError and BudgetSpentError with messages for users.
     """
-    refuse_secret(api_base)
+    check_options(options)
+    refuse_secret(options.get("api_base"))
     if level not in ("auto", *LEVELS):
         raise SettingsError(f"level {level!r}: choose from auto, {', '.join(LEVELS)}")
     scale_text = _scale(scale)
-    options: dict[str, Any] = {"mapping": map, "scale": scale_text, "annotations": annotations}
+    reading: dict[str, Any] = {
+        "mapping": map,
+        "values": values_of(values or {}),
+        "scale": scale_text,
+        "annotations": annotations,
+    }
     if not isinstance(judge, Judge | str | os.PathLike):
         if not hasattr(judge, "items"):
             raise TypeError(
@@ -180,29 +227,43 @@ def measure(
             )
         if dimension is None:
             raise TypeError("measure() needs dimension=NAME, to know what the scores are about")
-        labelled = load_labels(data, dimension, find_subject(dimension), recorded=True, **options)
+        labelled = load_labels(data, dimension, find_subject(dimension), recorded=True, **reading)
         scored = from_numbers(_scores_by_id(judge), items_of(labelled, dimension))
-        return measure_scores("scores", dimension, labelled, scored, level=level, seed=seed)
+        known = find_subject(dimension)
+        return measure_scores(
+            "scores",
+            dimension,
+            labelled,
+            scored,
+            level=level,
+            seed=seed,
+            scale=known.scale if isinstance(known, Dimension) else (),
+        )
     loaded = on_labels_scale(judge if isinstance(judge, Judge) else load(judge), scale_text)
     if dimension not in (None, loaded.name):
         raise TypeError(
             f"this judge is about {loaded.name!r}, not {dimension!r}; if the labels call it "
             f"otherwise, say map={{{loaded.name!r}: COLUMN}}"
         )
-    labelled = load_labels(data, loaded.name, loaded.subject, **options)
+    labelled = load_labels(data, loaded.name, loaded.subject, judge=loaded, **reading)
     scored = ask_judge(
         loaded,
         items_of(labelled, loaded.name, loaded.subject),
-        lm=lm,
-        api_base=api_base,
-        max_calls=max_calls,
-        max_cost=max_cost,
-        concurrency=concurrency,
         seed=seed,
-        journal=None if journal is None else Path(journal),
+        keep_going=keep_going,
+        **options,
     )
     name = loaded.name if isinstance(judge, Judge) else os.fspath(judge)
-    return measure_scores(name, loaded.name, labelled, scored, level=level, seed=seed)
+    subject = loaded.subject
+    return measure_scores(
+        name,
+        loaded.name,
+        labelled,
+        scored,
+        level=level,
+        seed=seed,
+        scale=subject.scale if isinstance(subject, Dimension) else (),
+    )
 
 
 def measure_scores(
@@ -213,8 +274,9 @@ def measure_scores(
     *,
     level: AnyLevel = "auto",
     seed: int = 0,
+    scale: Sequence[int] = (),
 ) -> Measured:
-    """Every figure of scores that are there already."""
+    """Every figure of scores that are there already; `scale` is the judge's, where it is known."""
     items = scored.items
     pairs = isinstance(labelled, LabelledPairs)
     if pairs and level not in ("auto", "dataset"):
@@ -225,6 +287,15 @@ def measure_scores(
     elif not pairs and level not in levels_of(items):
         known = ", ".join(levels_of(items))
         raise SettingsError(f"level {level}: these labels have the levels {known}")
+    judged = JudgedSplit(
+        dimension=dimension,
+        split="these labels",
+        level=level,
+        items=items,
+        judgements=scored.judgements,
+        scale=tuple(scale),
+        labelled=labelled_in_order(labelled, items),
+    )
     return Measured(
         judge=judge,
         dimension=dimension,
@@ -234,6 +305,8 @@ def measure_scores(
         every_correlation=tuple(
             all_correlations(scored.scores, items, seed, level=level, pairs=pairs)
         ),
+        order=order_figures(judged),
+        scales=scale_figures(judged),
     )
 
 
@@ -397,7 +470,7 @@ def _number(item: object, score: object) -> float:
 def on_labels_scale(judge: Judge, scale: str | None) -> Judge:
     """The judge on the labels' scale; one that is frozen keeps the scale it was tuned on."""
     bounds = bounds_of(scale) if scale else None
-    if bounds is None or not isinstance(judge.subject, Dimension) or judge.plan is not None:
+    if bounds is None or not isinstance(judge.subject, Dimension) or judge.is_frozen:
         return judge
     return Judge.of(rescale(judge.subject, bounds), lm=judge.lm)
 

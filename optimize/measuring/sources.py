@@ -11,7 +11,7 @@ from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.parsing.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
 from optimize.injection import Probes, probe
-from optimize.items import Items, Vector, read_scores, scores_of
+from optimize.items import Items, Vector, read_scores, rows_to_judge, scores_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,8 @@ class ScoredItems:
     # Of the judge that was asked: its attacked scores, and the model that answered.
     probes: Probes | None = None
     lm: str = ""
+    # What the reply cache gave, if it was used.
+    cache_note: str | None = None
     # Labelled outputs that the recording does not speak of, and records of no labelled output.
     n_unjudged: int = 0
     n_unknown: int = 0
@@ -43,23 +45,19 @@ def ask_judge(
     **options: Unpack[ModelOptions],
 ) -> ScoredItems:
     """Ask the judge's model, or the one named instead."""
-    with judge.open_runner(keep_going=keep_going, **options) as runner:
-        rows = (item.texts for item in items.items)
+    values: Any = dict(options)
+    judge = judge.with_model(values.pop("lm", None), values.pop("api_base", None))
+    with judge.open_runner(keep_going=keep_going, **values) as runner:
+        rows = rows_to_judge(items)
         judgements = list(judge.judge_rows(rows, runner, seed=seed))
         by_id = {
             item.id: judgement for item, judgement in zip(items.items, judgements, strict=True)
         }
-        scored = replace(_score_items(items, by_id), lm=options.get("lm") or judge.lm)
-        if not with_probes:
-            return scored
-        probes = probe(
-            judge,
-            runner,
-            items,
-            scored.scores,
-            seed=seed,
-        )
-        return replace(scored, probes=probes)
+        scored = replace(score_items(items, by_id), lm=judge.lm)
+        if with_probes:
+            probes = probe(judge, runner, items, scored.scores, seed=seed)
+            scored = replace(scored, probes=probes)
+        return replace(scored, cache_note=runner.cache.note if runner.cache else None)
 
 
 def from_replies(
@@ -82,7 +80,7 @@ def from_replies(
         )
         for record in records
     }
-    return _score_items(items, judgements)
+    return score_items(items, judgements)
 
 
 def from_pair_replies(
@@ -92,7 +90,7 @@ def from_pair_replies(
     records = _of_prompt(
         path, dimension, prompt, read_pair_replies(path, dimension=dimension, prompt=prompt)
     )
-    return _score_items(items, {record.id: verdict(record, tie=tie) for record in records})
+    return score_items(items, {record.id: verdict(record, tie=tie) for record in records})
 
 
 def from_scores(path: Path, items: Items, dimension: str) -> ScoredItems:
@@ -106,7 +104,7 @@ def from_numbers(scores: Mapping[str, float], items: Items) -> ScoredItems:
         name: Judgement(score=score) if score == score else Judgement.failed("no score")
         for name, score in scores.items()
     }
-    return _score_items(items, judgements)
+    return score_items(items, judgements)
 
 
 def _of_prompt(path: Path, dimension: str, prompt: str | None, records: Iterable[Any]) -> list[Any]:
@@ -123,7 +121,7 @@ def _of_prompt(path: Path, dimension: str, prompt: str | None, records: Iterable
     return selected
 
 
-def _score_items(items: Items, judgements: Mapping[str, Judgement | Verdict]) -> ScoredItems:
+def score_items(items: Items, judgements: Mapping[str, Judgement | Verdict]) -> ScoredItems:
     """The items that have a judgement, with scores, and counts of those left out on each side."""
     items_judged = Items(tuple(item for item in items.items if item.id in judgements))
     if not len(items_judged):

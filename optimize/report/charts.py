@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 from numpy.typing import NDArray
 
-from optimize.figures import with_interval
+from optimize.figures import abbreviated_names, with_interval
 from optimize.statistics.bootstrap import Interval
 from optimize.statistics.coefficients import Vector
 
@@ -39,8 +39,19 @@ Places = NDArray[np.intp]
 Point = tuple[float, Interval | None]
 
 
-def scatter(judge: Vector, human: Vector, name: str, rng: np.random.Generator) -> str:
-    """Human rating against judge score, jittered, with marginals; failed outputs are absent."""
+def scatter(
+    judge: Vector,
+    human: Vector,
+    name: str,
+    rng: np.random.Generator,
+    scale: tuple[float, float] | None = None,
+) -> str:
+    """Human rating against judge score, jittered, with marginals; failed outputs are absent.
+
+    Where both sides share a `scale` (its ends), so do the axes, and the diagonal is drawn.
+    """
+    from matplotlib.ticker import MaxNLocator
+
     scored = ~np.isnan(judge)
     judge, human = judge[scored], human[scored]
     points = np.sort(rng.permutation(human.size)[:MAX_POINTS])
@@ -60,6 +71,13 @@ def scatter(judge: Vector, human: Vector, name: str, rng: np.random.Generator) -
         for marginal in (top, side):
             marginal.axis("off")
         _plain(main)
+        if scale is not None:
+            margin = 0.06 * (scale[1] - scale[0])
+            limits = scale[0] - margin, scale[1] + margin
+            main.set(xlim=limits, ylim=limits)
+            for axis in (main.xaxis, main.yaxis):
+                axis.set_major_locator(MaxNLocator(6))
+            main.plot(scale, scale, color=SECOND, lw=1.2, ls="--")
 
     label = f"{name}: judge's score against mean human rating for {human.size} outputs"
     return _svg(draw, label, 4.0)
@@ -122,7 +140,7 @@ def systems(
             judge[order], positions, xerr=errors, fmt="o", ms=4, color=ACCENT, lw=1.2, label="judge"
         )
         axes.plot(human[order], positions, "D", ms=4, color=SECOND, label="people")
-        axes.set_yticks(positions, [shortened(names[i]) for i in order])
+        axes.set_yticks(positions, abbreviated([names[i] for i in order]))
         axes.set_ylim(-0.7, len(order) - 0.3)
         axes.set_xlabel("mean rating")
         axes.figure.legend(loc="outside upper right", ncols=2, frameon=False, labelcolor=INK)
@@ -185,7 +203,7 @@ def forest(
         for side, (colour, fill) in zip(sides, styles, strict=True):
             axes.plot([], [], "o", ms=6, color=colour, markerfacecolor=fill, mew=1.6, label=side)
         axes.axvline(0, color=FAINT, lw=0.8)
-        axes.set_yticks(range(len(rows)), list(reversed(list(rows))))
+        axes.set_yticks(range(len(rows)), abbreviated(list(reversed(list(rows)))))
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.set_xlabel(xlabel)
         axes.figure.legend(loc="outside upper right", ncols=2, frameon=False, labelcolor=INK)
@@ -214,13 +232,50 @@ def bars(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
                 va="center",
                 color=INK,
             )
-        axes.set_yticks(range(len(rows))[::-1], [shortened(key, 28) for key in rows])
+        axes.set_yticks(range(len(rows))[::-1], abbreviated(list(rows), 28))
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.set_xlabel(xlabel)
         axes.axvline(0, color=INK, lw=0.8)
         axes.margins(x=0.18)
 
     return _svg(_single(draw), f"{name}: {_described(rows)}", 0.9 + 0.34 * len(rows))
+
+
+def shares(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
+    """Shares of pairs with their intervals, beside a coin's half; the first one is filled."""
+
+    def draw(axes: "Axes") -> None:
+        ends = [end for value, interval in rows.values() for end in _span(value, interval)]
+        axes.set_xlim(min(0.45, min(ends) - 0.03), 1.0)
+        for position, (key, (value, interval)) in zip(
+            range(len(rows))[::-1], rows.items(), strict=True
+        ):
+            colour = SECOND if key == "two people" else ACCENT
+            fill = colour if position == len(rows) - 1 else "none"
+            axes.plot(_span(value, interval), (position, position), color=colour, lw=2)
+            axes.plot(value, position, "o", ms=7, color=colour, markerfacecolor=fill, mew=1.6)
+            axes.annotate(
+                f"{value:.0%}",
+                (value, position),
+                xytext=(0, 7),
+                textcoords="offset points",
+                ha="center",
+                color=INK,
+            )
+        axes.axvline(0.5, color=FAINT, lw=1.2, ls="--")
+        axes.annotate(
+            "a coin", (0.5, len(rows) - 0.5), xytext=(3, 0), textcoords="offset points", color=INK
+        )
+        axes.set_yticks(range(len(rows))[::-1], abbreviated(list(rows), 24))
+        axes.set_ylim(-0.5, len(rows) - 0.15)
+        axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+        axes.set_xlabel(xlabel)
+
+    return _svg(_single(draw), f"{name}, {xlabel}: {_described(rows)}", 1.1 + 0.42 * len(rows))
+
+
+def _span(value: float, interval: Interval | None) -> tuple[float, float]:
+    return _ends(interval) if interval else (value, value)
 
 
 def shifts(rows: Mapping[str, Point], control: str, xlabel: str, name: str) -> str:
@@ -235,7 +290,7 @@ def shifts(rows: Mapping[str, Point], control: str, xlabel: str, name: str) -> s
                 axes.plot(_ends(interval), (position, position), color=colour, lw=1.4)
             axes.plot(value, position, "o", ms=5, color=colour, markerfacecolor=fill, mew=1.4)
         axes.axvline(0, color=INK, lw=0.8)
-        axes.set_yticks(range(len(rows))[::-1], [shortened(key, 28) for key in rows])
+        axes.set_yticks(range(len(rows))[::-1], abbreviated(list(rows), 28))
         axes.set_xlabel(xlabel)
 
     return _svg(_single(draw), f"{name}: {_described(rows)}", 0.9 + 0.24 * len(rows))
@@ -255,6 +310,52 @@ def search_path(calls: Sequence[int], rhos: Sequence[float], seed: float, name: 
 
     label = f"{name}: rho of {len(rhos)} trials over the calls spent, best {best.max():.3f}"
     return _svg(_single(draw), label, 2.8)
+
+
+def pareto(rows: Mapping[str, tuple[float, Point, bool]], xlabel: str, ylabel: str) -> str:
+    """Figures over cost: each row's cost, point with interval, and whether it is on the front.
+
+    Rows are known by the first word of their keys. Costs are on a logarithmic scale, on which 0
+    has a place of its own.
+    """
+
+    def draw(axes: "Axes") -> None:
+        front = sorted((cost, point[0]) for cost, point, on_front in rows.values() if on_front)
+        axes.plot(*zip(*front, strict=True), color=ACCENT, lw=1.2, drawstyle="steps-post")
+        for key, (cost, (value, interval), on_front) in rows.items():
+            colour, fill = (ACCENT, ACCENT) if on_front else (SECOND, "none")
+            if interval is not None:
+                axes.plot((cost, cost), _ends(interval), color=colour, lw=1.2, alpha=0.6)
+            axes.plot(cost, value, "o", ms=6, color=colour, markerfacecolor=fill, mew=1.6)
+            axes.annotate(
+                _printable(key.partition(" ")[0]),
+                (cost, value),
+                xytext=(6, 3),
+                textcoords="offset points",
+                color=INK,
+            )
+        costs = [cost for cost, _, _ in rows.values() if cost > 0]
+        if costs:
+            axes.set_xscale("symlog", linthresh=min(costs), linscale=0.4)
+            axes.set_xlim(left=-0.1 * min(costs) if len(costs) < len(rows) else min(costs) / 1.6)
+            axes.set_xticks(*_cost_ticks(costs, len(costs) < len(rows)))
+            axes.minorticks_off()
+        axes.set_xlabel(xlabel)
+        axes.set_ylabel(ylabel)
+        axes.margins(x=0.1, y=0.12)
+
+    described = _described({key: point for key, (_, point, _) in rows.items()})
+    return _svg(_single(draw), f"{ylabel} over {xlabel}: {described}", 3.2)
+
+
+def _cost_ticks(costs: Sequence[float], has_free: bool) -> tuple[list[float], list[str]]:
+    """Powers of ten around the costs, and 0 where something is free."""
+    low, high = (round(float(np.log10(end))) for end in (min(costs), max(costs)))
+    ticks = [10.0**exponent for exponent in range(low, high + 1)]
+    return (
+        [0.0] * has_free + ticks,
+        ["free"] * has_free + [f"\\${tick:g}" for tick in ticks],
+    )
 
 
 def _described(points: Mapping[str, Point | None]) -> str:
@@ -291,10 +392,9 @@ def _plain(axes: "Axes") -> None:
     axes.yaxis.label.set_color(INK)
 
 
-def shortened(name: str, length: int = 22) -> str:
-    """A label that leaves room for the chart, and that matplotlib does not read as a formula."""
-    text = name if len(name) <= length else f"{name[: length - 1]}…"
-    return _printable(text).replace("$", r"\$")
+def abbreviated(names: Sequence[str], length: int = 22) -> list[str]:
+    """Labels that leave room for the chart, and that matplotlib does not read as formulas."""
+    return [_printable(name).replace("$", r"\$") for name in abbreviated_names(names, length)]
 
 
 def _printable(text: str) -> str:

@@ -16,6 +16,7 @@ from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from optimize.figures import CONVENTIONS, counted, interval_text, number_text, with_interval
+from optimize.report.glossary import GLOSSARY, anchor, explained, term_button
 from optimize.statistics.levels import PRIMARY
 
 # Names up to so long stay on one line; beyond so long they are sentences.
@@ -28,7 +29,7 @@ MARKDOWN_CHARACTERS = str.maketrans(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page that the list of contents leads to."""
+    """A part of the page, folded until it is opened."""
 
     title: str
     html: Markup
@@ -39,12 +40,11 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """A figure to see first: its name, its value, and its interval and n."""
+class Picture:
+    """The one drawing that a reader sees first, and what it shows."""
 
-    name: str
-    value: str
-    detail: str
+    svg: str
+    caption: str
 
 
 def section(title: str, template: str, **values: Any) -> Section:
@@ -57,24 +57,27 @@ def page(
     *,
     title: str,
     about: str,
-    headline: str,
-    quotable: Sequence[str],
-    decision: str,
-    tiles: Sequence[Tile],
+    answer: Sequence[str],
+    warnings: Sequence[str],
+    picture: Picture | None,
+    steps: Sequence[str],
     notes: Sequence[str],
+    quotable: Sequence[str],
     sections: Sequence[Section],
 ) -> str:
-    """Render a whole page: headline, citable lines and the decision; tiles; notes; sections."""
+    """Render a whole page: the answer, warnings, one picture and what to do; the rest folded."""
     return render_template(
         "page.html",
         title=title,
         about=about,
-        headline=headline,
-        quotable=quotable,
-        decision=decision,
-        tiles=tiles,
+        answer=answer,
+        warnings=warnings,
+        picture=picture,
+        steps=steps,
         notes=notes,
+        quotable=quotable,
         sections=sections,
+        glossary=GLOSSARY,
     )
 
 
@@ -161,6 +164,7 @@ def _environment() -> Environment:
         "cell_columns": cell_columns,
         "column_kinds": column_kinds,
         "counted": counted,
+        "explained": explained,
         "figure": lambda cell: (
             f"{number_text(cell['value'])} {interval_text(cell['low'], cell['high'])}"
         ),
@@ -175,8 +179,10 @@ def _environment() -> Environment:
         "with_ends": lambda value, low, high: (
             "undefined" if math.isnan(value) else f"{number_text(value)} {interval_text(low, high)}"
         ),
+        "word_anchor": anchor,
         "word_difference": word_difference,
     }
     environment.tests["missing"] = lambda value: value is None or math.isnan(value)
+    environment.globals["term"] = term_button
     environment.globals["primary_convention"] = CONVENTIONS[PRIMARY]
     return environment

@@ -10,30 +10,40 @@ from data.readers import is_constructed
 from data.tables.formats import read_json_lines
 from data.tables.text import read_json_file
 from data.types import LabelError, LabelledOutput
-from optimize.figures import CHOSEN_ON_DEV, cell_by_convention, interval_text
+from judges.monotone import MonotoneMap
+from optimize.answer import run_answer
+from optimize.figures import (
+    CHOSEN_ON_DEV,
+    cell_by_convention,
+    cost_text,
+    cost_unit,
+    finalist_name,
+    number_text,
+    trade,
+)
 from optimize.items import read_annotations
 from optimize.measuring.measure import all_correlations
 from optimize.report import charts
 from optimize.report.advice import advice
 from optimize.report.measures import Measures, PairMeasures, measure_pairs, measure_split
-from optimize.report.page import Section, Tile, page, render_template, section
+from optimize.report.page import Section, page, render_template, section
+from optimize.report.panel_report import panel_page
 from optimize.report.sections import (
     CONSTRUCTED,
     SPLITS,
-    ceiling_tiles,
+    cut_text,
     data_facts,
-    failure_prefix,
     judge_sections,
     notes,
-    pairs_tiles,
     quotable_lines,
-    rho_tile,
     scorecard,
     sentence,
-    shortened,
+    shares_picture,
+    warnings,
 )
 from optimize.run import run_folder
 from optimize.run.evidence import JudgedSplit, PromptParts, RunEvidence, read_evidence
+from optimize.run.plain_figures import plain_figures
 from optimize.run.run_folder import RunFolderError
 
 JUDGES = {"seed": "seed_judge", "tuned": "tuned_judge"}
@@ -79,10 +89,21 @@ def write_report(folder: Path, annotations: Path | None = None) -> Path:
     """Write report.html from what the folder holds, whole or not at all.
 
     `annotations` is a long file of every annotator's ratings, for labels that hold means only.
-    Raises as `read_run`.
+    Raises as `read_run`, and for a panel that is untuned.
     """
     path = folder / run_folder.REPORT
-    run_folder.write_text(path, render(read_run(folder, annotations)))
+    summary = _read_json(folder / run_folder.SUMMARY)
+    if summary.get("command") != "optimize.panel":
+        run_folder.write_text(path, render(read_run(folder, annotations)))
+        return path
+    if "composition" not in summary:
+        raise RunFolderError(
+            f"{folder}: holds an untuned panel, of which nothing was measured; optimize.panel with "
+            "--data reports"
+        )
+    if annotations is not None:
+        raise RunFolderError(f"{folder}: holds a panel, whose report takes no --annotations")
+    run_folder.write_text(path, panel_page(summary))
     return path
 
 
@@ -107,14 +128,21 @@ def read_run(folder: Path, annotations: Path | None = None) -> FinishedRun:
     read or rate no output of the run.
     """
     summary = _read_json(folder / run_folder.SUMMARY)
+    if summary.get("command") == "optimize.panel":
+        raise RunFolderError(f"{folder}: holds a panel, of which there is no short table")
     evidence = read_evidence(folder)
     if annotations is not None:
         evidence = _with_annotations(evidence, annotations)
     judged = evidence.judged[summary["shipped"]]["test"]
+    # From the evidence: folders of earlier releases lack them, and annotators may have come since.
+    judge = _read_json(folder / run_folder.JUDGE)
+    knots = judge.get("score_map")
+    score_map = MonotoneMap(tuple(knots["inputs"]), tuple(knots["outputs"])) if knots else None
+    summary = {**summary, **plain_figures(evidence, summary["shipped"], score_map)}
     return FinishedRun(
         summary=summary,
         config=_read_json(folder / run_folder.CONFIG),
-        provenance=_read_json(folder / run_folder.JUDGE).get("provenance") or {},
+        provenance=judge.get("provenance") or {},
         trials=_read_trials(folder / run_folder.TRIALS),
         evidence=evidence,
         judged=judged,
@@ -135,25 +163,21 @@ def render(run: FinishedRun) -> str:
     )
     cells = [cell_by_convention(correlation) for correlation in correlations]
     systems = f"{data['n_systems']:,} systems, " if data["n_systems"] else ""
-    n_judged = run.cell["n_outputs"] + run.cell["n_failed"]
     seed_prompt, tuned_prompt = (run.evidence.prompts[name] for name in JUDGES)
+    paired = bool(run.judged.verdicts)
     return page(
         title=f"{summary['dimension']} judged by {summary['lm']}",
         about=f"{data['name']}: {data['n_documents']:,} documents, {systems}"
         f"{data['n_outputs']:,} {run.unit}. {summary['optimizer']} search, seed {summary['seed']}.",
-        headline=failure_prefix(run.cell["n_failed"], n_judged, run.unit) + headline(summary),
+        answer=run_answer(summary, paired=paired),
+        warnings=warnings(summary),
+        picture=shares_picture(_shares(run), summary),
+        steps=advice(run.judged, run.measures, run.cell, summary),
+        notes=notes(summary["lm"]),
         quotable=quotable_lines(
             summary["dimension"], run.cell, cells, run.measures, len(run.judged.items.systems)
         ),
-        decision=f"The choice: {summary['why']}.",
-        tiles=_tiles(run),
-        notes=notes(summary["lm"], data),
         sections=[
-            section(
-                "What to do next",
-                "advice.html",
-                sentences=advice(run.judged, run.measures, run.cell, summary),
-            ),
             scorecard(summary, run.pairs()),
             *judge_sections(
                 run.judged,
@@ -163,10 +187,23 @@ def render(run: FinishedRun) -> str:
                 of=f"the {summary['shipped']} judge on test",
             ),
             _prompts(seed_prompt, tuned_prompt),
-            _search(run.trials, summary["dimension"]),
+            _search(run.trials, summary),
             _provenance(run),
         ],
     )
+
+
+def _shares(run: FinishedRun) -> dict[str, Mapping[str, Any]]:
+    """Either judge's share of pairs on each split, the one that ships first."""
+    order, shipped = run.summary["order"], run.summary["shipped"]
+    same = run.evidence.prompts["seed"] == run.evidence.prompts["tuned"]
+    judges = [shipped] if same else sorted(JUDGES, key=lambda judge: judge != shipped)
+    names = {"test": " judge", "test_unseen_systems": " on unseen systems"}
+    return {
+        f"{judge}{names[split]}": order[split][f"{judge}_judge"]
+        for split in order
+        for judge in judges
+    }
 
 
 def run_table(run: FinishedRun) -> str:
@@ -176,7 +213,7 @@ def run_table(run: FinishedRun) -> str:
         "run.md",
         summary=summary,
         data=summary["data"],
-        headline=headline(summary),
+        answer=" ".join(run_answer(summary, paired=bool(run.judged.verdicts))),
         splits={name: title for name, title in SPLITS.items() if summary["seed_judge"].get(name)},
         pairs=run.pairs(),
         unit=run.unit,
@@ -187,41 +224,6 @@ def run_table(run: FinishedRun) -> str:
     )
 
 
-def headline(summary: Mapping[str, Any]) -> str:
-    """The verdict in one sentence."""
-    gain = summary["gain"]["test"]
-    if summary["shipped"] == "seed":
-        return "The seed judge ships: dev does not vouch for a gain by tuning."
-    if gain.get("value") is None:
-        return "The tuned judge ships; its gain on test is undefined."
-    side = "above" if gain["value"] >= 0 else "below"
-    verdict = (
-        f"The tuned judge ships: on test its {summary['level']}-level rho is "
-        f"{abs(gain['value']):.3f} {side} the seed's "
-        f"(difference {interval_text(gain['low'], gain['high'])})."
-    )
-    if gain["low"] is not None and gain["low"] <= 0:
-        verdict += " Test alone does not confirm the gain: its interval reaches 0."
-    return verdict
-
-
-def _tiles(run: FinishedRun) -> list[Tile]:
-    """The figures at the head of the page."""
-    summary, gain = run.summary, run.summary["gain"]["test"]
-    unseen = summary[JUDGES[summary["shipped"]]].get("test_unseen_systems")
-    if run.measures.pairs is not None:
-        tiles = pairs_tiles(run.measures.pairs, run.cell, " on test")
-    else:
-        tiles = [rho_tile(f"{summary['level']}-level rho on test", run.cell)]
-    if unseen:
-        tiles.append(rho_tile("rho on unseen systems", unseen))
-    if run.evidence.prompts["seed"] != run.evidence.prompts["tuned"]:
-        value = "undefined" if gain.get("value") is None else f"{gain['value']:+.3f}"
-        interval = interval_text(gain.get("low"), gain.get("high"))
-        tiles.append(Tile("tuned less seed, rho on test", value, interval))
-    return [*tiles, *ceiling_tiles(run.measures.annotator_agreement)]
-
-
 def _prompts(seed: PromptParts, tuned: PromptParts) -> Section:
     """The tuned prompt against the seed's: the instruction word by word, the demonstrations."""
     return section(
@@ -230,14 +232,19 @@ def _prompts(seed: PromptParts, tuned: PromptParts) -> Section:
         seed=seed,
         tuned=tuned,
         demos=[
-            {name: shortened(str(value)) for name, value in demo.items()}
+            {name: cut_text(str(value)) for name, value in demo.items()}
             for demo in tuned.demos[:MAX_DEMOS]
         ],
     )
 
 
-def _search(trials: Sequence[Mapping[str, Any]], name: str) -> Section:
-    """Every raced trial's gain over the seed, by calls spent; the rejected are counted."""
+def _search(trials: Sequence[Mapping[str, Any]], summary: Mapping[str, Any]) -> Section:
+    """Every raced trial's gain over the seed, by calls spent; the rejected are counted.
+
+    Where calls cost money, the finalists with what they cost to use.
+    """
+    rows = summary.get("finalists", [])
+    unit, cost_title = cost_unit(rows)
     raced, stock = (
         [
             trial
@@ -253,7 +260,9 @@ def _search(trials: Sequence[Mapping[str, Any]], name: str) -> Section:
     if len(points) > 1:
         seed = 0.0 if raced else float(stock[0]["value"])
         calls = [int(trial["calls"]) for trial in points]
-        chart = charts.search_path(calls, [float(trial[key]) for trial in points], seed, name)
+        chart = charts.search_path(
+            calls, [float(trial[key]) for trial in points], seed, summary["dimension"]
+        )
     return section(
         "The search",
         "search.html",
@@ -262,7 +271,19 @@ def _search(trials: Sequence[Mapping[str, Any]], name: str) -> Section:
         reasons=reasons.most_common(1),
         raced=bool(raced),
         chart=chart,
+        finalists=[_finalist_cells(row, unit) for row in rows],
+        cost_title=cost_title,
+        trade=sentence(trade(rows)),
     )
+
+
+def _finalist_cells(row: Mapping[str, Any], unit: str) -> tuple[str, ...]:
+    gain, error = (
+        "" if row["is_seed"] or row[key] is None else f"{row[key]:{sign}.3f}"
+        for key, sign in (("gain", "+"), ("gain_error", ""))
+    )
+    name = finalist_name(row) + (" *" if row["shipped"] else "")
+    return name, number_text(row["dev"]), gain, error, cost_text(row[unit], unit)
 
 
 def _provenance(run: FinishedRun) -> Section:

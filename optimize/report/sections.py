@@ -1,26 +1,26 @@
 """The report's sections: what each one needs to know, which its own template lays out."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from data.readers import is_constructed
 from data.types import LabelledOutput
 from judges.protocol import is_embedded
+from optimize.answer import people_of, scale_warning
 from optimize.figures import (
     CHOSEN_ON_DEV,
     CONVENTIONS,
     counted,
-    interval_text,
-    many_failed,
-    number_text,
     quotable_line,
     with_interval,
 )
 from optimize.report import charts
 from optimize.report.measures import AnnotatorAgreement, Measures, PairMeasures
-from optimize.report.page import Section, Tile, section
+from optimize.report.page import Picture, Section, section
 from optimize.run.evidence import JudgedSplit, disagreements
 from optimize.statistics.bootstrap import Interval, stream
 from optimize.statistics.coefficients import Vector
@@ -60,16 +60,45 @@ def judge_sections(
     `cells` are all its correlations.
     """
     return [
+        _disagreements(judged),
+        _charts(judged, seed, of),
         _pairs(measures.pairs, judged, of)
         if measures.pairs is not None
         else _annotators(measures.annotator_agreement, judged.dimension),
-        _charts(judged, seed, of),
-        _disagreements(judged),
-        _failures(judged),
         *([] if measures.pairs else [section("Audits", "audits.html", measures=measures)]),
         _probes(measures, judged.dimension),
+        _failures(judged),
         _levels(cells, measures, judged, of),
     ]
+
+
+def shares_picture(shares: Mapping[str, Cell], result: Mapping[str, Any]) -> Picture | None:
+    """How often each judge does as people do, beside two people and a coin; None without a share.
+
+    The last of `shares` are on unseen systems, if any; two people are those of the first.
+    """
+    defined = {name: share for name, share in shares.items() if share["value"] is not None}
+    if not defined:
+        return None
+    people = next(iter(shares.values())).get("two_people")
+    points = {name: cell_point(share) for name, share in defined.items()}
+    if people and people["value"] is not None:
+        points["two people"] = cell_point(people)
+    paired = "accuracy" in result
+    drawn = {name: point for name, point in points.items() if point}
+    does = "decided" if paired else "ordered"
+    label = f"pairs {does} as {people_of(result)} do"
+    caption = (
+        f"Of the pairs that {people_of(result)} {'decide' if paired else 'order'}, the share that "
+        f"is {does} alike, with 95% intervals over documents. A coin reaches 50%."
+    )
+    return Picture(charts.shares(drawn, label, result["dimension"]), caption)
+
+
+def warnings(result: Mapping[str, Any]) -> list[str]:
+    """What would mislead a reader who does not know it."""
+    constructed = is_constructed(str(result["data"]["sha256"]))
+    return [text for text in (CONSTRUCTED if constructed else "", scale_warning(result)) if text]
 
 
 def scorecard(
@@ -78,7 +107,7 @@ def scorecard(
     """Seed and tuned judge on every split that exists; of pairs `pairs[judge][split]` as well."""
     splits = {name: title for name, title in SPLITS.items() if summary["seed_judge"].get(name)}
     points = {
-        title: (_point(summary["seed_judge"][name]), _point(summary["tuned_judge"][name]))
+        title: (cell_point(summary["seed_judge"][name]), cell_point(summary["tuned_judge"][name]))
         for name, title in splits.items()
     }
     chart = None
@@ -98,7 +127,8 @@ def scorecard(
     )
 
 
-def _point(cell: Cell | None) -> charts.Point | None:
+def cell_point(cell: Cell | None) -> charts.Point | None:
+    """A figure and its interval, as charts take them; None where it is undefined."""
     if cell is None or cell["value"] is None:
         return None
     interval = None if cell["low"] is None else Interval(cell["low"], cell["high"])
@@ -128,15 +158,6 @@ def share_of_ceiling(agreement: AnnotatorAgreement) -> str:
     return f"{ceiling.share:.0%} [{interval.low:.0%}, {interval.high:.0%}]"
 
 
-def ceiling_tiles(agreement: AnnotatorAgreement) -> list[Tile]:
-    """The share as a figure to see first; nothing where it is withheld."""
-    share, _, interval = share_of_ceiling(agreement).partition(" ")
-    if not share or agreement.ceiling is None:
-        return []
-    n = counted(agreement.ceiling.n_documents, "document")
-    return [Tile("share of the human ceiling", share, f"{interval}, n={n}")]
-
-
 def _pairs(pairs: PairMeasures, judged: JudgedSplit, of: str) -> Section:
     """A pairwise judge: accuracy, both orders, and the pull of position and length."""
     return section(
@@ -159,18 +180,6 @@ def _accuracy_in_order(judged: JudgedSplit, order: str) -> dict[str, Any]:
         if human != 0 and getattr(verdict, order) is not None
     ]
     return {"share": sum(correct) / len(correct) if correct else None, "n": len(correct)}
-
-
-def pairs_headline(pairs: PairMeasures) -> str:
-    """What a reader wants to know first."""
-    if not pairs.rate.n:
-        return "The judge preferred a side of no pair at all, so there is nothing to report."
-    if not pairs.accuracy.n_decided:
-        return "There is no accuracy to report: people decided none of the pairs that have a score."
-    return (
-        f"Judge and people prefer the same side of {pairs.accuracy.value:.0%} of the pairs; "
-        "tossing a coin reaches 50%."
-    )
 
 
 def quotable_lines(
@@ -202,46 +211,9 @@ def _accuracy_line(name: str, pairs: PairMeasures) -> str:
     )
 
 
-def pairs_tiles(pairs: PairMeasures, rho: Cell, where: str = "") -> list[Tile]:
-    """Accuracy, then how the margins rank, then whether the order decides."""
-    accuracy, flips, interval = pairs.accuracy, pairs.rate.flip_rate, pairs.accuracy.interval
-    ends = interval_text(interval.low, interval.high) if interval else "no interval"
-    return [
-        Tile(
-            f"accuracy{where}",
-            number_text(accuracy.value),
-            f"{ends}, n={accuracy.n_decided:,} decided pairs",
-        ),
-        Tile(
-            f"dataset-level rho of margins{where}",
-            number_text(rho["value"]),
-            f"{interval_text(rho['low'], rho['high'])}, n={rho['n_outputs']:,} pairs",
-        ),
-        Tile(
-            f"same answer in both orders{where}",
-            "undefined" if np.isnan(flips) else f"{1 - flips:.0%}",
-            f"n={pairs.rate.n:,} pairs",
-        ),
-    ]
-
-
-def rho_tile(name: str, cell: Cell) -> Tile:
-    """A correlation to see first, with its interval and n."""
-    interval = interval_text(cell["low"], cell["high"])
-    n = counted(cell["n_documents"], "document")
-    return Tile(name, number_text(cell["value"]), f"{interval}, n={n}")
-
-
-def failure_prefix(n_failed: int, number: int, unit: str) -> str:
-    """What a headline begins with where more than a few judgements failed."""
-    failed = many_failed(n_failed, number, unit)
-    return f"{failed} " if failed else ""
-
-
-def notes(lm: str, data: Mapping[str, Any]) -> list[str]:
-    """What a reader has to know before any figure."""
-    constructed = is_constructed(str(data["sha256"]))
-    return [CONSTRUCTED] * constructed + [EMBEDDED] * is_embedded(lm)
+def notes(lm: str) -> list[str]:
+    """What a reader should know of the model."""
+    return [EMBEDDED] * is_embedded(lm)
 
 
 def data_facts(data: Mapping[str, Any], unit: str = "outputs") -> list[tuple[str, str]]:
@@ -263,7 +235,13 @@ def _charts(judged: JudgedSplit, seed: int, of: str) -> Section:
         values |= {
             "max_points": charts.MAX_POINTS,
             "max_systems": charts.MAX_SYSTEMS,
-            "scatter": charts.scatter(judged.scores, judged.human, judged.dimension, jitter),
+            "scatter": charts.scatter(
+                judged.scores,
+                judged.human,
+                judged.dimension,
+                jitter,
+                (judged.scale[0], judged.scale[-1]) if judged.within_scale else None,
+            ),
             "has_scale": bool(judged.scale),
             "ratings": _ratings_chart(judged) if judged.within_scale else None,
             **_documents_chart(judged),
@@ -339,25 +317,73 @@ def _disagreements(judged: JudgedSplit) -> Section:
         comparable[rows] |= np.unique(judged.human[rows]).size > 1
         n_places[rows] = (~np.isnan(judged.scores[rows])).sum() - 1
     worst = [(index, gap) for index, gap in disagreements(judged) if comparable[index]]
+    worst = worst[:MAX_OUTPUTS]
+    by_document: dict[str, list[tuple[int, float]]] = {}
+    for index, gap in worst:
+        by_document.setdefault(judged.items.items[index].document_id, []).append((index, gap))
     return section(
         "Worst disagreements",
         "disagreements.html",
         pairs=bool(judged.verdicts),
+        unit="pairs" if judged.verdicts else "outputs",
         level=judged.level,
-        disagreements=[
+        n=len(worst),
+        often=_most_often(judged, worst),
+        groups=[
+            _disagreement_group(judged, document, rows, n_places)
+            for document, rows in by_document.items()
+        ],
+    )
+
+
+def _most_often(judged: JudgedSplit, worst: Sequence[tuple[int, float]]) -> str:
+    """The system that stands most often among the worst, where one does more than the others."""
+    counts = Counter(
+        (judged.items.items[index].system or "", "too high" if gap > 0 else "too low")
+        for index, gap in worst
+    )
+    (((system, side), number),) = counts.most_common(1) or [(("", ""), 0)]
+    others = max((n for key, n in counts.items() if key != (system, side)), default=0)
+    if not system or number < 3 or number == others:
+        return ""
+    return f"{number} are of {system}, ranked {side}"
+
+
+def _disagreement_group(
+    judged: JudgedSplit,
+    document: str,
+    rows: Sequence[tuple[int, float]],
+    n_places: NDArray[np.intp],
+) -> dict[str, Any]:
+    """A document's worst outputs; the texts that all of them share stand once."""
+    texts = [judged.texts(index) for index, _ in rows]
+    shared = {
+        name: text
+        for name, text in texts[0].items()
+        if len(texts) > 1 and all(other.get(name) == text for other in texts)
+    }
+    return {
+        "document": document,
+        "shared": {name: cut_text(text) for name, text in shared.items()},
+        "outputs": [
             {
                 "id": judged.items.items[index].id,
+                "name": judged.items.items[index].system or judged.items.items[index].id,
                 "judge": judged.scores[index],
                 "people": judged.human[index],
                 "gap": gap,
                 "n_places": int(n_places[index]),
                 "comment": judged.comment(index),
                 "labels": _labels(judged, index),
-                "texts": {name: shortened(text) for name, text in judged.texts(index).items()},
+                "texts": {
+                    name: cut_text(text)
+                    for name, text in judged.texts(index).items()
+                    if name not in shared
+                },
             }
-            for index, gap in worst[:MAX_OUTPUTS]
+            for index, gap in rows
         ],
-    )
+    }
 
 
 def _labels(judged: JudgedSplit, index: int) -> str:
@@ -377,7 +403,7 @@ def _labels(judged: JudgedSplit, index: int) -> str:
     return f"People's ratings: {', '.join(each)}"
 
 
-def shortened(text: str) -> str:
+def cut_text(text: str) -> str:
     cut = len(text) - MAX_TEXT
     return text if cut <= 0 else f"{text[:MAX_TEXT]} … ({cut:,} more characters)"
 

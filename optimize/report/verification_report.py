@@ -4,25 +4,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from optimize.answer import verification_answer
 from optimize.figures import CONVENTIONS, many_failed
 from optimize.injection import Probes
 from optimize.report.advice import advice
 from optimize.report.measures import Measures, measure_split
-from optimize.report.page import Tile, page, render_template, section
+from optimize.report.page import page, render_template, section
 from optimize.report.sections import (
     by_convention,
-    ceiling_tiles,
     data_facts,
-    failure_prefix,
     judge_sections,
     notes,
-    pairs_headline,
-    pairs_tiles,
     quotable_lines,
-    rho_tile,
-    share_of_ceiling,
+    shares_picture,
+    warnings,
 )
 from optimize.run.evidence import JudgedSplit
+from optimize.run.plain_figures import order_figures, scale_figures
 
 PROBES_NEED_A_MODEL = Probes(reason="recorded judgements cannot be asked again")
 
@@ -42,22 +40,19 @@ def render(
     title = "the catalogue judge" if name == result["dimension"] else name
     unit = "pairs" if measures.pairs else "outputs"
     facts = data_facts(data, unit)
+    result = {**result, "order": order_figures(judged), "scales": scale_figures(judged)}
     return page(
         title=f"{result['dimension']}: {title} against people",
         about=f"{facts[0][1]}.",
-        headline=_headline(result, measures, unit),
+        answer=verification_answer(result),
+        warnings=warnings(result),
+        picture=shares_picture({"judge": result["order"]}, result),
+        steps=advice(judged, measures, cell, data=data),
+        notes=notes(lm),
         quotable=quotable_lines(
             result["dimension"], cell, result["correlations"], measures, data["n_systems"]
         ),
-        decision="",
-        tiles=_tiles(cell, measures, judged, unit),
-        notes=notes(lm, data),
         sections=[
-            section(
-                "What to do next",
-                "advice.html",
-                sentences=advice(judged, measures, cell, data=data),
-            ),
             *judge_sections(
                 judged,
                 measures,
@@ -105,31 +100,3 @@ def main_cell(result: Mapping[str, Any]) -> Mapping[str, Any]:
     """Spearman's rho at the level asked for, by the primary convention: what a threshold is for."""
     first: Mapping[str, Any] = result["correlations"][0]
     return first
-
-
-def _headline(result: Mapping[str, Any], measures: Measures, unit: str) -> str:
-    """The main figure in a sentence, after a warning of many failures."""
-    cell = main_cell(result)
-    reasons = "; ".join(result.get("short", ()))
-    shortfall = f" It falls short of what was asked for: {reasons}." if reasons else ""
-    if not cell["n_outputs"]:
-        return "The judge gave no score at all, so there is nothing to report." + shortfall
-    lead = failure_prefix(cell["n_failed"], result["data"]["n_outputs"], unit)
-    if measures.pairs is not None:
-        return lead + pairs_headline(measures.pairs) + shortfall
-    if cell["value"] is None:
-        return f"{lead}There is no rho to report: people say the same of every output.{shortfall}"
-    agreement = f"Judge and people agree at {cell['level']}-level rho {cell['value']:.3f}"
-    if share := share_of_ceiling(measures.annotator_agreement):
-        agreement += f"; that is {share} of what annotators reach among themselves"
-    return f"{lead}{agreement}.{shortfall}"
-
-
-def _tiles(
-    cell: Mapping[str, Any], measures: Measures, judged: JudgedSplit, unit: str
-) -> list[Tile]:
-    failed = Tile("failed", f"{len(judged.failures):,}", f"of {len(judged.items):,} {unit}")
-    if measures.pairs is not None:
-        return [*pairs_tiles(measures.pairs, cell), failed]
-    rho = rho_tile(f"{cell['level']}-level rho", cell)
-    return [rho, *ceiling_tiles(measures.annotator_agreement), failed]

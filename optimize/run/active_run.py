@@ -1,16 +1,27 @@
 """A run while its models are open: what is judged, on which labels, by what, for how much."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from judges.judge import Judge
+from judges.prompt import Prompt
 from judges.scoring import SamplingPlan
+from optimize.items import Item
 from optimize.run.labels import PreparedRun
-from optimize.run.models import RunModels, instruction_proposer, make_item_scorer
+from optimize.run.models import (
+    DEV,
+    SEARCH,
+    SEED,
+    TEST,
+    RunModels,
+    instruction_proposer,
+    make_item_scorer,
+)
 from optimize.run.run_budget import RunBudget
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Evaluator
+from optimize.search.evaluator import Evaluator, JudgeItems, Pricing
 from optimize.search.finalists import SearchResult
 from optimize.search.optimizers import search
 from optimize.search.problem import SearchProblem
@@ -37,25 +48,49 @@ class ActiveRun:
         """The run under another sampling plan."""
         return replace(self, models=replace(self.models, plan=plan))
 
-    def evaluator(self) -> Evaluator:
-        """Scores candidates under the run's sampling plan, from the search's budget."""
-        settings = self.prepared.settings
+    def item_scorer(self) -> JudgeItems:
+        """Scores items by the judge with a prompt, under the run's sampling plan."""
+        seed, step = self.prepared.settings.seed, self.log.count_judgement
+        return make_item_scorer(self.judge, self.models, seed, step, self.purpose_of)
+
+    def evaluator(self, scorer: JudgeItems | None = None) -> Evaluator:
+        """Scores candidates, by the judge unless otherwise, from the search's budget."""
         return Evaluator(
             seed=self.judge.prompt,
-            judge=make_item_scorer(
-                self.judge, self.models, settings.seed, self.log.count_judgement
-            ),
+            judge=scorer or self.item_scorer(),
             calls_per_item=self.models.calls_per_item(self.judge),
             budget=self.budget.search,
+            pricing=self._pricing(),
         )
+
+    def _pricing(self) -> Pricing | None:
+        """What an item costs under the run's sampling plan now; None: nothing."""
+        if self.budget.pricing is None:
+            return None
+        return self.budget.pricing.for_plan(
+            self.models.calls_per_item(self.judge), self.models.replies_per_item(self.judge)
+        )
+
+    def purpose_of(self, prompt: Prompt, items: Sequence[Item]) -> str:
+        """What scoring these items, all of one split, by this prompt is for."""
+        split = self._split_of.get(items[0].id, SEARCH) if items else SEARCH
+        return SEED if split == SEARCH and prompt == self.judge.prompt else split
+
+    @cached_property
+    def _split_of(self) -> dict[str, str]:
+        """What scoring each item is for; train's are left out."""
+        labels = self.prepared.labels
+        measured = (*labels.test.items, *(labels.unseen.items if labels.unseen else ()))
+        return {item.id: DEV for item in labels.dev.items} | {item.id: TEST for item in measured}
 
     def search(self, evaluator: Evaluator) -> SearchResult:
         """Search on train with the optimizer of the settings, and choose on dev."""
         prepared, settings = self.prepared, self.prepared.settings
-        propose = instruction_proposer(self.judge, self.models, settings.seed, self.log.print_line)
+        propose = instruction_proposer(self.judge, self.models, settings.seed)
         problem = SearchProblem(
             evaluator=evaluator,
             propose=propose,
+            proposer=self.models.language_proposer,
             train=prepared.labels.train,
             dev=prepared.labels.dev,
             level=prepared.level,

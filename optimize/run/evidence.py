@@ -179,10 +179,11 @@ def disagreements(judged: JudgedSplit) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptParts:
-    """A judge's instruction and demonstrations."""
+    """A judge's instruction and demonstrations, and what it is told of each field it writes."""
 
     instruction: str
     demos: tuple[Mapping[str, Any], ...]
+    writes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +222,11 @@ def read_evidence(folder: Path) -> RunEvidence:
         return RunEvidence(
             definition=rest["definition"],
             prompts={
-                name: PromptParts(instruction=prompt["instruction"], demos=tuple(prompt["demos"]))
+                name: PromptParts(
+                    instruction=prompt["instruction"],
+                    demos=tuple(prompt["demos"]),
+                    writes=prompt.get("writes", {}),  # of earlier releases
+                )
                 for name, prompt in rest["prompts"].items()
             },
             judged={

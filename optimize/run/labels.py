@@ -9,6 +9,7 @@ import numpy as np
 
 import data
 import judges.define
+from data.tables.in_memory import Rows, is_in_memory
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
 from judges.judge import Judge
@@ -39,13 +40,21 @@ class Labels:
 
     def counts(self) -> dict[str, Any]:
         """The `data` of summary.json."""
-        return data_counts(self.labelled, self.everything)
+        return {
+            **data_counts(self.labelled, self.everything),
+            **self.labelled.reading.record(),
+        }
 
 
 def split_labels(settings: Settings, subject: Subject) -> Labels:
     """Raises LabelError where the labels cannot carry a run."""
     labelled = load_labels(
-        settings.data, subject.name, subject, mapping=settings.map, scale=settings.scale
+        settings.data,
+        subject.name,
+        subject,
+        mapping=settings.map,
+        values=settings.values,
+        scale=settings.scale,
     )
     everything = items_of(labelled, subject.name, subject)
     if np.ptp(everything.human) == 0:
@@ -76,6 +85,19 @@ def split_labels(settings: Settings, subject: Subject) -> Labels:
     )
 
 
+def check_rows(rows: Rows, settings: Settings) -> None:
+    """Raise LabelError for rows in memory that a run with these settings could not read."""
+    subject = read_subject(settings)
+    load_labels(
+        rows,
+        subject.name,
+        subject,
+        mapping=settings.map,
+        values=settings.values,
+        scale=settings.scale,
+    )
+
+
 def find_subject(name: str) -> Subject | None:
     """The dimension or comparison of this name; None where unknown: for a recording it suffices."""
     try:
@@ -85,11 +107,13 @@ def find_subject(name: str) -> Subject | None:
 
 
 def load_labels(
-    source: AnyPath | Labelled | None,
+    source: AnyPath | Labelled | Rows | None,
     name: str,
     subject: Subject | None,
     *,
     mapping: Mapping[str, str | Sequence[str]] | None = None,
+    values: Mapping[str, Any] | None = None,
+    judge: Judge | None = None,
     scale: str | None = None,
     annotations: AnyPath | None = None,
     recorded: bool = False,
@@ -98,22 +122,34 @@ def load_labels(
     """The labels on one subject alone; without a source, the starter set.
 
     `recorded`: what judged them did so before, so that neither texts nor the judge's own scale are
-    needed. `pairwise`: they are pairs, whatever the subject is known for. Raises LabelError for
-    labels of the other kind, or none on the subject.
+    needed. `pairwise`: they are pairs, whatever the subject is known for. `judge` is one whose own
+    labels' mapping and words are used where they fit and nothing else is said. Raises LabelError
+    for labels of the other kind, or none on the subject.
     """
     pairwise = pairwise or isinstance(subject, Comparison)
     judged = None if recorded else subject
+    how: dict[str, Any] = {
+        "mapping": mapping,
+        "values": values,
+        "remembered": None if judge is None else remembered_of(judge),
+    }
     if source is None:
         labelled: Labelled = data.starter_pairs() if pairwise else data.starter()
     elif isinstance(source, LabelledSet | LabelledPairs):
         labelled = source
-    elif not isinstance(source, str | os.PathLike):
-        raise TypeError(f"data is {source!r}; a file's path or a labelled set is wanted")
-    elif pairwise:
-        texts = () if judged is None else tuple(judged.inputs)
-        labelled = data.read_pairs(os.fspath(source), mapping=mapping, texts=texts)
     else:
-        labelled = _read_outputs(os.fspath(source), name, judged, mapping, scale, annotations)
+        if isinstance(source, str | os.PathLike):
+            source = os.fspath(source)
+        elif not is_in_memory(source):
+            raise TypeError(
+                f"data is a {type(source).__name__}; a file's path, a DataFrame, a Dataset, a list "
+                "of dicts or a labelled set is wanted"
+            )
+        if pairwise:
+            texts = () if judged is None else tuple(judged.inputs)
+            labelled = data.read_pairs(source, texts=texts, **how)
+        else:
+            labelled = _read_outputs(source, name, judged, how, scale, annotations)
     if isinstance(labelled, LabelledPairs):
         if not pairwise:
             raise LabelError(f"{labelled.name}: holds pairs, and {name} rates outputs")
@@ -123,11 +159,18 @@ def load_labels(
     return data.with_ratings(labelled, name).labelled
 
 
+def remembered_of(judge: Judge) -> Mapping[str, object]:
+    """What the judge's provenance says of the columns and words of the labels it was tuned on."""
+    record = (judge.provenance or {}).get("data")
+    known = record if isinstance(record, Mapping) else {}
+    return {name: known[name] for name in ("map", "values") if name in known}
+
+
 def _read_outputs(
-    path: str,
+    source: str | Rows,
     name: str,
     subject: Subject | None,
-    mapping: Mapping[str, str | Sequence[str]] | None,
+    how: Mapping[str, Any],
     scale: str | None,
     annotations: AnyPath | None,
 ) -> LabelledSet:
@@ -139,12 +182,12 @@ def _read_outputs(
 
     def labels(bounds: tuple[float, float] | None) -> LabelledSet:
         return data.read_labels(
-            path,
-            mapping=mapping,
+            source,
             dimensions=[name],
             scales=None if bounds is None else {name: bounds},
             texts=() if subject is None else tuple(subject.inputs),
             annotations=None if annotations is None else os.fspath(annotations),
+            **how,
         )
 
     try:
@@ -198,7 +241,7 @@ def prepare(settings: Settings) -> PreparedRun:
         "data": {"name": labels.labelled.name, "sha256": labels.labelled.sha256},
         "seed": settings.seed,
     }
-    seed = Judge.of(subject, lm=settings.lm)
+    seed = Judge.of(subject, reasoning=settings.seed_reasoning, lm=settings.lm)
     replace(seed, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
     return PreparedRun(
         settings=settings,

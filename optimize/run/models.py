@@ -1,30 +1,42 @@
 """The two models of a run, judge and proposer, each with its journal, on one budget."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from judges.inference.budget import Budget
+from judges.inference.budget import Budget, Spending
 from judges.inference.progress import verbose_logging
 from judges.inference.runner import ModelRequest, ModelResponse, Runner
 from judges.inference.session import Session
 from judges.judge import Judge
-from judges.judgement import NoScoreError, Verdict
+from judges.judgement import AnyJudgement, NoScoreError, Verdict
 from judges.models.journal import describe
-from judges.models.prices import find_price
+from judges.models.providers import endpoint_of, gives_n_replies
 from judges.prompt import Prompt
-from judges.protocol import is_embedded
+from judges.protocol import Completion, FatalModelError, Message, Model, Sampling, is_embedded
 from judges.scoring import SamplingPlan, default_plan
 from optimize.items import Item
-from optimize.run.run_folder import BUDGET, PROPOSALS, REPLIES
+from optimize.run import run_folder
 from optimize.run.settings import Settings, SettingsError
 from optimize.search import proposals
 from optimize.search.evaluator import ItemScore, JudgeItems
 from optimize.search.problem import History, Propose
 
+# What a run spends on, in this order, in words for its reader.
+SEED, SEARCH, PROPOSALS, DEV, PLANS, TEST, PROBES = PURPOSES = (
+    "seed",
+    "search",
+    "proposals",
+    "dev",
+    "plans",
+    "test",
+    "probes",
+)
+
 Step = Callable[[bool], None]
+# What scoring these items by this prompt is for, one of PURPOSES.
+PurposeOf = Callable[[Prompt, Sequence[Item]], str]
 MAX_REASON_LENGTH = 300
 
 
@@ -40,19 +52,97 @@ class RunModels:
         each = self.plan.samples if not self.judge.model.native_n else 1
         return 2 * each if judge.kind == "pairwise" else each
 
+    def replies_per_item(self, judge: Judge) -> int:
+        return self.plan.samples * (2 if judge.kind == "pairwise" else 1)
+
+    @property
+    def language_proposer(self) -> Runner | None:
+        """The proposer where it is a language model, which reads prompts of any form."""
+        return None if is_embedded(self.proposer.model.endpoint) else self.proposer
+
     @property
     def budget(self) -> Budget:
         """What both spend from."""
         return self.judge.account.budget
 
+    @property
+    def spending(self) -> list[Spending]:
+        """What both have spent on each purpose."""
+        return [*self.judge.account.spending(), *self.proposer.account.spending()]
+
+    @property
+    def purpose(self) -> str:
+        """What is asked for at this moment; empty where nothing is."""
+        return PROPOSALS if self.proposer.account.in_flight else self.judge.account.purpose
+
+    def waiting(self) -> str:
+        """What either waits for, and for how long; empty: nothing."""
+        return self.judge.waiting or self.proposer.waiting
+
+    @property
+    def cached_calls(self) -> int:
+        """The requests of both, over all resumes, that the reply cache answered."""
+        journals = (self.judge.journal, self.proposer.journal)
+        return sum(journal.n_cached for journal in journals if journal is not None)
+
+    @property
+    def request_changes(self) -> list[str]:
+        """What the endpoints did not take as it was asked for in this process, by model."""
+        changes = []
+        for runner in (self.judge, self.proposer):
+            if (dialect := getattr(runner.model, "dialect", None)) is not None:
+                changes += [f"{runner.model.name} takes {note}" for note in dialect.learned]
+        return changes
+
+
+class UnopenedModel:
+    """Stands for a model of which only the name is known: nothing can be asked of it."""
+
+    has_logprobs: bool | None = None
+
+    def __init__(self, lm: str, api_base: str | None) -> None:
+        self.name = lm
+        self.endpoint = endpoint_of(lm, api_base)
+        self.native_n = gives_n_replies(lm)
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        raise FatalModelError(f"{self.name} is not open")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def unopened_models(settings: Settings) -> RunModels:
+    """Both, to plan a run with: no key is needed, no file written, and nothing can be asked."""
+    check_prices(settings)
+    proposer_lm, proposer_base = settings.proposer
+    judge = Runner(UnopenedModel(settings.lm, settings.api_base))
+    proposer = Runner(UnopenedModel(proposer_lm, proposer_base))
+    return RunModels(judge=judge, proposer=proposer, plan=_plan(settings, judge))
+
+
+def check_prices(settings: Settings) -> None:
+    """Raise SettingsError where dollars are limited and a model's price is unknown."""
+    for lm, price, flag in zip(
+        (settings.lm, settings.proposer[0]),
+        settings.prices,
+        ("--price", "--proposer-price"),
+        strict=True,
+    ):
+        if settings.max_cost is not None and price is None:
+            raise SettingsError(
+                f"--max-cost: the price of {lm} is not known; give {flag} IN,OUT, or --max-calls"
+            )
+
 
 @contextmanager
-def open_models(settings: Settings, folder: Path) -> Iterator[RunModels]:
-    """Open both, and close them whatever happens."""
+def open_models(
+    settings: Settings, folder: Path, opened: Mapping[str, Model] | None = None
+) -> Iterator[RunModels]:
+    """Open both, and close them whatever happens; `opened` are open already, by their names."""
+    check_prices(settings)
     proposer_lm, proposer_base = settings.proposer
-    for lm in (settings.lm, proposer_lm):
-        if settings.max_cost is not None and find_price(lm) is None:
-            raise SettingsError(f"--max-cost: the price of {lm} is not known; use --max-calls")
+    prices = settings.prices
     # Without a server there is nothing to pay; the search keeps to its plan by itself.
     free = is_embedded(settings.lm) and is_embedded(proposer_lm)
     with (
@@ -60,27 +150,43 @@ def open_models(settings: Settings, folder: Path) -> Iterator[RunModels]:
         Session(
             max_calls=None if free else settings.max_calls,
             max_cost=None if free else settings.max_cost,
-            budget_file=None if free else folder / BUDGET,
+            budget_file=None if free else folder / run_folder.BUDGET,
             keep_budget_file=True,
             concurrency=settings.concurrency,
+            cache=settings.cache,
             keep_going=settings.keep_going,
+            models=opened,
         ) as session,
     ):
         judge = session.runner(
-            settings.lm, purpose="judge", api_base=settings.api_base, journal=folder / REPLIES
+            settings.lm,
+            role="judge",
+            api_base=settings.api_base,
+            api_key_env=settings.api_key_env,
+            price=prices[0],
+            max_tokens=settings.max_tokens,
+            reasoning_effort=settings.reasoning_effort,
+            journal=folder / run_folder.REPLIES,
         )
         proposer = session.runner(
             proposer_lm,
-            purpose="proposer",
+            role="proposer",
             api_base=proposer_base,
-            journal=folder / PROPOSALS,
+            api_key_env=settings.proposer_key_variable,
+            price=prices[1],
+            max_tokens=settings.proposer_max_tokens,
+            reasoning_effort=settings.proposer_reasoning_effort,
+            journal=folder / run_folder.PROPOSALS,
             keep_going=True,
         )
+        proposer.account.purpose = PROPOSALS
         for runner in (judge, proposer):
             if runner.journal:  # of an earlier start, where it holds replies
                 recorded = describe(runner.journal.path)
                 runner.account.count_recorded(
-                    recorded.n_requests, recorded.tokens_in, recorded.tokens_out
+                    recorded.n_requests - recorded.n_cached,
+                    recorded.tokens_in,
+                    recorded.tokens_out,
                 )
         yield RunModels(judge=judge, proposer=proposer, plan=_plan(settings, judge))
 
@@ -98,7 +204,13 @@ def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
     return default_plan(judge.model)
 
 
-def make_item_scorer(judge: Judge, models: RunModels, seed: int, step: Step) -> JudgeItems:
+def make_item_scorer(
+    judge: Judge,
+    models: RunModels,
+    seed: int,
+    step: Step = lambda failed: None,
+    purpose_of: PurposeOf = lambda prompt, items: SEARCH,
+) -> JudgeItems:
     """Return what scores items, in order, by the judge with the prompt it is given.
 
     `step(failed)` is called after each item.
@@ -108,26 +220,33 @@ def make_item_scorer(judge: Judge, models: RunModels, seed: int, step: Step) -> 
         """Yield the judge's score of each item under a prompt, in order."""
         candidate = Judge(subject=judge.subject, prompt=prompt, plan=models.plan, lm=judge.lm)
         rows = (item.texts for item in items)
-        for judgement in candidate.judge_rows(rows, models.judge, seed=seed):
-            step(judgement.failure is not None)
-            if isinstance(judgement, Verdict):
-                score, comment = judgement.margin, judgement.comparison
-            else:
-                score, comment = judgement.score, judgement.rationale
-            yield ItemScore(
-                score=score, comment=comment or "", failure=judgement.failure, judgement=judgement
-            )
+        totals = models.judge.totals
+        tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
+        with models.judge.account.spending_on(purpose_of(prompt, items)):
+            for judgement in candidate.judge_rows(rows, models.judge, seed=seed):
+                step(judgement.failure is not None)
+                yield replace(
+                    _item_score(judgement),
+                    tokens_in=totals.tokens_in - tokens_in,
+                    tokens_out=totals.tokens_out - tokens_out,
+                )
+                tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
 
     return judge_items
 
 
-def instruction_proposer(
-    judge: Judge,
-    models: RunModels,
-    seed: int,
-    print_line: Callable[[str], None] = lambda text: None,
-) -> Propose:
-    """How the search has instructions proposed; a round without any that can be read is said."""
+def _item_score(judgement: AnyJudgement) -> ItemScore:
+    if isinstance(judgement, Verdict):
+        score, comment = judgement.margin, judgement.comparison
+    else:
+        score, comment = judgement.score, judgement.rationale
+    return ItemScore(
+        score=score, comment=comment or "", failure=judgement.failure, judgement=judgement
+    )
+
+
+def instruction_proposer(judge: Judge, models: RunModels, seed: int) -> Propose:
+    """How the search has the embedded model propose instructions."""
     task = proposals.describe(judge.prompt)
 
     def propose(
@@ -141,17 +260,7 @@ def instruction_proposer(
             requests.append(
                 ModelRequest(proposals.PROPOSER.messages(texts), sampling, proposals.accept)
             )
-        proposed = [_proposal(answer) for answer in models.proposer.run(requests)]
-        reasons = Counter(
-            str(proposal) for proposal in proposed if isinstance(proposal, NoScoreError)
-        )
-        if reasons and reasons.total() == len(proposed):
-            reason, count = reasons.most_common(1)[0]
-            print_line(
-                f"round {number}: none of {len(proposed)} proposals could be read, {count} of them "
-                f"since: {reason}"
-            )
-        return proposed
+        return [_proposal(answer) for answer in models.proposer.run(requests)]
 
     return propose
 

@@ -3,17 +3,24 @@
 import platform
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
+
+import numpy as np
 
 from data.readers import is_constructed
-from judges.dimension import Dimension
-from judges.inference.budget import Account, BudgetSpentError
+from judges.dimension import Dimension, Subject
+from judges.inference.budget import BudgetSpentError
+from judges.inference.progress import Progress
 from judges.judge import Judge
-from judges.protocol import ModelError, is_embedded
+from judges.prompt import reasoning_of
+from judges.protocol import Model, ModelError, is_embedded
+from optimize.figures import DIGITS, json_number
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
+from optimize.items import Items
 from optimize.run import run_folder, sampling_plans
 from optimize.run.active_run import ActiveRun
 from optimize.run.evidence import (
@@ -25,10 +32,31 @@ from optimize.run.evidence import (
 )
 from optimize.run.final_table import FinalTable, measure_finally
 from optimize.run.labels import PreparedRun
-from optimize.run.models import open_models
-from optimize.run.run_budget import divide_budget, left_for_probes, plan_costs_of
+from optimize.run.models import (
+    PROBES,
+    SEARCH,
+    SEED,
+    RunModels,
+    make_item_scorer,
+    open_models,
+    unopened_models,
+)
+from optimize.run.plain_figures import plain_figures
+from optimize.run.run_budget import (
+    CallTokens,
+    RunBudget,
+    dearer_note,
+    divide_budget,
+    left_for_probes,
+    measured_tokens,
+    plan_costs_of,
+)
+from optimize.run.run_estimate import RunEstimate, estimate_run
+from optimize.run.score_map import ScoreMapChoice, choose_score_map
+from optimize.run.settings import Settings
+from optimize.run.spending import spending_summary
 from optimize.search.evaluator import Evaluator
-from optimize.search.finalists import SearchResult
+from optimize.search.finalists import FinalistFigures, SearchResult
 from optimize.search.gate import confirm, unmeasured
 from optimize.search.trial_log import TrialLog
 from optimize.statistics.bootstrap import stream
@@ -36,19 +64,69 @@ from optimize.statistics.bootstrap import stream
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa", "optuna")
 
 
-def run(prepared: PreparedRun, folder: Path, print_line: Callable[[str], None]) -> dict[str, Any]:
-    """From the first question to the evidence for a report; returns what summary.json holds."""
-    began = time.monotonic()
+def estimate(prepared: PreparedRun) -> RunEstimate:
+    """What a run is going to take; no model is opened, and nothing is written."""
+    judge, models = (
+        _seed_judge(prepared.settings, prepared.subject),
+        unopened_models(prepared.settings),
+    )
+    budget = _budget(prepared, judge, models)
+    return estimate_run(prepared, judge, models.calls_per_item(judge), budget)
+
+
+def _seed_judge(settings: Settings, subject: Subject) -> Judge:
+    return Judge.of(subject, reasoning=settings.seed_reasoning, lm=settings.lm)
+
+
+def _budget(
+    prepared: PreparedRun, judge: Judge, models: RunModels, measured: CallTokens | None = None
+) -> RunBudget:
     settings, labels = prepared.settings, prepared.labels
-    judge = Judge.of(prepared.subject, lm=settings.lm)
+    plan_costs = plan_costs_of(settings, judge, models, labels)
+    calls, replies = models.calls_per_item(judge), models.replies_per_item(judge)
+    return divide_budget(settings, labels, judge, calls, plan_costs, replies, measured)
+
+
+def run(
+    prepared: PreparedRun,
+    folder: Path,
+    print_line: Callable[[str], None],
+    opened: Mapping[str, Model] | None = None,
+    stderr: TextIO | None = None,
+) -> dict[str, Any]:
+    """From the first question to the evidence for a report; returns what summary.json holds.
+
+    `opened` are models that are open already, by their names; the progress line goes to `stderr`,
+    where that is given.
+    """
+    began = time.monotonic()
+    settings = prepared.settings
+    judge = _seed_judge(settings, prepared.subject)
     with (
-        open_models(settings, folder) as models,
+        open_models(settings, folder, opened) as models,
         TrialLog(folder / run_folder.TRIALS, print_line) as log,
+        ExitStack() as stack,
     ):
-        plan_costs = plan_costs_of(settings, judge, models, labels)
-        calls_per_item = models.calls_per_item(judge)
-        budget = divide_budget(settings, labels, judge, calls_per_item, plan_costs)
-        budget.search.set_aside = lambda calls: models.budget.set_aside(*budget.to_hold(calls))
+        budget = _budget(prepared, judge, models)
+        estimated = estimate_run(prepared, judge, models.calls_per_item(judge), budget)
+        if not is_embedded(settings.lm):
+            for line in estimated.summary_lines():
+                print_line(line)
+        progress = None if stderr is None else _progress(models, estimated, log, stderr)
+        if progress is not None:
+            stack.enter_context(progress)
+        if budget.pricing is not None:
+            scorer = make_item_scorer(
+                judge, models, settings.seed, purpose_of=lambda prompt, items: SEED
+            )
+            tokens = measured_tokens(scorer, judge, prepared.labels.train)
+            expected = CallTokens(budget.pricing.tokens_in, budget.pricing.tokens_out)
+            budget = _budget(prepared, judge, models, tokens)
+            if budget.pricing and (
+                note := dearer_note(budget.pricing, expected, budget.search.unit)
+            ):
+                print_line(f"note: {note}")
+        budget.search.set_aside = lambda cost: models.budget.set_aside(*budget.to_hold(cost))
         budget.search.set_aside(0)
         active = ActiveRun(
             prepared=prepared, folder=folder, judge=judge, models=models, budget=budget, log=log
@@ -63,21 +141,24 @@ def run(prepared: PreparedRun, folder: Path, print_line: Callable[[str], None]) 
             print_line(result.choice.why)
         active, evaluator = active.with_plan(plan_choice.plan), plan_choice.evaluator
 
-        def settle(table: FinalTable) -> dict[str, Any]:
+        def settle(table: FinalTable, plain: dict[str, Any] | None = None) -> dict[str, Any]:
             """Freeze the judge and write the summary, with whatever has been measured."""
-            summary = summarize(active, result, table, time.monotonic() - began)
+            summary = summarize(active, result, table, time.monotonic() - began) | (plain or {})
             if plan_choice.summary_rows:
                 summary["plans"] = plan_choice.summary_rows
             # A run that has found its judge writes it, whatever its texts hold.
-            shipped, notes = shipped_judge_with_provenance(
-                active, result, summary
-            ).without_secrets()
+            judge = shipped_judge_with_provenance(active, result, summary)
+            if choice is not None:
+                summary["score_map"] = choice.to_json()
+                judge = replace(judge, score_map=choice.score_map)
+            shipped, notes = judge.without_secrets()
             if notes:
                 summary["left_out"] = list(notes)
             shipped.save(folder / run_folder.JUDGE, overwrite=True)
             run_folder.write_json(folder / run_folder.SUMMARY, summary)
             return summary
 
+        choice: ScoreMapChoice | None = None
         # A judge that has been paid for is kept whatever becomes of its measurement.
         settle(measure_finally(active, evaluator, result, plan_choice.dev, test=False))
         models.budget.set_aside()
@@ -89,12 +170,43 @@ def run(prepared: PreparedRun, folder: Path, print_line: Callable[[str], None]) 
             result = replace(result, tuned=active.seed, choice=unmeasured(result.choice))
             print_line(result.choice.why)
             table = measure_finally(active, evaluator, result, plan_choice.dev)
+        choice = choose_score_map(active, evaluator, result)
+        if choice is not None:
+            print_line(choice.why)
         settle(table)
-        spent = result.calls + plan_choice.calls + evaluator.budget.spent
+        spent = result.calls + plan_choice.calls + evaluator.budget.calls
         evidence = collect_evidence(active, evaluator, result, left_for_probes(settings, spent))
         write_evidence(folder, evidence)
+        if progress is not None:
+            progress.name = "done"
         # Once more, with the calls that the probes took.
-        return settle(table)
+        shipped = "tuned" if result.choice.ship else "seed"
+        score_map = None if choice is None else choice.score_map
+        summary = settle(table, plain_figures(evidence, shipped, score_map))
+        cache = models.judge.cache or models.proposer.cache
+        if cache is not None and cache.note:
+            print_line(cache.note)
+        return summary
+
+
+def _progress(models: RunModels, expected: RunEstimate, log: TrialLog, stderr: TextIO) -> Progress:
+    """The line for all of a run: what is asked for, of how many calls, for how much, how long."""
+
+    def refresh(progress: Progress) -> None:
+        progress.name = models.purpose or progress.name
+        progress.done, progress.failed = models.budget.calls, log.n_failed
+        progress.total = progress.done + expected.calls_left(models.spending, progress.name)
+
+    return Progress(
+        SEARCH,
+        expected.expected.calls,
+        stderr,
+        unit="calls",
+        exact=False,
+        budget=models.budget,
+        waiting=models.waiting,
+        refresh=refresh,
+    )
 
 
 def summarize(
@@ -102,8 +214,8 @@ def summarize(
 ) -> dict[str, Any]:
     """What summary.json holds. Calls, tokens and dollars are of the whole run, over all resumes.
 
-    `cost_usd` holds an estimate for requests whose answer never came; where there were any,
-    `cost_unconfirmed_usd` says how much of it.
+    `cached_calls` were answered by the reply cache, and are among none of these. `request_changes`
+    lists what the endpoints did not take as it was asked for, if anything.
     """
     settings = run.prepared.settings
     judge_usage, proposer_usage = run.models.judge.account, run.models.proposer.account
@@ -122,28 +234,38 @@ def summarize(
         "stand_ins": result.cross_fit.note(result.tuned),
         "lm_calls": judge_usage.calls,
         "proposer_calls": proposer_usage.calls,
-        "tokens": {
-            "in": judge_usage.tokens_in + proposer_usage.tokens_in,
-            "out": judge_usage.tokens_out + proposer_usage.tokens_out,
-        },
-        **_costs(judge_usage, proposer_usage),
+        "cached_calls": run.models.cached_calls,
+        **spending_summary(judge_usage, proposer_usage),
         "seconds": round(seconds, 1),
     }
+    earlier = run_folder.read_summary(run.folder).get("request_changes", [])
+    if changes := list(dict.fromkeys([*earlier, *run.models.request_changes])):
+        summary["request_changes"] = changes
     if settings.pairwise:
         summary["accuracy"] = table.accuracy
+    if result.finalists:
+        summary["finalists"] = [_finalist_row(run, result, figures) for figures in result.finalists]
     return summary
 
 
-def _costs(*accounts: Account) -> dict[str, float | None]:
-    """Dollars at list price; None where the price of a model that was asked is unknown."""
-    used = [account for account in accounts if account.calls]
-    costs_known = [account.cost for account in used if account.cost is not None]
-    if len(costs_known) < len(used):
-        return {"cost_usd": None}
-    likely_cost = sum(account.cost_likely or 0.0 for account in used)
-    unconfirmed = likely_cost - sum(costs_known)
-    costs: dict[str, float | None] = {"cost_usd": round(likely_cost, 6)}
-    return costs | ({"cost_unconfirmed_usd": round(unconfirmed, 6)} if unconfirmed > 0 else {})
+def _finalist_row(run: ActiveRun, result: SearchResult, figures: FinalistFigures) -> dict[str, Any]:
+    """A finalist's figures on dev, and what it costs to use: dollars, or tokens read, for 1,000."""
+    candidate = figures.candidate
+    prompt = candidate.prompt(run.judge.prompt)
+    shipped = result.tuned if result.choice.ship else run.seed
+    unit = "usd_per_1000" if run.budget.in_dollars else "tokens_per_1000"
+    return {
+        "candidate": candidate.id,
+        "is_seed": candidate.id == run.seed.id,
+        "instruction": "seed" if candidate.instruction == run.seed.instruction else "proposed",
+        "n_demos": len(prompt.demos),
+        "reasoning": reasoning_of(prompt),
+        "dev": json_number(figures.value, DIGITS),
+        "gain": json_number(figures.gain, DIGITS),
+        "gain_error": json_number(figures.error, DIGITS) if np.isfinite(figures.error) else None,
+        unit: round(1000 * figures.item_cost, DIGITS),
+        "shipped": candidate.id == shipped.id,
+    }
 
 
 def shipped_judge_with_provenance(
@@ -156,8 +278,10 @@ def shipped_judge_with_provenance(
             "name": labels.labelled.name,
             "sha256": labels.labelled.sha256,
             "constructed": is_constructed(labels.labelled.sha256),
+            **labels.labelled.reading.record(),
         },
         "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
+        **_people(labels.train),
         "model": models.judge.model.name,
         "endpoint": models.judge.model.endpoint,
         "proposer": models.proposer.model.name,
@@ -175,10 +299,21 @@ def shipped_judge_with_provenance(
         "seed_judge": summary["seed_judge"],
         "tuned_judge": summary["tuned_judge"],
         "gain": summary["gain"],
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": {"python": platform.python_version(), **versions()},
         "started": run_folder.started(run.folder),
     }
     return replace(shipped_judge(run, result), provenance=provenance)
+
+
+def _people(train: Items) -> dict[str, Any]:
+    """Where people's ratings of train lie, beside which a judge's scores can be seen."""
+    return {
+        "people": {
+            "mean": json_number(float(train.human.mean()), DIGITS),
+            "sd": json_number(float(train.human.std()), DIGITS),
+            "n_outputs": len(train),
+        }
+    }
 
 
 def shipped_judge(run: ActiveRun, result: SearchResult) -> Judge:
@@ -187,14 +322,15 @@ def shipped_judge(run: ActiveRun, result: SearchResult) -> Judge:
     return replace(run.judge, prompt=candidate.prompt(run.judge.prompt), plan=run.models.plan)
 
 
-def _versions() -> dict[str, str]:
-    versions = {}
+def versions() -> dict[str, str]:
+    """The versions of the packages that figures depend on, as far as they are installed."""
+    installed = {}
     for name in PACKAGES:
         try:
-            versions[name] = version(name)
+            installed[name] = version(name)
         except PackageNotFoundError:
             continue
-    return versions
+    return installed
 
 
 def collect_evidence(
@@ -230,7 +366,11 @@ def collect_evidence(
     return RunEvidence(
         definition=subject.definition,
         prompts={
-            name: PromptParts(instruction=prompt.instruction, demos=prompt.demos)
+            name: PromptParts(
+                instruction=prompt.instruction,
+                demos=prompt.demos,
+                writes={field.name: field.description for field in prompt.outputs},
+            )
             for name, prompt in prompts.items()
         },
         judged=judged,
@@ -244,14 +384,15 @@ def _probe(run: ActiveRun, judge: Judge, test: JudgedSplit, max_probe_calls: int
     if not is_embedded(runner.model.endpoint) and not settings.probes:
         return PROBES_NOT_REQUESTED
     try:
-        return probe(
-            judge,
-            runner,
-            test.items,
-            test.scores,
-            seed=settings.seed,
-            max_probe_calls=max_probe_calls,
-        )
+        with runner.account.spending_on(PROBES):
+            return probe(
+                judge,
+                runner,
+                test.items,
+                test.scores,
+                seed=settings.seed,
+                max_probe_calls=max_probe_calls,
+            )
     except (ModelError, BudgetSpentError) as error:
         # They add to a report; what is known without them is worth keeping.
         return Probes(reason=f"they could not be run to their end: {error}")

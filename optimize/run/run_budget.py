@@ -1,44 +1,71 @@
 """What the parts of a run may spend: the search, trying sampling plans, and the final table.
 
-The table gets its share first. Under --max-cost the unit is what one call of the seed costs, and a
-call that shows demonstrations counts as many as its length makes it cost. So a search plans its way
-to the end of its money, and does not run into it.
+The table gets its share first. A free model's calls are counted; those of one that costs money are
+weighed by their tokens, in dollars or, where no price is known, in tokens read. So a search plans
+its way to the end of its money, and does not run into it.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import NamedTuple
 
 from judges.judge import Judge
-from judges.models.prices import CHARACTERS_PER_TOKEN, Price, estimate_tokens, find_price
-from judges.prompt import MAX_DEMOS, Prompt
+from judges.models.dialect import is_reasoning
+from judges.models.prices import CHARACTERS_PER_TOKEN, FREE, Price, estimate_tokens
+from judges.prompt import MAX_DEMOS
 from judges.protocol import is_embedded
-from judges.scoring import SamplingPlan
+from judges.scoring import SamplingPlan, reply_tokens
+from optimize.items import Items
 from optimize.run.labels import Labels
 from optimize.run.models import RunModels
 from optimize.run.settings import Settings, SettingsError
-from optimize.search import proposals
-from optimize.search.candidates import Candidate
-from optimize.search.evaluator import SearchBudget
+from optimize.search import proposals, proposer
+from optimize.search.evaluator import ITEMS_MEASURED, JudgeItems, Pricing, SearchBudget, Unit
+from optimize.search.lessons import expected_characters
 from optimize.search.problem import SearchOptions
 
-# A search that costs nothing may go on for longer, and show as much as a frozen judge can hold.
-FREE_CALLS, FREE_SIZES, FREE_LENGTH = 20_000, (16, 64, MAX_DEMOS), 3_000_000
-DEFAULT_CALLS = 8_000
+# A search that costs nothing may go on for longer, and show as much as a frozen judge can hold;
+# the more so the more labels there are to go by.
+FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
+FREE_SIZES, FREE_LENGTH = (16, 64, MAX_DEMOS), 3_000_000
+# As many as a search that costs money may show, as far as its money goes.
+PAID_SIZES, PAID_LENGTH = (4, 8, 16, 32, 64), 120_000
+# Without a limit a search may cost what judging so many outputs of train with the seed does, so
+# many times.
+DEFAULT_SEARCH, OUTPUTS_RACED = 24, 300
+# The least that can teach anything: dev and test for two judges, and so much of a first round.
+FINALISTS_AT_LEAST, LEAST_SEARCH = 1.5, 3
 # Replies that cannot be read are asked for again, and prompts are longer than estimated.
-SPARE_CALLS, SPARE_DOLLARS = 0.05, 0.10
-# What a judge writes: a rating or letter by itself, and a field of words beside it.
-CHOICE_TOKENS, WORDS_TOKENS = 5, 60
+SPARE_CALLS, SPARE_DOLLARS = 0.05, 0.06
 ITEMS_LOOKED_AT = 20
-# Of the search's calls, where sampling plans are to be tried; and of all, for the final table.
+# What a proposer reads beside a lesson's texts.
+PROPOSER_CHARACTERS = 10_000
+# By so much of the limit a step may cost more than was estimated for it.
+SLACK = 0.02
+# Hidden thoughts before a reply and before a proposal, of models that think.
+THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
+# Of the search's share, where sampling plans are to be tried; and of all, for the final table.
 PLANS_SHARE, MOST_FOR_TABLE = 0.2, 0.5
-# Of the dollars, what measuring the dearest candidate on dev and in the final table may take: it
+# Of the money, what measuring the dearest candidate on dev and in the final table may take: it
 # says how much a candidate may show. With less room than for so many examples none is shown.
-DEAREST_SHARE, FEWEST_DEMOS = 0.2, 2
+DEAREST_SHARE, FEWEST_DEMOS = 0.2, 4
+# Under any limit a candidate may cost so many seeds, since reasoning in words does.
+DEAREST_FACTOR = 4.0
+# What has proved so many times as dear as was expected is worth a line.
+DEARER = 1.5
 AUTO = "auto"
 SAMPLES = (5, 20)
 # Tokens written cost about so many times those read, where no price says how many.
 WRITTEN = 4.0
+TOKENS = Price(per_token_in=1.0, per_token_out=WRITTEN)
+
+
+class CallTokens(NamedTuple):
+    """What judging one output takes on average, over all of its calls, or one proposal."""
+
+    tokens_in: float
+    tokens_out: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,29 +82,58 @@ class PlanCost:
 class RunBudget:
     """The search's budget, and what is kept for what comes after it.
 
-    `plan_calls` more may go to trying the sampling plans `plan_costs`; under those that are not
-    `affordable_plans` the final table could not be paid. The table takes `table_calls` and
-    `table_dollars`; a call of the search's budget is worth `dollars_per_call`.
+    Everything is in the unit of `search`; `pricing` is None for a model that costs nothing. `limit`
+    is what the run may spend in all, `table` what of it is kept for the final table. `plan_budget`
+    more may go to trying the sampling plans `plan_costs`; under those that are not
+    `affordable_plans` the final table could not be paid. `n_dev` and `n_measured` are the outputs
+    to choose on and to measure on.
     """
 
     search: SearchBudget
     options: SearchOptions
-    plan_calls: int = 0
+    limit: float
+    table: float
+    table_calls: int
+    n_dev: int
+    n_measured: int
+    pricing: Pricing | None = None
+    plan_budget: float = 0.0
     plan_costs: Sequence[PlanCost] = ()
     affordable_plans: Sequence[PlanCost] = ()
-    table_calls: int = 0
-    table_dollars: float = 0.0
-    dollars_per_call: float = 0.0
 
-    def to_hold(self, calls: int) -> tuple[int, float]:
-        """Calls and dollars to keep for the final table, and for so many calls before it."""
-        return self.table_calls + calls, self.table_dollars + calls * self.dollars_per_call
+    @property
+    def in_dollars(self) -> bool:
+        return self.search.unit == "dollars"
+
+    def to_hold(self, cost: float) -> tuple[float, float]:
+        """Calls and dollars to keep for the final table, and for so much before it."""
+        if self.pricing is None:
+            return self.table_calls + cost, 0.0
+        calls = self.table_calls + cost / self.pricing.of_seed * self.pricing.calls
+        return calls, self.table + cost if self.in_dollars else 0.0
 
 
 def search_options(settings: Settings) -> SearchOptions:
+    """What a search may try; --max-demos bounds how much of it judges may show."""
+    options = SearchOptions(seed=settings.seed, prefer=settings.prefer)
     if not is_embedded(settings.lm):
-        return SearchOptions(seed=settings.seed)
-    return SearchOptions(seed=settings.seed, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH)
+        options = replace(
+            options,
+            demo_sizes=PAID_SIZES,
+            longest_demos=PAID_LENGTH,
+            reasoning=settings.reasoning_to_try,
+        )
+    else:
+        options = replace(options, demo_sizes=FREE_SIZES, longest_demos=FREE_LENGTH)
+    if settings.max_demos is None:
+        return options
+    sizes = tuple(size for size in options.demo_sizes if size <= settings.max_demos)
+    return replace(
+        options,
+        demo_sizes=sizes or (settings.max_demos,),
+        demo_sets=options.demo_sets if settings.max_demos else 0,
+        show_all=False,
+    )
 
 
 def plan_costs_of(
@@ -90,11 +146,11 @@ def plan_costs_of(
     samples = SAMPLES if settings.samples is None else (settings.samples,)
     plans = [SamplingPlan(kind="one"), SamplingPlan(kind="weighted")]
     plans += [SamplingPlan(kind="mean", samples=n, temperature=temperature) for n in samples]
-    price = find_price(settings.lm)
+    price = settings.prices[0]
     ratio = price.per_token_out / price.per_token_in if price and price.per_token_in else WRITTEN
     # The first texts stand for all, to tell how long a prompt is beside a reply.
     read = float(estimate_tokens(judge.messages(labels.train.items[0].texts)))
-    written = reply_tokens(judge.prompt) * ratio
+    written = (reply_tokens(judge.prompt) + thought_tokens(settings.lm)) * ratio
     orders = 2 if judge.kind == "pairwise" else 1
     costs = []
     for plan in plans:
@@ -111,114 +167,219 @@ def divide_budget(
     judge: Judge,
     calls_per_item: int,
     plan_costs: Sequence[PlanCost] = (),
+    replies_per_item: int | None = None,
+    measured: CallTokens | None = None,
 ) -> RunBudget:
-    """Raises SettingsError where not even the seed can be measured on test.
+    """Raises SettingsError where the limit is too small to learn anything, with one that is not.
 
-    `calls_per_item` are a judgement's under the search's plan; `plan_costs` those of the plans to
-    try.
+    `calls_per_item` and `replies_per_item` are a judgement's under the search's plan; `plan_costs`
+    those of the plans to try. `measured` replaces the estimate of what a judgement takes; where it
+    is dearer, the error says so.
     """
+    price = settings.prices[0]
+    if price == FREE or (price is not None and not price.per_token_in):
+        return _divide_calls(settings, labels, calls_per_item, plan_costs)
+    replies = replies_per_item or calls_per_item
+    expected = estimated_tokens(settings, judge, labels, calls_per_item, replies)
+    tokens = measured or expected
+    pricing = Pricing(
+        price=price or TOKENS,
+        tokens_in=tokens.tokens_in,
+        tokens_out=tokens.tokens_out,
+        calls=calls_per_item,
+        replies=replies,
+    )
+    unit: Unit = "tokens" if price is None else "dollars"
+    try:
+        return _divide_money(settings, labels, pricing, plan_costs, unit)
+    except SettingsError as error:
+        if measured is None or not (note := dearer_note(pricing, expected, unit)):
+            raise
+        raise SettingsError(f"{error} ({note})") from None
+
+
+def dearer_note(measured: Pricing, expected: CallTokens, unit: Unit) -> str:
+    """How much dearer judging an output has proved than was expected; empty where not by much."""
+    cost, expected_cost = measured.of_seed, measured.cost(*expected)
+    if cost < DEARER * expected_cost:
+        return ""
+    amounts = [
+        f"${value:.2g}" if unit == "dollars" else f"{value:,.0f} tokens"
+        for value in (cost, expected_cost)
+    ]
+    return (
+        f"judging an output has taken {amounts[0]}, {cost / expected_cost:.1f} times the "
+        f"{amounts[1]} expected by its length: {measured.tokens_in:,.0f} tokens read and "
+        f"{measured.tokens_out:,.0f} written, hidden thoughts among them; a lower "
+        "--reasoning-effort, a smaller --max-tokens or another --lm costs less"
+    )
+
+
+def _divide_calls(
+    settings: Settings, labels: Labels, calls_per_item: int, plan_costs: Sequence[PlanCost]
+) -> RunBudget:
+    """The budget of a run that costs nothing, in calls."""
     n_measured = len(labels.test) + len(labels.unseen or ())
     seed_calls = calls_per_item * n_measured
-    calls = FREE_CALLS if is_embedded(settings.lm) else DEFAULT_CALLS
+    limit = max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * calls_per_item * len(labels.everything))
+    calls = limit
     affordable, table_calls = list(plan_costs), 0
     if settings.max_calls is not None:
-        if settings.max_calls < seed_calls:
+        limit = settings.max_calls
+        if limit < seed_calls:
             raise SettingsError(
-                f"--max-calls {settings.max_calls}: measuring the seed on test alone takes "
-                f"{seed_calls}"
+                f"--max-calls {limit}: measuring the seed on test alone takes {seed_calls}"
             )
-        most = MOST_FOR_TABLE * settings.max_calls
+        most = MOST_FOR_TABLE * limit
         affordable = [plan for plan in affordable if 2 * plan.calls * n_measured <= most]
         dearest = max((plan.calls for plan in affordable), default=calls_per_item)
-        table_calls = min(2 * dearest * n_measured, settings.max_calls)
-        calls = max(0, int(settings.max_calls * (1 - SPARE_CALLS)) - table_calls)
-    options = search_options(settings)
-    weight, max_weight, proposal, table_dollars, per_call = None, 1.0, 1, 0.0, 0.0
-    price = find_price(settings.lm)
-    if settings.max_cost is not None and price is not None and price.per_token_in:
-        per_call = _dollars_per_call(judge.prompt, labels, price)
-        dollars = settings.max_cost * (1 - SPARE_DOLLARS)
-        if dollars < seed_calls * per_call:
-            raise SettingsError(
-                f"--max-cost {settings.max_cost:g}: measuring the seed on test alone may take "
-                f"${seed_calls * per_call / (1 - SPARE_DOLLARS):.2f}"
-            )
-        most = MOST_FOR_TABLE * dollars
-        affordable = [plan for plan in affordable if 2 * plan.cost * n_measured * per_call <= most]
-        scored_calls = calls_per_item * (len(labels.dev) + n_measured)
-        max_weight = max(1.0, DEAREST_SHARE * dollars / (scored_calls * per_call))
-        options = _limit_demos_by_cost(options, labels, (max_weight - 1) * per_call, price)
-        if not options.demo_sets:
-            max_weight = 1.0
-        dearest_calls = max([seed_calls, *(plan.cost * n_measured for plan in affordable)])
-        table_dollars = min(dearest_calls * per_call * (1 + max_weight), dollars / 2)
-        calls = min(calls, int(max(0.0, dollars - table_dollars) / per_call))
-        weight = partial(_weight, len(judge.prompt.instruction), price.per_token_in / per_call)
-        proposer_price = find_price(settings.proposer_lm or settings.lm) or price
-        proposal = max(1, round(_dollars_per_proposal(proposer_price) / per_call))
+        table_calls = min(2 * dearest * n_measured, limit)
+        calls = max(0, int(limit * (1 - SPARE_CALLS)) - table_calls)
     plan_calls = int(PLANS_SHARE * calls) if affordable else 0
     return RunBudget(
-        search=SearchBudget(
-            calls - plan_calls, weight=weight, max_weight=max_weight, proposal=proposal
-        ),
-        options=options,
-        plan_calls=plan_calls,
+        search=SearchBudget(calls - plan_calls),
+        options=search_options(settings),
+        limit=limit,
+        table=table_calls,
+        table_calls=table_calls,
+        n_dev=len(labels.dev),
+        n_measured=n_measured,
+        plan_budget=plan_calls,
         plan_costs=plan_costs,
         affordable_plans=affordable,
-        table_calls=table_calls,
-        table_dollars=table_dollars,
-        dollars_per_call=per_call,
     )
 
 
-def _limit_demos_by_cost(
-    options: SearchOptions, labels: Labels, demo_dollars_per_call: float, price: Price
-) -> SearchOptions:
-    """The options with no more characters of demonstrations than these dollars a call pay for.
-
-    None are drawn where fewer than FEWEST_DEMOS of average length fit. That everything is shown is
-    no finalist then: it has to race, as all that is paid for with every row.
-    """
-    longest = min(
-        options.longest_demos,
-        int(demo_dollars_per_call / price.per_token_in * CHARACTERS_PER_TOKEN),
-    )
-    items = labels.train.items
-    mean_demo_characters = sum(len(text) for item in items for text in item.texts.values()) / len(
-        items
-    )
-    n_demo_sets = options.demo_sets if longest >= FEWEST_DEMOS * mean_demo_characters else 0
-    return replace(options, longest_demos=longest, demo_sets=n_demo_sets, show_all=False)
-
-
-def _weight(seed_characters: int, calls_per_token: float, candidate: Candidate) -> float:
-    """How many calls of the seed a candidate's call costs as much as."""
-    demo_characters = sum(
-        len(str(value)) for demo in candidate.demo_set.demos for value in demo.values()
-    )
-    characters = demo_characters + max(0, len(candidate.instruction) - seed_characters)
-    return 1.0 + characters / CHARACTERS_PER_TOKEN * calls_per_token
-
-
-def _dollars_per_call(prompt: Prompt, labels: Labels, price: Price) -> float:
-    """What a call of the seed costs on average."""
-    step = max(1, len(labels.train) // ITEMS_LOOKED_AT)
-    costs = [
-        price.cost(estimate_tokens(prompt.messages(item.texts)), reply_tokens(prompt))
-        for item in labels.train.items[::step]
+def _divide_money(
+    settings: Settings,
+    labels: Labels,
+    pricing: Pricing,
+    plan_costs: Sequence[PlanCost],
+    unit: Unit,
+) -> RunBudget:
+    """The budget of a run that costs money, in dollars or, without a price, in tokens read."""
+    n_measured = len(labels.test) + len(labels.unseen or ())
+    item_cost, n_dev = pricing.of_seed, len(labels.dev)
+    proposer_price = (settings.prices[1] or pricing.price) if unit == "dollars" else TOKENS
+    proposal = proposer_price.cost(*proposal_tokens(settings.proposer[0], labels))
+    first_round = LEAST_SEARCH * min(len(labels.train), OUTPUTS_RACED) * item_cost
+    least = (1 + FINALISTS_AT_LEAST) * (n_dev + n_measured) * item_cost + first_round + 4 * proposal
+    default = least + DEFAULT_SEARCH * min(len(labels.train), OUTPUTS_RACED) * item_cost
+    limits = {}
+    if settings.max_cost is not None and unit == "dollars":
+        limits["--max-cost"] = settings.max_cost * (1 - SPARE_DOLLARS)
+    if settings.max_calls is not None:
+        calls = settings.max_calls * (1 - SPARE_CALLS)
+        limits["--max-calls"] = calls / pricing.calls * item_cost
+    flag = min(limits, key=lambda name: limits[name]) if limits else None
+    limit = default if flag is None else limits[flag]
+    if flag is not None and limit < least:
+        enough = _smallest_limit(flag, least, pricing)
+        raise SettingsError(
+            f"{flag} {settings.max_cost if flag == '--max-cost' else settings.max_calls:g}: too "
+            f"little to learn anything from {len(labels.everything)} labels, of which "
+            f"{n_dev + n_measured} choose and measure; the smallest that can is {flag} {enough}"
+        )
+    affordable = [
+        plan
+        for plan in plan_costs
+        if 2 * plan.cost * n_measured * item_cost <= MOST_FOR_TABLE * limit
     ]
-    return sum(costs) / len(costs)
+    # The dearest candidate to be tried, by its share of the money.
+    affordable_cost = DEAREST_SHARE * limit / (n_dev + n_measured)
+    options = _limit_demos(search_options(settings), labels, pricing, affordable_cost)
+    dearest = DEAREST_FACTOR * item_cost
+    if options.demo_sets:
+        dearest = max(dearest, affordable_cost)
+    options = replace(options, max_item_cost=dearest)
+    seed_table = max([1.0, *(plan.cost for plan in affordable)]) * item_cost
+    table = min(n_measured * (seed_table + max(dearest, seed_table)), limit / 2)
+    spendable = max(0.0, limit - table)
+    plan_budget = PLANS_SHARE * spendable if affordable else 0.0
+    return RunBudget(
+        search=SearchBudget(
+            spendable - plan_budget,
+            unit=unit,
+            slack=SLACK * limit,
+            proposal=proposal,
+            proposal_price=proposer_price,
+        ),
+        options=options,
+        limit=limit,
+        table=table,
+        table_calls=2 * n_measured * max([pricing.calls, *(plan.calls for plan in affordable)]),
+        n_dev=n_dev,
+        n_measured=n_measured,
+        pricing=pricing,
+        plan_budget=plan_budget,
+        plan_costs=plan_costs,
+        affordable_plans=affordable,
+    )
 
 
-def reply_tokens(prompt: Prompt) -> int:
-    """About how many tokens a reply has that no thoughts precede."""
-    words = [field for field in prompt.outputs if not field.choices]
-    return CHOICE_TOKENS + WORDS_TOKENS * len(words)
+def _smallest_limit(flag: str, least: float, pricing: Pricing) -> str:
+    """The smallest useful value of a flag, rounded up."""
+    if flag == "--max-cost":
+        return f"{math.ceil(least / (1 - SPARE_DOLLARS) * 100) / 100:g}"
+    return str(math.ceil(least / pricing.of_seed * pricing.calls / (1 - SPARE_CALLS)))
 
 
-def _dollars_per_proposal(price: Price) -> float:
-    tokens = proposals.MISTAKES_SHOWN * proposals.TEXT_SHOWN / 4
-    return tokens * price.per_token_in + proposals.PROPOSAL_TOKENS * price.per_token_out
+def _limit_demos(
+    options: SearchOptions, labels: Labels, pricing: Pricing, item_cost: float
+) -> SearchOptions:
+    """The options with no more characters of demonstrations than so much an item pays for.
+
+    None are drawn where fewer than FEWEST_DEMOS of average length fit.
+    """
+    per_character = pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN
+    longest = int(max(0.0, item_cost - pricing.of_seed) / per_character)
+    longest = min(options.longest_demos, longest)
+    items = labels.train.items
+    lengths = [sum(map(len, item.texts.values())) for item in items]
+    enough = min(FEWEST_DEMOS, max(options.demo_sizes)) * sum(lengths) / len(lengths)
+    return replace(
+        options,
+        longest_demos=longest,
+        demo_sets=options.demo_sets if longest >= enough else 0,
+    )
+
+
+def estimated_tokens(
+    settings: Settings, judge: Judge, labels: Labels, calls_per_item: int, replies_per_item: int
+) -> CallTokens:
+    """What judging an output with the seed takes, by the lengths of the texts."""
+    step = max(1, len(labels.train) // ITEMS_LOOKED_AT)
+    lengths = [estimate_tokens(judge.messages(item.texts)) for item in labels.train.items[::step]]
+    written = reply_tokens(judge.prompt) + thought_tokens(settings.lm)
+    return CallTokens(sum(lengths) / len(lengths) * calls_per_item, written * replies_per_item)
+
+
+def measured_tokens(scorer: JudgeItems, judge: Judge, train: Items) -> CallTokens:
+    """What judging an output with the seed has taken, over a few of train."""
+    step = max(1, len(train) // ITEMS_MEASURED)
+    scores = list(scorer(judge.prompt, train.items[::step][:ITEMS_MEASURED]))
+    return CallTokens(
+        sum(score.tokens_in for score in scores) / len(scores),
+        sum(score.tokens_out for score in scores) / len(scores),
+    )
+
+
+def thought_tokens(lm: str) -> int:
+    """About how many tokens a model thinks before it answers a judge's prompt."""
+    return THOUGHT_TOKENS if is_reasoning(lm.rpartition("/")[2]) else 0
+
+
+def proposal_tokens(lm: str, labels: Labels) -> CallTokens:
+    """What having an instruction proposed takes; of a reply's limit few use more than half."""
+    if is_embedded(lm):
+        characters: float = proposals.MISTAKES_SHOWN * proposals.TEXT_SHOWN
+        written = proposals.PROPOSAL_TOKENS / 2
+    else:
+        characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
+        written = proposer.REPLY_TOKENS / 2
+    if is_reasoning(lm.rpartition("/")[2]):
+        written += PROPOSAL_THOUGHT_TOKENS
+    return CallTokens(characters / CHARACTERS_PER_TOKEN, written)
 
 
 def left_for_probes(settings: Settings, spent: int) -> int | None:

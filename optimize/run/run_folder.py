@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from data.tables.atomic_write import write_atomically
+from data.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from data.tables.text import read_json_file
 from judges.define import read_subject
 from judges.dimension import Comparison, DimensionError, Subject
@@ -70,6 +71,15 @@ def read_config(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFolderError(f"{folder / CONFIG}: not a run's configuration ({error})") from error
     return settings
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """What an earlier start of the run wrote; empty where there is none that can be read."""
+    try:
+        summary = read_json_file(folder / SUMMARY)
+    except (OSError, ValueError):
+        return {}
+    return summary if isinstance(summary, dict) else {}
 
 
 def read_endpoints(folder: Path) -> dict[str, str] | None:
@@ -206,6 +216,27 @@ def check_definition(subject: Subject, folder: Path) -> dict[str, str]:
             f"{path}: the run to resume judged another {subject.name!r}; start another run"
         )
     return _definition_setting(subject, path)
+
+
+LABELS = "labels.jsonl"
+
+
+def write_rows(rows: Rows, folder: Path) -> str:
+    """Write labels that are in memory; returns the file's path."""
+    path = folder / LABELS
+    write_atomically(path, as_json_lines(rows_in_memory(rows)), overwrite=True)
+    return str(path)
+
+
+def check_rows(rows: Rows, folder: Path) -> str:
+    """The path of what `write_rows` left there; RunFolderError if it is other rows."""
+    path = folder / LABELS
+    if not path.is_file() or path.read_bytes() != as_json_lines(rows_in_memory(rows)):
+        raise RunFolderError(
+            f"{folder}: the run to resume had other labels than these: leave out data, or start "
+            "another run"
+        )
+    return str(path)
 
 
 def _definition_setting(subject: Subject, path: Path) -> dict[str, str]:

@@ -18,6 +18,7 @@ from optimize.figures import cell, number_text
 from optimize.items import Items, Vector
 from optimize.run.active_run import ActiveRun
 from optimize.run.final_table import gain
+from optimize.run.models import PLANS
 from optimize.run.run_budget import PlanCost
 from optimize.search.evaluator import Evaluator, SearchBudgetSpentError
 from optimize.search.finalists import SearchResult, affordable_part
@@ -67,7 +68,8 @@ def choose(run: ActiveRun, evaluator: Evaluator, result: SearchResult) -> PlanCh
         return choice
     try:
         trials = PlanTrials(run, evaluator, result)
-        choice = trials.choose()
+        with run.models.judge.account.spending_on(PLANS):
+            choice = trials.choose()
     except BudgetSpentError:
         run.log.print_line(
             "plan: the budget ended before the plans had been tried; the search's is kept"
@@ -92,7 +94,7 @@ class PlanTrials:
         )
         self.dev, self.level = run.prepared.labels.dev, run.prepared.level
         self.search_plan = run.models.plan
-        self.budget = evaluator.budget.renewed(run.budget.plan_calls + evaluator.budget.left)
+        self.budget = evaluator.budget.renewed(run.budget.plan_budget + evaluator.budget.left)
         self.evaluators = {
             plan_cost.plan: evaluator
             if plan_cost.plan == self.search_plan
@@ -155,7 +157,7 @@ class PlanTrials:
             summary_rows=rows,
             dev=None if chosen == self.search_plan else part,
             gap=gap,
-            calls=self.budget.spent,
+            calls=self.budget.calls,
         )
 
     def _refusal(self, plan_cost: PlanCost) -> str | None:
@@ -168,7 +170,7 @@ class PlanTrials:
         except (FatalModelError, SearchBudgetSpentError, BudgetSpentError) as error:
             return _reason(error)
         # Known now that the model has been asked.
-        calls = self.run.with_plan(plan_cost.plan).evaluator().price(first)
+        calls = self.run.with_plan(plan_cost.plan).evaluator().calls(first)
         if calls > plan_cost.calls:
             return ONE_A_REQUEST.format(calls=calls, planned=plan_cost.calls)
         return None
@@ -177,7 +179,7 @@ class PlanTrials:
         """The dev documents that all plans can be tried on, and the other judge measured on."""
         evaluators = [self.evaluators[plan_cost.plan] for plan_cost in usable]
 
-        def cost(part: Items) -> int:
+        def cost(part: Items) -> float:
             tried = sum(self.cross_fit.cost(each, self.shipping, part) for each in evaluators)
             return tried + max(
                 self.cross_fit.cost(each, self.alternative, part) for each in evaluators

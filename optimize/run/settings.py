@@ -8,20 +8,25 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, TypedDict, get_args, get_type_hints
 
-from data.flags import read_bounds, read_mapping
+from data.flags import read_bounds, read_mapping, read_values
 from data.tables.formats import READ_ENDINGS
+from judges.cli.arguments import API_KEY_ENV, CACHE, MAX_TOKENS, PRICE, REASONING_EFFORT
 from judges.define import is_python, read_subject
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
 from judges.errors import UsageError
+from judges.inference.progress import QUIET
+from judges.models.cache import NO_CACHE
+from judges.models.prices import Price, find_price, price_of, read_price
 from judges.models.providers import THROUGH_DSPY, endpoint_of
 from judges.models.redaction import KEY_FOR_NAME, Redactor, holds_secret
 from judges.models.registry import is_plain, quoted
-from judges.protocol import OPENAI
+from judges.prompt import Reasoning
+from judges.protocol import OPENAI, is_embedded
 from judges.yaml_text import YamlTextError, read_yaml
 from optimize.search.objective import LEVELS, Level
-from optimize.search.optimizers import OPTIMIZERS
+from optimize.search.optimizers import OPTIMIZERS, OptimizerName
 
 SPLITS = ("document", "system", "both")
 # Past any number of calls or dollars.
@@ -33,6 +38,7 @@ ANY_SCALE = "any"
 DEFAULT = "default"
 # What a run folder never chooses, since it would take texts and keys to a host of its choice.
 ADDRESSES = ("api_base", "proposer_api_base")
+KEY_VARIABLES = ("api_key_env", "proposer_api_key_env")
 
 
 class SettingsError(UsageError):
@@ -102,7 +108,13 @@ class Settings:
     map: Mapping[str, str | Sequence[str]] = setting(
         {},
         "NAME=COLUMN",
-        "read NAME (a dimension, a text, id, group, system) from this column; repeatable",
+        "read NAME (a dimension, a text, id, group, system, annotator) from this column; "
+        "repeatable; a dimension given several (NAME=A,B) has an annotator in each",
+    )
+    values: Mapping[str, float | str | None] = setting(
+        {},
+        "WORD=NUMBER,...",
+        "what words count, as in up=1,down=0, n/a= (nothing) or, of pairs, left=A,right=B",
     )
     scale: str | None = setting(
         None,
@@ -122,7 +134,23 @@ class Settings:
         "URL",
         "where the proposer is asked, or default: its provider's own (where the judge is)",
     )
-    plan: str | None = setting(
+    max_tokens: int | None = setting(None, "N", MAX_TOKENS, limit=POSITIVE)
+    reasoning_effort: str | None = setting(None, "LEVEL", REASONING_EFFORT)
+    api_key_env: str | None = setting(None, "NAME", API_KEY_ENV, free=True)
+    price: str | None = setting(None, "IN,OUT", PRICE, free=True)
+    proposer_max_tokens: int | None = setting(
+        None, "N", "of a proposal (2,048, of models known to reason 16,384)", limit=POSITIVE
+    )
+    proposer_reasoning_effort: str | None = setting(
+        None, "LEVEL", "of the proposer (the model's own)"
+    )
+    proposer_api_key_env: str | None = setting(
+        None, "NAME", "of the proposer (the judge's, where both are asked at one place)", free=True
+    )
+    proposer_price: str | None = setting(
+        None, "IN,OUT", "of the proposer (the judge's, where it is the same model)", free=True
+    )
+    plan: Literal["auto", "one", "mean", "weighted"] | None = setting(
         None,
         "PLAN",
         "one, mean (of --samples) or weighted; auto tries them on dev and takes the cheapest that "
@@ -141,8 +169,11 @@ class Settings:
         "",
         "attack the shipped judge, for the report; costs calls (the embedded model: always)",
     )
+    cache: str | None = setting(None, "DIR", CACHE, free=True)
     concurrency: int = setting(64, "N", "requests in flight (64)", limit=POSITIVE, free=True)
-    optimizer: str = setting("rank", "NAME", f"{', '.join(OPTIMIZERS)} (rank)", choices=OPTIMIZERS)
+    optimizer: OptimizerName = setting(  # noqa: RUF009
+        "rank", "NAME", f"{', '.join(OPTIMIZERS)} (rank)", choices=OPTIMIZERS
+    )
     level: Level | Literal["auto"] = setting(  # noqa: RUF009 - a dataclass field, as all of these
         "auto",
         "LEVEL",
@@ -150,27 +181,58 @@ class Settings:
         "(auto)",
         choices=("auto", *LEVELS),
     )
-    split: str | None = setting(
+    split: Literal["document", "system", "both"] | None = setting(
         None,
         "BY",
         f"{', '.join(SPLITS)} (both where there are 8 systems, else document)",
         choices=SPLITS,
     )
+    reasoning: Literal["none", "brief", "steps", "auto"] = setting(
+        "auto",
+        "FORM",
+        "what the judge writes before its answer: none, brief (a sentence) or steps; auto: the "
+        "search also tries others than its own where replies cost money (auto)",
+        choices=("none", "brief", "steps", "auto"),
+    )
     max_calls: int | None = setting(
         None,
         "N",
-        "most calls to the judge, search and measurement together (about 8,000; free models "
-        "20,000)",
+        "most calls to the judge, search and measurement together (of free models 20,000, or four "
+        "times the outputs; of others as many as the dollars pay for)",
         limit=POSITIVE,
         free=True,
     )
     max_cost: float | None = setting(
-        None, "USD", "most dollars, both models together", limit=POSITIVE, free=True
+        None,
+        "USD",
+        "most dollars, both models together (what so many labels are worth, as --dry-run says)",
+        limit=POSITIVE,
+        free=True,
+    )
+    max_demos: int | None = setting(
+        None,
+        "N",
+        "most labelled examples that a tuned judge may show; 0: none (as many as pay)",
+        limit=NOT_NEGATIVE,
+    )
+    prefer: Literal["cost", "accuracy"] = setting(
+        "cost",
+        "WHAT",
+        "of judges within a standard error of the best on dev, ship the cheapest to use (cost, "
+        "the default) or the best (accuracy); for models that cost money",
+        choices=("cost", "accuracy"),
     )
     seed: int = setting(0, "N", "for every random draw (0)", limit=NOT_NEGATIVE)
     out: str | None = setting(None, "DIR", "the run's folder (runs/NAME-001, then -002)", free=True)
     resume: bool = setting(
         False, "", "go on with a run that was stopped; pays nothing twice", free=True
+    )
+    dry_run: bool = setting(
+        False,
+        "",
+        "say what the run would take (calls, tokens, dollars, time), and stop: nothing is asked or "
+        "written",
+        free=True,
     )
     keep_going: bool = setting(
         False, "", "go on though almost all of the first 48 judgements have failed", free=True
@@ -182,6 +244,7 @@ class Settings:
         "say each retry, failed request and rate limit on stderr, and where an error arose",
         free=True,
     )
+    quiet: bool = setting(False, "", QUIET, free=True)
 
     def __post_init__(self) -> None:
         if (self.dimension is None) == (self.pairwise is None):
@@ -193,6 +256,10 @@ class Settings:
         for flag, lm in (("--lm", self.lm), ("--proposer-lm", self.proposer_lm)):
             if lm and Redactor().holds(lm):
                 raise SettingsError(f"{flag} {KEY_FOR_NAME}")
+        for name in KEY_VARIABLES:
+            check_key_variable(getattr(self, name), flag_of(name))
+        for name in ("price", "proposer_price"):
+            check_price(getattr(self, name), flag_of(name))
         refuse_secret(self.api_base)
         refuse_secret(self.proposer_api_base, "--proposer-api-base")
         if self.weighted and self.samples is not None:
@@ -203,6 +270,22 @@ class Settings:
             raise SettingsError("--plan mean needs --samples N")
         if self.plan in ("one", "weighted") and self.samples is not None:
             raise SettingsError(f"--plan {self.plan} reads one reply; drop --samples")
+
+    @property
+    def seed_reasoning(self) -> Reasoning | None:
+        """What the seed writes before its answer; None: what its dimension asks for."""
+        return None if self.reasoning == "auto" else self.reasoning
+
+    @property
+    def reasoning_to_try(self) -> tuple[Reasoning, ...]:
+        """What else the search may have the judge write before its answer.
+
+        Nothing where a form is named, nor for the embedded model, which does not think in words.
+        """
+        if self.reasoning != "auto" or self.optimizer != "rank" or is_embedded(self.lm):
+            return ()
+        own = "brief" if self.pairwise else "none"
+        return tuple(reasoning for reasoning in get_args(Reasoning) if reasoning != own)
 
     @property
     def subject(self) -> str:
@@ -221,6 +304,24 @@ class Settings:
         return lm, base
 
     @property
+    def proposer_key_variable(self) -> str | None:
+        """Where the proposer's key is: the judge's goes nowhere that the judge is not asked."""
+        judge = (self.lm.partition("/")[0], self.api_base)
+        lm, api_base = self.proposer
+        same = (lm.partition("/")[0], api_base) == judge
+        return self.proposer_api_key_env or (self.api_key_env if same else None)
+
+    @property
+    def prices(self) -> tuple[Price | None, Price | None]:
+        """Of the judge and of the proposer: the user's, else the table's; None: not known."""
+        own = self.price and price_of(read_price(self.price))
+        judge = own or find_price(self.lm)
+        proposer_lm = self.proposer[0]
+        if self.proposer_price:
+            return judge, price_of(read_price(self.proposer_price))
+        return judge, judge if proposer_lm == self.lm else find_price(proposer_lm)
+
+    @property
     def endpoints(self) -> dict[str, str]:
         """The address at which each model answers, with no key in it; makes no connection."""
         return {
@@ -231,6 +332,47 @@ class Settings:
     def to_json(self) -> dict[str, Any]:
         """For config.json."""
         return asdict(self)
+
+
+class TuneOptions(TypedDict, total=False):
+    """The settings that `tune` takes by keyword, with the types that a user may give them.
+
+    A test holds it to the fields of Settings.
+    """
+
+    map: Mapping[str, str | Sequence[str]]
+    values: Mapping[str, float | str | None]
+    scale: str | tuple[float, float] | None
+    lm: str | None
+    api_base: str | None
+    proposer_lm: str | None
+    proposer_api_base: str | None
+    max_tokens: int | None
+    reasoning_effort: str | None
+    api_key_env: str | None
+    price: str | tuple[float, float] | None
+    proposer_max_tokens: int | None
+    proposer_reasoning_effort: str | None
+    proposer_api_key_env: str | None
+    proposer_price: str | tuple[float, float] | None
+    plan: Literal["auto", "one", "mean", "weighted"] | None
+    samples: int | None
+    temperature: float | None
+    weighted: bool
+    probes: bool
+    cache: str | os.PathLike[str] | None
+    concurrency: int
+    optimizer: OptimizerName
+    level: Level | Literal["auto"]
+    split: Literal["document", "system", "both"] | None
+    reasoning: Literal["none", "brief", "steps", "auto"]
+    max_calls: int | None
+    max_cost: float | None
+    max_demos: int | None
+    prefer: Literal["cost", "accuracy"]
+    seed: int
+    keep_going: bool
+    verbose: bool
 
 
 SETTINGS: Mapping[str, Field[Any]] = {declared.name: declared for declared in fields(Settings)}
@@ -246,7 +388,7 @@ _EXPECTED = {
 
 def kind_of(name: str) -> type:
     """The setting's kind of value: bool, int, float, dict or str."""
-    if name == "map":
+    if name in ("map", "values"):
         return dict
     types = (_TYPES[name], *get_args(_TYPES[name]))
     return next((kind for kind in (bool, int, float) if kind in types), str)
@@ -261,6 +403,9 @@ def _check(declared: Field[Any], value: Any) -> None:
     if value is None and declared.default is None:
         return
     flag, kind = flag_of(declared.name), kind_of(declared.name)
+    if declared.name == "values":
+        values_of(value)
+        return
     choices, limit = declared.metadata["choices"], declared.metadata["limit"]
     if not _is_of_kind(value, kind):
         raise SettingsError(f"{flag} {value!r}: expected {_EXPECTED[kind]}")
@@ -305,6 +450,34 @@ def refuse_secret(api_base: str | None, flag: str = "--api-base") -> None:
         raise SettingsError(f"{flag} holds a password or a key: give it by OPENAI_API_KEY")
 
 
+def with_config(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags, over those that the file of `config` gives; raises SettingsError."""
+    chosen = _normalized(flags)
+    file = chosen.pop("config", None)
+    if not file:
+        return chosen
+    from_file = _read(file)
+    if unknown := sorted(from_file.keys() - SETTINGS.keys()):
+        raise SettingsError(f"{file}: unknown setting {unknown[0]!r}")
+    return {**from_file, **chosen}
+
+
+def check_key_variable(name: str | None, flag: str) -> None:
+    """Raise SettingsError for a key in the place of the name of its variable; never repeats it."""
+    if name is not None and (not name.isidentifier() or Redactor().holds(name)):
+        raise SettingsError(f"{flag} names an environment variable, and is never a key itself")
+
+
+def check_price(text: str | None, flag: str) -> None:
+    """Raise SettingsError for what is no price."""
+    if text is None:
+        return
+    try:
+        read_price(text)
+    except ValueError:
+        raise SettingsError(f"{flag} {text}: write IN,OUT, as in 0.40,1.60") from None
+
+
 def resolve(
     flags: Mapping[str, Any],
     saved: Mapping[str, Any] | None = None,
@@ -315,16 +488,18 @@ def resolve(
     `endpoints` are those of the run to resume. Its folder may be a stranger's, so what it names
     and what would choose a host or run a program has to be given again.
     """
-    flag_settings = _normalized(flags)
-    file = flag_settings.pop("config", None)
-    chosen = {**_read(file), **flag_settings} if file else flag_settings
+    chosen = with_config(flags)
     if saved is not None:
         _check_same(saved, chosen)
         _check_repeated_on_resume(saved, chosen)
-    merged = {**(saved or {}), **{name: None for name in ADDRESSES if saved}, **chosen}
+    if saved:
+        # An opt-out holds; a folder of replies is chosen by no run folder, as no address is.
+        own = {"cache"} if saved.get("cache") != NO_CACHE else set()
+        merged = {**saved, **dict.fromkeys({*ADDRESSES, *own}), **chosen}
+    else:
+        merged = dict(chosen)
     if unknown := sorted(merged.keys() - SETTINGS.keys()):
-        where = f"{file}: " if file and unknown[0] not in flag_settings else ""
-        raise SettingsError(f"{where}unknown setting {unknown[0]!r}")
+        raise SettingsError(f"unknown setting {unknown[0]!r}")
     settings = Settings(**merged)
     if saved is not None:
         _check_endpoints(settings, endpoints or Settings(**{**saved, **chosen}).endpoints)
@@ -332,12 +507,13 @@ def resolve(
 
 
 def _check_repeated_on_resume(saved: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
-    """A model that is no provider's own, a data set of the hub, and code: only as flags."""
+    """A model that is no provider's own, a key, a data set of the hub, and code: only as flags."""
     for name, value in saved.items():
         if name in chosen or not isinstance(value, str):
             continue
         must_repeat = (
             (name in ("lm", "proposer_lm") and not is_plain(value))
+            or name in KEY_VARIABLES
             or (name == "data" and value.startswith("hf:"))
             or (name in ("dimension", "pairwise") and is_python(value))
         )
@@ -363,13 +539,20 @@ def _check_endpoints(settings: Settings, recorded: Mapping[str, str]) -> None:
 
 
 def _normalized(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """NAME=COLUMN pairs as a mapping, and a pair of numbers as a scale."""
+    """NAME=COLUMN pairs as a mapping, and pairs of numbers as a scale and as prices."""
     plain = dict(settings)
     if isinstance(plain.get("map"), list):
         plain["map"] = mapping([str(pair) for pair in plain["map"]])
+    if plain.get("values") is not None:
+        plain["values"] = values_of(plain["values"])
     scale = plain.get("scale")
     if isinstance(scale, list | tuple) and len(scale) == 2:
         plain["scale"] = f"{scale[0]}:{scale[1]}"
+    if isinstance(cache := plain.get("cache"), os.PathLike):
+        plain["cache"] = os.fspath(cache)
+    for name in ("price", "proposer_price"):
+        if isinstance(pair := plain.get(name), list | tuple):
+            plain[name] = ",".join(map(str, pair))
     return plain
 
 
@@ -402,6 +585,16 @@ def mapping(pairs: Sequence[str]) -> dict[str, str | list[str]]:
         if not (name and equals and column):
             raise SettingsError(f"--map {name}{equals}{column}: expected NAME=COLUMN")
     return read_mapping((name, column) for name, _, column in split)
+
+
+def values_of(given: Any) -> dict[str, Any]:
+    """Words and what they count, from --values or a mapping; raises SettingsError."""
+    if not isinstance(given, Mapping | list | tuple):
+        raise SettingsError(f"--values {given!r}: expected words and numbers, as in {{good: 3}}")
+    try:
+        return {**read_values(given)}
+    except ValueError as error:
+        raise SettingsError(f"--values {error}") from None
 
 
 Bounds = tuple[float, float]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from judges.frozen import MAX_DEMO_BYTES, demo_bytes
-from judges.prompt import MAX_DEMOS, Prompt, Value, encodable
+from judges.prompt import MAX_DEMOS, NOT_GIVEN, Prompt, Value, encodable
 from optimize.items import Indices, Items, Vector
 from optimize.search.candidates import Demo, DemoSet
 from optimize.search.problem import SearchOptions
@@ -33,7 +33,7 @@ class DemoSource:
     prompt: Prompt
     max_characters: int
     share: float = LARGEST_SHARE
-    # What the judge wrote beside its choice, by item id; demonstrations keep it where it was right.
+    # What the judge wrote before its answer, by item id; demonstrations keep it where it was right.
     comments: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -127,16 +127,16 @@ def _draw(
 
 
 def demonstration(source: DemoSource, index: int) -> Demo:
-    """One item with people's answer, and the judge's own comment where it agreed with them."""
+    """One item with people's answer, and the judge's own comment where it gave the same."""
     item = source.items.items[index]
-    answer = source.prompt.outputs[-1]
+    answer = source.prompt.answer
     values: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
     values[answer.name] = nearest_choice(answer.choices or (), item.human)
-    for reason in source.prompt.outputs[:-1]:
-        score = float(source.scores[index])
-        agrees = score * item.human > 0 or (answer.choices or ())[:1] != ("A",)
-        comment = source.comments.get(item.id, "") if agrees else ""
-        values[reason.name] = comment or f"The better one is {values[answer.name]}."
+    score = float(source.scores[index])
+    agrees = score != 0 and not np.isnan(score)
+    agrees = agrees and nearest_choice(answer.choices or (), score) == values[answer.name]
+    comment = source.comments.get(item.id, "") if agrees else ""
+    values |= {f.name: comment or NOT_GIVEN for f in source.prompt.outputs if not f.choices}
     return values
 
 

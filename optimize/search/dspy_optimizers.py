@@ -3,25 +3,38 @@
 To them an example is a document's outputs, and its score their rho. The mean over such examples is
 the summary-level objective, which makes every stock optimizer maximise the real thing. Where
 documents have one output each, an example is a block of rows.
+
+Each brings its own proposer, as DSPy ships it: GEPA its reflection on what our metric says in
+words, MIPROv2 its proposer grounded in a summary of the data, the program and bootstrapped
+demonstrations. What these ask is counted in the search's budget at what it took. The embedded model
+cannot answer their prompts: with it as proposer both have instructions proposed from mistakes, and
+MIPROv2 takes its demonstrations from the rank search's pool.
 """
 
 import contextlib
 import io
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import dspy
 import numpy as np
+from dspy.propose import GroundedProposer
+from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
+from dspy.utils.exceptions import AdapterParseError
+from scipy.stats import rankdata
 
 from judges.frozen import MAX_DEMO_BYTES, demo_bytes
 from judges.inference.budget import BudgetSpentError
+from judges.inference.dspy_bridge import as_lm
+from judges.inference.runner import Runner
+from judges.inference.sampler import ModelRequest, ModelResponse
 from judges.modules import signature_of
-from judges.prompt import MAX_DEMOS, Prompt
-from judges.protocol import FatalModelError
-from optimize.items import Items, Vector
+from judges.prompt import MAX_DEMOS, NOT_GIVEN, Prompt, encodable
+from judges.protocol import FatalModelError, Model
+from optimize.items import Item, Items, Vector
 from optimize.search.candidates import Candidate, Demo, DemoSet
 from optimize.search.demos import (
     DemoSource,
@@ -31,7 +44,7 @@ from optimize.search.demos import (
     nearest_choice,
     unscored_source,
 )
-from optimize.search.evaluator import Evaluator, SearchBudgetSpentError
+from optimize.search.evaluator import Evaluator, SearchBudget, SearchBudgetSpentError
 from optimize.search.finalists import CrossFit, Exploration
 from optimize.search.objective import Level, objective
 from optimize.search.problem import SearchProblem
@@ -40,7 +53,9 @@ from optimize.search.proposals import (
     InstructionSource,
     mistakes,
     sampled_mistakes,
+    shortened_texts,
 )
+from optimize.search.proposer import REPLY_TOKENS, ask_within_means
 from optimize.statistics.bootstrap import stream
 
 Explore = Callable[[SearchProblem], Exploration]
@@ -48,6 +63,10 @@ Explore = Callable[[SearchProblem], Exploration]
 ScoredCandidates = list[tuple[float, Candidate]]
 
 BLOCK = 12
+# What the dearest finalist is taken to cost, in seeds: DSPy shows as many examples as may be.
+DEAREST_SEEDS = 16.0
+# Requests of two runs' proposers are drawn with seeds so far apart.
+PROPOSER_SEED = 10_000
 # What an evaluation is worth that could not be paid: less than any rho, so that it never wins.
 UNPAID = -1.0
 
@@ -63,6 +82,8 @@ class ProgramContext:
     evaluator: Evaluator
     demos_per_example: int = 1
     max_characters: int = 40_000
+    # Whether a judge's own words beside its answers are shown, as DSPy would.
+    with_comments: bool = False
     budget_spent: bool = False
     # What ended the run: DSPy's optimizers take it for a bad prompt, and would go on.
     error: Exception | None = None
@@ -97,23 +118,24 @@ class GroupJudge(dspy.Module):  # type: ignore[misc]
             shared.error = error
             raise
         shared.tried.add(candidate.id)
-        self._trace(items, scores)
+        self._trace(items, scores, shared.evaluator.comments(candidate))
         return dspy.Prediction(scores=scores)
 
-    def _trace(self, items: Items, scores: Vector) -> None:
+    def _trace(self, items: Items, scores: Vector, comments: Mapping[str, str]) -> None:
         """What DSPy's own predictor would have left for bootstrapping and reflection."""
         if dspy.settings.trace is None:
             return
         for item, score in zip(items.items, scores, strict=True):
             if not np.isnan(score):
-                answer = _predicted_answer(self.shared.evaluator.seed, float(score))
+                comment = comments.get(item.id, "") if self.shared.with_comments else ""
+                answer = _predicted_answer(self.shared.evaluator.seed, float(score), comment)
                 dspy.settings.trace.append((self.judge, dict(item.texts), answer))
 
 
-def _predicted_answer(prompt: Prompt, score: float) -> dspy.Prediction:
+def _predicted_answer(prompt: Prompt, score: float, comment: str) -> dspy.Prediction:
     answer = prompt.outputs[-1]
     value = nearest_choice(answer.choices or (), score)
-    reasons = {output.name: f"The better one is {value}." for output in prompt.outputs[:-1]}
+    reasons = {output.name: comment or NOT_GIVEN for output in prompt.outputs[:-1]}
     return dspy.Prediction(**reasons, **{answer.name: value})
 
 
@@ -184,6 +206,85 @@ def metric(example: Any, prediction: Any, trace: object = None) -> float:
     return 0.0 if np.isnan(value) else value
 
 
+def feedback(scores: Vector, items: Items, prompt: Prompt, selected: Item | None = None) -> str:
+    """What the metric says of an example in words: rho, and how people see each output.
+
+    `selected` is the output that an optimizer shows beside it; what all outputs share stands there.
+    """
+    rho = objective(scores, items, "dataset")
+    answer = prompt.outputs[-1].name
+    figure = "margin for A" if prompt.outputs[-1].choices == ("A", "B") else answer
+    lines = [
+        "The score is Spearman's rank correlation between your "
+        f"{answer} and people's over {len(items)} outputs: "
+        + ("undefined, since one side is constant" if np.isnan(rho) else f"{rho:.2f} (1 is best)")
+        + "."
+    ]
+    yours, peoples = rankdata(-np.nan_to_num(scores, nan=-np.inf)), rankdata(-items.human)
+    given = ["none" if np.isnan(score) else f"{score:g}" for score in scores]
+    shared = {
+        name
+        for name in items.items[0].texts
+        if len(items) > 1 and len({item.texts[name] for item in items.items}) == 1
+    }
+    for row, item in enumerate(items.items):
+        if item is selected:
+            place = yours[row] - peoples[row]
+            verdict = "too high" if place < 0 else "too low" if place > 0 else "rightly"
+            lines.append(
+                f"You gave this output {figure} {given[row]} and people {items.human[row]:.3g}: "
+                f"it is number {yours[row]:g} of {len(items)} for you and {peoples[row]:g} for "
+                f"people, so you rank it {verdict}."
+            )
+    lines.append("All of them, people's highest first:")
+    for row in np.argsort(-items.human, kind="stable"):
+        texts = shortened_texts(items.items[row])
+        written = " ".join(f"{name}: {text}" for name, text in texts.items() if name not in shared)
+        lines.append(f"- people {items.human[row]:.3g}, you {given[row]}: {written}")
+    return "\n".join(lines)
+
+
+class CountedRunner:
+    """Answers DSPy's proposers, and counts each answer in the search's budget.
+
+    What ends a run is kept in `shared`: DSPy takes it for a proposal that failed.
+    """
+
+    def __init__(self, runner: Runner, budget: SearchBudget, shared: ProgramContext) -> None:
+        self.runner, self.budget, self.shared = runner, budget, shared
+
+    @property
+    def model(self) -> Model:
+        return self.runner.model
+
+    def ask(self, request: ModelRequest) -> ModelResponse:
+        """Answer a request; raises SearchBudgetSpentError where the search cannot pay it."""
+        with self._counting():
+            return self._counted(ask_within_means(self.runner, request))
+
+    async def ask_async(self, request: ModelRequest) -> ModelResponse:
+        """Answer a request from an event loop, as `ask` does."""
+        with self._counting():
+            return self._counted(await self.runner.ask_async(request))
+
+    @contextlib.contextmanager
+    def _counting(self) -> Iterator[None]:
+        self.shared.raise_error()
+        try:
+            self.budget.check(self.budget.proposal)
+            yield
+        except (SearchBudgetSpentError, BudgetSpentError):
+            self.shared.budget_spent = True
+            raise
+        except FatalModelError as error:
+            self.shared.error = error
+            raise
+
+    def _counted(self, response: ModelResponse) -> ModelResponse:
+        self.budget.charge_proposal(response.tokens_in, response.tokens_out)
+        return response
+
+
 class OptimizerInputs:
     """One half of train teaches, the other judges; both are examples that hold whole documents."""
 
@@ -205,15 +306,24 @@ class OptimizerInputs:
             evaluator,
             demos_per_example=max(1, max(options.demo_sizes) // n_examples),
             max_characters=options.longest_demos,
+            with_comments=problem.proposer is not None,
         )
+        # DSPy wants a model to be named; what judges and what our own proposer asks go past it.
+        self.lm = unused_model()
+        self.own_proposer = problem.proposer is not None
+        self.n_proposed = 0
+        if problem.proposer is not None:
+            runner = CountedRunner(problem.proposer, evaluator.budget, self.shared)
+            seed = PROPOSER_SEED * (1 + options.seed)
+            self.lm = as_lm(runner, temperature=1.0, max_tokens=REPLY_TOKENS, seed=seed)
 
     def program(self) -> GroupJudge:
         return GroupJudge(self.shared)
 
     def evaluations(self) -> int:
         """How many candidates the budget can score on all documents that judge."""
-        once = max(1, self.evaluator.cost(self.problem.seed, self.judging))
-        return max(1, self.evaluator.budget.left // once)
+        once = self.evaluator.price(self.judging)
+        return max(1, int(self.evaluator.budget.left // once)) if once else 1
 
     def proposed(self, current: str, lines: Sequence[str], number: int) -> list[str]:
         """New instructions that may be tried; a rejected one is only counted."""
@@ -254,7 +364,7 @@ class OptimizerInputs:
 
 
 def unused_model() -> Any:
-    """DSPy wants a model to be named; judging and proposing go through the evaluator."""
+    """A model that is named and never asked."""
 
     class UnusedEngine:
         def complete(self, request: Any) -> Any:
@@ -272,7 +382,13 @@ def explores(optimize: Callable[[OptimizerInputs], ScoredCandidates]) -> Explore
     def explore(problem: SearchProblem) -> Exploration:
         evaluator, options = problem.evaluator, problem.options
         budget = evaluator.budget
-        reserve = min((1 + options.finalists) * evaluator.price(problem.dev), budget.left // 2)
+        # A finalist may show as much as the budget allows, or nothing.
+        seed_cost = evaluator.item_cost(problem.seed)
+        finalist_cost = (seed_cost + min(options.max_item_cost, seed_cost * DEAREST_SEEDS)) / 2
+        if evaluator.pricing is None:
+            finalist_cost = seed_cost
+        dev_cost = (seed_cost + options.finalists * finalist_cost) * len(problem.dev)
+        reserve = min(dev_cost, budget.left // 2 if evaluator.pricing is None else budget.left / 2)
         scored: ScoredCandidates = []
         with budget.reserving(reserve):
             inputs = OptimizerInputs(problem)
@@ -291,7 +407,7 @@ def explores(optimize: Callable[[OptimizerInputs], ScoredCandidates]) -> Explore
         return Exploration(
             finalists=better[: options.finalists],
             tried=inputs.shared.tried,
-            n_proposed=inputs.instructions.n_proposed,
+            n_proposed=inputs.n_proposed + inputs.instructions.n_proposed,
             # None of theirs shows dev: each judges it itself.
             cross_fit=CrossFit(Items(()), evaluator.seed, options),
         )
@@ -365,51 +481,40 @@ def gepa(inputs: OptimizerInputs) -> ScoredCandidates:
         pred: Any,
         trace: object = None,
         pred_name: str | None = None,
-        pred_trace: object = None,
+        pred_trace: Any = None,
     ) -> Any:
         rho = metric(gold, pred)
         if pred_name is None or pred.scores is None:
             return rho
-        feedback = mistakes(pred.scores, gold["items"], evaluator.seed)
-        return dspy.Prediction(score=rho, feedback=feedback)
-
-    rounds = 0
-
-    def propose_instructions(
-        candidate: dict[str, str],
-        reflective_dataset: dict[str, list[dict[str, Any]]],
-        components_to_update: list[str],
-    ) -> dict[str, str]:
-        nonlocal rounds
-        rounds += 1
-        instructions = dict(candidate)
-        for name in components_to_update:
-            feedback_lines = dict.fromkeys(
-                line
-                for record in reflective_dataset[name]
-                for line in str(record["Feedback"]).splitlines()
-            )
-            feedback = "\n".join(list(feedback_lines)[:MISTAKES_SHOWN])
-            proposed = inputs.proposed(candidate[name], [feedback], rounds)
-            instructions[name] = proposed[0] if proposed else candidate[name]
-        return {name: instructions[name] for name in components_to_update}
+        items = gold["items"]
+        if not inputs.own_proposer:
+            lines = mistakes(pred.scores, items, evaluator.seed)
+            return dspy.Prediction(score=rho, feedback=lines)
+        texts = pred_trace[0][1]
+        selected = next((item for item in items.items if dict(item.texts) == dict(texts)), None)
+        words = feedback(pred.scores, items, evaluator.seed, selected)
+        return dspy.Prediction(score=rho, feedback=words)
 
     # What the next iteration needs: a proposal and a minibatch.
     sizes = sorted((len(example["items"]) for example in inputs.teaching_examples), reverse=True)
-    calls_needed = evaluator.budget.proposal + sum(sizes[:MINIBATCH])
+    item_cost = evaluator.item_cost(inputs.problem.seed)
+    cost_needed = evaluator.budget.proposal + sum(sizes[:MINIBATCH]) * item_cost
 
     def is_finished(state: Any) -> bool:
         return (
             inputs.n_fruitless >= MOST_FRUITLESS
             or inputs.shared.budget_spent
-            or evaluator.budget.left < calls_needed
+            or inputs.shared.error is not None
+            or evaluator.budget.left < cost_needed
         )
 
     optimizer = dspy.GEPA(
         metric=metric_with_feedback,
-        max_metric_calls=evaluator.budget.left,
-        instruction_proposer=propose_instructions,
-        reflection_lm=unused_model(),
+        max_metric_calls=max(1, int(evaluator.budget.left // item_cost)),
+        instruction_proposer=(
+            StockReflection(inputs) if inputs.own_proposer else reflection_by_mistakes(inputs)
+        ),
+        reflection_lm=inputs.lm,
         reflection_minibatch_size=min(MINIBATCH, len(inputs.teaching_examples)),
         skip_perfect_score=False,
         num_threads=1,
@@ -424,9 +529,57 @@ def gepa(inputs: OptimizerInputs) -> ScoredCandidates:
     return inputs.candidates_of(zip(results.val_aggregate_scores, results.candidates, strict=True))
 
 
+class StockReflection(InstructionProposer):  # type: ignore[misc]
+    """GEPA's own proposer, of which it is only counted how often it brings something new."""
+
+    def __init__(self, inputs: OptimizerInputs) -> None:
+        super().__init__()
+        self._inputs = inputs
+        self._known = {inputs.evaluator.seed.instruction}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[str, str]:
+        """The new instructions by component; raises where the reply cannot be read."""
+        inputs = self._inputs
+        inputs.n_fruitless += 1
+        instructions: dict[str, str] = super().__call__(*args, **kwargs)
+        inputs.n_proposed += len(instructions)
+        if not self._known.issuperset(instructions.values()):
+            inputs.n_fruitless = 0
+            self._known.update(instructions.values())
+        return {name: encodable(text) for name, text in instructions.items()}
+
+
+def reflection_by_mistakes(inputs: OptimizerInputs) -> Callable[..., dict[str, str]]:
+    """Return what proposes to GEPA as our own search has it proposed."""
+    rounds = 0
+
+    def propose_instructions(
+        candidate: dict[str, str],
+        reflective_dataset: dict[str, list[dict[str, Any]]],
+        components_to_update: list[str],
+    ) -> dict[str, str]:
+        """The new instructions by component, or those that are there."""
+        nonlocal rounds
+        rounds += 1
+        instructions = dict(candidate)
+        for name in components_to_update:
+            feedback_lines = dict.fromkeys(
+                line
+                for record in reflective_dataset[name]
+                for line in str(record["Feedback"]).splitlines()
+            )
+            lines = "\n".join(list(feedback_lines)[:MISTAKES_SHOWN])
+            proposed = inputs.proposed(candidate[name], [lines], rounds)
+            instructions[name] = proposed[0] if proposed else candidate[name]
+        return {name: instructions[name] for name in components_to_update}
+
+    return propose_instructions
+
+
 MOST_TRIALS = 200
 # DSPy's own "heavy" setting searches eighteen of each, for which it needs the calls.
 HEAVY, EVALUATIONS_FOR_HEAVY = 18, 60
+VIEWED_TOGETHER, DEMOS_IN_CONTEXT = 10, 3  # as MIPROv2 has them
 
 
 @explores
@@ -434,25 +587,13 @@ def miprov2(inputs: OptimizerInputs) -> ScoredCandidates:
     """Every trial is a full evaluation; what the evaluator has scored before is free."""
     usual = inputs.options.proposals + inputs.options.demo_sets
     number = max(usual, HEAVY) if inputs.evaluations() >= EVALUATIONS_FOR_HEAVY else usual
-
-    class Mipro(dspy.MIPROv2):  # type: ignore[misc]
-        """MIPROv2 with our proposer and demonstration pool, so that only the search differs."""
-
-        def _bootstrap_fewshot_examples(self, *_: Any, **__: Any) -> dict[int, list[Any]]:
-            sets = inputs.demo_sets(number)
-            return {
-                0: [[], *([dspy.Example(**demo) for demo in demo_set.demos] for demo_set in sets)]
-            }
-
-        def _propose_instructions(self, *_: Any, **__: Any) -> dict[int, list[str]]:
-            seed = inputs.evaluator.seed.instruction
-            return {0: [seed, *inputs.proposed(seed, inputs.mistakes(number), 1)]}
-
-    lm = unused_model()
-    optimizer = Mipro(
+    kind = StockMipro if inputs.own_proposer else MiproByMistakes
+    optimizer = kind(
+        inputs,
         metric=metric,
-        prompt_model=lm,
-        task_model=lm,
+        metric_threshold=RANKED_WELL,
+        prompt_model=inputs.lm,
+        task_model=unused_model(),
         auto=None,
         num_candidates=number,
         num_threads=1,
@@ -471,3 +612,95 @@ def miprov2(inputs: OptimizerInputs) -> ScoredCandidates:
     return inputs.candidates_of(
         (result["score"] / 100, result["program"]) for result in program.candidate_programs
     )
+
+
+class StockMipro(dspy.MIPROv2):  # type: ignore[misc]
+    """MIPROv2 with its own demonstrations and proposer, which reads what its users would give it.
+
+    That is one example an output, with people's rating, and a program that judges one output.
+    """
+
+    def __init__(self, inputs: OptimizerInputs, *, num_candidates: int, **settings: Any) -> None:
+        super().__init__(num_candidates=num_candidates, **settings)
+        # Half as many instructions as sets of demonstrations, as its own settings have it.
+        self.num_instruct_candidates = max(2, num_candidates // 2)
+        self._inputs = inputs
+
+    def _propose_instructions(
+        self,
+        program: Any,
+        trainset: Sequence[Any],
+        demo_candidates: Any,
+        *_: Any,
+        num_instruct_candidates: int,
+        **__: Any,
+    ) -> dict[int, list[str]]:
+        """The seed's instruction and the proposals: one that cannot be read costs only itself."""
+        inputs, seed = self._inputs, self._inputs.evaluator.seed
+        answer = seed.outputs[-1].name
+        outputs = [
+            dspy.Example(**item.texts, **{answer: round(item.human, 2)}).with_inputs(*item.texts)
+            for item in inputs.demo_pool.items
+        ]
+        judge = OutputJudge(signature_of(seed))
+        proposer = StockGrounding(
+            prompt_model=self.prompt_model,
+            program=judge,
+            trainset=outputs,
+            view_data_batch_size=VIEWED_TOGETHER,
+            num_demos_in_context=DEMOS_IN_CONTEXT,
+            use_instruct_history=False,
+            set_history_randomly=False,
+            rng=self.rng,
+            init_temperature=self.init_temperature,
+        )
+        proposed = proposer.propose_instructions_for_program(
+            trainset=outputs,
+            program=judge,
+            demo_candidates=demo_candidates,
+            trial_logs={},
+            N=num_instruct_candidates,
+        )
+        # The first gives way to the seed's, as in MIPROv2.
+        fresh = [encodable(text) for text in proposed[0][1:] if text]
+        inputs.n_proposed += len(fresh)
+        return {0: [seed.instruction, *fresh]}
+
+
+class OutputJudge(dspy.Module):  # type: ignore[misc]
+    """Judges one output: the program that MIPROv2's proposer reads."""
+
+    def __init__(self, signature: type[dspy.Signature]) -> None:
+        super().__init__()
+        self.judge = dspy.Predict(signature)
+
+    def forward(self, **texts: str) -> dspy.Prediction:
+        return self.judge(**texts)
+
+
+class StockGrounding(GroundedProposer):  # type: ignore[misc]
+    """MIPROv2's own proposer, in which a reply that cannot be read costs one proposal, not all."""
+
+    def propose_instruction_for_predictor(self, **kwargs: Any) -> str:
+        """The proposal; empty where there is none."""
+        try:
+            return str(super().propose_instruction_for_predictor(**kwargs)).strip()
+        except (dspy.LMError, AdapterParseError):
+            return ""
+
+
+class MiproByMistakes(dspy.MIPROv2):  # type: ignore[misc]
+    """MIPROv2 with our proposer and demonstration pool, for a proposer that answers only ours."""
+
+    def __init__(self, inputs: OptimizerInputs, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._inputs = inputs
+
+    def _bootstrap_fewshot_examples(self, *_: Any, **__: Any) -> dict[int, list[Any]]:
+        sets = self._inputs.demo_sets(self.num_candidates)
+        return {0: [[], *([dspy.Example(**demo) for demo in demo_set.demos] for demo_set in sets)]}
+
+    def _propose_instructions(self, *_: Any, **__: Any) -> dict[int, list[str]]:
+        inputs = self._inputs
+        seed = inputs.evaluator.seed.instruction
+        return {0: [seed, *inputs.proposed(seed, inputs.mistakes(self.num_candidates), 1)]}

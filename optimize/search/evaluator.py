@@ -3,131 +3,248 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from judges.errors import JudgesError
 from judges.judgement import Judgement, Verdict
+from judges.models.prices import CHARACTERS_PER_TOKEN, Price
 from judges.prompt import Prompt
+from judges.scoring import reply_tokens
 from optimize.items import Item, Items, Vector
 from optimize.search.candidates import Candidate
+
+# After so many items a candidate's cost is what they took, and no estimate.
+ITEMS_MEASURED = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemScore:
-    """A judge's score or margin for one item (NaN: failed), and what it wrote beside it."""
+    """A judge's score or margin for one item (NaN: failed), and what it wrote beside it.
+
+    `tokens_in` and `tokens_out` are what judging it took, whoever paid for it.
+    """
 
     score: float
     comment: str = ""
     failure: str | None = None
     judgement: Judgement | Verdict | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
 
 
 # Judges the items with the prompt, in order.
 JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[ItemScore]]
 
 
+Unit = Literal["calls", "dollars", "tokens"]
+
+
 class SearchBudgetSpentError(JudgesError):
-    """The search may not make the calls it would need next."""
+    """The search may not spend what it would need next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pricing:
+    """What judging an item costs, in dollars (in tokens read, where no price is known).
+
+    `tokens_in` and `tokens_out` are the seed's for one item, over all of its `calls` and `replies`.
+    """
+
+    price: Price
+    tokens_in: float
+    tokens_out: float
+    calls: int = 1
+    replies: int = 1
+
+    @property
+    def of_seed(self) -> float:
+        return self.cost(self.tokens_in, self.tokens_out)
+
+    def cost(self, tokens_in: float, tokens_out: float) -> float:
+        return tokens_in * self.price.per_token_in + tokens_out * self.price.per_token_out
+
+    def extra(self, prompt: Prompt, seed: Prompt) -> float:
+        """What an item costs more under the prompt than under the seed, by their lengths."""
+        characters = (_static_characters(prompt) - _static_characters(seed)) * self.calls
+        tokens = (reply_tokens(prompt) - reply_tokens(seed)) * self.replies
+        return self.cost(characters / CHARACTERS_PER_TOKEN, tokens)
+
+    def for_plan(self, calls: int, replies: int) -> "Pricing":
+        """The same under a sampling plan of so many calls and replies an item."""
+        return replace(
+            self,
+            tokens_in=self.tokens_in / self.calls * calls,
+            tokens_out=self.tokens_out / self.replies * replies,
+            calls=calls,
+            replies=replies,
+        )
+
+
+def _static_characters(prompt: Prompt) -> int:
+    """The characters of what a prompt says of every item: all but the texts."""
+    demos = sum(len(str(value)) for demo in prompt.demos for value in demo.values())
+    return len(prompt.instruction) + demos + sum(len(field.description) for field in prompt.fields)
 
 
 class SearchBudget:
-    """Calls a search may make, in units of what one call of the seed costs.
+    """What a search may spend, in `unit`: calls of a free model, else as in `Pricing`.
 
     Replies found in the journal count too, so that a resumed run stops where another would.
-    `set_aside` keeps so many of what the models' own budget really has left for what comes after.
-    `weight` says how many calls one call of a candidate counts as (`max_weight` at most), and
-    `proposal` how many a proposal does.
+    `set_aside` keeps so much of what the models' own budget really has left for what comes after.
+    `slack` is by how much more may be spent, since what a call will cost is an estimate; `proposal`
+    is what having an instruction proposed may cost, and `proposal_price` what its tokens
+    do (None: it counts 1); `calls` counts the calls of both models.
     """
 
     def __init__(
         self,
-        max_calls: int,
-        set_aside: Callable[[int], None] = lambda calls: None,
+        limit: float,
+        set_aside: Callable[[float], None] = lambda cost: None,
         *,
-        weight: Callable[[Candidate], float] | None = None,
-        max_weight: float = 1.0,
-        proposal: int = 1,
+        unit: Unit = "calls",
+        slack: float = 0,
+        proposal: float = 1,
+        proposal_price: Price | None = None,
     ) -> None:
-        self.max_calls = max_calls
-        self.spent = 0
+        self.limit = limit
+        self.unit: Unit = unit
+        self.slack = slack
+        self.spent: float = 0
+        self.calls = 0
         self.set_aside = set_aside
-        self.weight, self.max_weight = weight, max_weight
-        self.proposal = proposal
+        self.proposal, self.proposal_price = proposal, proposal_price
+        self._proposals: list[float] = []
 
     @property
-    def is_priced(self) -> bool:
-        """Whether calls cost by what they show, and not all the same."""
-        return self.weight is not None
+    def left(self) -> float:
+        return self.limit - self.spent
 
-    @property
-    def left(self) -> int:
-        return self.max_calls - self.spent
+    def check(self, cost: float) -> None:
+        """Raise SearchBudgetSpentError where so much is not left."""
+        if cost > self.left + self.slack:
+            raise SearchBudgetSpentError(
+                f"{cost:.4g} {self.unit} are needed and {max(0, self.left):.4g} left"
+            )
 
-    def cost(self, candidate: Candidate, calls: int) -> int:
-        """What so many calls of the candidate count as."""
-        return calls if self.weight is None else math.ceil(calls * self.weight(candidate))
+    def spend(self, cost: float, calls: int = 0) -> None:
+        self.check(cost)
+        self.spent += cost
+        self.calls += calls
 
-    def check(self, calls: int) -> None:
-        """Raise SearchBudgetSpentError where so many calls are not left."""
-        if calls > self.left:
-            raise SearchBudgetSpentError(f"{calls} calls are needed and {self.left} left")
+    def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
+        """Count a request to a proposer that was answered: it is paid, whatever was left."""
+        price = self.proposal_price
+        cost = 1.0 if price is None else price.cost(tokens_in, tokens_out)
+        self.spent += min(max(0, self.left), cost)
+        self.calls += 1
+        self._proposals.append(cost)
+        # Some proposers think for longer than was expected of them.
+        self.proposal = max(self.proposal, sum(self._proposals) / len(self._proposals))
 
-    def spend(self, calls: int) -> None:
-        self.check(calls)
-        self.spent += calls
-
-    def renewed(self, max_calls: int) -> "SearchBudget":
+    def renewed(self, limit: float) -> "SearchBudget":
         """Another budget in the same units, of which nothing is spent."""
         return SearchBudget(
-            max_calls, weight=self.weight, max_weight=self.max_weight, proposal=self.proposal
+            limit,
+            unit=self.unit,
+            slack=self.slack,
+            proposal=self.proposal,
+            proposal_price=self.proposal_price,
         )
 
     @contextmanager
-    def reserving(self, calls: int) -> Iterator[None]:
-        """Keep so many calls for what comes after."""
-        self.max_calls -= calls
-        self.set_aside(calls)
+    def reserving(self, cost: float) -> Iterator[None]:
+        """Keep so much for what comes after."""
+        self.limit -= cost
+        self.set_aside(cost)
         try:
             yield
         finally:
-            self.max_calls += calls
+            self.limit += cost
             self.set_aside(0)
 
 
+@dataclass(slots=True)
+class TokenCount:
+    """What judging so many items with a candidate took."""
+
+    items: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
 class Evaluator:
-    """Where candidates meet items."""
+    """Where candidates meet items. Without `pricing` a call costs 1, whatever it shows."""
 
     def __init__(
-        self, *, seed: Prompt, judge: JudgeItems, calls_per_item: int, budget: SearchBudget
+        self,
+        *,
+        seed: Prompt,
+        judge: JudgeItems,
+        calls_per_item: int,
+        budget: SearchBudget,
+        pricing: Pricing | None = None,
     ) -> None:
         self.seed = seed
         self.budget = budget
+        self.pricing = pricing
         self._judge = judge
         self._calls_per_item = calls_per_item
         self._scores: dict[str, dict[str, ItemScore]] = {}
+        self._tokens: dict[str, TokenCount] = {}
 
-    def price(self, items: Items) -> int:
-        """Calls that scoring these items takes with a prompt of which nothing is known yet."""
+    def price(self, items: Items) -> float:
+        """What scoring these items costs with a prompt of which nothing is known yet."""
+        return self.calls(items) if self.pricing is None else self.pricing.of_seed * len(items)
+
+    def calls(self, items: Items) -> int:
         return self._calls_per_item * len(items)
 
-    def cost(self, candidate: Candidate, items: Items) -> int:
-        """What scoring these items would count as; those that have been scored are free."""
+    def item_cost(self, candidate: Candidate) -> float:
+        """What an item costs with the candidate: as measured, else by the prompt's length."""
+        if self.pricing is None:
+            return self._calls_per_item
+        count = self._tokens.get(candidate.id, TokenCount())
+        if count.items >= ITEMS_MEASURED:
+            return self.pricing.cost(count.tokens_in, count.tokens_out) / count.items
+        return max(
+            self.pricing.of_seed / 2,
+            self.pricing.of_seed + self.pricing.extra(candidate.prompt(self.seed), self.seed),
+        )
+
+    def cost(self, candidate: Candidate, items: Items) -> float:
+        """What scoring these items would cost; those that have been scored are free."""
         known = self._known(candidate)
-        calls = self._calls_per_item * sum(item.id not in known for item in items.items)
-        return self.budget.cost(candidate, calls)
+        n_fresh = sum(item.id not in known for item in items.items)
+        return n_fresh * self.item_cost(candidate) if n_fresh else 0
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
         """Scores in the items' order; raises SearchBudgetSpentError where they cannot be paid."""
-        self.budget.spend(self.cost(candidate, items))
         known = self._scores.setdefault(candidate.id, {})
         fresh = [item for item in items.items if item.id not in known]
         if fresh:
+            cost = self.cost(candidate, items)
+            self.budget.spend(cost, self._calls_per_item * len(fresh))
             judged = self._judge(candidate.prompt(self.seed), fresh)
             for item, item_score in zip(fresh, judged, strict=True):
                 known[item.id] = item_score
+            if self.pricing is not None:
+                fresh_scores = [known[item.id] for item in fresh]
+                self.budget.spent += self._count(candidate, fresh_scores) - cost
         return np.array([known[item.id].score for item in items.items], float)
+
+    def _count(self, candidate: Candidate, judged: Sequence[ItemScore]) -> float:
+        """What these items have cost."""
+        assert self.pricing is not None
+        tokens_in = sum(item_score.tokens_in for item_score in judged)
+        tokens_out = sum(item_score.tokens_out for item_score in judged)
+        count = self._tokens.setdefault(candidate.id, TokenCount())
+        count.items += len(judged)
+        count.tokens_in += tokens_in
+        count.tokens_out += tokens_out
+        return self.pricing.cost(tokens_in, tokens_out)
 
     def known(self, candidate: Candidate, items: Items) -> Items:
         """Those of the items that the candidate has been scored on."""

@@ -16,8 +16,15 @@ from judges.prompt import Prompt
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.demos import EVERYTHING, largest_demo_set
-from optimize.search.evaluator import Evaluator
-from optimize.search.gate import Choice, ComparedCandidate, choose, undecided
+from optimize.search.evaluator import Evaluator, SearchBudgetSpentError
+from optimize.search.gate import (
+    Choice,
+    ComparedCandidate,
+    Shortfall,
+    choose,
+    too_dear,
+    undecided,
+)
 from optimize.search.objective import (
     Level,
     contrast,
@@ -116,8 +123,8 @@ class CrossFit:
             scores[rows] = evaluator.scores(judge, items.of_rows(rows))
         return scores
 
-    def cost(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> int:
-        """Calls that scoring these items would take, dear ones counted as several."""
+    def cost(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> float:
+        """What scoring these items would cost."""
         return sum(
             evaluator.cost(judge, items.of_rows(rows))
             for judge, rows in self._rows_by_judge(candidate, items)
@@ -159,13 +166,13 @@ def _assign_folds(names: Sequence[str], seed: int, kind: str) -> dict[str, int]:
 
 
 def affordable_part(
-    items: Items, documents: Iterable[str], calls: int, cost: Callable[[Items], int]
+    items: Items, documents: Iterable[str], limit: float, cost: Callable[[Items], float]
 ) -> Items:
-    """The items of the first of these documents, as many as cost no more than so many calls."""
+    """The items of the first of these documents, as many as cost no more than the limit."""
     affordable = []
     for document in documents:
-        calls -= cost(items.of_documents([document]))
-        if calls < 0:
+        limit -= cost(items.of_documents([document]))
+        if limit < 0:
             break
         affordable.append(document)
     return items.of_documents(affordable)
@@ -179,7 +186,7 @@ def affordable_documents(
     Those that can tell judges apart come first.
     """
 
-    def cost(part: Items) -> int:
+    def cost(part: Items) -> float:
         return sum(cross_fit.cost(evaluator, judge, part) for judge in judges)
 
     documents = dict.fromkeys((*informative_documents(dev, level), *dev.documents))
@@ -278,11 +285,12 @@ def choose_finalist(
     costs: Sequence[float],
     n_tried: int,
     rng: np.random.Generator,
+    shortfall: Shortfall | None = None,
 ) -> Choice:
     """The gate's choice among the candidates.
 
     `on_train` holds, by index, those that train has not chosen, which may judge there, too; `costs`
-    are what a judgement of each costs, in those of the seed.
+    are what an item costs with each.
     """
     finalists = []
     for index, dev in enumerate(on_dev):
@@ -306,27 +314,70 @@ def choose_finalist(
                 cost=costs[index],
             )
         )
-    return choose(finalists, n_tried, rng)
+    return choose(finalists, n_tried, rng, shortfall)
+
+
+def make_shortfall(
+    problem: SearchProblem, candidates: Sequence[Candidate], on_dev: Sequence[FinalistScores]
+) -> Shortfall:
+    """How much better one candidate is than another on all that both have been scored on.
+
+    On dev and train together, where neither shows the document: the race has chosen both alike.
+    """
+    evaluator = problem.evaluator
+
+    def shortfall(better: int, worse: int) -> Contrast:
+        pair = candidates[better], candidates[worse]
+        train = evaluator.known(pair[0], evaluator.known(pair[1], problem.train))
+        shown = pair[0].documents | pair[1].documents
+        train = train.of_documents([name for name in train.documents if name not in shown])
+        items = Items((*on_dev[better].items.items, *train.items))
+        scores = [
+            np.concatenate([on_dev[index].candidate, evaluator.known_scores(candidate, train)])
+            for index, candidate in zip((better, worse), pair, strict=True)
+        ]
+        return contrast(scores[0], scores[1], items, problem.level)
+
+    return shortfall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
     """What an optimizer ends with: finalists for dev, best first, and how they were made.
 
-    `tried` are the ids of all candidates scored, `n_proposed` the instructions proposed.
+    `tried` are the ids of all candidates scored, `n_proposed` the instructions proposed, and `dev`
+    the part of dev to choose on (None: as much as the budget reaches for). `n_too_dear` candidates
+    did better than the seed on train and cost too much to be finalists.
     """
 
     finalists: Sequence[Candidate]
     tried: Collection[str]
     n_proposed: int
     cross_fit: CrossFit
+    dev: Items | None = None
+    n_too_dear: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalistFigures:
+    """A finalist on dev: rho, and its gain on the seed with that gain's standard error.
+
+    `item_cost` is what an item costs with it, in dollars or, where no price is known, tokens read.
+    """
+
+    candidate: Candidate
+    value: float
+    gain: float
+    error: float
+    item_cost: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
     """What a search ends with: the tuned judge, whether to ship it, and why.
 
-    `cross_fit` tells who judges train and dev for a judge that shows them.
+    `cross_fit` tells who judges train and dev for a judge that shows them. Where calls cost money,
+    `finalists` are the seed and those that met dev.
     """
 
     tuned: Candidate
@@ -335,15 +386,19 @@ class SearchResult:
     n_tried: int
     n_proposed: int
     calls: int
+    finalists: Sequence[FinalistFigures] = ()
 
 
 def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchResult:
     """Compare the finalists with the seed on dev, and let the gate choose."""
-    finalists, cross_fit = exploration.finalists, exploration.cross_fit
-    n_tried = len(exploration.tried)
+    cross_fit, n_tried = exploration.cross_fit, len(exploration.tried)
+    evaluator, level = problem.evaluator, problem.level
+    finalists = affordable_finalists(problem, exploration)
     choice = undecided(n_tried)
-    with suppress(BudgetSpentError):
-        on_dev = score_with_seed(problem, cross_fit, finalists, problem.dev, "dev")
+    figures: Sequence[FinalistFigures] = ()
+    with suppress(BudgetSpentError, SearchBudgetSpentError):
+        dev = problem.dev if exploration.dev is None else exploration.dev
+        on_dev = score_with_seed(problem, cross_fit, finalists, dev, "dev")
         # Neither the words nor the demonstrations of what shows everything beside the seed's
         # instruction were chosen by train, which may judge it too.
         on_train = {
@@ -354,14 +409,70 @@ def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchRes
         }
         n_tried = len({*exploration.tried, *(finalist.id for finalist in finalists)})
         rng = stream(problem.options.seed, "gate")
-        weight = problem.evaluator.budget.weight
-        costs = [1.0 if weight is None else weight(finalist) for finalist in finalists]
-        choice = choose_finalist(on_dev, on_train, problem.level, costs, n_tried, rng)
+        is_priced = evaluator.pricing is not None
+        shortfall = (
+            make_shortfall(problem, finalists, on_dev)
+            if is_priced and problem.options.prefer == "cost"
+            else None
+        )
+        costs = [evaluator.item_cost(finalist) for finalist in finalists]
+        choice = choose_finalist(on_dev, on_train, level, costs, n_tried, rng, shortfall)
+        if is_priced:
+            figures = finalist_figures(problem, finalists, on_dev)
+        if not finalists and exploration.n_too_dear:
+            choice = too_dear(exploration.n_too_dear, n_tried)
     return SearchResult(
         tuned=problem.seed if choice.best is None else finalists[choice.best],
         cross_fit=cross_fit,
         choice=choice,
         n_tried=n_tried,
         n_proposed=exploration.n_proposed,
-        calls=problem.evaluator.budget.spent,
+        calls=evaluator.budget.calls,
+        finalists=figures,
     )
+
+
+def affordable_finalists(problem: SearchProblem, exploration: Exploration) -> Sequence[Candidate]:
+    """Where calls cost money, the first that can all be scored on dev: none takes documents away.
+
+    The first one stays, whatever it costs; without prices all do.
+    """
+    evaluator, dev = problem.evaluator, exploration.dev or problem.dev
+    if evaluator.pricing is None:
+        return exploration.finalists
+    left = evaluator.budget.left - evaluator.cost(problem.seed, dev)
+    affordable: list[Candidate] = []
+    for finalist in exploration.finalists:
+        cost = evaluator.cost(finalist, dev)
+        if cost <= left or not affordable:
+            affordable.append(finalist)
+            left -= cost
+    return affordable
+
+
+def finalist_figures(
+    problem: SearchProblem, candidates: Sequence[Candidate], on_dev: Sequence[FinalistScores]
+) -> list[FinalistFigures]:
+    """The seed's and each finalist's figures on dev, the seed's first."""
+    level, evaluator = problem.level, problem.evaluator
+    figures: list[FinalistFigures] = []
+    for candidate, scores in zip(candidates, on_dev, strict=True):
+        gain = scores.contrast(level)
+        if not figures:
+            seed_value = objective(scores.seed, scores.items, level)
+            seed_cost = evaluator.item_cost(problem.seed)
+            figures.append(
+                FinalistFigures(
+                    candidate=problem.seed, value=seed_value, gain=0, error=0, item_cost=seed_cost
+                )
+            )
+        figures.append(
+            FinalistFigures(
+                candidate=candidate,
+                value=scores.value(level),
+                gain=gain.value,
+                error=gain.error,
+                item_cost=evaluator.item_cost(candidate),
+            )
+        )
+    return figures

@@ -7,7 +7,7 @@ number tried and in how alike the finalists are, where a factor for the number a
 overcharge near-twins). Test labels have no part in it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,10 @@ from optimize.statistics.difference import Contrast
 SWAPS = 2000
 # One-sided: with a 95 % interval, two and a half of a hundred worthless winners would pass.
 TAIL = 0.025
-FEWEST_DOCUMENTS = 5
+# What of it the test for fewer failures has, where there are failures: both keep to it together.
+FAILURE_TAIL = 0.005
+# Of five documents one swap in 32 does as well as the best can: more than the tail allows.
+FEWEST_DOCUMENTS = 6
 # A judge that fails on more of the outputs than this, and than the seed, is not shipped.
 MOST_FAILED = 0.1
 # A tuned judge that is no worse and fails on so much less of the outputs ships for that.
@@ -62,7 +65,7 @@ class ComparedCandidate:
     failure_reduction: Contrast
     failure_rate: float
     seed_failure_rate: float
-    # What a judgement costs, in those of the seed.
+    # What an item costs with it, in whatever unit; only finalists of one run are compared.
     cost: float = 1.0
 
     @property
@@ -99,6 +102,16 @@ def undecided(n_tried: int) -> Choice:
     verdict = (
         f"the budget ended before the best of {n_tried} candidates had been judged on dev, so the "
         "seed is kept; a larger one and --resume go on from there"
+    )
+    return Choice(best=None, ship=False, verdict=verdict)
+
+
+def too_dear(n_better: int, n_tried: int) -> Choice:
+    """The choice where each candidate that did better costs more than dev and test can pay for."""
+    verdict = (
+        f"{n_better} of {n_tried} candidates did better than the seed on train, but judging with "
+        "any of them costs more than the limit pays for on dev and test, so the seed is kept; a "
+        "larger one and --resume go on from there"
     )
     return Choice(best=None, ship=False, verdict=verdict)
 
@@ -152,33 +165,58 @@ def gains(
     ]
 
 
+# How much better the finalist of the first index is than that of the second.
+Shortfall = Callable[[int, int], Contrast]
+
+
 def choose(
-    finalists: Sequence[ComparedCandidate], n_tried: int, rng: np.random.Generator
+    finalists: Sequence[ComparedCandidate],
+    n_tried: int,
+    rng: np.random.Generator,
+    shortfall: Shortfall | None = None,
 ) -> Choice:
     """Ship the finalist whose gain has the highest low end, if that lies above zero.
+
+    With `shortfall`, of those whose gain is clear the best by it, or the cheapest to use that is
+    not more than a standard error worse: a judge is paid for again with every row it ever judges.
 
     One whose gain rests on train as well (a judge that train has not chosen) has to gain on dev
     alone, too. On systems that no demonstration showed, the judge may not lose by more than a
     standard error: a gain on known systems alone is worth little to those who judge new ones, but
     to ask for a gain there, too, would keep most seeds for what chance did to a few systems. A
     finalist that fails on too many outputs is passed over; one that fails on clearly fewer than
-    the seed ships for that, if it is not worse.
+    the seed ships for that, if it is not worse: of the chance that a worthless one ships, that
+    test has a share.
     """
     eligible = [index for index, compared in enumerate(finalists) if compared.reliable]
     if not eligible:
         verdict = (
             f"none of {n_tried} candidates did better than the seed on train, so the seed is kept"
         )
+        if not n_tried:
+            verdict = "no candidate could be tried, so the seed is kept"
         if finalists:
             least = min(compared.failure_rate for compared in finalists)
             verdict = (
                 f"every finalist fails on {least:.0%} of the outputs or more, so the seed is kept"
             )
         return Choice(best=None, ship=False, verdict=verdict)
-    intervals = gains([finalists[index].gain for index in eligible], rng)
+    # Whether any could ship for failing less, which does not tell who failed: swaps leave it so.
+    has_failures = any(
+        finalists[index].failure_rate + finalists[index].seed_failure_rate >= FEWER_FAILED
+        for index in eligible
+    )
+    tail = TAIL - FAILURE_TAIL if has_failures else TAIL
+    intervals = gains([finalists[index].gain for index in eligible], rng, tail)
     lows = [-np.inf if np.isnan(gain.low) else gain.low for gain in intervals]
     first = max(range(len(eligible)), key=lambda place: (lows[place], -place))
-    first = _cheapest_as_good(first, intervals, [finalists[index] for index in eligible])
+    if shortfall is not None and intervals[first].is_clear:
+        clear = [
+            index
+            for index, gain in zip(eligible, intervals, strict=True)
+            if gain.is_clear and finalists[index].dev_gain.value > 0
+        ]
+        first = eligible.index(_cheapest_as_good(clear or [eligible[first]], finalists, shortfall))
     gain, finalist = intervals[first], finalists[eligible[first]]
     (unseen,) = gains([finalist.unseen], rng) if finalist.unseen is not None else [None]
     documents = "dev documents"
@@ -216,21 +254,19 @@ def choose(
 
 
 def _cheapest_as_good(
-    best: int, intervals: Sequence[Gain], finalists: Sequence[ComparedCandidate]
+    clear: Sequence[int], finalists: Sequence[ComparedCandidate], shortfall: Shortfall
 ) -> int:
-    """Of those with a clear gain within a standard error of the best's, the cheapest to use.
-
-    A judge is paid for again with every row it ever judges.
-    """
-    if not intervals[best].is_clear:
-        return best
-    floor = intervals[best].value - intervals[best].error
-    as_good = [
-        place
-        for place, gain in enumerate(intervals)
-        if gain.is_clear and gain.value >= floor and finalists[place].dev_gain.value > 0
-    ]
-    return min([best, *as_good], key=lambda place: (finalists[place].cost, place != best))
+    """Of these finalists, the cheapest that is within a standard error of the best."""
+    best = clear[0]
+    for index in clear[1:]:
+        if shortfall(index, best).value > 0:
+            best = index
+    as_good = [best]
+    for index in clear:
+        gap = shortfall(best, index)
+        if gap.value <= gap.error:
+            as_good.append(index)
+    return min(as_good, key=lambda index: (finalists[index].cost, index != best))
 
 
 def confirm(choice: Choice, gap: Contrast, plan: str, rng: np.random.Generator) -> Choice:
@@ -262,7 +298,7 @@ def _fails_clearly_less(finalist: ComparedCandidate, rng: np.random.Generator) -
     not_worse = finalist.gain.value + finalist.gain.error >= 0
     if not not_worse or not finalist.failure_reduction.value >= FEWER_FAILED:
         return False
-    (fewer,) = gains([finalist.failure_reduction], rng)
+    (fewer,) = gains([finalist.failure_reduction], rng, FAILURE_TAIL)
     return fewer.is_clear
 
 

@@ -5,21 +5,23 @@ A new optimizer is an entry here and its function.
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Literal
 
 from optimize.search.finalists import Exploration, SearchResult, choose_on_dev
 from optimize.search.problem import SearchProblem
 
 # Each function learns from train and leaves finalists, within the evaluator's budget. It is
 # imported when its name is chosen, since DSPy takes half a second.
-OPTIMIZERS: Mapping[str, str] = {
-    "rank": "optimize.search.rank_search:explore",
+OptimizerName = Literal["rank", "gepa", "miprov2", "bootstrap"]
+OPTIMIZERS: Mapping[OptimizerName, str] = {
+    "rank": "optimize.search.priced_search:explore",
     "gepa": "optimize.search.dspy_optimizers:gepa",
     "miprov2": "optimize.search.dspy_optimizers:miprov2",
     "bootstrap": "optimize.search.dspy_optimizers:bootstrap",
 }
 
 
-def search(optimizer: str, problem: SearchProblem) -> SearchResult:
+def search(optimizer: OptimizerName, problem: SearchProblem) -> SearchResult:
     """Search with the optimizer of this name, and choose among its finalists on dev."""
     module, _, function = OPTIMIZERS[optimizer].partition(":")
     explore: Callable[[SearchProblem], Exploration] = getattr(import_module(module), function)

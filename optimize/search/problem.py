@@ -1,13 +1,16 @@
 """What a search is given: labels, a model to score candidates with, limits, and a log of trials."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from judges.inference.runner import Runner
 from judges.judgement import NoScoreError
+from judges.prompt import Reasoning
 from optimize.items import Items
 from optimize.search.candidates import Candidate, TextGuard
 from optimize.search.evaluator import Evaluator
@@ -16,13 +19,20 @@ from optimize.search.trial_log import TrialLog
 
 # (instruction, mistakes, history best first, round) -> one text for each entry of mistakes; None
 # or NoScoreError, which says why, where no reply could be read.
+Prefer = Literal["accuracy", "cost"]
 History = Sequence[tuple[str, float]]
 Propose = Callable[[str, Sequence[str], History, int], Sequence[str | NoScoreError | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOptions:
-    """How wide and how long to search."""
+    """How wide and how long to search.
+
+    Where calls cost money: `max_item_cost` is what an item may cost with the dearest candidate (in
+    dollars, or tokens read where no price is known), `reasoning` are the forms of reasoning that
+    may be tried beside the seed's own, and `prefer` says whether of judges as good on dev the
+    cheapest to use is chosen ("cost") or the best one ("accuracy").
+    """
 
     seed: int = 0
     rounds: int = 8
@@ -36,17 +46,22 @@ class SearchOptions:
     finalists: int = 3
     # Rounds without a new leader before the search ends.
     patience: int = 3
+    max_item_cost: float = math.inf
+    reasoning: tuple[Reasoning, ...] = ()
+    prefer: Prefer = "cost"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchProblem:
     """Find instructions and demonstrations on `train` that rank `dev` as people do.
 
-    An optimizer spends the evaluator's budget, and records every trial.
+    An optimizer spends the evaluator's budget, and records every trial. `proposer` is asked for
+    instructions where it is a language model; where it is None, `propose` has them proposed.
     """
 
     evaluator: Evaluator
     propose: Propose
+    proposer: Runner | None = None
     train: Items
     dev: Items
     level: Level
@@ -69,7 +84,7 @@ class SearchProblem:
 
     def record(self, stage: str, round_number: int | None = None, **fields: Any) -> None:
         """Write a trial down, with the calls spent by then."""
-        self.log.write(stage, round_number, **fields, calls=self.evaluator.budget.spent)
+        self.log.write(stage, round_number, **fields, calls=self.evaluator.budget.calls)
 
     def record_candidate(
         self,
@@ -81,7 +96,11 @@ class SearchProblem:
         **figures: float,
     ) -> None:
         """Write down what a candidate reached; a figure that does not exist is null."""
-        fields = {} if rung is None else {"rung": rung}
+        fields: dict[str, Any] = {} if rung is None else {"rung": rung}
+        if candidate.reasoning is not None:
+            fields["reasoning"] = candidate.reasoning
+        if candidate.anchors is not None:
+            fields["anchors"] = dict(candidate.anchors)
         self.record(
             stage,
             round_number,

@@ -52,6 +52,8 @@ class Race:
     order: tuple[str, ...]
     level: Level
     seed: Candidate
+    # On fewer documents than these nobody is judged worse than another.
+    fewest: int = FEWEST_DOCUMENTS
 
     @cached_property
     def by_document(self) -> dict[str, Items]:
@@ -81,34 +83,34 @@ class Race:
             reliable=bool(failed <= max(MOST_FAILED, seed_failed)),
         )
 
-    def affordable_documents(self, calls: int) -> int:
-        """How many documents the seed alone can be scored on for so many calls."""
+    def affordable_documents(self, limit: float) -> int:
+        """How many documents the seed alone can be scored on for so much."""
         costs = RaceCosts(self, [])
-        return max((n for n in range(len(self.order) + 1) if costs.seed(n) <= calls), default=0)
+        return max((n for n in range(len(self.order) + 1) if costs.seed(n) <= limit), default=0)
 
     def run(
         self,
         candidates: Sequence[Candidate],
-        calls: int,
+        limit: float,
         on_result: Callable[[int, RaceResult], None] = lambda rung, result: None,
     ) -> list[RaceResult]:
-        """Spend at most so many calls; best first, those that went furthest before all others.
+        """Spend at most so much; best first, those that went furthest before all others.
 
         Where not even the fewest documents can be paid for all, the first entrants run.
         """
         budget = self.evaluator.budget
-        spent_at_end = budget.spent + calls
+        spent_at_end = budget.spent + limit
         remaining = list(candidates)
         latest: dict[str, tuple[int, RaceResult]] = {}
         rung, n_documents = 0, 0
-        fewest = min(FEWEST_DOCUMENTS, len(self.order))
+        fewest = min(self.fewest, len(self.order))
         while remaining:
-            costs, calls = RaceCosts(self, remaining), spent_at_end - budget.spent
+            costs, left = RaceCosts(self, remaining), spent_at_end - budget.spent
             if rung == 0:
-                while len(remaining) > 1 and costs.cost_of_first(len(remaining), fewest) > calls:
+                while len(remaining) > 1 and costs.cost_of_first(len(remaining), fewest) > left:
                     remaining.pop()
-            size = _largest_affordable_size(costs, len(remaining), len(self.order), calls)
-            if rung == 0 and size < fewest and costs.cost_of_first(len(remaining), fewest) <= calls:
+            size = _largest_affordable_size(costs, len(remaining), len(self.order), left)
+            if rung == 0 and size < fewest and costs.cost_of_first(len(remaining), fewest) <= left:
                 # The better half will not go far; but all of them have run.
                 size = fewest
             if size <= n_documents:
@@ -144,32 +146,32 @@ class RaceCosts:
             for candidate, documents in zip(candidates, self._documents, strict=True)
         ]
 
-    def seed(self, size: int) -> int:
-        """Calls for the seed alone on the first `size` documents."""
+    def seed(self, size: int) -> float:
+        """The cost of the seed alone on the first `size` documents."""
         return sum(itertools.islice(self._seed.values(), size))
 
-    def cost_of_first(self, number: int, size: int) -> int:
-        """Calls for the first so many candidates on their first `size` documents."""
-        calls = sum(costs[min(size, len(costs) - 1)] for costs in self._cumulative[:number])
+    def cost_of_first(self, number: int, size: int) -> float:
+        """The cost of the first so many candidates on their first `size` documents."""
+        cost = sum(costs[min(size, len(costs) - 1)] for costs in self._cumulative[:number])
         shared = {name for documents in self._documents[:number] for name in documents[:size]}
-        return calls + sum(self._seed[name] for name in shared)
+        return cost + sum(self._seed[name] for name in shared)
 
-    def cost_of_race(self, number: int, size: int) -> int:
-        """Calls for all of a race of the first so many whose next set has `size` documents.
+    def cost_of_race(self, number: int, size: int) -> float:
+        """The cost of all of a race of the first so many whose next set has `size` documents.
 
         Which half goes on is not known yet; the first stand for it.
         """
-        calls, already_paid, longest = 0, 0, len(self._seed)
+        cost, already_paid, longest = 0.0, 0.0, len(self._seed)
         while True:
-            calls += self.cost_of_first(number, size) - already_paid
+            cost += self.cost_of_first(number, size) - already_paid
             if number == 1 or size == longest:
-                return calls
+                return cost
             number = math.ceil(number / 2)
             already_paid = self.cost_of_first(number, size)
             size = min(2 * size, longest)
 
 
-def _largest_affordable_size(costs: RaceCosts, number: int, longest: int, calls: int) -> int:
+def _largest_affordable_size(costs: RaceCosts, number: int, longest: int, limit: float) -> int:
     """The most documents the field can meet so that its better half can meet twice as many, ...
 
     0 where a single document is too dear.
@@ -177,7 +179,7 @@ def _largest_affordable_size(costs: RaceCosts, number: int, longest: int, calls:
     low, high = 0, longest
     while low < high:
         middle = (low + high + 1) // 2
-        if costs.cost_of_race(number, middle) <= calls:
+        if costs.cost_of_race(number, middle) <= limit:
             low = middle
         else:
             high = middle - 1
@@ -203,6 +205,7 @@ def _survivors(results: Sequence[RaceResult]) -> list[RaceResult]:
     ]
 
 
-def _new_parts(result: RaceResult) -> tuple[bool, bool]:
-    """Whether the instruction is a proposed one, and whether there are demonstrations."""
-    return result.candidate.round > 0, bool(result.candidate.demo_set.demos)
+def _new_parts(result: RaceResult) -> tuple[bool, bool, str | None]:
+    """Whether the instruction was proposed, whether there are demonstrations, and the reasoning."""
+    candidate = result.candidate
+    return candidate.round > 0, bool(candidate.demo_set.demos), candidate.reasoning

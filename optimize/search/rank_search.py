@@ -3,7 +3,6 @@
 The same seed, items and replies make the same trials, whatever was journalled before.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,9 +13,9 @@ from optimize.items import Items
 from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.demos import DemoSource, demo_sets, demonstrable_items, largest_demo_set
 from optimize.search.finalists import SYSTEMS_FOR_HOLDING_OUT, CrossFit, Exploration
-from optimize.search.objective import informative_documents
+from optimize.search.objective import Level, informative_documents
 from optimize.search.problem import SearchProblem
-from optimize.search.proposals import InstructionSource, sampled_mistakes
+from optimize.search.proposals import InstructionSource
 from optimize.search.race import ELIMINATION_ERRORS, FEWEST_DOCUMENTS, Race, RaceResult
 from optimize.statistics.bootstrap import stream
 
@@ -40,11 +39,6 @@ PROPOSED = "proposed, "
 # How far the gains of two candidates of one kind lie apart: demonstrations alike in choice and
 # size do about the same, proposed instructions differ widely.
 DEMO_SPREAD, PROPOSED_SPREAD = 0.03, 0.08
-
-
-def explore(problem: SearchProblem) -> Exploration:
-    """Propose and race, round after round, until nothing better comes or the budget ends."""
-    return RankSearch(problem).explore()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,7 +80,7 @@ class SearchState:
         """The kinds of demonstrations that gain most so far."""
         demo_gains: dict[str, float] = {}
         for kind, gain in self.gains_by_kind().items():
-            demo_kind = kind.removeprefix(PROPOSED)
+            demo_kind = kind.removeprefix(PROPOSED).partition(",")[0]
             if demo_kind != "none" and gain > 0:
                 demo_gains[demo_kind] = max(demo_gains.get(demo_kind, 0.0), gain)
         return sorted(demo_gains, key=lambda kind: (-demo_gains[kind], kind))[:number]
@@ -109,32 +103,36 @@ def expected_gain(result: RaceResult, gains_by_kind: Mapping[str, float]) -> flo
 
 
 def kind_of(candidate: Candidate) -> str:
-    """How its demonstrations were chosen, and whether its instruction was proposed."""
-    return (PROPOSED if candidate.round else "") + candidate.demo_set.kind
+    """How its demonstrations were chosen, whether its instruction was proposed, and its form."""
+    form = f", {candidate.reasoning}" if candidate.reasoning else ""
+    return (PROPOSED if candidate.round else "") + candidate.demo_set.kind + form
 
 
 class RankSearch:
     """One search: each round's candidates are made from what the best one so far gets wrong."""
 
     def __init__(self, problem: SearchProblem) -> None:
-        evaluator, train, dev = problem.evaluator, problem.train, problem.dev
+        evaluator, train = problem.evaluator, problem.train
         options = problem.options
         self.problem, self.evaluator, self.options = problem, evaluator, options
         self.seed = problem.seed
         self.state = SearchState()
         self.instructions = InstructionSource(problem)
-        documents = informative_documents(train, problem.level)
-        order = stream(options.seed, "order").permutation(len(documents))
         self.race = Race(
             evaluator=evaluator,
             items=train,
-            order=tuple(documents[index] for index in order),
+            order=race_order(train, problem.level, options.seed),
             level=problem.level,
             seed=self.seed,
         )
         hidden_systems = systems_without_demos(train, options.seed)
         self.demo_pool = train.without_systems(hidden_systems)
         self.cross_fit = CrossFit(problem.labelled, evaluator.seed, options, hidden_systems)
+        self._plan()
+
+    def _plan(self) -> None:
+        """How many finalists there are to be, and what is kept for dev."""
+        evaluator, dev, options = self.evaluator, self.problem.dev, self.options
         # As much as can be shown: no race judges what leaves nothing of train to judge it on.
         largest = (
             self.cross_fit.full_demo_set
@@ -147,25 +145,32 @@ class RankSearch:
         # as many documents as the calls reach for.
         dev_part = dev.of_documents(dev.documents[:DOCUMENTS_TO_CHOOSE_ON])
         dev_cost, half_budget = max(1, evaluator.price(dev_part)), evaluator.budget.left // 2
-        self.n_finalists = max(1, min(options.finalists, half_budget // dev_cost - 1))
-        train_cost = 2 * evaluator.price(train) if self.cross_fit.is_feasible else 0
-        finalists_cost = math.ceil(self.n_finalists * (1 + evaluator.budget.max_weight) / 2)
-        final_cost = (1 + finalists_cost) * evaluator.price(dev) + train_cost
-        self.calls_for_dev = (
+        self.n_finalists = max(1, int(min(options.finalists, half_budget // dev_cost - 1)))
+        train_cost = 2 * evaluator.price(self.problem.train) if self.cross_fit.is_feasible else 0
+        final_cost = (1 + self.n_finalists) * evaluator.price(dev) + train_cost
+        self.reserved_for_dev = (
             min(final_cost, half_budget) if self.n_finalists > 1 else evaluator.budget.left
         )
 
     def explore(self) -> Exploration:
-        is_finalist = self.options.show_all and self.full_demo_set.demo_set.demos
-        if self.n_finalists > 1 or not is_finalist:
+        if self.n_finalists > 1 or not self._shows_all:
             # Retries and fresh requests come on top of what was planned; what is reserved is left.
-            with self.evaluator.budget.reserving(self.calls_for_dev), suppress(BudgetSpentError):
+            with self.evaluator.budget.reserving(self.reserved_for_dev), suppress(BudgetSpentError):
                 self._run_rounds()
+        return self._exploration(self._finalists())
+
+    @property
+    def _shows_all(self) -> bool:
+        """Whether the judge that shows as much as it can is a finalist untried."""
+        return self.options.show_all and bool(self.full_demo_set.demo_set.demos)
+
+    def _exploration(self, finalists: Sequence[Candidate], dev: Items | None = None) -> Exploration:
         return Exploration(
-            finalists=self._finalists(),
+            finalists=finalists,
             tried=self.state.race_results.keys(),
             n_proposed=self.instructions.n_proposed,
             cross_fit=self.cross_fit,
+            dev=dev,
         )
 
     def _run_rounds(self) -> None:
@@ -180,46 +185,56 @@ class RankSearch:
 
     def _run_round(self, number: int) -> bool:
         """Propose, show, race; False where the budget does not allow it."""
-        budget, state = self.evaluator.budget, self.state
-        leaders, parent = state.candidates_above_seed()[:LEADERS_RACED_ON], self._parent()
+        budget = self.evaluator.budget
+        leaders, parent = self.state.candidates_above_seed()[:LEADERS_RACED_ON], self._parent()
         share = self._round_budget(number)
         spent_at_end = budget.spent + share
-        size = self.race.affordable_documents(int(SEED_BUDGET_SHARE * share))
-        if size < min(FEWEST_DOCUMENTS, len(self.race.order)):
+        if not self._score_seed(share):
             return False
-        self.race.compare_with_seed(self.seed, size)
-        sets = self._draw_demo_sets(number, parent)
+        sets = self._draw_demo_sets(number, parent, self.options.demo_sizes, self.options.demo_sets)
         # Demonstrations first: an instruction that answers mistakes had better answer those that
-        # are left when people's own ratings have been shown. Not where showing them costs.
-        instructions = []
-        if (
-            number > 1 or not sets or budget.is_priced
-        ) and budget.left >= budget.proposal * self.options.proposals:
-            instructions = self._propose_instructions(number, parent)
+        # are left when people's own ratings have been shown.
+        instructions = self._propose_instructions(number, parent) if number > 1 or not sets else []
         candidates = self._next_candidates(number, parent, instructions, sets)
         if not candidates:
             return False
+        return bool(self._race(number, [*leaders, *candidates], spent_at_end - budget.spent))
+
+    def _score_seed(self, share: float) -> bool:
+        """Score the seed on a part of train, for a part of the round; False: it cannot be paid."""
+        size = self.race.affordable_documents(SEED_BUDGET_SHARE * share)
+        if size < min(FEWEST_DOCUMENTS, len(self.race.order)):
+            return False
+        self.race.compare_with_seed(self.seed, size)
+        return True
+
+    def _race(self, number: int, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
+        """Race the candidates for at most so much, and keep and record what each reached."""
 
         def record(rung: int, result: RaceResult) -> None:
-            self.problem.record_candidate(
-                "race",
-                result.candidate,
-                number,
-                rung=rung,
-                value=result.value,
-                gain=result.gain,
-                error=result.error,
-                n_documents=result.n_documents,
-            )
+            self._record(number, result, rung)
 
-        results = self.race.run([*leaders, *candidates], spent_at_end - budget.spent, record)
-        state.race_results |= {result.candidate.id: result for result in results}
-        return bool(results)
+        results = self.race.run(candidates, limit, record)
+        self.state.race_results |= {result.candidate.id: result for result in results}
+        return results
+
+    def _record(self, number: int, result: RaceResult, rung: int = 0) -> None:
+        """Write down what a candidate has reached."""
+        self.problem.record_candidate(
+            "race",
+            result.candidate,
+            number,
+            rung=rung,
+            value=result.value,
+            gain=result.gain,
+            error=result.error,
+            n_documents=result.n_documents,
+        )
 
     def _parent(self) -> Candidate:
         return next(iter(self.state.candidates_above_seed()), self.seed)
 
-    def _round_budget(self, number: int) -> int:
+    def _round_budget(self, number: int) -> float:
         """Calls for this round: the rounds to come keep theirs, if they can do much with them."""
         left = self.evaluator.budget.left
         race_cost = CANDIDATES_WORTH_A_RACE * self.evaluator.price(self.race.items) // 2
@@ -227,28 +242,26 @@ class RankSearch:
         return left // max(1, rounds)
 
     def _propose_instructions(self, number: int, parent: Candidate) -> list[str]:
-        """New instructions, each from the mistakes on its own draw of documents."""
-        evaluator = self.evaluator
-        items = evaluator.known(parent, self.demo_pool)
-        mistake_lists = sampled_mistakes(
-            evaluator.scores(parent, items),
-            items,
-            evaluator.seed,
-            max(1, min(MISTAKE_DOCUMENTS, len(items.documents) // 2)),
-            [
-                stream(self.options.seed, "lesson", number, draw)
-                for draw in range(self.options.proposals)
-            ],
-        )
+        """New instructions, each from its own draw of documents, as many as are affordable."""
+        budget, n_proposals = self.evaluator.budget, self.options.proposals
+        if budget.left < budget.proposal * n_proposals:
+            # Fewer, so that half of what is left can race them.
+            n_proposals = int(budget.left / 2 / budget.proposal)
+        if not n_proposals:
+            return []
+        draws = [stream(self.options.seed, "lesson", number, draw) for draw in range(n_proposals)]
+        lessons = self.instructions.lessons(parent, self.demo_pool, MISTAKE_DOCUMENTS, draws)
 
         def record(text: str | None, reason: str) -> None:
             self.problem.record("rejected", number, instruction=text, why=reason)
 
         return self.instructions.propose(
-            parent.instruction, mistake_lists, self.state.history(), number, record
+            parent.instruction, lessons, self.state.history(), number, record
         )
 
-    def _draw_demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:
+    def _draw_demo_sets(
+        self, number: int, parent: Candidate, sizes: Sequence[int], n_sets: int
+    ) -> list[DemoSet]:
         """New demonstration sets; where the parent is known to disagree, people may say so."""
         evaluator, options, state = self.evaluator, self.options, self.state
         items = demonstrable_items(self.demo_pool, evaluator.seed)
@@ -259,15 +272,15 @@ class RankSearch:
             scores=evaluator.known_scores(parent, items),
             prompt=evaluator.seed,
             max_characters=options.longest_demos,
-            comments=evaluator.comments(parent),
+            comments={} if parent.reasoning else evaluator.comments(parent),
         )
-        best = state.best_demo_kinds(options.demo_sets // 2)
+        best = state.best_demo_kinds(n_sets // 2)
         rng = stream(options.seed, "demos", number)
-        drawn = demo_sets(source, options.demo_sizes, rng, best=best, start=state.n_drawn_kinds)
-        state.n_drawn_kinds += options.demo_sets - len(best)
+        drawn = demo_sets(source, sizes, rng, best=best, start=state.n_drawn_kinds)
+        state.n_drawn_kinds += n_sets - len(best)
         known = {frozenset(demo_set.ids) for demo_set in state.demo_sets}
         fresh: list[DemoSet] = []
-        for _ in range(options.demo_sets):
+        for _ in range(n_sets):
             demo_set = next(drawn)
             if demo_set.demos and frozenset(demo_set.ids) not in known:
                 known.add(frozenset(demo_set.ids))
@@ -286,10 +299,8 @@ class RankSearch:
             for second in leaders
             if first.instruction != second.instruction and first.demo_set != second.demo_set
         ]
-        # Where demonstrations cost, an instruction has to show what it does without them.
-        base = self.seed if self.evaluator.budget.is_priced else parent
         with_instructions = [
-            replace(base, instruction=instruction, round=number) for instruction in instructions
+            replace(parent, instruction=instruction, round=number) for instruction in instructions
         ]
         with_demos = [replace(parent, demo_set=demo_set) for demo_set in sets]
         # In turn, so that a small budget tries some of each.
@@ -315,32 +326,14 @@ class RankSearch:
         part is mostly luck, and more documents teach more.
         """
         leaders = self.state.candidates_above_seed()[: self.n_finalists]
-        finalists = (
-            [self.full_demo_set]
-            if self.options.show_all and self.full_demo_set.demo_set.demos and self._may_show_all()
-            else []
-        )
+        finalists = [self.full_demo_set] if self._shows_all and self._may_show_all() else []
         if finalists and self.cross_fit.is_feasible:
             finalists += [
                 replace(leader, demo_set=self.full_demo_set.demo_set) for leader in leaders
             ]
             leaders = [leader for leader in leaders if not leader.demo_set.demos]
         finalists = list({finalist.id: finalist for finalist in [*finalists, *leaders]}.values())
-        return self._affordable(finalists[: self.n_finalists])
-
-    def _affordable(self, finalists: Sequence[Candidate]) -> list[Candidate]:
-        """Those that can be scored on all of dev: none takes documents from the others."""
-        evaluator, dev = self.evaluator, self.problem.dev
-        if not evaluator.budget.is_priced:
-            return list(finalists)
-        left = evaluator.budget.left - evaluator.cost(self.seed, dev)
-        affordable: list[Candidate] = []
-        for finalist in finalists:
-            cost = evaluator.cost(finalist, dev)
-            if cost <= left or not affordable:
-                affordable.append(finalist)
-                left -= cost
-        return affordable
+        return finalists[: self.n_finalists]
 
     def _may_show_all(self) -> bool:
         """Unless every large set that raced was clearly worse than the seed."""
@@ -353,6 +346,13 @@ class RankSearch:
         return not results or any(
             result.gain + ELIMINATION_ERRORS * result.error >= 0 for result in results
         )
+
+
+def race_order(train: Items, level: Level, seed: int) -> tuple[str, ...]:
+    """The documents that can tell judges apart, in the order in which candidates meet them."""
+    documents = informative_documents(train, level)
+    order = stream(seed, "order").permutation(len(documents))
+    return tuple(documents[index] for index in order)
 
 
 def systems_without_demos(train: Items, seed: int) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The trials of a search as it makes them: in memory or a file, with a line now and then."""
+"""The trials of a search as it makes them: in memory or a file, with a line for each round."""
 
 import json
 import time
@@ -9,8 +9,6 @@ from types import TracebackType
 from typing import Any
 
 from judges.prompt import encodable
-
-SECONDS_BETWEEN_LINES = 10.0
 
 Trial = Mapping[str, Any]
 
@@ -26,6 +24,8 @@ def as_json(value: object, indent: int | None = None) -> str:
 class TrialLog:
     """Numbers the trials; `trials` keeps those of a log without a file.
 
+    `n_judged` counts items judged, or looked up in the journal, and `n_failed` the failures.
+
     A file is begun anew, since a resumed run makes the same trials again.
     """
 
@@ -39,8 +39,9 @@ class TrialLog:
             # In another's folder a link would empty the file it leads to, a pipe wait for ever.
             path.unlink(missing_ok=True)
             self._file = path.open("x", encoding="utf-8")
-        self._started_at = self._last_line_at = time.monotonic()
-        self._n_trials = self._n_judged = self._n_failed = 0
+        self._started_at = time.monotonic()
+        self.n_judged = self.n_failed = 0
+        self._n_trials = 0
         self._round: int | None = None
 
     def __enter__(self) -> "TrialLog":
@@ -74,17 +75,16 @@ class TrialLog:
                 self._print_progress(f"round {self._round} ended")
             self._round = round_number
         if stage in ("dev", "train"):
-            self._print_progress(f"{stage}: {fields['candidate']} gains {fields['gain']}")
+            gain = fields["gain"]
+            text = "unknown" if gain is None else f"{gain:+.3f}"
+            self._print_progress(f"{stage}: {fields['candidate']} gains {text}")
 
     def count_judgement(self, failed: bool) -> None:
         """Count one item judged, or looked up in the journal."""
-        self._n_judged += 1
-        self._n_failed += failed
-        if time.monotonic() - self._last_line_at > SECONDS_BETWEEN_LINES:
-            self._print_progress(f"round {self._round}" if self._round else "judging")
+        self.n_judged += 1
+        self.n_failed += failed
 
     def _print_progress(self, text: str) -> None:
-        self._last_line_at = time.monotonic()
-        seconds = self._last_line_at - self._started_at
-        failed = f", {self._n_failed:,} failed" if self._n_failed else ""
-        self.print_line(f"{text}: {self._n_judged:,} judged{failed}, {seconds:.0f} s")
+        seconds = time.monotonic() - self._started_at
+        failed = f", {self.n_failed:,} failed" if self.n_failed else ""
+        self.print_line(f"{text}: {self.n_judged:,} judged{failed}, {seconds:.0f} s")

@@ -9,8 +9,99 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from optimize.statistics.bootstrap import CONFIDENCE, Interval, student_quantile
 from optimize.statistics.coefficients import Vector
-from optimize.statistics.levels import read_rows
+from optimize.statistics.levels import Codes, read_rows
+
+# What is worth a warning: so many of people's standard deviations between the means, and so many
+# times the other's standard deviation.
+MIN_SHIFT, MIN_SPREAD = 0.25, 1.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleComparison:
+    """Where a judge's scores lie beside people's ratings of the same outputs.
+
+    `shift` is the judge's mean less people's, `spread` the judge's standard deviation over people's
+    (NaN where either side is constant); 95 % intervals over documents, None with fewer than two.
+    """
+
+    judge_mean: float
+    human_mean: float
+    shift: float
+    shift_interval: Interval | None
+    judge_sd: float
+    human_sd: float
+    spread: float
+    spread_interval: Interval | None
+    n_outputs: int
+    n_documents: int
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether the means differ by more than chance, and by a quarter of people's SD or more."""
+        ends = self.shift_interval
+        return ends is not None and 0 not in ends and abs(self.shift) >= MIN_SHIFT * self.human_sd
+
+    @property
+    def is_spread_differently(self) -> bool:
+        """Whether the SDs differ by more than chance, and one is a quarter more than the other."""
+        ends, spread = self.spread_interval, self.spread
+        return ends is not None and 1 not in ends and not 1 / MIN_SPREAD < spread < MIN_SPREAD
+
+
+def compare_scales(
+    judge: ArrayLike, human: ArrayLike, document: ArrayLike | None = None
+) -> ScaleComparison:
+    """Compare means and standard deviations of scores (NaN: failed) and ratings of one scale.
+
+    Both sides are of the same outputs, so what they share does not widen the intervals: Student's
+    over documents, of the mean gap and, by linearisation, of the logarithm of the ratio.
+    """
+    rows = read_rows(judge, human, document)
+    n = rows.judge.size
+    if not n:
+        nan = np.nan
+        return ScaleComparison(
+            judge_mean=nan, human_mean=nan, shift=nan, shift_interval=None, judge_sd=nan,
+            human_sd=nan, spread=nan, spread_interval=None, n_outputs=0, n_documents=0,
+        )  # fmt: skip
+    gaps = rows.judge - rows.human
+    shift = float(gaps.mean())
+    judge_sd, human_sd = float(rows.judge.std()), float(rows.human.std())
+    reach = _reach(gaps - shift, rows.document)
+    spread, spread_interval = np.nan, None
+    if judge_sd > 0 and human_sd > 0:
+        spread = judge_sd / human_sd
+        # Of log(SD): half of (squared deviation / variance - 1).
+        of_judge, of_human = (
+            (((side - side.mean()) / side.std()) ** 2 - 1) / 2 for side in (rows.judge, rows.human)
+        )
+        factor = np.exp(_reach(of_judge - of_human, rows.document))
+        if np.isfinite(factor):
+            spread_interval = Interval(float(spread / factor), float(spread * factor))
+    return ScaleComparison(
+        judge_mean=float(rows.judge.mean()),
+        human_mean=float(rows.human.mean()),
+        shift=shift,
+        shift_interval=Interval(shift - reach, shift + reach) if np.isfinite(reach) else None,
+        judge_sd=judge_sd,
+        human_sd=human_sd,
+        spread=spread,
+        spread_interval=spread_interval,
+        n_outputs=n,
+        n_documents=rows.n_documents,
+    )
+
+
+def _reach(influence: Vector, document: Codes) -> float:
+    """Half a 95 % interval of a mean of outputs, over documents; infinite with fewer than two."""
+    sums = np.bincount(document, influence)
+    n = sums.size
+    if n < 2:
+        return np.inf
+    error = np.sqrt((sums**2).sum() * n / (n - 1)) / influence.size
+    return float(student_quantile(n - 1, CONFIDENCE) * error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

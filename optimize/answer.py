@@ -1,0 +1,410 @@
+"""The answer in plain sentences, and what to do about it, in one form for page and screen.
+
+Everything here is read from what `--json` prints of a run or of a verification.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from data.readers import is_constructed
+from optimize.figures import counted, figure_text, many_failed
+from optimize.statistics.bootstrap import (
+    POWER,
+    Interval,
+    documents_for_difference,
+    documents_for_width,
+)
+
+# The smallest gain in rho that is worth planning for.
+PLANNED = 0.05
+# The share of pairs that tossing a coin orders as people do.
+COIN = 0.5
+WIDE = 0.10
+# From this share of outputs on, fewer failures are an answer of their own.
+FEWER_FAILED = 0.05
+
+Cell = Mapping[str, Any]
+Summary = Mapping[str, Any]
+
+
+def run_answer(summary: Summary, *, paired: bool) -> list[str]:
+    """How a run's judge agrees with people, how sure that is, and whether tuning helped."""
+    shipped = summary["shipped"]
+    cell, order = summary[f"{shipped}_judge"].get("test"), _order(summary, "test", shipped)
+    if cell is None:
+        return [
+            f"The {shipped} judge is ready; how far it agrees with people on texts that it was not "
+            "chosen by is not known, since no labels were held out for a test."
+        ]
+    unit = "pairs" if paired else "outputs"
+    failed = many_failed(cell["n_failed"], cell["n_outputs"] + cell["n_failed"], unit)
+    return [
+        *([failed] if failed else []),
+        _agreement(f"The {shipped} judge", order, cell, summary, paired=paired),
+        *two_people(order),
+        *_unseen(summary, paired=paired),
+        *([] if _says_nothing(cell) else [gain_sentence(summary, unit)]),
+    ]
+
+
+def verification_answer(result: Summary) -> list[str]:
+    """How a judge agrees with people, how sure that is, and whether that is what was asked for."""
+    paired, cell = "accuracy" in result, result["correlations"][0]
+    unit, order = "pairs" if paired else "outputs", result.get("order")
+    failed = many_failed(cell["n_failed"], result["data"]["n_outputs"], unit)
+    reasons = "; ".join(result.get("short", ()))
+    return [
+        *([failed] if failed and not _says_nothing(cell) else []),
+        _agreement("The judge", order, cell, result, paired=paired),
+        *two_people(order),
+        *([f"It falls short of what was asked for: {reasons}."] if reasons else []),
+    ]
+
+
+def _says_nothing(cell: Cell) -> bool:
+    return not cell["n_outputs"]
+
+
+def _order(summary: Summary, split: str, judge: str) -> Cell | None:
+    order: Cell | None = summary.get("order", {}).get(split, {}).get(f"{judge}_judge")
+    return order
+
+
+def _agreement(who: str, order: Cell | None, cell: Cell, result: Summary, *, paired: bool) -> str:
+    """In how many of a hundred pairs it does as people do, with its interval, beside a coin."""
+    if _says_nothing(cell):
+        return f"{who} gave no score at all, so there is nothing to report."
+    people = people_of(result)
+    if order is None:
+        figure = figure_text(cell["value"], cell["low"], cell["high"])
+        return f"{who} agrees with {people} at {cell['level']}-level rho {figure}."
+    if order["value"] is None and paired:
+        return "There is no accuracy to report: people decided none of the pairs that have a score."
+    if order["value"] is None:
+        return (
+            f"There is no agreement to report: {people} order no two of the outputs that could be "
+            "compared."
+        )
+    if paired:
+        does = f"{who} prefers the same side as people in"
+        of_what = "of the pairs that they decided"
+    else:
+        of_one = "" if result["level"] == "dataset" else " of one document"
+        does, of_what = f"{who} orders two outputs{of_one} as {people} do in", "of pairs"
+    lead = f"{does} {order['value']:.0%} {of_what} ({_certainty(order)})"
+    if order["low"] is None or order["low"] > COIN:
+        return f"{lead}; tossing a coin would in {COIN:.0%}."
+    if order["high"] >= COIN:
+        return f"{lead}, which cannot be told from tossing a coin ({COIN:.0%})."
+    return f"{lead}, which is less than tossing a coin would ({COIN:.0%})."
+
+
+def people_of(result: Summary) -> str:
+    """Who gave the labels: constructed ones are nobody's."""
+    constructed = is_constructed(str(result["data"]["sha256"]))
+    return "the constructed labels" if constructed else "people"
+
+
+def _certainty(order: Cell) -> str:
+    documents = counted(order["n_documents"], "document")
+    if order["low"] is None:
+        return f"{documents}: too few to say how sure that is"
+    return f"95% interval {_ends(order)}; {documents}"
+
+
+def _ends(cell: Cell) -> str:
+    return f"{cell['low']:.0%} to {cell['high']:.0%}"
+
+
+def two_people(order: Cell | None) -> Iterator[str]:
+    """What two people reach, where there are several, and the judge on the very same terms."""
+    if not order or not order.get("two_people"):
+        return
+    people, judge = order["two_people"], order["against_one"]
+    if people["value"] is None or judge["value"] is None:
+        return
+    of_people, of_judge = (
+        f"{side['value']:.0%}" + ("" if side["low"] is None else f" ({_ends(side)})")
+        for side in (people, judge)
+    )
+    yield f"Two people agree in {of_people}; the judge and one of them alone agree in {of_judge}."
+
+
+def _unseen(summary: Summary, *, paired: bool) -> Iterator[str]:
+    """The same on systems that the judge was not tuned on; that none were held out."""
+    order = _order(summary, "test_unseen_systems", summary["shipped"])
+    if order and order["value"] is not None:
+        yield f"On unseen systems it does so in {order['value']:.0%} ({_certainty(order)})."
+    elif not paired and summary["data"]["n_systems"] > 1:
+        yield "No systems were held out, so how it does on new ones is not known."
+
+
+def gain_sentence(summary: Summary, unit: str = "outputs") -> str:
+    """Whether tuning helped on test; where that is not settled, what would settle it."""
+    shipped, gain = summary["shipped"], summary["gain"]["test"]
+    ships = f"the {shipped} judge ships"
+    if not gain or gain.get("value") is None:
+        return f"Whether tuning helped is not known: its gain on test is undefined; {ships}."
+    value, low, high = gain["value"], gain["low"], gain["high"]
+    if low is None:
+        return (
+            f"Whether tuning helped is not known: with so few documents its gain on test "
+            f"({value:+.3f} rho) has no interval; {ships}."
+        )
+    if value == low == high == 0:
+        return f"The search found nothing better than the seed judge, so {ships}."
+    figure = f"{_shares(summary)}{value:+.3f} rho on test [{low:.3f}, {high:.3f}]"
+    if low > 0:
+        if shipped == "tuned":
+            return f"Tuning helped: {figure}; {ships}.{_fewer_failures(summary, unit)}"
+        return f"On test the tuned judge does better ({figure}), but dev could not tell; {ships}."
+    if high < 0:
+        but = ", yet on dev it did better" if shipped == "tuned" else ""
+        return f"Tuning made it worse: {figure}{but}; {ships}."
+    if high < PLANNED:
+        return f"If tuning helped, then by less than {PLANNED:g}: {figure}; {ships}."
+    cell = summary[f"{shipped}_judge"]["test"]
+    return (
+        f"Whether tuning helped is not settled: {figure}; {what_settles(gain, cell)}. "
+        f"{ships[0].upper()}{ships[1:]}.{_fewer_failures(summary, unit)}"
+    )
+
+
+def _shares(summary: Summary) -> str:
+    """From the seed's to the tuned judge's share of pairs on test, where both are known."""
+    seed, tuned = (_order(summary, "test", judge) for judge in ("seed", "tuned"))
+    if not seed or not tuned or seed["value"] is None or tuned["value"] is None:
+        return ""
+    return f"from {seed['value']:.0%} to {tuned['value']:.0%} of pairs, "
+
+
+def what_settles(gain: Cell, cell: Cell) -> str:
+    """How many further test documents would show the gain, as a clause.
+
+    Planned for the gain as large as it looks, but at least 0.05: from the standard error of the
+    paired bootstrap, for an interval that leaves out 0 with a probability of 0.8.
+    """
+    n_documents = cell.get("n_documents", 0) + cell.get("n_undefined", 0)
+    if cell.get("level") == "system":
+        return "more systems would settle it sooner than more documents, how many is not known"
+    if n_documents < 2 or gain["low"] is None:
+        return "how many documents would settle it is not known from so few"
+    effect = max(gain["value"], PLANNED)
+    needed = documents_for_difference(Interval(gain["low"], gain["high"]), n_documents, effect)
+    further = needed - n_documents
+    if further <= 0:
+        return (
+            f"so many documents show a true gain of {effect:g} in {POWER:.0%} of the cases, so the "
+            "gain, if there is one, is probably smaller"
+        )
+    truth = "is as large as it looks" if gain["value"] >= PLANNED else f"is {PLANNED:g}"
+    return (
+        f"about {further:,} more test documents would settle it (with a power of {POWER:.0%}, if "
+        f"the true gain {truth})"
+    )
+
+
+def _fewer_failures(summary: Summary, unit: str) -> str:
+    """That the tuned judge fails on clearly fewer outputs, which a judge may ship for."""
+    seed, tuned = (summary[f"{judge}_judge"]["test"] for judge in ("seed", "tuned"))
+    if summary["shipped"] != "tuned" or seed is None or tuned is None:
+        return ""
+    n = tuned["n_outputs"] + tuned["n_failed"]
+    if seed["n_failed"] - tuned["n_failed"] < FEWER_FAILED * n:
+        return ""
+    return (
+        f" It fails on {tuned['n_failed']:,} of {n:,} {unit} of test, the seed on "
+        f"{seed['n_failed']:,}."
+    )
+
+
+def scale_warning(result: Summary) -> str:
+    """A warning where the judge's mean or spread is not people's; else nothing."""
+    scales = result.get("scales")
+    if not scales or not (scales["is_shifted"] or scales["is_spread_differently"]):
+        return ""
+    people = people_of(result)
+    theirs = "people's" if people == "people" else "the labels'"
+    parts = []
+    if scales["is_shifted"]:
+        side = "higher" if scales["shift"] > 0 else "lower"
+        parts.append(
+            f"its mean is {scales['judge_mean']:.2f}, {theirs} {scales['human_mean']:.2f} "
+            f"({abs(scales['shift']):.2f} {side})"
+        )
+    if scales["is_spread_differently"]:
+        side = "more" if scales["spread"] > 1 else "less"
+        parts.append(
+            f"its scores are {side} spread out (standard deviation {scales['judge_sd']:.2f}, "
+            f"{theirs} {scales['human_sd']:.2f})"
+        )
+    return (
+        f"Do not read its scores as {theirs} ratings: on the same outputs {', and '.join(parts)}. "
+        "Every figure here is about their order."
+    )
+
+
+def next_steps(summary: Summary, *, paired: bool) -> list[str]:
+    """What to do after a run, from its figures alone; the most pressing first."""
+    if is_constructed(str(summary["data"]["sha256"])):
+        return [label_your_own(summary["dimension"], paired=paired, shipped=summary["shipped"])]
+    cell = summary[f"{summary['shipped']}_judge"].get("test")
+    if cell is None:
+        return ["Measure it on labels that it has not met: `python -m optimize.verify`."]
+    order = _order(summary, "test", summary["shipped"])
+    main = order if paired and order else cell
+    failed = [] if not _says_nothing(cell) else [MEND]
+    steps = [
+        *failed,
+        *([] if failed else on_agreement(main, paired=paired)),
+        *on_the_run(summary),
+        *([] if summary["shipped"] == "seed" else on_the_interval(main, paired=paired)),
+    ]
+    return steps[:2] or [how_to_use(run=True, paired=paired)]
+
+
+MEND = (
+    "Mend the failures first: the judge gave no score at all, so nothing here can be measured; "
+    "the report lists the reasons."
+)
+
+
+def label_your_own(name: str, *, paired: bool, shipped: str | None) -> str:
+    """The one thing to do with figures on constructed labels; `shipped` by a run, if it was one."""
+    flag = "--pairwise" if paired else "--dimension"
+    if shipped is None:
+        return (
+            "Measure it on labels of your own: these were constructed, so no figure here says how "
+            "far the judge agrees with people. Fifty rated outputs over twenty documents are a "
+            "start."
+        )
+    judge = (
+        "the tuned judge may agree with people less than the seed, so do not use it yet"
+        if shipped == "tuned"
+        else "nothing here says how far this judge agrees with people"
+    )
+    return (
+        f"Tune on labels of your own: `python -m optimize {flag} {name} --data FILE`. This run's "
+        f"were constructed from known faults: {judge}. Fifty rated outputs over twenty documents "
+        "are a start; `python -m data check FILE` reads them first."
+    )
+
+
+def on_agreement(main: Cell, *, paired: bool) -> Iterator[str]:
+    """Yield what agreement that may be none asks for; `main` is of pairs the accuracy."""
+    if paired and main["value"] is None:
+        yield "People decided none of these pairs: label pairs on which they prefer a side."
+    elif main["value"] is None:
+        yield (
+            "There is no rho: within documents, or over all, one side says the same of every "
+            "output. Label outputs that people tell apart."
+        )
+    elif main["low"] is None:
+        return
+    elif paired and main["low"] <= COIN <= main["high"]:
+        yield (
+            "The interval of accuracy holds one half: on these labels the judge cannot be told "
+            "from a coin, so do not rely on it yet."
+        )
+    elif not paired and main["low"] <= 0:
+        yield (
+            "The interval reaches 0: on these labels the judge cannot be told from one that ranks "
+            "at random, so do not rely on it yet."
+        )
+
+
+def on_the_run(summary: Summary) -> Iterator[str]:
+    """Yield what a seed that ships, an unconfirmed gain and unseen systems ask for."""
+    shipped, seed, gain = summary["shipped"], summary["seed_judge"], summary["gain"]["test"] or {}
+    judge = summary[f"{shipped}_judge"]
+    has_interval = gain.get("value") is not None and gain.get("low") is not None
+    if shipped == "seed" and has_interval:
+        yield _when_the_seed_ships(gain)
+    elif shipped == "seed":
+        yield "No gain could be shown with so few labels: label more documents and tune again."
+    elif has_interval and gain["low"] <= 0:
+        yield (
+            "Dev vouches for the tuned judge, test alone does not: verify both judges on further "
+            "labels before you rely on the gain."
+        )
+    test, unseen, seed_unseen = (
+        row["value"] if row else None
+        for row in (
+            judge.get("test"), judge.get("test_unseen_systems"), seed.get("test_unseen_systems"),
+        )
+    )  # fmt: skip
+    if test is None or unseen is None:
+        return
+    if seed_unseen is not None and seed_unseen > unseen + PLANNED:
+        yield (
+            f"On systems it never saw the tuned judge agrees less than the seed did (rho "
+            f"{unseen:.2f} against {seed_unseen:.2f}, "
+            f"n={judge['test_unseen_systems']['n_documents']:,} "
+            "documents): to judge new systems, label some outputs of theirs and verify both first."
+        )
+    elif test - unseen >= WIDE:
+        yield (
+            f"On systems it never saw the judge agrees less (rho {unseen:.2f} against "
+            f"{test:.2f}): quote the lower figure for a new system, and label some of its outputs."
+        )
+
+
+def _when_the_seed_ships(gain: Cell) -> str:
+    if gain["low"] == gain["high"] == 0:
+        return (
+            "Nothing that the search found did better than the seed, so both judges are one: give "
+            "it more calls (`--max-calls`), more documents, or a stronger `--proposer-lm`."
+        )
+    if gain["low"] > 0:
+        return (
+            "Tune again with more documents, so that dev can tell the gain, and verify on new ones."
+        )
+    if gain["high"] < PLANNED:
+        return (
+            f"Tuning changes little here: by test the gain is below {PLANNED:g}. A stronger "
+            "`--lm` or `--proposer-lm` is worth more than more labels or calls."
+        )
+    return (
+        "No candidate was clearly better than the seed: more labels, a stronger `--lm` or "
+        "`--proposer-lm` are worth more than more calls."
+    )
+
+
+def on_the_interval(main: Cell, *, paired: bool) -> Iterator[str]:
+    """Yield that the interval is too wide, and what it takes to narrow it."""
+    if main["value"] is None:
+        return
+    of = " of accuracy" if paired else " of rho"
+    documents = counted(main["n_documents"], "document")
+    if main["low"] is None or not main["n_documents"]:
+        yield (
+            f"With {documents} there is no interval{of}: label more documents, some tens at least."
+        )
+        return
+    half = (main["high"] - main["low"]) / 2
+    if half <= WIDE:
+        return
+    width = f"The interval{of} is about ±{half:.2f} with {documents}"
+    if main.get("level") == "system":
+        yield f"{width}: label outputs of more systems, which narrow it more than documents do."
+        return
+    interval = Interval(main["low"], main["high"])
+    needed = documents_for_width(interval, main["n_documents"], PLANNED)
+    yield (
+        f"{width}; about {needed:,} documents bring it to ±{PLANNED:g} or less (in "
+        f"{POWER:.0%} of the cases)."
+    )
+
+
+def how_to_use(*, run: bool, paired: bool) -> str:
+    """How to load the judge and hold it to its figure."""
+    rho = "rho of margins" if paired else "rho"
+    if not run:
+        return (
+            f"To hold this judge to its {rho}, put `python -m optimize.verify` with "
+            "`--min-spearman` into CI."
+        )
+    return (
+        f"To use it, load this folder with `judges.load`; to hold it to its {rho} on labels of "
+        "your own, put `python -m optimize.verify` with `--min-spearman` into CI."
+    )

@@ -1,0 +1,546 @@
+"""The outside of optimize.compare: which judges, on what labels, and how they stand."""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from data.tables.atomic_write import in_use
+from data.tables.text import read_json_file
+from judges.cli.arguments import (
+    CACHE,
+    add_plan_flags,
+    add_reasoning_flag,
+    constructed_note,
+    count,
+    plan_of,
+    positive,
+    price,
+    seed,
+    split_name,
+)
+from judges.cli.estimate import estimate_run
+from judges.cli.shell import DONE, FAILED, print_error, print_note, print_output, run_command
+from judges.define import read_subject
+from judges.dimension import Comparison as PairSubject
+from judges.dimension import Subject
+from judges.inference.progress import verbose_logging
+from judges.judge import Judge
+from judges.loading import load
+from judges.models.prices import price_of
+from judges.models.providers import endpoint_of
+from judges.models.registry import check_name
+from judges.panel import Panel
+from judges.parsing.recorded import read_pair_replies, read_replies
+from optimize.cli.tool import Parser, add_label_flags
+from optimize.cli.verify import recorded_scale
+from optimize.items import items_of
+from optimize.measuring.entries import (
+    REPLIES,
+    TIMES,
+    Entry,
+    Outcome,
+    Source,
+    ask_entries,
+    expectation_lines,
+)
+from optimize.measuring.leaderboard import leaderboard
+from optimize.measuring.measure import on_labels_scale
+from optimize.measuring.sources import ScoredItems, from_pair_replies, from_replies, from_scores
+from optimize.run.labels import Labelled, find_subject, load_labels, remembered_of
+from optimize.run.run_folder import (
+    BUDGET,
+    CONFIG,
+    REPORT,
+    SUMMARY,
+    RunFolderError,
+    check_fresh,
+    find_started,
+    open_fresh,
+    write_json,
+    write_text,
+)
+from optimize.run.settings import SettingsError, mapping, refuse_secret, values_of
+from optimize.search.objective import LEVELS
+
+NAME = "python -m optimize.compare"
+ABOUT = """\
+Models and judges side by side on one labelled set: how far each agrees with
+people, how sure the differences are, what it costs and how long it takes.
+
+Every --lm is asked with the catalogue judge's prompt, a JUDGE (a frozen judge's
+file, a run folder, a catalogue name) by its own model, or as JUDGE@MODEL by
+another; --scores and --replies of other judges join at no cost. Before the
+first request it says what each model may take. The folder keeps every reply,
+summary.json and report.html."""
+
+EXAMPLES = """\
+examples:
+  python -m optimize.compare --dimension coherence --data labels.jsonl \\
+      --lm openai/gpt-4.1-nano --lm openai/gpt-4.1-mini --lm embedded \\
+      --max-cost 2
+  python -m optimize.compare runs/coherence-001 --dimension coherence \\
+      --data labels.jsonl --lm local=openai/Qwen/Qwen3-8B \\
+      --api-base local=http://localhost:8000/v1 --price local=0.05,0.05 \\
+      --scores gpt-4o=scores.jsonl --baseline gpt-4o
+  python -m optimize.compare --resume --out runs/compare-001 (and those flags)
+
+It ends with 0; with 1 where a judge could not be measured on all outputs, which
+it lists with the reason; 2 for wrong usage; 130 where it was interrupted (the
+same command with --resume goes on, and pays nothing twice)."""
+
+
+def address(text: str) -> str:
+    refuse_secret(text)
+    return text
+
+
+# The flags that may be given for one model, as in --price NAME=0.40,1.60, and their readers.
+FLAGS_PER_MODEL: Mapping[str, Callable[[str], Any]] = {
+    "api_base": address,
+    "api_key_env": str,
+    "price": price,
+    "max_tokens": count,
+    "reasoning_effort": str,
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    command_parser = Parser(
+        prog=NAME,
+        usage=f"{NAME} [JUDGE ...] [--lm MODEL ...] [options]",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        allow_abbrev=False,
+    )
+
+    who = command_parser.add_argument_group("who is compared (each may be NAME=...)")
+    who.add_argument(
+        "judges", nargs="*", metavar="JUDGE", help="JUDGE or JUDGE@MODEL, as above; repeatable"
+    )
+    repeatable(who, "--lm", "MODEL", "asked with the catalogue judge's prompt; repeatable")
+    repeatable(who, "--scores", "FILE", "any judge's numbers, as optimize.verify reads them")
+    repeatable(
+        who, "--replies", "FILE", "any judge's raw replies; of several prompts, each is a judge"
+    )
+    who.add_argument("--baseline", metavar="NAME", help="compare with this one (with the best)")
+    add_common_flags(command_parser, "compare")
+    return command_parser
+
+
+def repeatable(group: Any, flag: str, metavar: str, text: str) -> None:
+    group.add_argument(flag, metavar=metavar, action="append", default=[], help=text)
+
+
+def add_common_flags(command_parser: argparse.ArgumentParser, run_name: str) -> None:
+    """What is judged, by which models, and how: the flags of every run over several judges."""
+    labels = command_parser.add_argument_group("what is judged")
+    add = labels.add_argument
+    add("--dimension", metavar="NAME", help="a catalogue name, FILE.yaml[:name], FILE.py:NAME")
+    add("--pairwise", metavar="NAME", help="the same, for a comparison of two outputs")
+    add_label_flags(labels)
+    add("--scale", metavar="LOW-HIGH", help="of the labels (the dimension's); 'any': only order")
+    repeatable(labels, "--letters", "ABCDE", "--replies are letters, lowest rating first")
+    add("--tie", metavar="LETTER", help="the letter of --replies that prefers neither of a pair")
+    add("--level", choices=("auto", *LEVELS), default="auto", help="of rho (auto)")
+    models = command_parser.add_argument_group("the models (NAME=VALUE: for one of them)")
+    repeatable(models, "--api-base", "URL", "an OpenAI-compatible server (OPENAI_BASE_URL)")
+    repeatable(models, "--api-key-env", "NAME", "the variable that holds the key (the provider's)")
+    repeatable(models, "--price", "IN,OUT", "US dollars for a million tokens read and written")
+    repeatable(models, "--max-tokens", "N", "of a reply (512; more of models known to reason)")
+    repeatable(models, "--reasoning-effort", "LEVEL", "minimal, low, medium, high (the model's)")
+    add_plan_flags(command_parser)
+    add_reasoning_flag(command_parser)
+    add = command_parser.add_argument_group("the run").add_argument
+    add("--max-calls", type=count, metavar="N", help="most requests, all models (no limit)")
+    add("--max-cost", type=positive, metavar="USD", help="most dollars, all models (no limit)")
+    add("--concurrency", type=count, default=64, metavar="N", help="requests in flight (64)")
+    add("--cache", metavar="DIR", help=CACHE)
+    add("--seed", type=seed, default=0, metavar="N", help="for every random draw (0)")
+    add("--out", metavar="DIR", help=f"the run's folder (runs/{run_name}-001, then -002)")
+    add(
+        "--resume",
+        action="store_true",
+        help="go on in --out (the newest): the same flags again, or with further judges",
+    )
+    add("--dry-run", action="store_true", help="say what it may take, then stop")
+    add(
+        "--keep-going",
+        action="store_true",
+        help="go on with a model though almost all of its first 48 judgements failed",
+    )
+    add("--json", action="store_true", help="print summary.json in place of the tables")
+    add(
+        "--verbose",
+        action="store_true",
+        help="say each retry, failed request and rate limit on stderr",
+    )
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Measure and print all judges; returns 1 where one could not be measured."""
+    flags = parser().parse_intermixed_args(arguments)
+    comparison = Comparison(flags)
+
+    def print_result() -> int:
+        with verbose_logging(flags.verbose):
+            result = comparison.execute()
+        if result is None:
+            return DONE
+        if flags.json:
+            print_output(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
+        else:
+            from optimize.report.leaderboard_report import screen
+
+            print_output(screen(result))
+        for row in result["left_out"]:
+            print_error(f"{NAME}: not measured: {row['name']}: {row['why']}")
+        return FAILED if result["left_out"] else DONE
+
+    def interrupted() -> str:
+        where = f" --out {comparison.folder}" if comparison.folder else ""
+        return f"interrupted: the same command with --resume{where} goes on from here"
+
+    return run_command(
+        NAME, print_result, verbose=flags.verbose, quiet=flags.quiet, interrupted=interrupted
+    )
+
+
+class JudgesRun:
+    """A run over several judges, from flags to entries and a folder, which it knows if stopped.
+
+    `command` stands in its config.json, and `run_name` in its folder's name.
+    """
+
+    command: ClassVar[str]
+    run_name: ClassVar[str]
+
+    def __init__(self, flags: argparse.Namespace) -> None:
+        self.flags = flags
+        self.folder: Path | None = None
+        self.dimension = ""
+        # The judge whose own labels say how these are read, where nothing else does.
+        self.remembering: Judge | None = None
+        self.pairwise = False
+
+    def limits(self) -> str:
+        """The limits on spending, as they stand behind what is expected."""
+        flags = self.flags
+        limits = f"; --max-cost ${flags.max_cost:g}" if flags.max_cost else ""
+        limits += f"; --max-calls {flags.max_calls:,}" if flags.max_calls else ""
+        return limits
+
+    def ask(self, entries: Sequence[Entry], folder: Path) -> list[Outcome]:
+        """Every judge's scores, after a word on what they may take."""
+        flags = self.flags
+        for line in expectation_lines(entries, folder, flags.seed, self.limits()):
+            print_note(line)
+        return ask_entries(
+            entries,
+            folder,
+            print_note,
+            seed=flags.seed,
+            max_calls=flags.max_calls,
+            max_cost=flags.max_cost,
+            concurrency=flags.concurrency,
+            cache=flags.cache,
+            keep_going=flags.keep_going,
+        )
+
+    def entries(self) -> tuple[list[Entry], Labelled]:
+        """Every judge with the items that it reads, and the labels; raises what is to be mended."""
+        flags = self.flags
+        asked = self._judges()
+        options: dict[str, Any] = {name: {"lm": lm} for name, _, _, lm in asked}
+        for option, read_option in FLAGS_PER_MODEL.items():
+            for name, value in _values_by_name(flags, option, list(options), read_option).items():
+                options[name][option] = value
+        # Labels are read with the texts of a judge; most judges read the same.
+        labels: dict[tuple[str, ...], Labelled] = {}
+        entries: list[Entry] = []
+        for name, source, judge, lm in asked:
+            texts = tuple(judge.subject.inputs)
+            if texts not in labels:
+                labels[texts] = self._labels(judge.subject, flags.scale)
+            items = items_of(labels[texts], self.dimension, judge.subject)
+            expected = estimate_run(
+                replace(judge.without_foreign_map(lm), lm=lm or judge.lm),
+                n_rows=len(items),
+                characters=sum(len(text) for item in items.items for text in item.texts.values()),
+                orders=2 if self.pairwise else 1,
+                price=price_of(options[name].get("price")),
+            )
+            entry = Entry(name=name, source=source, judge=judge, items=items, expected=expected)
+            entries.append(replace(entry, options=options[name]))
+        labelled = next(iter(labels.values()), None) or self._labels(None, None)
+        entries += self.recordings(labelled)
+        for note in labelled.notes:
+            print_note(f"note: {note}")
+        return entries, labelled
+
+    def recordings(self, labelled: Labelled) -> list[Entry]:
+        """What was recorded of other judges."""
+        entries: list[Entry] = []
+        for kind, read in (("scores", self._scores), ("replies", self._replies)):
+            for text in getattr(self.flags, kind):
+                name, file = split_name(text)
+                entries += read(name or Path(file).stem, Path(file), labelled)
+        return entries
+
+    def _judges(self) -> list[tuple[str, Source, Judge, str | None]]:
+        """Name, source, judge and the model that its user chose; settles what is judged."""
+        flags = self.flags
+        word = flags.dimension or flags.pairwise
+        loaded = [_load_judge(text) for text in flags.judges]
+        self.remembering = next((judge for _, _, judge, _ in loaded if remembered_of(judge)), None)
+        if flags.dimension and flags.pairwise:
+            raise SettingsError("give --dimension NAME or --pairwise NAME, one of the two")
+        if word is None and (flags.lm or not loaded):
+            raise SettingsError(
+                "say what is judged: --dimension NAME, or --pairwise NAME for pairs"
+            )
+        subject = (read_subject if flags.lm else find_subject)(word) if word else None
+        self.pairwise = bool(flags.pairwise) if word else loaded[0][2].kind == "pairwise"
+        if subject is not None and isinstance(subject, PairSubject) != self.pairwise:
+            right = "--dimension" if self.pairwise else "--pairwise"
+            raise SettingsError(f"{subject.name}: say {right} {word}")
+        self.dimension = subject.name if subject else word or loaded[0][2].name
+        for name, _, judge, _ in loaded:
+            self.check_subject(name, judge)
+            if note := constructed_note(judge):
+                print_note(f"note: {note}")
+        asked: list[tuple[str, Source, Judge, str | None]] = []
+        for text in flags.lm:
+            name, lm = split_name(text)
+            check_name(lm)
+            assert subject is not None
+            judge = Judge.of(subject, reasoning=flags.reasoning, lm=lm)
+            asked.append((name or lm, "model", replace(judge, plan=plan_of(flags)), lm))
+        return [
+            (name, source, on_labels_scale(judge, flags.scale), lm)
+            for name, source, judge, lm in (*asked, *loaded)
+        ]
+
+    def check_subject(self, name: str, judge: Judge) -> None:
+        """Raise SettingsError for a judge of something else."""
+        if isinstance(judge, Panel):
+            raise SettingsError(
+                f"{name} is a panel, whose members ask models of their own: measure it by "
+                "python -m optimize.verify"
+            )
+        if judge.name != self.dimension or (judge.kind == "pairwise") != self.pairwise:
+            raise SettingsError(f"{name} is about {judge.name!r}, not {self.dimension!r}")
+
+    def _labels(self, subject: Subject | None, scale: str | None) -> Labelled:
+        """The labels with a subject's texts; without one, for recordings alone."""
+        return load_labels(
+            self.flags.data or None,
+            self.dimension,
+            subject or find_subject(self.dimension),
+            mapping=mapping(self.flags.map),
+            values=values_of(self.flags.values),
+            judge=self.remembering,
+            scale=scale,
+            recorded=subject is None,
+            pairwise=self.pairwise,
+        )
+
+    def _scores(self, name: str, path: Path, labelled: Labelled) -> list[Entry]:
+        items = items_of(labelled, self.dimension)
+        return [_recorded(name, "scores", from_scores(path, items, self.dimension))]
+
+    def _replies(self, name: str, path: Path, labelled: Labelled) -> list[Entry]:
+        """The judge of a file of replies; one a prompt, where there are several."""
+        items, dimension = items_of(labelled, self.dimension), self.dimension
+        read: Any = read_pair_replies if self.pairwise else read_replies
+        prompts = sorted({row.prompt for row in read(path, dimension=dimension)} - {None})
+        prompt_of: dict[str, str | None] = {f"{name}:{prompt}": prompt for prompt in prompts}
+        if len(prompts) < 2:
+            prompt_of = {name: None}
+        letters = _values_by_name(self.flags, "letters", list(prompt_of))
+        entries = []
+        for entry_name, prompt in prompt_of.items():
+            if self.pairwise:
+                scored = from_pair_replies(path, items, dimension, prompt, self.flags.tie)
+            else:
+                scale = recorded_scale(self.flags.scale, find_subject(dimension))
+                rating_of = dict(zip(letters.get(entry_name, ""), scale, strict=False)) or None
+                scored = from_replies(
+                    path, items, dimension, scale, prompt=prompt, letters=rating_of
+                )
+            entries.append(_recorded(entry_name, "replies", scored))
+        return entries
+
+    def open_folder(self, stack: ExitStack, entries: Sequence[Entry], labelled: Labelled) -> Path:
+        """The folder, new or to be resumed, with what is compared written down in it."""
+        flags = self.flags
+        config = {
+            "command": self.command,
+            "dimension": self.dimension,
+            "data": {"name": labelled.name, "sha256": labelled.sha256},
+            "seed": flags.seed,
+        }
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        folder = (find_started if flags.resume else open_fresh)(flags.out, self.run_name)
+        stack.enter_context(in_use(folder))
+        if flags.resume:
+            started = _check_same(folder, config)
+        else:
+            check_fresh(folder)
+        judges = [
+            {"name": entry.name, "source": entry.source, "lm": entry.lm, "endpoint": endpoint}
+            for entry in entries
+            for endpoint in [entry.lm and endpoint_of(entry.lm, entry.options.get("api_base"))]
+        ]
+        write_json(folder / CONFIG, {"started": started, **config, "judges": judges})
+        return folder
+
+
+class Comparison(JudgesRun):
+    """One comparison from flags to summary.json and report.html."""
+
+    command = "optimize.compare"
+    run_name = "compare"
+
+    def execute(self) -> dict[str, Any] | None:
+        """What --json prints; None after --dry-run, which prints what to expect alone."""
+        flags, started = self.flags, time.monotonic()
+        entries, labelled = self.entries()
+        check_entries(entries, flags, flags.baseline, "--baseline")
+        if flags.dry_run:
+            print_output("\n".join(expectation_lines(entries, None, flags.seed, self.limits())))
+            return None
+        with ExitStack() as stack:
+            folder = self.folder = self.open_folder(stack, entries, labelled)
+            try:
+                outcomes = self.ask(entries, folder)
+                result = leaderboard(
+                    outcomes,
+                    self.dimension,
+                    labelled,
+                    level=flags.level,
+                    seed=flags.seed,
+                    baseline=flags.baseline,
+                )
+            except Exception:
+                if not flags.resume:
+                    remove_unanswered(folder)
+                raise
+            result |= {"seconds": round(time.monotonic() - started, 3), "folder": str(folder)}
+            write_json(folder / SUMMARY, result)
+            # Drawing takes matplotlib, which a comparison that fails need not load.
+            from optimize.report.leaderboard_report import render
+
+            write_text(folder / REPORT, render(result))
+        return result
+
+
+def _recorded(name: str, source: Source, scored: ScoredItems) -> Entry:
+    if scored.n_unjudged or scored.n_unknown:
+        print_error(
+            f"note: {name}: {scored.n_unjudged} labelled outputs have no record, and "
+            f"{scored.n_unknown} records no labelled output: both are left out"
+        )
+    return Entry(name=name, source=source, scored=scored)
+
+
+def letters_by_name(flags: argparse.Namespace) -> dict[str, str]:
+    """The letters of recorded replies by their judge's name; "": of all."""
+    return {target or "": value for target, value in map(_split_target, flags.letters)}
+
+
+def _load_judge(text: str) -> tuple[str, Source, Judge, str | None]:
+    """[NAME=]JUDGE[@MODEL]: its name, the judge, and the model where one is named."""
+    name, spec = split_name(text)
+    file, at, lm = spec.rpartition("@")
+    if not at or Path(spec).exists():
+        file, lm = spec, ""
+    check_name(lm)
+    # Folders above say more of a machine than of a judge.
+    short = "/".join(Path(file).parts[-2:]) + at * bool(lm) + lm
+    return name or short, "judge", load(file), lm or None
+
+
+def _split_target(text: str) -> tuple[str | None, str]:
+    """The name in NAME=VALUE, None where a value is for all (an address may have such a sign)."""
+    name, equals, value = text.partition("=")
+    return (name, value) if equals and "://" not in name else (None, text)
+
+
+def _values_by_name(
+    flags: argparse.Namespace, option: str, names: Sequence[str], read: Callable[[str], Any] = str
+) -> dict[str, Any]:
+    """What a flag says for each name: its own NAME=VALUE, else the value given for all."""
+    flag, values = "--" + option.replace("_", "-"), dict[str | None, Any]()
+    for text in getattr(flags, option):
+        target, value = _split_target(text)
+        if target in values:
+            whose = f" of {target}" if target else ""
+            raise SettingsError(f"{flag}{whose} is given twice; write {flag} NAME=VALUE")
+        try:
+            values[target] = read(value)
+        except argparse.ArgumentTypeError as error:
+            raise SettingsError(f"{flag} {error}") from None
+    by_name = {name: values.get(name, values.get(None)) for name in names}
+    return {name: value for name, value in by_name.items() if value is not None}
+
+
+def check_entries(
+    entries: Sequence[Entry], flags: argparse.Namespace, named: str | None, flag: str
+) -> None:
+    """SettingsError for judges that cannot be told apart, or whose limit cannot bind.
+
+    `named` is the one that `flag` names.
+    """
+    names = [entry.name for entry in entries]
+    if len(names) < 2:
+        raise SettingsError("name two judges or more: --lm, JUDGE, --scores, --replies")
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")
+    if named is not None and named not in names:
+        raise SettingsError(f"{flag} {named}: no such judge; there are {', '.join(names)}")
+    for option in (*FLAGS_PER_MODEL, "letters"):
+        for target, _ in map(_split_target, getattr(flags, option)):
+            if target is not None and target not in names:
+                raise SettingsError(
+                    f"--{option.replace('_', '-')} {target}=...: no such judge; there are "
+                    f"{', '.join(names)}"
+                )
+    for entry in entries:
+        if flags.max_cost is not None and entry.expected_cost is None:
+            raise SettingsError(
+                f"--max-cost: the price of {entry.lm} is not known; give --price "
+                f"{entry.name}=IN,OUT, or --max-calls in place of --max-cost"
+            )
+
+
+def _check_same(folder: Path, config: Mapping[str, Any]) -> str:
+    """When the comparison was begun; RunFolderError where it is none of these labels."""
+    before = read_json_file(folder / CONFIG)
+    if before.get("command") != config["command"]:
+        raise RunFolderError(f"{folder}: not a folder of {config['command']}; name another --out")
+    for name, value in config.items():
+        if before.get(name) != value:
+            raise RunFolderError(
+                f"{folder}: begun with other {name}; resume with the same, or start another"
+            )
+    return str(before["started"])
+
+
+def remove_unanswered(folder: Path) -> None:
+    """Take away what a comparison left that no model has answered."""
+    replies = list((folder / REPLIES).glob("*"))
+    if any(file.suffix == ".jsonl" and file.stat().st_size for file in replies):
+        return
+    for file in (*replies, *(folder / name for name in (CONFIG, BUDGET, TIMES, ".lock"))):
+        file.unlink(missing_ok=True)
+    with suppress(OSError):
+        # Something of the user's own is in it.
+        (folder / REPLIES).rmdir()
+        folder.rmdir()

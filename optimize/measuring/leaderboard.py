@@ -1,0 +1,247 @@
+"""Which judge agrees best with people, how sure that is, and which ones nothing beats.
+
+Figures are `optimize.verify`'s, on the outputs that all judges have.
+"""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from data.types import LabelledPairs
+from judges.errors import JudgesError
+from optimize.figures import DIGITS, Cell, cell_by_convention, json_number
+from optimize.items import Vector, data_counts
+from optimize.measuring.entries import Outcome
+from optimize.measuring.measure import AnyLevel, Measured, measure_scores, pair_figures
+from optimize.measuring.sources import ScoredItems
+from optimize.run.labels import Labelled
+from optimize.search.gate import Gain, gains
+from optimize.search.objective import Level, contrast, correlation
+from optimize.statistics.accuracy import contrast_accuracy
+from optimize.statistics.bootstrap import stream
+from optimize.statistics.difference import Contrast
+from optimize.statistics.scale import scale_use
+
+
+class LeaderboardError(JudgesError):
+    """There is nothing to compare; the message says why."""
+
+
+def leaderboard(
+    outcomes: Sequence[Outcome],
+    dimension: str,
+    labelled: Labelled,
+    *,
+    level: AnyLevel = "auto",
+    seed: int = 0,
+    baseline: str | None = None,
+) -> dict[str, Any]:
+    """What `optimize.compare --json` prints, but for `seconds` and `folder`; best judge first.
+
+    Differences are from the judge named `baseline`, else from the best one. A judge whose
+    judgements have all failed is left out. Raises LeaderboardError where no judge was measured,
+    the baseline was not, or their outputs have nothing in common.
+    """
+    outcomes = [_without_score(outcome) for outcome in outcomes]
+    measured = {o.entry.name: o.scored for o in outcomes if o.scored is not None}
+    if not measured:
+        raise LeaderboardError("; ".join(f"{o.entry.name}: {o.reason}" for o in outcomes))
+    if baseline is not None and baseline not in measured:
+        raise LeaderboardError(f"--baseline {baseline} was not measured; see what is left out")
+    pairs = isinstance(labelled, LabelledPairs)
+    common = _common(measured)
+    figures = {
+        name: measure_scores(name, dimension, labelled, scored, level=level, seed=seed)
+        for name, scored in common.items()
+    }
+    level = next(iter(figures.values())).level
+    values = {name: _value(result, pairs) for name, result in figures.items()}
+    # Of equals, the one that was named first.
+    order = sorted(values, key=lambda name: math.inf if (v := values[name]) != v else -v)
+    reference = baseline or order[0]
+    differences = _differences(common, order, level, seed, reference, pairs, baseline is not None)
+    by_name = {outcome.entry.name: outcome for outcome in outcomes}
+    costs = {name: by_name[name].use["cost_per_1000_rows"] for name in order}
+    priced = {
+        n: (costs[n], values[n]) for n in order if costs[n] is not None and values[n] == values[n]
+    }
+    front = pareto_front(priced)
+    items = next(iter(common.values())).items
+    rows = []
+    for name in order:
+        outcome, result, gain = by_name[name], figures[name], differences.get(name)
+        rows.append(
+            {
+                **_entry_cell(outcome),
+                "tuned_on_these_labels": _is_tuned_on(outcome, labelled.sha256),
+                "correlations": [cell_by_convention(c) for c in result.every_correlation],
+                "order": dict(result.order),
+                **(pair_figures(result.scored_items) if pairs else {}),
+                "ties": _ties(common[name], pairs),
+                "difference": _difference_cell(gain),
+                "standing": _standing(gain, baseline is not None),
+                "on_front": name in front if name in priced else None,
+                **outcome.use,
+                **_on_all(measured[name], len(items), level, pairs, seed),
+            }
+        )
+    spent = [outcome.use["cost_usd"] for outcome in outcomes if outcome.use["plan"] is not None]
+    return {
+        "dimension": dimension,
+        "kind": "pairwise" if pairs else "rating",
+        "level": level,
+        "seed": seed,
+        "data": data_counts(labelled, items),
+        "n_labelled": max(len(scored.items) + scored.n_unjudged for scored in measured.values()),
+        "baseline": baseline,
+        "reference": reference,
+        "judges": rows,
+        "left_out": [
+            {**_entry_cell(o), "why": o.reason, **o.use} for o in outcomes if o.scored is None
+        ],
+        "cost_usd": None if None in spent else round(math.fsum(spent), DIGITS),
+    }
+
+
+def _without_score(outcome: Outcome) -> Outcome:
+    """The outcome; left out where all of its judgements failed, which ranks it nowhere."""
+    scored = outcome.scored
+    if scored is None or not np.isnan(scored.scores).all():
+        return outcome
+    reasons = Counter(judgement.failure for judgement in scored.judgements)
+    reason, count = reasons.most_common(1)[0]
+    return replace(
+        outcome,
+        scored=None,
+        reason=f"none of {len(scored.items):,} judgements has a score; {count:,} of them: {reason}",
+    )
+
+
+def _common(measured: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
+    """Every judge's scores on the items that all have, in one order; raises LeaderboardError."""
+    first, *others = measured.values()
+    shared = set.intersection(*({i.id for i in s.items.items} for s in (first, *others)))
+    if not shared:
+        counts = ", ".join(f"{name} {len(scored.items):,}" for name, scored in measured.items())
+        raise LeaderboardError(f"no labelled output has a score by every judge: {counts} outputs")
+    ids = [item.id for item in first.items.items if item.id in shared]
+    return {name: _selected(scored, ids) for name, scored in measured.items()}
+
+
+def _selected(scored: ScoredItems, ids: Sequence[str]) -> ScoredItems:
+    index = {item.id: row for row, item in enumerate(scored.items.items)}
+    rows = [index[name] for name in ids]
+    return replace(
+        scored,
+        items=scored.items.of_rows(rows),
+        scores=scored.scores[rows],
+        judgements=tuple(scored.judgements[row] for row in rows),
+    )
+
+
+def _value(result: Measured, pairs: bool) -> float:
+    """What judges are ranked by: rho by the primary convention, of pairs the accuracy."""
+    if not pairs:
+        return result.rho.value
+    accuracy = pair_figures(result.scored_items)["accuracy"]
+    return math.nan if accuracy is None else float(accuracy)
+
+
+def _differences(
+    scored: Mapping[str, ScoredItems],
+    order: Sequence[str],
+    level: Level,
+    seed: int,
+    reference: str,
+    pairs: bool,
+    named: bool,
+) -> dict[str, Gain]:
+    """Each judge less the reference, with intervals that hold together.
+
+    A reference that was named beforehand is compared with each of the others. The best one was
+    chosen by the figures themselves, so that every two judges count as compared.
+    """
+    compared = [(b, a) for a, b in itertools.combinations(order, 2)]
+    if named:
+        compared = [(name, reference) for name in order if name != reference]
+    items = scored[reference].items
+    documents = [item.document_id for item in items.items]
+
+    def difference(a: Vector, b: Vector) -> Contrast:
+        if pairs:
+            return contrast_accuracy(a, b, items.human, documents)
+        return contrast(a, b, items, level)
+
+    contrasts = [difference(scored[a].scores, scored[b].scores) for a, b in compared]
+    intervals = gains(contrasts, stream(seed, "compare", level)) if contrasts else []
+    return {a: gain for (a, b), gain in zip(compared, intervals, strict=True) if b == reference}
+
+
+def pareto_front(points: Mapping[str, tuple[float, float]]) -> set[str]:
+    """Those of (cost, value) that no other beats, by being as cheap and better or the reverse."""
+    return {
+        name
+        for name, (cost, value) in points.items()
+        if not any(
+            other_cost <= cost and other >= value and (other_cost, other) != (cost, value)
+            for other_cost, other in points.values()
+        )
+    }
+
+
+def _standing(gain: Gain | None, named: bool) -> str:
+    """Where a judge stands by its interval; without one it is what the others are held against."""
+    if gain is None:
+        return "baseline" if named else "best"
+    return "better" if gain.low > 0 else "worse" if gain.high < 0 else "unclear"
+
+
+def _ties(scored: ScoredItems, pairs: bool) -> float | None:
+    """The share of two outputs of a document that are scored alike; of pairs, the judge's ties."""
+    if pairs:
+        return json_number(float((scored.scores[~np.isnan(scored.scores)] == 0).mean()), DIGITS)
+    documents = [item.document_id for item in scored.items.items]
+    if len(set(documents)) == len(documents):
+        documents = [""] * len(documents)
+    return json_number(scale_use(scored.scores, documents, (0.0,)).tied, DIGITS)
+
+
+def _entry_cell(outcome: Outcome) -> Cell:
+    entry = outcome.entry
+    return {"name": entry.name, "source": entry.source, "lm": entry.lm or None}
+
+
+def _is_tuned_on(outcome: Outcome, sha256: str) -> bool:
+    """Whether a frozen judge has learned from these very labels, so that its figures flatter it."""
+    provenance = (outcome.entry.judge and outcome.entry.judge.provenance) or {}
+    data = provenance.get("data")
+    return (
+        isinstance(data, Mapping)
+        and data.get("sha256") == sha256
+        and provenance.get("shipped") != "seed"
+    )
+
+
+def _difference_cell(gain: Gain | None) -> Cell | None:
+    if gain is None:
+        return None
+
+    def end(value: float) -> float | None:
+        # With 0 added, since -0 is none.
+        return round(value, DIGITS) + 0.0 if math.isfinite(value) else None
+
+    ends = {"low": end(gain.low), "high": end(gain.high)}
+    return {"value": end(gain.value), **ends, "n_documents": gain.n_documents}
+
+
+def _on_all(scored: ScoredItems, n_compared: int, level: Level, pairs: bool, seed: int) -> Cell:
+    """The judge's own figure on all outputs that it has, where others lack some of them."""
+    if len(scored.items) == n_compared:
+        return {}
+    figure = correlation(scored.scores, scored.items, level, stream(seed, "verify", level))
+    return {"on_all": {**cell_by_convention(figure), **(pair_figures(scored) if pairs else {})}}

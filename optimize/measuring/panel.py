@@ -1,0 +1,455 @@
+"""A panel from its members' scores: learned on train and dev, and measured once on test."""
+
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import data
+from data.readers import is_constructed
+from data.splits import By
+from data.types import LabelError, LabelledPairs
+from judges.dimension import Comparison, Dimension, Subject
+from judges.frozen import Missing
+from judges.judge import Judge
+from judges.judgement import AnyJudgement, Judgement
+from judges.judging import ID
+from judges.monotone import MonotoneMap
+from judges.panel import Member, Panel
+from optimize.figures import DIGITS, Cell, cell, json_number
+from optimize.items import Items, Vector, data_counts, items_of, scores_of
+from optimize.measuring.entries import Entry, Outcome
+from optimize.panel.composition import compose
+from optimize.panel.learn import (
+    PanelFit,
+    Prefer,
+    learn_pair_panel,
+    learn_panel,
+)
+from optimize.panel.members import MemberScores
+from optimize.run.final_table import gain
+from optimize.run.labels import Labelled
+from optimize.run.pipeline import versions
+from optimize.run.settings import SettingsError
+from optimize.search.objective import Level, choose_level, correlation
+from optimize.statistics.accuracy import pair_accuracy
+from optimize.statistics.bootstrap import stream
+
+AnyLevel = Level | None
+UNTUNED = "untuned"
+MEASURED = ("test", "test_unseen_systems")
+# Of the least slope at which joined scores are put on people's scale, in their own spreads.
+LEAST_SLOPE = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelSplits:
+    """Labels dealt into what weights are learned from and what is looked at once."""
+
+    learned: Items
+    test: Items
+    unseen: Items | None
+    record: Mapping[str, Any]
+
+    @property
+    def measured(self) -> dict[str, Items]:
+        """The held-out parts by name."""
+        parts = {"test": self.test, "test_unseen_systems": self.unseen}
+        return {name: items for name, items in parts.items() if items is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedPanel:
+    """What ships, and the evidence for it.
+
+    `judgements` are each judge's by split: of every member, and of "panel" what the shipped judge
+    says; `own` is the name of the judge to beat.
+    """
+
+    judge: Judge
+    fit: PanelFit
+    own: str
+    summary: dict[str, Any]
+    rows: tuple[Mapping[str, Any], ...]
+
+
+def split_for_panel(labelled: Labelled, dimension: str, by: By | None, seed: int) -> PanelSplits:
+    """Deal labels as a search does; train and dev are one, since weights are chosen by folds."""
+    by = by or data.default_by(labelled)
+    # Any, since mypy solves split's type variable for one kind of labels at a time.
+    any_labelled: Any = labelled
+    splits = data.split(any_labelled, by=by, seed=seed)
+    unseen = splits.test_unseen_systems
+    parts = [items_of(part, dimension).items for part in (splits.train, splits.dev)]
+    learned = Items(tuple(item for part in parts for item in part))
+    if np.ptp(learned.human) == 0:
+        raise LabelError(
+            f"{labelled.name}: every rating on {dimension} is {learned.human[0]:g}: there is no "
+            "order to learn"
+        )
+    return PanelSplits(
+        learned=learned,
+        test=items_of(splits.test, dimension),
+        unseen=None if unseen is None else items_of(unseen, dimension),
+        record={
+            "by": by,
+            "seed": seed,
+            "sha256": splits.sha256,
+            "held_out_systems": list(splits.held_out_systems),
+            "n_unused": splits.n_unused,
+            **splits.ids(),
+        },
+    )
+
+
+def learn(
+    subject: Subject,
+    outcomes: Sequence[Outcome],
+    labelled: Labelled,
+    splits: PanelSplits,
+    *,
+    own: str | None,
+    level: Level | None,
+    seed: int,
+    max_members: int | None = None,
+    prefer: Prefer = "accuracy",
+    missing: Missing = "fail",
+    started: str = "",
+    letters: Mapping[str, str] | None = None,
+) -> LearnedPanel:
+    """Learn the panel and measure it, and the own judge, on what neither has seen.
+
+    `letters` are those of recorded members whose replies are letters, by name.
+    Raises SettingsError for what cannot be asked of these members.
+    """
+    judgements = {outcome.entry.name: _by_id(outcome) for outcome in outcomes}
+    reasons = [scores_nothing(list(by_id.values())) for by_id in judgements.values()]
+    if all(reasons):
+        raise SettingsError(f"no member gives any output a score: the first, {reasons[0]}")
+    pairs = isinstance(labelled, LabelledPairs)
+    if pairs and level not in (None, "dataset"):
+        raise SettingsError(f"--level {level}: pairs have one margin each; only dataset fits them")
+    level = "dataset" if pairs else level or choose_level(splits.learned)
+    members = [
+        MemberScores(
+            name=outcome.entry.name,
+            scores=scores_on(judgements[outcome.entry.name], splits.learned),
+            cost_per_1000=cost_of(outcome),
+        )
+        for outcome in outcomes
+    ]
+    items = splits.learned
+    documents = [item.document_id for item in items.items]
+    systems = [item.system or "" for item in items.items] if items.systems else None
+    shared: Any = {
+        "own": own,
+        "rng": stream(seed, "panel"),
+        "max_members": max_members,
+        "prefer": prefer,
+        "missing": missing,
+    }
+    try:
+        if pairs:
+            fit = learn_pair_panel(members, items.human, documents, **shared)
+        else:
+            fit = learn_panel(members, items.human, documents, systems, level=level, **shared)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    composition = compose(
+        fit,
+        members,
+        items.human,
+        documents,
+        systems,
+        level=level,
+        rng=stream(seed, "panel", "composition"),
+        missing=missing,
+        pairs=pairs,
+    )
+    own = own or (fit.candidates[0] if fit.candidates else fit).members[0]
+    panel = _joined(subject, outcomes, fit, missing, judgements, splits.learned, letters or {})
+    shipped: Judge = panel
+    entries = {outcome.entry.name: outcome.entry for outcome in outcomes}
+    if fit.kind == "own" and (judge := asking(entries[own])) is not None:
+        shipped = judge
+    as_recorded = [
+        replace(member, judge=None, recorded=judgements[member.name]) for member in panel.members
+    ]
+    recorded = Panel.join(panel.subject, as_recorded, missing=missing, score_map=panel.score_map)
+    scores: dict[str, dict[str, Vector]] = {
+        split: {
+            **{name: scores_on(by_id, items) for name, by_id in judgements.items()},
+            "": _panel_scores(recorded, items),
+        }
+        for split, items in {"learned": splits.learned, **splits.measured}.items()
+    }
+    # What ships where the own judge is kept speaks on its own scale.
+    if shipped is not panel:
+        for by_name in scores.values():
+            by_name[""] = by_name[own]
+    evidence = _Evidence(splits=splits, scores=scores, level=level, seed=seed)
+    own_cells, panel_cells = evidence.cells(own), evidence.cells("")
+    gains = {
+        split: gain(scores[split][""], scores[split][own], items, level, seed)
+        for split, items in splits.measured.items()
+    }
+    summary: dict[str, Any] = {
+        "command": "optimize.panel",
+        "dimension": subject.name,
+        "kind": "pairwise" if pairs else "rating",
+        "optimizer": "panel",
+        "seed": seed,
+        "level": level,
+        "data": data_counts(labelled, items_of(labelled, subject.name)),
+        "own": own,
+        "own_judge": own_cells,
+        "panel": panel_cells,
+        "gain": gains,
+        "shipped": fit.kind,
+        "why": fit.why,
+        "shrinkage": fit.shrinkage,
+        "missing": missing,
+        "members": [_member_row(outcome, fit, evidence) for outcome in outcomes],
+        "candidates": [_candidate_row(candidate) for candidate in fit.candidates],
+        "composition": composition.record(),
+    }
+    if pairs:
+        summary["accuracy"] = {"own_judge": evidence.accuracy(own), "panel": evidence.accuracy("")}
+    provenance = {
+        "data": {
+            "name": labelled.name,
+            "sha256": labelled.sha256,
+            "constructed": is_constructed(labelled.sha256),
+        },
+        "split": {"by": splits.record["by"], "sha256": splits.record["sha256"]},
+        **{name: summary[name] for name in ("optimizer", "seed", "level", "shipped", "why", "own")},
+        "own_judge": own_cells,
+        "panel": panel_cells,
+        "gain": gains,
+        "versions": {"python": platform.python_version(), **versions()},
+        "started": started,
+    }
+    if shipped is panel:
+        shipped = replace(shipped, provenance=provenance)
+    return LearnedPanel(
+        judge=shipped, fit=fit, own=own, summary=summary, rows=tuple(evidence.rows(judgements))
+    )
+
+
+def untuned_panel(
+    subject: Subject,
+    judges: Mapping[str, Judge | None],
+    *,
+    missing: Missing = "fail",
+) -> Panel:
+    """The plain mean of the members' scores, each from its own scale onto the panel's.
+
+    `judges` are None for recordings, whose scores are taken to be on the panel's scale.
+    """
+
+    def onto(judge: Judge | None) -> MonotoneMap:
+        if isinstance(subject, Comparison):
+            return MonotoneMap((-1.0, 1.0), (-1.0, 1.0))
+        own = judge.subject if judge is not None else subject
+        assert isinstance(own, Dimension)
+        ends = [(float(s.scale[0]), float(s.scale[-1])) for s in (own, subject)]
+        return MonotoneMap(ends[0], ends[1])
+
+    members = [
+        Member(name=name, weight=1 / len(judges), map=onto(judge), judge=judge)
+        for name, judge in judges.items()
+    ]
+    return Panel.join(
+        subject,
+        members,
+        missing=missing,
+        provenance={"optimizer": "panel", "shipped": UNTUNED, "why": "no labels to learn from"},
+    )
+
+
+def asking(entry: Entry) -> Judge | None:
+    """An entry's judge with the model and the endpoint that its user named; None: recorded."""
+    if entry.judge is None:
+        return None
+    judge = entry.judge.with_model(entry.options.get("lm"), entry.options.get("api_base"))
+    return judge if judge.plan is not None else judge.with_plan(judge.resolved_plan())
+
+
+def scores_on(judgements: Mapping[str, AnyJudgement], items: Items) -> Vector:
+    """A score for each item; NaN where the judge failed or has no record."""
+    missing = Judgement.failed("no record")
+    return scores_of(judgements.get(item.id, missing) for item in items.items)
+
+
+def scores_nothing(judgements: Sequence[AnyJudgement]) -> str:
+    """Why none of them holds a score, by the first; empty where one does."""
+    if any(not math.isnan(judgement.score) for judgement in judgements):
+        return ""
+    return next((j.failure for j in judgements if j.failure), "every score is missing")
+
+
+def _by_id(outcome: Outcome) -> dict[str, AnyJudgement]:
+    scored = outcome.scored
+    if scored is None:
+        raise SettingsError(
+            f"{outcome.entry.name} has no scores: {outcome.reason}; --resume goes on, or leave it "
+            "out and start anew"
+        )
+    return {
+        item.id: judgement
+        for item, judgement in zip(scored.items.items, scored.judgements, strict=True)
+    }
+
+
+def cost_of(outcome: Outcome) -> float:
+    """US dollars for 1,000 rows: nothing of what is recorded or asked here; NaN: unknown."""
+    if outcome.entry.judge is None or outcome.entry.in_process:
+        return 0.0
+    cost = outcome.use["cost_per_1000_rows"]
+    return math.nan if cost is None else float(cost)
+
+
+def _joined(
+    subject: Subject,
+    outcomes: Sequence[Outcome],
+    fit: PanelFit,
+    missing: Missing,
+    judgements: Mapping[str, Mapping[str, AnyJudgement]],
+    items: Items,
+    letters: Mapping[str, str],
+) -> Panel:
+    """The panel of a fit; its ratings on people's scale by what was learned from."""
+    entries = {outcome.entry.name: outcome.entry for outcome in outcomes}
+    panel = Panel.join(
+        subject,
+        [
+            Member(
+                name=name,
+                weight=weight,
+                map=map,
+                judge=asking(entries[name]),
+                letters=letters.get(name, "") if entries[name].source == "replies" else "",
+            )
+            for name, weight, map in zip(fit.members, fit.weights, fit.maps, strict=True)
+        ],
+        missing=missing,
+    )
+    if isinstance(subject, Comparison):
+        return panel
+    recorded = [replace(m, judge=None, recorded=judgements[m.name]) for m in panel.members]
+    scores = _panel_scores(Panel.join(panel.subject, recorded, missing=missing), items)
+    return replace(panel, score_map=onto_ratings(scores, items.human))
+
+
+def onto_ratings(scores: Vector, ratings: Vector) -> MonotoneMap | None:
+    """The least-squares line from scores to ratings, rising all the same; None: all scores alike.
+
+    Its slope is at least LEAST_SLOPE of the one that gives scores the spread of the ratings.
+    """
+    scored = ~np.isnan(scores)
+    x, y = scores[scored], ratings[scored]
+    if x.size < 2 or np.ptp(x) < 1e-9 or np.ptp(y) == 0:
+        return None
+    spread = float(y.std() / x.std())
+    slope = max(float(np.corrcoef(x, y)[0, 1]), LEAST_SLOPE) * spread
+    low, high = float(x.min()), float(x.max())
+    middle_x, middle_y = float(x.mean()), float(y.mean())
+    ends = tuple(middle_y + slope * (end - middle_x) for end in (low, high))
+    return MonotoneMap((low, high), (ends[0], ends[1]))
+
+
+def _panel_scores(recorded: Panel, items: Items) -> Vector:
+    """What a panel of recordings alone says of the items."""
+    return scores_of(recorded.judge_all({ID: item.id} for item in items.items))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """Every judge's scores by split and name, the panel's under an empty name."""
+
+    splits: PanelSplits
+    scores: Mapping[str, Mapping[str, Vector]]
+    level: Level
+    seed: int
+
+    def cells(self, name: str) -> dict[str, Cell | None]:
+        """Rho on what was held out; the same draws for every judge, and for `verify`."""
+        return {
+            split: cell(
+                correlation(
+                    self.scores[split][name],
+                    self.splits.measured[split],
+                    self.level,
+                    stream(self.seed, "verify", self.level),
+                )
+            )
+            if split in self.splits.measured
+            else None
+            for split in MEASURED
+        }
+
+    def accuracy(self, name: str) -> float | None:
+        items = self.splits.test
+        documents = [item.document_id for item in items.items]
+        accuracy = pair_accuracy(self.scores["test"][name], items.human, documents)
+        return json_number(accuracy.value, DIGITS)
+
+    def n_failed(self, name: str) -> int:
+        return sum(int(np.isnan(by_name[name]).sum()) for by_name in self.scores.values())
+
+    def rows(self, judgements: Mapping[str, Mapping[str, AnyJudgement]]) -> list[Mapping[str, Any]]:
+        """A line for each labelled output: every member's score, and the panel's."""
+        parts = {"learned": self.splits.learned, **self.splits.measured}
+        return [
+            {
+                "id": item.id,
+                "split": split,
+                "document_id": item.document_id,
+                "system": item.system,
+                "human": item.human,
+                "members": {
+                    name: json_number(float(self.scores[split][name][row])) for name in judgements
+                },
+                "panel": json_number(float(self.scores[split][""][row])),
+            }
+            for split, items in parts.items()
+            for row, item in enumerate(items.items)
+        ]
+
+
+def _member_row(outcome: Outcome, fit: PanelFit, evidence: _Evidence) -> dict[str, Any]:
+    """A member in summary.json: its weight (0: not in the panel), rho alone, what it took."""
+    entry, cost = outcome.entry, cost_of(outcome)
+    weights = dict(zip(fit.members, fit.weights, strict=True))
+    return {
+        "name": entry.name,
+        "source": entry.source,
+        "lm": entry.lm or None,
+        "weight": round(weights.get(entry.name, 0.0), DIGITS),
+        **evidence.cells(entry.name),
+        "n_failed": evidence.n_failed(entry.name),
+        **outcome.use,
+        "cost_per_1000_rows": None if math.isnan(cost) else cost,
+    }
+
+
+def _candidate_row(candidate: Any) -> dict[str, Any]:
+    found = candidate.gain
+    return {
+        "kind": candidate.kind,
+        "members": list(candidate.members),
+        "weights": [round(weight, DIGITS) for weight in candidate.weights],
+        "dev": json_number(candidate.dev, DIGITS),
+        "gain": None
+        if found is None
+        else {
+            "value": json_number(found.value, DIGITS),
+            "low": json_number(found.low, DIGITS),
+            "high": json_number(found.high, DIGITS),
+        },
+        "cost_per_1000_rows": json_number(candidate.cost_per_1000, DIGITS),
+        "why": candidate.why,
+    }

@@ -1,0 +1,421 @@
+"""Learn from labels how to join several judges' scores, and whether to join them at all.
+
+Weights are non-negative and drawn towards equal ones: that is what holds on systems that no label
+showed, where regressions and trees that follow the labels freely lose to the plain mean. How far
+they are drawn, and whether the own judge, the plain mean or the learned weights ship, is chosen by
+what each reaches on documents and systems that its weights were not learned from.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from judges.monotone import MonotoneMap
+from optimize.figures import counted
+from optimize.panel.crossfit import CrossFit, cross_fit
+from optimize.panel.maps import Codes, apply_map, codes
+from optimize.panel.members import (
+    LabelledScores,
+    MemberScores,
+    check_members,
+    labelled_scores,
+    member_maps,
+)
+from optimize.panel.weights import Missing, PanelKind, Plan, moments_of, weighted_mean
+from optimize.search.gate import FEWEST_DOCUMENTS, MOST_FAILED, Gain, gains
+from optimize.search.objective import Level
+from optimize.statistics.coefficients import Vector
+from optimize.statistics.difference import Contrast
+
+Prefer = Literal["accuracy", "cost"]
+
+# Of the weights' penalty and what labels say, the penalty's part; 1 would be the plain mean.
+SHRINKAGES = (0.1, 0.25, 0.5, 0.75, 0.9)
+# The simpler way stays unless the other is better by so many standard errors: the own judge before
+# the plain mean, and the mean before learned weights. With the favour turned round, to the panel,
+# the mean rho was higher on half of SummEval's documents, but good own judges were lost too often
+# (Topical-Chat's naturalness by .045), and a panel is first of all to be no worse.
+MARGIN = 0.5
+LEAST_DIFFERENCE = 1e-9
+NAMES: Mapping[PanelKind, str] = {
+    "own": "the own judge",
+    "mean": "the plain mean",
+    "learned": "the learned weights",
+}
+SHIPPED: Mapping[PanelKind, str] = {
+    "own": "the own judge is kept",
+    "mean": "the plain mean is shipped",
+    "learned": "the learned weights are shipped",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelCandidate:
+    """One way to join the members: its weights on all labels, and rho on labels it never met.
+
+    `dev` is the mean over documents of rho (dataset level and pairs: rho over all) where every
+    output was scored by weights learned from other documents and, where there are systems enough,
+    other systems; `gain` its gain on the own judge, with an interval that holds for all candidates
+    together; None for the own judge itself. `why` says what follows.
+    """
+
+    kind: PanelKind
+    members: tuple[str, ...]
+    weights: tuple[float, ...]
+    dev: float
+    gain: Gain | None
+    cost_per_1000: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelFit:
+    """What ships: members with their maps and weights; a score is the weighted mean of the maps.
+
+    `members` have a weight above 0 and stand in order of weight; `weights` sum to 1; `maps` take
+    each member's score to the common scale. `shrinkage` is near 0 for weights that follow the
+    labels alone and 1 for equal weights. `candidates` is empty where there were no labels.
+    """
+
+    kind: PanelKind
+    members: tuple[str, ...]
+    weights: tuple[float, ...]
+    maps: tuple[MonotoneMap, ...]
+    candidates: tuple[PanelCandidate, ...]
+    shrinkage: float
+    why: str
+
+
+def learn_panel(
+    members: Sequence[MemberScores],
+    ratings: ArrayLike,
+    documents: ArrayLike,
+    systems: ArrayLike | None,
+    *,
+    own: str | None,
+    level: Level,
+    rng: np.random.Generator,
+    max_members: int | None = None,
+    prefer: Prefer = "accuracy",
+    missing: Missing = "fail",
+) -> PanelFit:
+    """The panel of these members that people's ratings support, or one's own judge alone.
+
+    `own` names the judge to beat (None: the member with the highest rho). Raises ValueError for
+    shapes that differ, names that repeat, an unknown `own`, or costs unknown and preferred.
+    """
+    labelled = labelled_scores(
+        members, ratings, documents, systems, ranked_together=level == "dataset"
+    )
+    return _choose(labelled, own, rng, max_members, prefer, missing)
+
+
+def learn_pair_panel(
+    members: Sequence[MemberScores],
+    margins: ArrayLike,
+    documents: ArrayLike,
+    *,
+    own: str | None,
+    rng: np.random.Generator,
+    max_members: int | None = None,
+    prefer: Prefer = "accuracy",
+    missing: Missing = "fail",
+) -> PanelFit:
+    """The same for pairs: margins of -1 (B) to 1 (A), by members and by people.
+
+    Rho is over all pairs in both orders, so that it does not hang on which candidate is called A.
+    Maps go through 0 and stay within [-1, 1]: a panel's margin is one, too, and changes its sign
+    where the two candidates change places.
+    """
+    labelled = labelled_scores(members, margins, documents, None, ranked_together=True, pairs=True)
+    return _choose(labelled, own, rng, max_members, prefer, missing)
+
+
+def plain_mean(members: Sequence[MemberScores], documents: ArrayLike | None = None) -> PanelFit:
+    """All members with equal weights, without labels; maps from their own scores.
+
+    `documents` (parallel to the scores) say which outputs are ranked together; None: all. Raises
+    ValueError for a member that gives all outputs the same score.
+    """
+    n = len(members[0].scores) if members else 0
+    group = codes(documents) if documents is not None else np.zeros(n, dtype=np.intp)
+    return _equal(members, group, pairs=False)
+
+
+def plain_pair_mean(members: Sequence[MemberScores]) -> PanelFit:
+    """All members' margins with equal weights, without labels. Raises ValueError as above."""
+    n = len(members[0].scores) if members else 0
+    return _equal(members, np.zeros(n, dtype=np.intp), pairs=True)
+
+
+def panel_scores(
+    fit: PanelFit, members: Sequence[MemberScores], missing: Missing = "fail"
+) -> NDArray[np.float64]:
+    """The panel's scores of rows that its members scored; NaN where one of them failed.
+
+    With "renormalise" the others speak for it, and NaN means that all failed.
+    """
+    by_name: Mapping[str, MemberScores] = {member.name: member for member in members}
+    mapped = [
+        apply_map(monotone, by_name[name].scores)
+        for name, monotone in zip(fit.members, fit.maps, strict=True)
+    ]
+    return weighted_mean(np.stack(mapped, axis=1), np.array(fit.weights), missing)
+
+
+def _equal(members: Sequence[MemberScores], group: Codes, *, pairs: bool) -> PanelFit:
+    check_members(members, len(group), pairs=pairs)
+    maps = []
+    for member, monotone in zip(members, member_maps(members, group, pairs=pairs), strict=True):
+        if monotone is None:
+            raise ValueError(
+                f"{member.name} tells no two outputs apart, so it says nothing: leave it out"
+            )
+        maps.append(monotone)
+    return PanelFit(
+        kind="mean",
+        members=tuple(member.name for member in members),
+        weights=(1 / len(members),) * len(members),
+        maps=tuple(maps),
+        candidates=(),
+        shrinkage=1.0,
+        why="equal weights, untuned: there are no labels to learn from",
+    )
+
+
+def _choose(
+    labelled: LabelledScores,
+    own: str | None,
+    rng: np.random.Generator,
+    max_members: int | None,
+    prefer: Prefer,
+    missing: Missing,
+) -> PanelFit:
+    """Compare the own judge, the plain mean and learned weights; the simplest that is as good."""
+    _check_request(labelled, own, max_members, prefer)
+    usable = labelled.usable
+    names = [member.name for member in labelled.members]
+    place = names.index(own) if own is not None else _best_member(labelled)
+    alone = Plan(
+        kind="own", shrinkage=1.0, members=tuple(i == place for i in range(usable.size)), most=1
+    )
+    most = min(max_members or usable.size, int(usable.sum()))
+    if not usable.any():
+        return _fit_of(labelled, alone, (), "no judge tells two outputs of a document apart")
+    everyone = tuple(usable.tolist())
+    mean = Plan(kind="mean", shrinkage=1.0, members=everyone, most=most)
+    shrunk = [
+        Plan(kind="learned", shrinkage=shrinkage, members=everyone, most=most)
+        for shrinkage in SHRINKAGES
+    ]
+    crossed = cross_fit(labelled, [alone, mean, *shrunk], rng, missing)
+    learned = _most_shrunk(crossed, shrunk)
+    plans = [mean, learned]
+    if prefer == "cost":
+        plans += _cheaper_plans(labelled, plans)
+        crossed = cross_fit(labelled, [alone, *plans], rng, missing)
+    return _decide(labelled, crossed, alone, plans, rng, prefer, missing)
+
+
+def _decide(
+    labelled: LabelledScores,
+    crossed: CrossFit,
+    alone: Plan,
+    plans: Sequence[Plan],
+    rng: np.random.Generator,
+    prefer: Prefer,
+    missing: Missing,
+) -> PanelFit:
+    """Ship the simplest that no other beats by half an error, or the cheapest that is as good."""
+    gain_of = dict(zip(plans, gains([crossed.contrast(p, alone) for p in plans], rng), strict=True))
+    faults = {plan: _fault(labelled, crossed, alone, plan, rng, missing) for plan in plans}
+    best = alone
+    for plan in (plan for plan in plans[:2] if faults[plan] is None):
+        if _beats(crossed.contrast(plan, best)):
+            best = plan
+    chosen = best
+    if prefer == "cost":
+        sound = [alone, *(plan for plan in plans if faults[plan] is None)]
+        chosen = _cheapest_as_good(labelled, crossed, best, sound)
+
+    def why(plan: Plan) -> str:
+        known = plan in gain_of and gain_of[plan].n_documents > 0
+        evidence = f"{_evidence(gain_of[plan], crossed)}: " if known else ""
+        return f"{evidence}{_verdict(plan, chosen, best, faults.get(plan))}"
+
+    candidates = tuple(
+        _candidate(labelled, crossed, plan, gain_of.get(plan), why(plan))
+        for plan in [alone, *plans]
+    )
+    # Where the own judge stays, what its best rival showed is the reason.
+    rival = f"{why(max(plans, key=crossed.rho))}; " if chosen is alone else ""
+    flat = [m.name for m, use in zip(labelled.members, labelled.usable, strict=True) if not use]
+    left_out = f"; no part has {', '.join(flat)}, which tells no two outputs apart" if flat else ""
+    return _fit_of(labelled, chosen, candidates, f"{rival}{why(chosen)}{left_out}")
+
+
+def _verdict(plan: Plan, chosen: Plan, best: Plan, fault: str | None) -> str:
+    """What follows for a plan, in words."""
+    if plan is chosen:
+        cheapest = "" if plan is best else ", the cheapest within a standard error of the best"
+        return f"{SHIPPED[plan.kind]}{cheapest}"
+    if fault is not None:
+        return f"it cannot ship, since {fault}"
+    if plan is best:
+        return "a cheaper one is within a standard error"
+    return f"not half a standard error better than {NAMES[best.kind]}"
+
+
+def _beats(contrast: Contrast) -> bool:
+    return contrast.value > MARGIN * contrast.error + LEAST_DIFFERENCE
+
+
+def _fault(
+    labelled: LabelledScores,
+    crossed: CrossFit,
+    alone: Plan,
+    plan: Plan,
+    rng: np.random.Generator,
+    missing: Missing,
+) -> str | None:
+    """Why a plan may not ship whatever its gain; None: nothing stands against it."""
+    if len(crossed.contrast(plan, alone).documents) < FEWEST_DOCUMENTS:
+        return "there are too few documents to tell"
+    rates = [_failure_rate(labelled, one, missing) for one in (plan, alone)]
+    if rates[0] > max(MOST_FAILED, rates[1]):
+        return f"it fails on {rates[0]:.0%} of the outputs"
+    (agreement,) = gains([crossed.contrast(plan)], rng)
+    if plan.kind == "learned" and not agreement.is_clear:
+        return (
+            "its agreement with people may be chance, so that weights learned from it may be, too"
+        )
+    return None
+
+
+def _failure_rate(labelled: LabelledScores, plan: Plan, missing: Missing) -> float:
+    scores = weighted_mean(labelled.mapped, _weights(labelled, plan), missing)
+    return float(np.isnan(scores).mean())
+
+
+def _weights(labelled: LabelledScores, plan: Plan) -> Vector:
+    """A plan's weights by all labels."""
+    return plan.weights(moments_of(labelled, np.arange(labelled.human.size)))
+
+
+def _most_shrunk(crossed: CrossFit, plans: Sequence[Plan]) -> Plan:
+    """The plan most drawn to equal weights that the best does not beat by half an error."""
+    best = max(plans, key=lambda plan: (np.nan_to_num(crossed.rho(plan)), plan.shrinkage))
+    as_good = [plan for plan in plans if not _beats(crossed.contrast(best, plan))]
+    return max([best, *as_good], key=lambda plan: plan.shrinkage)
+
+
+def _best_member(labelled: LabelledScores) -> int:
+    """The member of the highest rho, alone."""
+    rows = np.arange(labelled.human.size)
+    terms = labelled.terms(labelled.scores, rows)
+    defined = ~np.isnan(terms)
+    rho = np.nan_to_num(terms).sum(axis=0) / np.maximum(defined.sum(axis=0), 1)
+    return int(np.argmax(rho))
+
+
+def _cost(labelled: LabelledScores, weights: Vector) -> float:
+    return float(sum(m.cost_per_1000 for m, w in zip(labelled.members, weights, strict=True) if w))
+
+
+def _cheaper_plans(labelled: LabelledScores, plans: Sequence[Plan]) -> list[Plan]:
+    """The plans with fewer and fewer members that cost money: without the least use, or dearest.
+
+    Which member is of least use is looked up on all labels.
+    """
+    moments = moments_of(labelled, np.arange(labelled.human.size))
+    costs = np.array([member.cost_per_1000 for member in labelled.members])
+    everyone = np.array(plans[0].members)
+    subsets: dict[tuple[bool, ...], None] = {}
+    for dearest_first in (False, True):
+        members = everyone
+        while (paid := members & (costs > 0)).any() and members.sum() > 1:
+            dearest = paid & (costs == costs[paid].max())
+            members = moments.without_least(members, dearest if dearest_first else paid)
+            subsets[tuple(members.tolist())] = None
+    return [replace(plan, members=subset) for subset in subsets for plan in plans]
+
+
+def _cheapest_as_good(
+    labelled: LabelledScores, crossed: CrossFit, best: Plan, plans: Sequence[Plan]
+) -> Plan:
+    """The cheapest that is within a standard error of the best; of equals the better one."""
+    as_good = [best]
+    for plan in plans:
+        gap = crossed.contrast(best, plan)
+        if gap.value <= gap.error:
+            as_good.append(plan)
+    return min(
+        as_good, key=lambda plan: (_cost(labelled, _weights(labelled, plan)), -crossed.rho(plan))
+    )
+
+
+def _evidence(gain: Gain, crossed: CrossFit) -> str:
+    systems = " and systems" if crossed.holds_systems_out else ""
+    clear = ", which may be chance" if gain.value > 0 and not gain.is_clear else ""
+    documents = counted(gain.n_documents, "document")
+    return (
+        f"{gain.value:+.3f} rho [{gain.low:+.3f}, {gain.high:+.3f}] on the own judge over "
+        f"{documents}, each scored by weights from other documents{systems}{clear}"
+    )
+
+
+def _candidate(
+    labelled: LabelledScores, crossed: CrossFit, plan: Plan, gain: Gain | None, why: str
+) -> PanelCandidate:
+    weights = _weights(labelled, plan)
+    order = _by_weight(labelled, weights)
+    return PanelCandidate(
+        kind=plan.kind,
+        members=tuple(labelled.members[place].name for place in order),
+        weights=tuple(float(weights[place]) for place in order),
+        dev=crossed.rho(plan),
+        gain=gain,
+        cost_per_1000=_cost(labelled, weights),
+        why=why,
+    )
+
+
+def _by_weight(labelled: LabelledScores, weights: Vector) -> list[int]:
+    shares = {place: round(weight, 9) for place, weight in enumerate(weights.tolist()) if weight}
+    return sorted(shares, key=lambda place: (-shares[place], labelled.members[place].name))
+
+
+def _fit_of(
+    labelled: LabelledScores, plan: Plan, candidates: tuple[PanelCandidate, ...], why: str
+) -> PanelFit:
+    weights = np.array(plan.members, float) if plan.kind == "own" else _weights(labelled, plan)
+    order = _by_weight(labelled, weights)
+    # A judge that says one thing of all can be the own one; it keeps its scores.
+    maps = [labelled.maps[place] or MonotoneMap((0.0, 1.0), (0.0, 1.0)) for place in order]
+    return PanelFit(
+        kind=plan.kind,
+        members=tuple(labelled.members[place].name for place in order),
+        weights=tuple(float(weights[place]) for place in order),
+        maps=tuple(maps),
+        candidates=candidates,
+        shrinkage=plan.shrinkage,
+        why=why,
+    )
+
+
+def _check_request(
+    labelled: LabelledScores, own: str | None, max_members: int | None, prefer: Prefer
+) -> None:
+    names = [member.name for member in labelled.members]
+    if own is not None and own not in names:
+        raise ValueError(f"the own judge {own!r} is no member; members: {', '.join(names)}")
+    if max_members is not None and max_members < 1:
+        raise ValueError(f"max_members is {max_members}, and a panel has one member or more")
+    unpriced = [m.name for m in labelled.members if np.isnan(m.cost_per_1000)]
+    if prefer == "cost" and unpriced:
+        raise ValueError(
+            f"what {unpriced[0]} costs is unknown, so no panel can be called the cheapest"
+        )

@@ -1,0 +1,114 @@
+"""Weights of a panel's members: non-negative, and drawn towards equal ones."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from optimize.panel.maps import Codes, codes
+from optimize.panel.members import LabelledScores, Mask
+from optimize.statistics.coefficients import Matrix, Vector
+
+PanelKind = Literal["own", "mean", "learned"]
+Missing = Literal["fail", "renormalise"]
+
+# A member that would get less is left out: it would cost more than it says.
+LEAST_WEIGHT = 0.02
+# Where members are chosen, weights are drawn this far.
+SHRINKAGE_OF_CHOICE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """How members' mapped scores vary together, and with people's ranks, within groups."""
+
+    gram: Matrix
+    with_people: Vector
+
+    def weights(self, shrinkage: float, members: Mask) -> Vector:
+        """Weights of these members, 0 for others; they sum to 1.
+
+        Least squares of people's ranks on members' scores, with a penalty on what the weights
+        differ from the best equal ones: shrinkage / (1 - shrinkage) for an error of a member's
+        variance. Equal weights where the members' mean goes against people.
+        """
+        n = int(members.sum())
+        equal: Vector = members / n
+        gram, with_people = self.gram[np.ix_(members, members)], self.with_people[members]
+        level = float(with_people.sum()) / max(float(gram.sum()), 1e-12)
+        if shrinkage >= 1 or n == 1 or level <= 0:
+            return equal
+        penalty = shrinkage / (1 - shrinkage)
+        solution = nonnegative_solution(gram + penalty * np.eye(n), with_people + penalty * level)
+        weights = np.zeros(members.size)
+        weights[members] = solution / solution.sum()
+        weights[weights < LEAST_WEIGHT] = 0
+        shares: Vector = weights / weights.sum()
+        return shares
+
+    def correlation(self, weights: Vector) -> float:
+        """Of the weighted mean with people's ranks, within groups."""
+        variance = float(weights @ self.gram @ weights)
+        return float(weights @ self.with_people) / np.sqrt(variance) if variance > 0 else 0.0
+
+    def without_least(self, members: Mask, removable: Mask) -> Mask:
+        """The members but that removable one by whose absence least is lost."""
+        places = np.flatnonzero(removable)
+        subsets = np.repeat(members[None], places.size, axis=0)
+        subsets[np.arange(places.size), places] = False
+        values = [self.correlation(self.weights(SHRINKAGE_OF_CHOICE, one)) for one in subsets]
+        best: Mask = subsets[int(np.argmax(values))]
+        return best
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A way to weights: fixed ones, or shrunk ones of at most `most` of the members."""
+
+    kind: PanelKind
+    shrinkage: float
+    members: tuple[bool, ...]
+    most: int
+
+    def weights(self, moments: Moments) -> Vector:
+        """Its weights by what is known of members and people."""
+        members = np.array(self.members)
+        while members.sum() > self.most:
+            members = moments.without_least(members, members)
+        return moments.weights(self.shrinkage, members)
+
+
+def moments_of(labelled: LabelledScores, rows: Codes) -> Moments:
+    """The moments on these rows; groups that people rate alike have no part in them."""
+    people = labelled.ranks(labelled.human[rows], rows)
+    group = codes(labelled.group[rows])
+    informative = np.bincount(group, np.abs(people))[group] > 0
+    rows, people = rows[informative], people[informative]
+    scores = labelled.centred(rows)
+    n = max(len(rows), 1)
+    return Moments(scores.T @ scores / n, scores.T @ people / n)
+
+
+def nonnegative_solution(gram: Matrix, moments: Vector) -> Vector:
+    """The w >= 0 with the least w'Gw / 2 - m'w; G positive definite."""
+    from scipy.linalg import solve_triangular
+    from scipy.optimize import nnls
+
+    lower = np.linalg.cholesky(gram)
+    weights: Vector = nnls(lower.T, solve_triangular(lower, moments, lower=True))[0]
+    return weights
+
+
+def weighted_mean(mapped: Matrix, weights: Vector, missing: Missing) -> Vector:
+    """The mean over columns by weight, NaN where one is missing; a weight of 0 needs no column.
+
+    With "renormalise" those there are speak for the missing, and NaN means that there are none.
+    """
+    used = weights > 0
+    values, w = mapped[:, used], weights[used]
+    scored = ~np.isnan(values)
+    total = scored @ w
+    defined = total > 0 if missing == "renormalise" else scored.all(axis=1)
+    mean = np.where(scored, values, 0) @ w / np.where(defined, total, 1)
+    # To 12 digits, because the order of a sum must not break a tie.
+    return np.where(defined, np.round(mean, 12), np.nan)
