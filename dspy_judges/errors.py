@@ -1,0 +1,10 @@
+"""The one root of the errors that people can mend, below `data` and `judges` alike."""
+
+from typing import ClassVar
+
+
+class JudgesError(Exception):
+    """What is wrong, with the thing, the value and the way out."""
+
+    # What a command ends with: 1, it failed; 2, it was used wrongly.
+    exit_code: ClassVar[int] = 1
