@@ -15,6 +15,7 @@ from pathlib import Path
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("OPENAI_API_KEY", "sk-local-benchmark-key-0123456789")
+os.environ["DSPY_JUDGES_CACHE"] = "none"
 
 DOCUMENT = "The council met on Monday to discuss the bridge over the river. " * 30
 SUMMARY = "The council discussed the bridge. "

@@ -16,10 +16,11 @@ import numpy as np
 
 from data import read_labels
 from optimize.cli.verify import command
-from optimize.figures import cell, scorecard
+from optimize.figures import cell
 from optimize.items import Items, annotation_matrix, items_of
 from optimize.measuring.sources import from_replies
 from optimize.report.verification_report import main_cell
+from optimize.screen import scorecard
 from optimize.search.objective import correlation, objective
 from optimize.statistics.agreement import summary_level
 from optimize.statistics.human import Ceiling, human_ceiling
@@ -51,11 +52,11 @@ def on_scorecard(scores: np.ndarray, items: Items) -> str:
     row = {"dev": None, "test": found, "test_unseen_systems": None}
     summary = {
         "dimension": "-", "lm": "-", "optimizer": "-", "seed": 0, "level": "summary",
-        "data": {"name": "-", "n_documents": 0, "n_systems": 0, "n_outputs": 0},
+        "data": {"name": "-", "sha256": "", "n_documents": 0, "n_systems": 0, "n_outputs": 0},
         "seed_judge": row, "tuned_judge": row, "gain": {"test": {"value": None}}, "why": "-",
-        "cost_usd": 0, "lm_calls": 0, "proposer_calls": 0, "seconds": 0,
+        "shipped": "seed", "cost_usd": 0, "lm_calls": 0, "proposer_calls": 0, "seconds": 0,
     }  # fmt: skip
-    line = next(line for line in scorecard(summary, "-").splitlines() if line.startswith("test"))
+    line = next(line for line in scorecard(summary, "-").splitlines() if line.startswith("test   "))
     return line.split()[1]
 
 

@@ -1,12 +1,14 @@
 """Searches that cost money, in simulated worlds: python benchmarks/simulated.py [--quick].
 
-Worlds x seeds x dollars x optimizers: each run is `python -m optimize` with a key, prices and a
-limit, against a local server that knows the truth. Printed are the held-out rho of the judge that
+Worlds x seeds x dollars x optimizers: each run is what `python -m optimize` does with prices and a
+limit, asking models that know the truth; with --http it is the command itself, with a key, against
+a local server. Printed are the held-out rho of the judge that
 ships, on documents without labels, what the server would have billed, and what the shipped judge
 costs for 1,000 rows. Each run is a line of --out as soon as it is done; --resume keeps them.
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -14,18 +16,27 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
-from simulated_server import JUDGE_MODEL, PROPOSER_MODEL, SimulatedServer, serve
+from simulated_server import (
+    JUDGE_MODEL,
+    PROPOSER_MODEL,
+    SimulatedModel,
+    SimulatedServer,
+    serve,
+)
 from simulated_worlds import JUDGES, World
 
+from judges.errors import JudgesError
+
 HERE = Path(__file__).parent
+MODELS = (JUDGE_MODEL, PROPOSER_MODEL)
 OPTIMIZERS = ("rank", "gepa", "miprov2", "bootstrap")
 DOLLARS = (0.5, 2.0, 8.0)
 
@@ -53,41 +64,90 @@ def world_of(job: Job) -> World:
     )
 
 
-def run(job: Job, extra: Sequence[str] = ()) -> dict[str, Any]:
-    """Tune by the command line as a user would, then measure what shipped on fresh documents."""
-    world = world_of(job)
-    with tempfile.TemporaryDirectory() as name, serve(world) as server:
-        folder = Path(name)
+def run(job: Job, *, over_http: bool = False) -> dict[str, Any]:
+    """Tune as a user would, then measure what shipped on fresh documents."""
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        world, folder = world_of(job), Path(name)
         labels, dimension = world.write(folder)
-        command = [
-            *(sys.executable, "-m", "optimize", "--dimension", str(dimension)),
-            *("--data", str(labels), "--lm", f"openai/{JUDGE_MODEL}", "--api-base", server.url),
-            *("--proposer-lm", f"openai/{PROPOSER_MODEL}", "--max-cost", str(job.dollars)),
-            *("--optimizer", job.optimizer, "--seed", str(job.seed)),
-            *("--out", str(folder / "run"), "--json", *extra),
-        ]
+        settings: dict[str, Any] = {
+            "dimension": str(dimension),
+            "data": str(labels),
+            "lm": f"openai/{JUDGE_MODEL}",
+            "proposer_lm": f"openai/{PROPOSER_MODEL}",
+            "max_cost": job.dollars,
+            "optimizer": job.optimizer,
+            "seed": job.seed,
+            "cache": "none",
+        }
+        server = stack.enter_context(serve(world)) if over_http else SimulatedServer(world)
         began = time.perf_counter()
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            cwd=HERE.parent,
-            env={**os.environ, "OPENAI_API_KEY": "simulated"},
-            check=False,
-        )
-        seconds = time.perf_counter() - began
-        line = {**asdict(job), "seconds": round(seconds, 1), "dollars_served": server.dollars}
-        if done.returncode:
-            return {**line, "error": done.stderr.strip()[-400:]}
-        summary = json.loads(done.stdout)
+        try:
+            if over_http:
+                summary = tuned_by_command({**settings, "api_base": server.url}, folder / "run")
+            else:
+                summary = tuned_in_process(settings, folder / "run", server)
+        except (JudgesError, subprocess.CalledProcessError) as error:
+            summary = {"error": str(getattr(error, "stderr", error))[-400:]}
+        line = {
+            **asdict(job),
+            "seconds": round(time.perf_counter() - began, 1),
+            "dollars_served": server.dollars,
+        }
+        if "error" in summary:
+            return {**line, **summary}
+        finalists = summary.get("finalists", [])
         return {
             **line,
             "shipped": summary["shipped"],
             "why": summary["why"],
             "dollars_reported": summary["cost_usd"],
             "tokens_in": sum(server.tokens_in.values()),
+            "n_dev_documents": (summary["seed_judge"]["dev"] or {}).get("n_documents"),
+            "n_finalists": len(finalists),
             **measured(folder / "run" / "judge.json", server),
         }
+
+
+def tuned_in_process(
+    settings: Mapping[str, Any], folder: Path, server: SimulatedServer
+) -> Mapping[str, Any]:
+    """A whole run on the endpoint's answers, without HTTP and without a report."""
+    from optimize.run import run_folder
+    from optimize.run.labels import prepare
+    from optimize.run.pipeline import run as run_pipeline
+    from optimize.run.settings import Settings
+
+    prepared = prepare(Settings(**settings))
+    labels = prepared.labels
+    folder.mkdir()
+    run_folder.begin(
+        folder,
+        prepared.settings.to_json(),
+        labels.counts(),
+        labels.split,
+        prepared.settings.endpoints,
+    )
+    models = {f"openai/{name}": SimulatedModel(server, name) for name in MODELS}
+    return run_pipeline(prepared, folder, lambda line: None, models)
+
+
+def tuned_by_command(settings: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """The same by the command line, with a key, over HTTP."""
+    flags = [
+        part
+        for name, value in settings.items()
+        for part in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "optimize", *flags, "--out", str(folder), "--json"],
+        capture_output=True,
+        text=True,
+        cwd=HERE.parent,
+        env={**os.environ, "OPENAI_API_KEY": "simulated"},
+        check=True,
+    )
+    summary: Mapping[str, Any] = json.loads(done.stdout)
+    return summary
 
 
 def measured(file: Path, server: SimulatedServer) -> dict[str, Any]:
@@ -141,34 +201,46 @@ def jobs(
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
-    """Mean held-out rho and dollars for 1,000 rows by world, limit and optimizer."""
-    rows = ["| world | limit | " + " | ".join(OPTIMIZERS) + " |", "|---|---|" + "---|" * 4]
+    """Mean held-out rho by world, limit and optimizer; the number of judges that ship beside it."""
     done = [line for line in lines if "rho" in line]
+    optimizers = [name for name in OPTIMIZERS if any(line["optimizer"] == name for line in done)]
+    rows = [
+        "| world | limit | " + " | ".join(optimizers) + " |",
+        "|---|---|" + "---|" * len(optimizers),
+    ]
     for world in [*dict.fromkeys(line["world"] for line in done), "mean"]:
         for limit in sorted({line["dollars"] for line in done}):
-            cells = []
-            for optimizer in OPTIMIZERS:
-                chosen = [
-                    line
-                    for line in done
-                    if line["dollars"] == limit
-                    and line["optimizer"] == optimizer
-                    and world in (line["world"], "mean")
-                ]
-                cells.append(
-                    f"{mean(line['rho'] for line in chosen):.3f} "
-                    f"(${mean(line['cost_1000'] for line in chosen):.2f}, "
-                    f"spent ${mean(line['dollars_served'] for line in chosen):.2f})"
-                    if chosen
-                    else ""
+            cells = [
+                _cell(
+                    [
+                        line
+                        for line in done
+                        if line["dollars"] == limit
+                        and line["optimizer"] == optimizer
+                        and world in (line["world"], "mean")
+                    ]
                 )
+                for optimizer in optimizers
+            ]
             rows.append(f"| {world} | ${limit:g} | " + " | ".join(cells) + " |")
     return "\n".join(rows)
+
+
+def _cell(lines: Sequence[dict[str, Any]]) -> str:
+    """Mean rho and its standard error over runs, how many shipped, dollars for 1,000 rows."""
+    if not lines:
+        return ""
+    values = [line["rho"] for line in lines]
+    error = f" ± {stdev(values) / len(values) ** 0.5:.3f}" if len(values) > 1 else ""
+    shipped = sum(line["shipped"] == "tuned" for line in lines)
+    cost = mean(line["cost_1000"] for line in lines)
+    return f"{mean(values):.3f}{error} ({shipped} of {len(lines)}, ${cost:.2f})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
     parser.add_argument("--quick", action="store_true", help="two worlds, one seed, $0.50")
+    parser.add_argument("--http", action="store_true", help="by the command, over HTTP")
     parser.add_argument("--resume", action="store_true", help="keep the lines of a stopped run")
     parser.add_argument("--vocabulary", choices=("tuning", "showing"), default="showing")
     parser.add_argument("--worlds", nargs="*", default=list(JUDGES), choices=list(JUDGES))
@@ -189,7 +261,7 @@ def main() -> None:
             flags.worlds, flags.vocabulary, flags.seeds, flags.dollars, flags.optimizers
         ):
             if job not in done:
-                lines.append(run(job))
+                lines.append(run(job, over_http=flags.http))
                 print(json.dumps(lines[-1]), file=file, flush=True)
                 print(json.dumps(lines[-1])[:300], file=sys.stderr)
     print(table(lines))

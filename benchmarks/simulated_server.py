@@ -1,21 +1,29 @@
 """Serves a simulated world as an OpenAI-compatible endpoint on 127.0.0.1, and counts what it bills.
 
+python benchmarks/simulated_server.py FOLDER writes labels.jsonl and quality.yaml there, serves
+their world until Ctrl-C, and then prints the bill: docs/first_paid_run.md rehearsed for nothing.
+
 with serve(world) as server:
     ...  # --lm openai/gpt-4.1-mini --proposer-lm openai/gpt-5-mini --api-base server.url
     server.dollars
 """
 
+import argparse
 import asyncio
 import contextlib
 import json
 import math
+import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from simulated_worlds import SimulatedJudge, SimulatedProposer, World
+from simulated_worlds import JUDGES, SimulatedJudge, SimulatedProposer, World
+
+from judges.protocol import Completion, Message, Reply, Sampling
 
 JUDGE_MODEL, PROPOSER_MODEL = "gpt-4.1-mini", "gpt-5-mini"
 CHARACTERS_PER_TOKEN = 4
@@ -115,6 +123,38 @@ class SimulatedServer:
         return {"content": listed, "refusal": None}
 
 
+class SimulatedModel:
+    """The endpoint's answers without HTTP: what a request takes of this process is another's."""
+
+    native_n = True
+    has_logprobs = True
+    in_process = True
+    endpoint = "simulated"
+
+    def __init__(self, server: SimulatedServer, name: str) -> None:
+        self.server, self.name = server, name
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """Answer as the endpoint would; log-probabilities are left out."""
+        body = {
+            "model": self.name,
+            "messages": messages,
+            "temperature": sampling.temperature,
+            "seed": sampling.seed,
+            "n": sampling.n,
+        }
+        answer = self.server.answer(body)
+        return Completion(
+            replies=tuple(Reply(text=choice["message"]["content"]) for choice in answer["choices"]),
+            tokens_in=answer["usage"]["prompt_tokens"],
+            tokens_out=answer["usage"]["completion_tokens"],
+            model=self.name,
+        )
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
 @contextlib.contextmanager
 def serve(world: World, proposer_skill: float = 1.0) -> Iterator[SimulatedServer]:
     """Run a world's endpoint in a thread for the time of the `with` block."""
@@ -143,3 +183,37 @@ def serve(world: World, proposer_skill: float = 1.0) -> Iterator[SimulatedServer
         loop.call_soon_threadsafe(stop.set)
         thread.join()
         loop.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--world", choices=JUDGES, default="reasoning helps")
+    parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--documents", type=int, default=50)
+    flags = parser.parse_args()
+    # A shell that starts it in the background has it ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    world = World(
+        name=flags.world,
+        seed=flags.seed,
+        judge=JUDGES[flags.world],
+        vocabulary="showing",
+        n_documents=flags.documents,
+    )
+    labels, dimension = world.write(flags.folder)
+    with serve(world) as server:
+        with contextlib.suppress(KeyboardInterrupt):
+            print(f"export OPENAI_API_KEY=simulated OPENAI_BASE_URL={server.url}")
+            print(
+                f"python -m optimize --dimension {dimension} --data {labels} "
+                f"--lm openai/{JUDGE_MODEL} --proposer-lm openai/{PROPOSER_MODEL} "
+                "--max-cost 4 --dry-run",
+                flush=True,
+            )
+            threading.Event().wait()
+        print(f"billed: {sum(server.n_requests.values()):,} requests, ${server.dollars:.4f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -72,6 +72,7 @@ WORDS = [
 # fmt: on
 ITEM = re.compile(r"\bItem (\d+):")
 HEADER = re.compile(r"\[\[ ## (\w+) ## \]\]")
+FIELD_IN_JSON = re.compile(r"`(\w+)`")
 REASONING = re.compile(
     r"\b(reasoning|rationale|explanation|analysis|thoughts?|steps?|sub_?questions?)\b", re.I
 )
@@ -391,6 +392,13 @@ class SimulatedProposer:
         form = PROPOSER_FORMS[int(rng.integers(len(PROPOSER_FORMS)))]
         last = _form_part(messages[-1]["content"])
         headers = [name for name in HEADER.findall(last) if name != "completed"]
+        if "JSON object" in last:
+            fields = {
+                name: instruction if "instruction" in name.lower() else self._remark(named)
+                for name in FIELD_IN_JSON.findall(last)
+            }
+            fence = "```" if form == "fenced" else ""
+            return f"{fence}{json.dumps(fields)}{fence}"
         if headers and rng.random() < 0.85:
             blocks = [
                 f"[[ ## {name} ## ]]\n"

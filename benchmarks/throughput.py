@@ -78,6 +78,7 @@ def one_request_for_n(url: str) -> dict[str, float]:
     from judges.models import Sampling, open_model
 
     os.environ.setdefault("OPENAI_API_KEY", "sk-local-benchmark-key-0123456789")
+    os.environ["DSPY_JUDGES_CACHE"] = "none"
     with Runner(open_model("openai/judge-1", api_base=url)) as runner:
         warm = ModelRequest([{"role": "user", "content": "warm"}], Sampling(), lambda reply: reply)
         runner.ask(warm)
