@@ -1,9 +1,11 @@
-"""Execute the notebooks, each in an empty folder, and store what they print."""
+"""Execute the notebooks, or those named, each in an empty folder, and store what they print."""
 
 import asyncio
 import os
 import shutil
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -11,7 +13,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 HERE = Path(__file__).parent
-NOTEBOOKS = ("01_first_judge.ipynb", "02_new_domain.ipynb")
+NOTEBOOKS = tuple(sorted(path.name for path in HERE.glob("*.ipynb")))
 NEEDED = ("support_replies.csv",)
 SECONDS = 180
 
@@ -46,13 +48,13 @@ def clean(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-def main() -> None:
-    """Refresh both."""
-    for name in NOTEBOOKS:
+def main(names: Sequence[str] = NOTEBOOKS) -> None:
+    """Refresh them."""
+    for name in names or NOTEBOOKS:
         with tempfile.TemporaryDirectory() as folder:
             made = clean(execute(name, Path(folder)))
         nbformat.write(made, HERE / name)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
