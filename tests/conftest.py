@@ -15,8 +15,12 @@ pytest_plugins = ["openai_server", "table_folder"]
 # Whole runs whose reports nobody looks at here: drawing each takes over a second.
 WITHOUT_DRAWINGS = {
     "test_budget",
+    "test_cache",
+    "test_compare",
     "test_cut_off",
+    "test_dspy_lm",
     "test_key_hygiene",
+    "test_model_flags",
     "test_optimize_cli",
     "test_optimize_run",
     "test_plans",
@@ -26,6 +30,37 @@ WITHOUT_DRAWINGS = {
     "test_tuning",
     "test_wrong_inputs",
 }
+
+
+# The longest, to be begun first: a worker that begins one last leaves the others idle.
+LONGEST = (
+    "test_notebooks",
+    "test_optimize_run",
+    "test_tuning",
+    "test_cut_off",
+    "test_budget",
+    "test_interrupted",
+    "test_system_intervals",
+    "test_stock",
+    "test_compare",
+    "test_report",
+    "test_recorded",
+    "test_dspy_lm",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; with --no-loadscope-reorder workers take them in this order."""
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_cache() -> Iterator[None]:
+    """Keep replies of one test from another, and all of them out of the user's own folders."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("DSPY_JUDGES_CACHE", "none")
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

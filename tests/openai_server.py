@@ -10,6 +10,7 @@ import contextlib
 import json
 import re
 import threading
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 from openai_replies import Body, complaints, completion, error, follow, official_params
+
+from judges.models.prices import Price
+from judges.protocol import Usage
 
 # What comes well formed and holds no judgement; the tokens are billed all the same.
 WITHHELD = ("empty", "null", "truncated", "cut", "filtered", "refusal", "garbage")
@@ -54,7 +58,9 @@ class OpenAIServer:
     `judge` turns a request's body into a reply (or one for each of n). `fault` names one of FAULTS
     or WITHHELD, or None, for the number of a request and its body. `key`, if set, is the only one
     accepted; a refusal repeats the key it was shown, as careless servers do. `heeds_n` False: one
-    choice only. `tokens_in` and `tokens_out` are what was served, and would be billed.
+    choice only. A share `cached` of every prompt comes from the provider's cache, and every reply
+    takes `thoughts` beside its words; `served` is told of every model. `tokens_in` and `tokens_out`
+    are what was served, and would be billed; `tokens_cached` of those in are cheaper.
     """
 
     judge: Callable[[Body], str | Sequence[str]] = follow
@@ -65,7 +71,10 @@ class OpenAIServer:
     retry_after: str | None = None
     key: str | None = None
     heeds_n: bool = True
+    cached: float = 0.0
+    thoughts: int = 0
     models: tuple[str, ...] = ("judge-1",)
+    served: Body = field(default_factory=lambda: {"owned_by": "tests"})
     log: list[Seen] = field(default_factory=list)
     invalid: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
@@ -75,6 +84,7 @@ class OpenAIServer:
     max_at_once: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
+    tokens_cached: int = 0
     _at_once: int = 0
 
     @property
@@ -125,9 +135,20 @@ class OpenAIServer:
     def _completion(self, body: Body, texts: Sequence[str]) -> Body:
         """An answer whose tokens are served, and billed."""
         answer = completion(body, texts)
-        self.tokens_in += answer["usage"]["prompt_tokens"]
-        self.tokens_out += answer["usage"]["completion_tokens"]
+        counts, thoughts = answer["usage"], self.thoughts * len(texts)
+        cached = int(self.cached * counts["prompt_tokens"])
+        counts["completion_tokens"] += thoughts
+        counts["total_tokens"] += thoughts
+        counts["prompt_tokens_details"] = {"cached_tokens": cached}
+        counts["completion_tokens_details"] = {"reasoning_tokens": thoughts}
+        self.tokens_in += counts["prompt_tokens"]
+        self.tokens_out += counts["completion_tokens"]
+        self.tokens_cached += cached
         return answer
+
+    def dollars(self, price: Price) -> float:
+        """What all that was served costs, each kind of token at its price."""
+        return price.cost_of(Usage(self.tokens_in, self.tokens_out, self.tokens_cached))
 
     def _texts(self, body: Body) -> Sequence[str]:
         said = self.judge(body)
@@ -182,7 +203,7 @@ class OpenAIServer:
 
     async def _models(self, request: web.Request) -> web.Response:
         data = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "tests"}
+            {"id": name, "object": "model", "created": time.time(), **self.served}
             for name in self.models
         ]
         return web.json_response({"object": "list", "data": data})

@@ -174,6 +174,7 @@ def result(evidence: JudgedSplit, name: str = "my-labels") -> dict[str, Any]:
         "data": _data(evidence, name),
         "level": evidence.level,
         "correlations": [cell_by_convention(result) for result in correlations],
+        **({"accuracy": None} if evidence.verdicts else {}),
         "passed": True,
     }
 
@@ -201,12 +202,17 @@ def folder(
         "tuned_judge": row,
         "gain": {"test": {"value": 0.0, "low": None, "high": None}},
         "shipped": shipped,
+        **({"accuracy": {}} if evidence.verdicts else {}),
         "why": "+0.100 rho [+0.010, +0.200] over 9 dev documents: the tuned judge is shipped",
         "stand_ins": stand_ins,
         "lm_calls": 120,
         "proposer_calls": 4,
         "tokens": {"in": 1000, "out": 10},
         "cost_usd": None,
+        "spending": [
+            {"purpose": name, "calls": 62, "tokens_in": 500, "tokens_out": 5, "cost_usd": None}
+            for name in ("search", "test")
+        ],
         "seconds": 12.3,
     }
     demos = ({"document": "A text.", "summary": "Short.", "rating": 4},)

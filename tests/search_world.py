@@ -9,10 +9,10 @@ import numpy as np
 from judges.dimension import Dimension
 from judges.prompt import Prompt
 from optimize.items import Item, Items
-from optimize.search.evaluator import Evaluator, ItemScore, JudgeItems, SearchBudget
+from optimize.search.evaluator import Evaluator, ItemScore, JudgeItems, Pricing, SearchBudget
 from optimize.search.finalists import SearchResult
 from optimize.search.optimizers import search as search_with
-from optimize.search.problem import SearchOptions, SearchProblem
+from optimize.search.problem import Propose, SearchOptions, SearchProblem
 from optimize.search.trial_log import Trial, TrialLog
 from optimize.statistics.bootstrap import stream
 
@@ -96,9 +96,13 @@ def search(
     calls: int = 20_000,
     options: SearchOptions | None = None,
     by: JudgeItems = judge,
+    pricing: Pricing | None = None,
+    propose: Propose = propose,
+    proposal: float = 1,
 ) -> tuple[SearchResult, list[Trial], Evaluator]:
     log = TrialLog()
-    evaluator = Evaluator(seed=SEED, judge=by, calls_per_item=1, budget=SearchBudget(calls))
+    budget = SearchBudget(calls, proposal=proposal)
+    evaluator = Evaluator(seed=SEED, judge=by, calls_per_item=1, budget=budget, pricing=pricing)
     found = search_with(
         "rank",
         SearchProblem(

@@ -10,6 +10,7 @@ from openai_server import OpenAIServer
 
 import judges
 from data.tables.atomic_write import write_atomically
+from judges.__main__ import main
 from judges.inference import batch
 from judges.inference.runner import Runner
 from judges.judgement import Judgement, Verdict
@@ -163,3 +164,56 @@ def test_no_key_is_written(
     collect(tmp_path)
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or b"sk-planted" not in path.read_bytes()
+
+
+def test_a_batch_takes_the_key_the_limit_and_the_effort_that_its_user_names(
+    openai_server: OpenAIServer, table_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.setenv("ROUTER_KEY", "sk-router-0123456789abcdef")
+    files = ["score", "relevance", "--data", "in.jsonl", "--out", "out.jsonl", "--lm", LM]
+    request = ["--api-key-env", "ROUTER_KEY", "--max-tokens", "99", "--reasoning-effort", "low"]
+    for step in ("submit", "status", "collect"):
+        assert main([*files, *request, "--batch-api", step]) == 0
+    (content,) = (part for name, part in openai_server.files.items() if b"custom_id" in part[:20])
+    body = json.loads(content.splitlines()[0])["body"]
+    assert (body["max_tokens"], body["reasoning_effort"]) == (99, "low")
+    lines = Path("out.jsonl").read_text().splitlines()
+    assert all(json.loads(line)["judgements"]["relevance"]["score"] for line in lines)
+
+
+def test_a_batch_of_a_model_that_reasons_leaves_room_for_it(
+    openai_server: OpenAIServer, tmp_path: Path
+) -> None:
+    judge_all(batch.queue("openai/qwq-32b", tmp_path / "batch"), tmp_path / "journal", ROWS[:1])
+    (line,) = (tmp_path / "batch" / "part-000.jsonl").read_text().splitlines()
+    assert json.loads(line)["body"]["max_tokens"] == 4096
+
+
+def test_an_upload_that_fails_is_no_batch_and_submitting_again_goes_on(
+    openai_server: OpenAIServer,
+    table_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("judges.inference.batch.MOST_REQUESTS", 4)
+    start, n_started = batch._start, 0
+
+    def start_once(*arguments: Any) -> Any:
+        nonlocal n_started
+        n_started += 1
+        if n_started == 2:
+            raise UnreachableError("no connection")
+        return start(*arguments)
+
+    monkeypatch.setattr("judges.inference.batch._start", start_once)
+    files = ["score", "relevance", "--data", "in.jsonl", "--out", "out.jsonl", "--lm", LM]
+    assert main([*files, "--batch-api", "submit"]) == 1
+    assert main([*files, "--batch-api", "status"]) == 1
+    assert "not all of it is submitted; --batch-api submit goes on" in capsys.readouterr().err
+    assert main([*files, "--batch-api", "collect"]) == 1
+    assert main([*files, "--batch-api", "submit"]) == 0
+    assert n_started == 3
+    assert len(openai_server.batches) == 2
+    for step in ("status", "collect"):
+        assert main([*files, "--batch-api", step]) == 0

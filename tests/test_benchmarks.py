@@ -13,10 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judges.prompt import Prompt
+from judges.define import read_subject
+from judges.dimension import seed_prompt
+from judges.parsing.parse import parse_fields
+from judges.prompt import Prompt, Reasoning
+from judges.protocol import Reply
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator
+from optimize.search.reasons import reasons_request
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 COMMANDS = sorted(
@@ -90,6 +95,19 @@ def recorded() -> tuple[Items, dict[str, dict[str, float]]]:
         for name, skill in SKILLS.items()
     }
     return Items(items), scores
+
+
+def test_a_scorecard_is_read_for_the_table_of_conventions(named: Any) -> None:
+    ratings = [1.0, 2.0, 3.0]
+    items = Items(
+        tuple(
+            Item(id=f"{d}{s}", document_id=d, system=f"s{s}", texts={}, human=rating)
+            for d in "abc"
+            for s, rating in enumerate(ratings)
+        )
+    )
+    scores = np.array([*ratings, *ratings, 1, 1, 1])
+    assert named("conventions").on_scorecard(scores, items) == "0.667"
 
 
 def test_a_race_pays_for_what_it_asks_and_never_sees_the_held_out_half(
@@ -225,6 +243,36 @@ def test_a_simulated_world_heeds_what_its_truth_says(named: Any) -> None:
     # Without errors of its own, the judge of the third world says the same whatever it is told.
     worlds.JUDGES["nothing"] = replace(worlds.JUDGES["nothing"], error=0.0)
     assert rho("nothing") == rho("nothing", named_qualities=True) == rho("nothing", shown="best")
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "form"),
+    [("none", "direct"), ("brief", "brief"), ("steps", "steps"), ("questions", "steps")],
+)
+def test_a_simulated_judge_sees_which_reasoning_a_prompt_asks_for(
+    reasoning: Reasoning, form: str, named: Any, tmp_path: Path
+) -> None:
+    """And what it replies then is read, its proposer's reasons for demonstrations as well."""
+    worlds = named("simulated_worlds")
+    world = worlds.World(name="wording", seed=0, judge=worlds.JUDGES["wording"])
+    _, dimension = world.write(tmp_path)
+    prompt = seed_prompt(read_subject(str(dimension)), reasoning)
+    demo = {**world.texts(1), "rationale": "It says so.", "rating": 4}
+    shown = {field.name: demo[field.name] for field in prompt.fields}
+    for asked in (prompt, replace(prompt, demos=(shown,))):
+        messages = asked.messages(world.texts(0))
+        judge = worlds.SimulatedJudge(world)
+        assert judge._form(messages) == form
+        assert worlds.shown_items(messages) == (([1], [4]) if asked.demos else ([], []))
+        values = parse_fields(judge.reply(messages), asked.outputs)
+        assert values["rating"] in (1, 2, 3, 4, 5)
+        assert set(values) == {field.name for field in asked.outputs}
+    if reasoning != "none":
+        request = reasons_request(prompt, [shown] * 3, seed=0, attempt=0)
+        replies = [worlds.SimulatedProposer(world).reply(request.messages, d) for d in range(20)]
+        with_headers = [reply for reply in replies if "[[ ##" in reply]
+        assert len(with_headers) > 10
+        assert all(len(request.accept(Reply(text=reply))) == 3 for reply in with_headers)
 
 
 def test_a_simulated_endpoint_bills_what_it_reports(named: Any) -> None:

@@ -48,12 +48,25 @@ def served(server: OpenAIServer) -> float:
     """Dollars of all tokens that the server gave out."""
     price = find_price(LM)
     assert price is not None
-    return price.cost(server.tokens_in, server.tokens_out)
+    return server.dollars(price)
 
 
 def read(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
+
+
+def check_spending(summary: dict[str, Any]) -> None:
+    """The purposes' sums are the totals, and every call has one."""
+    rows = summary["spending"]
+    assert {"test"} <= {row["purpose"] for row in rows}
+    assert "unknown" not in {row["purpose"] for row in rows}
+    assert sum(row["calls"] for row in rows) == summary["lm_calls"] + summary["proposer_calls"]
+    proposals = sum(row["calls"] for row in rows if row["purpose"] == "proposals")
+    assert proposals == summary["proposer_calls"]
+    assert sum(row["tokens_in"] for row in rows) == summary["tokens"]["in"]
+    assert sum(row["tokens_out"] for row in rows) == summary["tokens"]["out"]
+    assert round(sum(row["cost_usd"] for row in rows), 6) == summary["cost_usd"]
 
 
 def tuned(*arguments: str) -> int:
@@ -65,8 +78,8 @@ def test_a_limit_on_calls_holds_for_faulty_replies_and_ends_with_a_judge_and_a_r
     here: Path, openai_server: OpenAIServer, optimizer: str
 ) -> None:
     serve(openai_server, 0.3)
-    assert tuned("--max-calls", "400", "--optimizer", optimizer) == 0
-    assert len(openai_server.log) <= 400
+    assert tuned("--max-calls", "800", "--optimizer", optimizer) == 0
+    assert len(openai_server.log) <= 800
     summary = read(here / "run" / "summary.json")
     assert summary["lm_calls"] + summary["proposer_calls"] == len(openai_server.log)
     assert summary["cost_usd"] == pytest.approx(served(openai_server), rel=0.01)
@@ -77,34 +90,37 @@ def test_a_limit_on_dollars_holds_for_faulty_replies_and_the_dollars_are_told_tr
     here: Path, openai_server: OpenAIServer
 ) -> None:
     serve(openai_server, 0.3)
+    openai_server.cached, openai_server.thoughts = 0.5, 30
     assert tuned("--max-cost", "1") == 0
     assert 0.1 < served(openai_server) <= 1
     summary = read(here / "run" / "summary.json")
     assert summary["cost_usd"] == pytest.approx(served(openai_server), rel=0.01)
-    assert (here / "run" / "report.html").exists()
+    check_spending(summary)
+    page = (here / "run" / "report.html").read_text(encoding="utf-8")
+    assert "both judges measured on held-out labels" in page
 
 
 def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_raised(
     here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Each request fails three times before it is answered, so that 250 calls bring 62 replies.
+    # Each request is refused eleven times before it is answered: 800 calls bring 66 replies.
     openai_server.models = ("gpt-4.1-mini",)
     met: dict[str, int] = {}
 
-    def thrice(number: int, body: Body) -> str | None:
+    def eleven_times(number: int, body: Body) -> str | None:
         asked = json.dumps(body, sort_keys=True)
         met[asked] = met.get(asked, 0) + 1
-        return "500" if met[asked] <= 3 else None
+        return "429" if met[asked] <= 11 else None
 
-    openai_server.fault = thrice
-    assert tuned("--max-calls", "250", "--concurrency", "4") == 1
-    assert len(openai_server.log) == 250
+    openai_server.fault, openai_server.retry_after = eleven_times, "0.001"
+    assert tuned("--max-calls", "800", "--concurrency", "4") == 1
+    assert len(openai_server.log) == 800
     line = capsys.readouterr().err.splitlines()[-1]
-    assert "the budget of 250 calls is spent" in line
+    assert "the budget of 800 calls is spent" in line
     assert "--resume --out run" in line
     openai_server.fault = lambda number, body: None
-    assert command(["--resume", "--out", "run", "--max-calls", "600"]) == 0
-    assert len(openai_server.log) <= 600
+    assert command(["--resume", "--out", "run", "--max-calls", "1600"]) == 0
+    assert len(openai_server.log) <= 1600
     assert (here / "run" / "report.html").exists()
 
 
@@ -116,7 +132,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
-@pytest.mark.parametrize("limit", [("--max-calls", "400"), ("--max-cost", "0.2")])
+@pytest.mark.parametrize("limit", [("--max-calls", "800"), ("--max-cost", "0.3")])
 def test_limits_hold_over_a_run_that_is_killed_twice_and_resumed(
     here: Path, openai_server: OpenAIServer, limit: tuple[str, str]
 ) -> None:
@@ -131,11 +147,12 @@ def test_limits_hold_over_a_run_that_is_killed_twice_and_resumed(
         process.communicate(timeout=10)
     assert command(["--resume", "--out", "run"]) == 0
     summary = read(here / "run" / "summary.json")
+    check_spending(summary)
     # A request that was counted and not yet sent when the process died is counted all the same.
     counted = summary["lm_calls"] + summary["proposer_calls"]
     assert len(openai_server.log) <= counted <= len(openai_server.log) + 2 * 8
-    assert counted <= 400 or limit[0] == "--max-cost"
-    assert served(openai_server) <= 0.2 or limit[0] == "--max-calls"
+    assert counted <= 800 or limit[0] == "--max-cost"
+    assert served(openai_server) <= 0.3 or limit[0] == "--max-calls"
     # The server served what has been answered, and at most what was under way at the two kills.
     confirmed = summary["cost_usd"] - summary.get("cost_unconfirmed_usd", 0.0)
     assert confirmed <= served(openai_server) * 1.001
@@ -257,8 +274,8 @@ def test_a_judge_that_cannot_be_read_ends_the_run_early_with_its_reason_and_a_re
     asked = len(openai_server.log)
     assert command(["--resume", "--out", "run"]) == 1
     assert len(openai_server.log) == asked
-    assert command(["--resume", "--out", "run", "--keep-going", "--max-calls", "600"]) == 0
-    assert asked < len(openai_server.log) <= 600
+    assert command(["--resume", "--out", "run", "--keep-going", "--max-calls", "800"]) == 0
+    assert asked < len(openai_server.log) <= 800
 
 
 def test_scoring_a_table_ends_where_the_first_replies_all_fail_unless_told_to_go_on(

@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from optimize.figures import abbreviated_names
 from optimize.report import charts
-from optimize.report.charts import shortened
+from optimize.report.charts import abbreviated
 from optimize.statistics.bootstrap import Interval
 
 NAN = math.nan
@@ -32,6 +35,15 @@ def draw(name: str) -> dict[str, Callable[[], str]]:
         ),
         "confusion": lambda: charts.confusion(
             np.array([0, 1, 1, 1, 1, 1]), np.array([0, 0, 0, 1, 1, 1]), [name, "b"], name
+        ),
+        "pareto": lambda: charts.pareto(
+            {
+                f"1 {name}": (2.5, (0.5, Interval(0.4, 0.6)), True),
+                "2 free": (0.0, (0.3, None), True),
+                "3 dear": (40.0, (0.4, Interval(0.3, 0.5)), False),
+            },
+            name,
+            "rho",
         ),
         "forest": lambda: charts.forest(
             {
@@ -91,8 +103,29 @@ def test_many_systems_are_cut_to_those_that_differ_most() -> None:
 
 
 def test_a_label_is_cut_and_no_formula() -> None:
-    assert shortened("a" * 30, 10) == "a" * 9 + "…"
-    assert shortened("$x$\n") == r"\$x\$ "
+    assert abbreviated(["abcdefghijkl"], 9) == ["abcd…ijkl"]
+    assert abbreviated(["$x$\n"]) == [r"\$x\$ "]
+
+
+def test_labels_that_begin_alike_are_told_apart() -> None:
+    assert abbreviated(["run/one/a", "b"], 5) == ["ru…/a", "b"]
+    # Both ends alike: what all begin with goes.
+    names = [f"provider/model-{size}-instruct-2026" for size in ("8b", "70b")]
+    assert len(set(abbreviated(names, 20))) == 2
+    # Alike but for a letter in the middle: numbers.
+    long = [f"{'x' * 40}{letter}{'y' * 40}" for letter in "ab"]
+    assert abbreviated([f"a{name}" for name in long] + ["b"], 10) == [
+        "axxxxxxx…1",
+        "axxxxxxx…2",
+        "b",
+    ]
+
+
+@given(st.lists(st.text(st.characters(categories=("L", "N", "P")), max_size=60), max_size=8))
+def test_names_that_differ_are_never_cut_to_the_same_label(names: list[str]) -> None:
+    short = abbreviated_names(names, 12)
+    assert len(set(short)) == len(set(names))
+    assert max(map(len, short), default=0) <= 12
 
 
 @pytest.mark.parametrize(

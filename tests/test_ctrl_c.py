@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from openai_server import OpenAIServer, Serving
 
-from judges.cli.startup import loading_time
+from dspy_judges.startup import loading_time
 
 ROWS = [{"id": str(i), "document": f"Text {i}.", "summary": f"Summary {i}."} for i in range(40)]
 
@@ -48,9 +48,11 @@ def interrupt(running: subprocess.Popen[str]) -> tuple[int, str]:
     return running.returncode, err
 
 
-def wait_for(server: OpenAIServer, requests: int) -> None:
-    end = time.monotonic() + 60
+def wait_for(server: OpenAIServer, requests: int, running: subprocess.Popen[str]) -> None:
+    """Wait until a running command has sent so many requests."""
+    end = time.monotonic() + 120
     while len(server.log) < requests:
+        assert running.poll() is None, running.communicate()
         assert time.monotonic() < end
         time.sleep(0.02)
 
@@ -61,7 +63,7 @@ SCORE = ["judges", "score", "relevance", "--data", "in.jsonl", "--out", "o.jsonl
 def test_scoring_stops_with_what_came_and_goes_on_from_there(slow: OpenAIServer) -> None:
     ask = [*SCORE, "--lm", "openai/judge-1", "--concurrency", "2"]
     running = start(slow, *ask)
-    wait_for(slow, 9)
+    wait_for(slow, 9, running)
     code, err = interrupt(running)
     assert code == 130
     assert "Traceback" not in err
@@ -90,7 +92,7 @@ def test_scoring_stops_with_what_came_and_goes_on_from_there(slow: OpenAIServer)
 def test_while_a_command_is_loaded_it_ends_at_once_and_afterwards_as_ever() -> None:
     loading = (
         "import os, signal, time\n"
-        "from judges.cli.startup import loading_time\n"
+        "from dspy_judges.startup import loading_time\n"
         "with loading_time():\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    time.sleep(60)\n"
@@ -116,3 +118,15 @@ def test_a_thread_may_load_a_command_too() -> None:
     thread.start()
     thread.join()
     assert loaded
+
+
+def test_tuning_says_what_to_give_again_beside_the_folder(slow: OpenAIServer) -> None:
+    slow.models = ("gpt-4.1-mini",)
+    flags = ["--dimension", "relevance", "--lm", "openai/gpt-4.1-mini", "--cache", "none"]
+    running = start(slow, "optimize", *flags, "--api-base", slow.url, "--out", "run")
+    wait_for(slow, 2, running)
+    code, err = interrupt(running)
+    assert code == 130
+    assert err.splitlines()[-1].endswith(
+        "--resume --out run, with --api-base as here, goes on from here"
+    )

@@ -7,9 +7,10 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,17 +24,21 @@ from judges.catalog import find
 from judges.dimension import Dimension
 from judges.frozen import MAX_BYTES
 from judges.inference.budget import BudgetSpentError
-from judges.judge import Judge, load
+from judges.judge import Judge
+from judges.loading import load
 from judges.models import journal
-from judges.prompt import MAX_DEMOS
+from judges.models.prices import Price
+from judges.prompt import MAX_DEMOS, Prompt
 from judges.scoring import SamplingPlan
 from optimize.cli.tune import command
 from optimize.items import Item, Items
-from optimize.run.final_table import FinalTable
+from optimize.run.final_table import FinalTable, measure_finally
 from optimize.run.run_budget import search_options
 from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate
 from optimize.search.demos import largest_demo_set
+from optimize.search.evaluator import Evaluator, ItemScore, Pricing, SearchBudget
+from optimize.search.finalists import CrossFit
 
 FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
 SUBJECT = find("relevance")
@@ -193,6 +198,51 @@ def test_a_run_whose_budget_ends_at_the_final_table_has_its_judge(
     assert isinstance(load(here / "run"), Judge)
     assert command(["--resume", "--out", "run"]) == 0
     assert_same_judge(here / "run", whole)
+
+
+def test_texts_that_are_longer_on_test_than_on_dev_do_not_end_the_final_table() -> None:
+    def items(split: str) -> Items:
+        return Items(
+            tuple(
+                Item(
+                    id=f"{split}-{d}-{i}",
+                    document_id=f"{split}-{d}",
+                    system=None,
+                    texts={},
+                    human=float(i),
+                )
+                for d in range(5)
+                for i in range(4)
+            )
+        )
+
+    def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
+        for item in items:
+            longer = item.id.startswith("test")
+            yield ItemScore(score=item.human, tokens_in=130 if longer else 100, tokens_out=1)
+
+    pricing = Pricing(price=Price(per_token_in=1, per_token_out=1), tokens_in=100, tokens_out=1)
+    evaluator = Evaluator(
+        seed=SEED.prompt,
+        judge=judge_items,
+        calls_per_item=1,
+        budget=SearchBudget(1e6),
+        pricing=pricing,
+    )
+    seed, tuned = (Candidate(instruction=text) for text in (SEED.prompt.instruction, "Rate it."))
+    labels = SimpleNamespace(dev=items("dev"), test=items("test"), unseen=None)
+    for candidate in (seed, tuned):
+        evaluator.scores(candidate, labels.dev)
+    run: Any = SimpleNamespace(
+        prepared=SimpleNamespace(labels=labels, level="summary", settings=SimpleNamespace(seed=0)),
+        seed=seed,
+        judge=SEED,
+    )
+    result: Any = SimpleNamespace(cross_fit=CrossFit(Items(()), SEED.prompt, FREE), tuned=tuned)
+    table = measure_finally(run, evaluator, result)
+    assert table.seed["test"] is not None
+    assert table.tuned["test"] is not None
+    assert evaluator.budget.spent == 2 * 20 * 131
 
 
 def test_probes_that_fail_lose_neither_judge_nor_report(

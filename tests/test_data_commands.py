@@ -233,6 +233,11 @@ def test_check_prints_how_columns_were_understood_and_the_command_that_goes_on(
         'first id 0, document 0; summary "Short 0."; seen "True"; document "Words of 0."' in words
     )
     assert "engaging 0, 0 by A, B" in words
+    assert (
+        "has no engaging, give --dimension FILE.yaml that says name: engaging, definition: what it "
+        "means, inputs: {summary: what it is, seen: what it is, document: what it is}, "
+        "scale: [LOW, HIGH]"
+    ) in words
     assert printed.splitlines()[-1] == (
         "next       python -m optimize --dimension engaging --data labels.csv --map group=doc "
         "--map document=article --map engaging=A --map engaging=B --scale 0-100"

@@ -29,7 +29,6 @@ VOTES: dict[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
     "a list with one who did not vote": ({"votes": ["A", None]}, ("A",)),
     "one choice": ({"preferred": "B"}, ("B",)),
     "small letters": ({"preferred": "b"}, ("B",)),
-    "AlpacaEval's first": ({"preference": 1}, ("A",)),
     "AlpacaEval's second": ({"preference": 2.0}, ("B",)),
     "AlpacaEval's draw": ({"preference": 1.5}, ("tie",)),
     "votes before the majority": ({"votes": ["A", "A", "B"], "preferred": "A"}, ("A", "A", "B")),
@@ -42,6 +41,18 @@ VOTES: dict[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
 def test_votes_are_read_in_every_wording(name: str, tmp_path: Path) -> None:
     cells, votes = VOTES[name]
     assert read_one(tmp_path, **cells).votes == votes
+
+
+def test_a_lone_1_may_be_the_first_or_the_second_side_unless_2_or_the_columns_say(
+    tmp_path: Path,
+) -> None:
+    one, two = {**PAIR, "preference": 1}, {**PAIR, "id": "b", "preference": 2}
+    labelled = data.read_pairs(file_of(tmp_path, one, two))
+    assert [pair.votes for pair in labelled.pairs] == [("A",), ("B",)]
+    sides = {"id": "a", "prompt": "Why?", "output_1": "x", "output_2": "y", "preference": 1}
+    assert data.read_pairs(file_of(tmp_path, sides)).pairs[0].votes == ("A",)
+    with pytest.raises(data.LabelError, match=r"which is which: --values 0=A,1=B"):
+        data.read_pairs(file_of(tmp_path, one))
 
 
 @pytest.mark.parametrize("vote", ["C", "1.2", 0, True, 1.7, "A or B", {"A": 1}])
@@ -123,18 +134,24 @@ def test_a_system_that_wrote_nothing_keeps_its_votes(tmp_path: Path) -> None:
     assert labelled.notes == ("1 text kept that hold nothing but white space, if that",)
 
 
-def test_a_forgotten_candidate_or_prompt_is_refused(tmp_path: Path) -> None:
+def test_a_forgotten_prompt_is_refused_and_a_forgotten_candidate_left_out_and_counted(
+    tmp_path: Path,
+) -> None:
     good = {**PAIR, "preferred": "A"}
     for field, value, what in (
-        ("response_a", None, "is missing"),
         ("response_b", ["So.", 1], r"\['So.', 1\] is no text"),
         ("prompt", "", "is empty"),
     ):
         with pytest.raises(data.LabelError, match=f"line 2, field '{field}': {what}"):
             data.read_pairs(file_of(tmp_path, good, {**good, "id": "b", field: value}))
-    pd.DataFrame([{**good, "response_a": ""}]).to_csv(tmp_path / "pairs.csv", index=False)
-    with pytest.raises(data.LabelError, match="'response_a': is empty; write the text, or a space"):
-        data.read_pairs(tmp_path / "pairs.csv")
+    rows = [good, {**good, "id": "b", "response_a": None}]
+    pd.DataFrame(rows).to_csv(tmp_path / "pairs.csv", index=False)
+    for path in (file_of(tmp_path, *rows), tmp_path / "pairs.csv"):
+        labelled = data.read_pairs(path)
+        assert [pair.id for pair in labelled.pairs] == ["a"]
+        assert any(note.startswith("left out for an empty 'resp") for note in labelled.notes)
+    with pytest.raises(data.LabelError, match="is empty, and so it is in 1 of 1 rows; name the"):
+        data.read_pairs(file_of(tmp_path, rows[1]))
 
 
 def test_a_bare_number_is_a_response_in_words_and_noted(tmp_path: Path) -> None:

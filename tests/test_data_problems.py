@@ -39,7 +39,7 @@ ROWS: dict[str, tuple[Mapping[str, object], str]] = {
     "a word as a rating": ({"relevance": "good"}, "line 2, field 'relevance': 'good' is not a num"),
     "a truth value as a rating": (
         {"relevance": True},
-        "line 2, field 'relevance': True is not a n",
+        "line 2, field 'relevance': True stands among plain numbers; write all",
     ),
     "an object as a rating": (
         {"relevance": {"x": {}}},
@@ -54,8 +54,8 @@ ROWS: dict[str, tuple[Mapping[str, object], str]] = {
     "a list as an id": ({"id": [1]}, ", line 2, field 'id': [1] is no name"),
     "an endless id": ({"id": "x" * 2000}, ", line 2, field 'id': has 2,000 characters"),
     "an empty text": ({"document": ""}, ", line 2, field 'document': is empty"),
-    "a blank text": ({"summary": " \n"}, ", line 2, field 'summary': is empty"),
-    "a missing text": ({"summary": None}, ", line 2, field 'summary': is missing"),
+    "a blank text": ({"document": " \n"}, ", line 2, field 'document': is empty"),
+    "a missing text": ({"document": None}, ", line 2, field 'document': is missing"),
     "a list as a text": ({"document": [3]}, ", line 2, field 'document': [3] is no text"),
     "half a character": (
         {"document": "\ud83d"},
@@ -93,8 +93,10 @@ def test_a_line_that_is_no_row_is_named(name: str, tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_or_not_readable_as_such_says_so(tmp_path: Path) -> None:
     assert refused(tmp_path / "none.csv") == ": does not exist; check the path"
+    (tmp_path / "labels.ods").write_text("x")
+    assert "give one of .jsonl, .ndjson" in refused(tmp_path / "labels.ods")
     (tmp_path / "labels.xlsx").write_text("x")
-    assert "give one of .jsonl, .ndjson" in refused(tmp_path / "labels.xlsx")
+    assert "is no .xlsx workbook; save it as .xlsx anew" in refused(tmp_path / "labels.xlsx")
     (tmp_path / "labels.parquet").write_text("x")
     assert "cannot be read as Parquet" in refused(tmp_path / "labels.parquet")
     for name in ("labels.jsonl", "labels.json", "labels.csv", "labels.tsv"):
@@ -106,12 +108,15 @@ def test_a_file_that_is_not_there_or_not_readable_as_such_says_so(tmp_path: Path
     assert "holds no rows" in refused(tmp_path / "labels.json")
 
 
-def test_bytes_that_are_not_utf8_are_placed(tmp_path: Path) -> None:
+def test_bytes_of_no_known_encoding_are_placed(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
-    path.write_bytes("id,document,relevance\na,Café,3\n".encode("latin-1"))
-    assert "line 2: byte 6 of the line (E9 in hexadecimal) is not UTF-8; save" in refused(path)
-    path.write_text("id,document,relevance\na,Text,3\n", encoding="utf-16")
-    assert "line 1: byte 1 of the line (FF in hexadecimal)" in refused(path)
+    # Half UTF-8, half not; Cyrillic in Windows-1251, which Western letters cannot spell; Macintosh.
+    path.write_bytes("id,document,relevance\na,Café,3\n".encode() + b"b,Caf\xe9,3\n")
+    assert "line 3: byte 6 of the line (E9 in hexadecimal) is not UTF-8; save" in refused(path)
+    path.write_bytes("id,document,relevance\na,Текст,3\n".encode("cp1251"))
+    assert "line 2: byte 3 of the line (D2 in hexadecimal) is not UTF-8; save" in refused(path)
+    path.write_bytes("id,document,relevance\na,Schöner Käse,3\n".encode("mac_roman"))
+    assert "line 2: byte 6 of the line (9A in hexadecimal) is not UTF-8; save" in refused(path)
 
 
 def test_csv_faults_are_placed(tmp_path: Path) -> None:
@@ -123,8 +128,8 @@ def test_csv_faults_are_placed(tmp_path: Path) -> None:
     assert "line 3: cannot be read: unexpected end of data; quote" in refused(path)
     path.write_text("id,id,document,relevance\n1,2,Text,3\n")
     assert "line 1, field 'id': names two columns" in refused(path)
-    path.write_text(header + "a,Text,Short,NaN\n")
-    assert "line 2, field 'relevance': 'NaN' is not a number; leave the cell empty" in refused(path)
+    path.write_text(header + "a,Text,Short,so so\n")
+    assert "line 2, field 'relevance': 'so so' is not a number; write a plain" in refused(path)
 
 
 def test_a_missing_column_names_those_there_and_a_near_one(tmp_path: Path) -> None:
@@ -137,15 +142,29 @@ def test_a_missing_column_names_those_there_and_a_near_one(tmp_path: Path) -> No
     assert "there are id, article, relevanse; did you mean 'relevanse'?" in message
     message = refused(path, mapping={"relevance": "relevanse"}, texts=("summary",))
     assert "field 'summary': there is no such column, and the judge reads it" in message
-    message = refused(file_of(tmp_path, {"document": "A text.", "relevance": 3}))
-    assert "--map id=COLUMN, or number the rows with --map id=#line" in message
     assert "no column holds texts" in refused(file_of(tmp_path, {"id": "a", "relevance": 3}))
 
 
-def test_rows_may_be_numbered_where_there_are_no_ids(tmp_path: Path) -> None:
+def test_rows_are_numbered_where_there_are_no_ids(tmp_path: Path) -> None:
     rows = [{"document": f"Text {place}.", "relevance": 3} for place in range(2)]
-    labelled = data.read_labels(file_of(tmp_path, *rows), mapping={"id": "#line"})
-    assert [output.id for output in labelled.outputs] == ["1", "2"]
+    path = file_of(tmp_path, *rows)
+    for mapping in ({}, {"id": "#line"}):
+        labelled = data.read_labels(path, mapping=mapping)
+        assert [output.id for output in labelled.outputs] == ["1", "2"]
+    assert data.read_labels(path).notes == ("no column holds ids: each is the number of its row",)
+
+
+def test_rows_without_ids_that_hold_the_same_texts_are_not_taken_for_outputs(
+    tmp_path: Path,
+) -> None:
+    """They may be two annotators' of one output, whatever their names and comments."""
+    rows = [
+        {"tweet": f"Text {place}.", "tone": 3, "remark": f"Mine {number}"}
+        for number, place in enumerate([0, 1, 2, 3, 4, 2])
+    ]
+    message = refused(file_of(tmp_path, *rows), dimensions=["tone"])
+    assert message.startswith(", line 6, field 'id': holds the same texts as line 3, and so do 1")
+    assert "--map annotator=COLUMN; else give every output an id, as --map id=#line does" in message
 
 
 def test_a_text_that_the_judge_reads_must_be_in_every_row(tmp_path: Path) -> None:
@@ -161,7 +180,7 @@ def test_a_text_that_the_judge_reads_must_be_in_every_row(tmp_path: Path) -> Non
 
 def test_all_problems_are_found_at_once_and_the_first_is_told(tmp_path: Path) -> None:
     rows = [{**GOOD, "id": "a", "relevance": 9}, {**GOOD, "id": "a"}, {**GOOD, "id": "b"}, "{"]
-    rows[2]["summary"] = ""  # type: ignore[index]
+    rows[2]["document"] = ""  # type: ignore[index]
     path = file_of(tmp_path, *rows)  # type: ignore[arg-type]
     with pytest.raises(data.LabelError, match=r"\(and 3 more: python -m data check ") as caught:
         data.read_labels(path, scales={"*": (1, 5)})

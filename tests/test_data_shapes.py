@@ -282,18 +282,12 @@ def test_a_dimension_in_several_columns_has_one_annotator_in_each(tmp_path: Path
 @pytest.mark.parametrize(
     ("cell", "advice"),
     [
-        ("good", "write a plain number"),
-        ("yes", "write 1 for yes"),
-        ("4/5", "write 4 alone, and say the scale with --scale"),
-        ("4 out of 5", "write 4 alone"),
-        ("85%", "write 85 alone"),
-        ("3.5 stars", "write 3.5 alone"),
-        ('"3,5"', "write 3.5, with a point"),
+        ("good", "write a plain number, or say what the words count: --values 'good=NUMBER'"),
+        ("4-5", "write a plain number"),
         # A comma before three digits may set thousands apart.
-        ('"1,000"', "write 1000 or 1.000, as is meant"),
-        ('"1,000,000"', "write 1000000, without commas"),
-        ("n/a", "leave the cell empty"),
-        ("2024-01-31", "write a plain number"),
+        ('"1,000"', "give --scale, write the one that is meant, or say --values '\"1,000\"=1'"),
+        ("2024-01-31", "a spreadsheet may have made a date of a rating such as 4/5"),
+        ("4-May", "a spreadsheet may have made a date of a rating such as 4/5"),
     ],
 )
 @pytest.mark.parametrize("dimensions", [None, ["engaging"]])

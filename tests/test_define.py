@@ -12,7 +12,8 @@ import judges.define
 from judges.catalog.summeval import RELEVANCE
 from judges.define import define, is_definition, read_subject
 from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
-from judges.judge import Judge, load
+from judges.judge import Judge
+from judges.loading import load
 
 GROUNDED = """
 name: grounded
@@ -50,6 +51,14 @@ def test_a_yaml_file_defines_a_dimension(write: Write) -> None:
     assert subject.anchors == {0: "ignores the fact", 1: "rests on it"}
     assert "whether the reply uses the fact it was given" in subject.instruction
     assert Judge.of(subject).texts == ("fact", "response")
+
+
+def test_a_definition_with_a_colon_in_it_is_told_to_be_quoted(write: Write) -> None:
+    text = "name: lively\ndefinition: whether it is lively: fun to read\ninputs: [response]\n"
+    with pytest.raises(DimensionError, match=r"line 2: a second ': '.* goes in quotes"):
+        read_subject(write(text))
+    quoted = text.replace("whether it is lively: fun to read", '"whether it is lively: fun"')
+    assert "lively: fun" in read_subject(write(quoted + "scale: [1, 3]\n")).instruction
 
 
 def test_a_yaml_file_defines_a_comparison(write: Write) -> None:

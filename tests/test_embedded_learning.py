@@ -70,6 +70,14 @@ def test_a_rule_that_no_facet_knows_is_learned_for_other_documents():
     assert within(taught, TESTED, wanted) > before + 0.3
 
 
+def test_the_order_of_the_demos_changes_a_score_by_no_more_than_rounding():
+    # It changes in which order sums are taken, as another processor does.
+    demos = [demo(one, hidden(one)) for one in TEACHING[:40]]
+    scores = latents(make_scorer(TASK, demos), TESTED[:12])
+    again = latents(make_scorer(TASK, demos[::-1]), TESTED[:12])
+    assert again == pytest.approx(scores, abs=1e-10)
+
+
 def test_eight_demos_hardly_move_the_order():
     untuned, moved = latents(make_scorer(TASK, []), TESTED), []
     for seed in range(5):

@@ -9,7 +9,7 @@ import pytest
 from judges.catalog import find
 from judges.models.embedded import EmbeddedModel
 from judges.models.embedded.facets import INDEX, NAMES, emphases
-from judges.models.embedded.propose import compose, read_feedback
+from judges.models.embedded.propose import _ridge, compose, read_feedback
 from judges.models.embedded.request import Task
 from judges.prompt import Field, Prompt
 from judges.protocol import Sampling
@@ -73,6 +73,13 @@ def test_seeds_give_different_instructions_and_the_same_seed_the_same():
     assert drawn[3] == propose(seed=3)
 
 
+def test_mistakes_of_the_same_gap_give_no_direction():
+    # 1/3 less the mean of three times 1/3 may be 1e-17, and made a direction of length 1.
+    rows = np.random.default_rng(0).normal(size=(7, 3))
+    for gap in (1 / 3, 0.1, 0.7):
+        assert not _ridge(rows, np.full(7, gap), 12.0).any()
+
+
 def test_nothing_tried_before_is_proposed_again():
     first = propose(heat=0.0)
     history = json.dumps({"instruction": first, "rho": 0.1})
@@ -99,7 +106,12 @@ def test_a_pairwise_proposal_keeps_how_to_answer():
     line = json.dumps({"texts": texts, "judge_margin": -0.8, "people_margin": 1.0})
     task = "The judge reads:\n" + "\n".join(f"- {f.name}: {f.description}" for f in prompt.inputs)
     task += "\nIt writes:\n- comparison: why\n- preferred (A, B): which is better"
-    asked = {"task": task, "current_instruction": prompt.instruction, "mistakes": line}
+    how = "First compare the two in one sentence, then name the preferred one."
+    asked = {
+        "task": task,
+        "current_instruction": f"{prompt.instruction} {how}",
+        "mistakes": line,
+    }
     reply = EmbeddedModel().reply(
         PROPOSER.messages({**asked, "history": "none"}), Sampling(temperature=1.0)
     )

@@ -396,7 +396,8 @@ def test_thoughts_beside_the_completions_tokens_are_billed(
     assert (answer.tokens_in, answer.tokens_out) == (100, tokens_out)
     body = json.dumps({"error": {}, "usage": usage}).encode()
     raised = read_error(500, None, body, model="m", endpoint="e", redacted=str)
-    assert raised.usage == Usage(100, tokens_out)
+    assert raised.usage is not None
+    assert (raised.usage.tokens_in, raised.usage.tokens_out) == (100, tokens_out)
 
 
 @pytest.mark.parametrize(
@@ -414,11 +415,22 @@ def test_an_error_that_tells_its_usage_is_billed_by_it() -> None:
     assert raised.usage == Usage(7, 2)
 
 
-def test_tokens_are_estimated_where_the_endpoint_does_not_count() -> None:
+def test_tokens_are_estimated_at_most_where_the_endpoint_does_not_count(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judges.models.openai_format._implausible_counts", set())
     body = b'{"choices":[{"message":{"content":"four"}}]}'
     answer = read_completion(body, ASKED, Sampling())
-    # 20 characters / 4 + 4 for the message; 4 / 4 + 4.
-    assert (answer.tokens_in, answer.tokens_out) == (9, 5)
+    # 20 bytes and 16 for the message, three a token; 4 and 16.
+    assert (answer.tokens_in, answer.tokens_out, answer.estimated) == (12, 7, True)
+    # A model that thinks may have written as much as it was allowed.
+    answer = read_completion(body, ASKED, Sampling(n=2, max_tokens=500), thinks=True)
+    assert (answer.tokens_in, answer.tokens_out) == (12, 1000)
+    usage = {"prompt_tokens": 9, "completion_tokens": 5}
+    answer = read_completion(answer_with(usage=usage), ASKED, Sampling(), thinks=True)
+    assert (answer.tokens_in, answer.tokens_out, answer.estimated) == (9, 5, False)
+    (record,) = caplog.records
+    assert "tokens and dollars are estimates" in record.getMessage()
 
 
 def test_a_query_in_the_address_stays_behind_the_path() -> None:

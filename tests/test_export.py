@@ -39,12 +39,12 @@ def write(name: str, judge: Judge) -> str:
 
 
 def test_messages_are_the_judges_own_as_a_request() -> None:
-    request = json.loads(write("messages", PAID))
+    request = json.loads(write("openai-messages", PAID))
     assert request["messages"] == PAID.prompt.template()
     assert (request["model"], request["n"], request["temperature"]) == ("gpt-4.1-mini", 1, 0.0)
-    sampled = json.loads(write("messages", replace(PAID, plan=MEAN)))
+    sampled = json.loads(write("openai-messages", replace(PAID, plan=MEAN)))
     assert (sampled["n"], sampled["temperature"]) == (20, 2.0)
-    assert json.loads(write("messages", WEIGHTED))["top_logprobs"] == 20
+    assert json.loads(write("openai-messages", WEIGHTED))["top_logprobs"] == 20
 
 
 def test_messages_are_a_valid_chat_request() -> None:
@@ -52,7 +52,7 @@ def test_messages_are_a_valid_chat_request() -> None:
     from pydantic import TypeAdapter
 
     for judge in (PAID, WEIGHTED, PAIRWISE):
-        request = json.loads(write("messages", judge))
+        request = json.loads(write("openai-messages", judge))
         TypeAdapter(CompletionCreateParamsNonStreaming).validate_python(request)
 
 
@@ -109,12 +109,11 @@ def test_dspys_state_loads_into_a_module(tmp_path: Path) -> None:
         ("mlflow", replace(PAID, plan=MEAN), "this judge's plan is mean of 20"),
         ("openai-grader", replace(PAID, lm="embedded"), "not on embedded"),
         ("openai-grader", replace(PAID, lm="anthropic/x"), "not on anthropic/x"),
-        ("mlflow", replace(PAID, lm="embedded"), "cannot ask the embedded model"),
         ("mlflow", PAID.with_prompt(instruction="Rate {{ trace }}."), "double braces"),
         ("openai-grader", PAID.with_prompt(demos=[{**DEMO, "summary": "{{x}}"}]), "double braces"),
-        ("messages", PAID.with_prompt(instruction="Rate {{fact}}."), "double braces"),
+        ("openai-messages", PAID.with_prompt(instruction="Rate {{fact}}."), "double braces"),
         ("text", PAID.with_prompt(demos=[{**DEMO, "summary": "{{x}}"}]), "double braces"),
-        ("messages", replace(PAID, stored_messages=STRANGERS), "double braces"),
+        ("openai-messages", replace(PAID, stored_messages=STRANGERS), "double braces"),
     ],
 )
 def test_what_a_format_cannot_hold_is_refused(name: str, judge: Judge, why: str) -> None:
@@ -128,12 +127,13 @@ def test_every_format_says_what_is_lost(name: str) -> None:
 
 
 def test_a_plan_and_orders_that_a_request_cannot_hold_are_named() -> None:
-    lost = " ".join(FORMATS["messages"].lost(replace(PAIRWISE, plan=MEAN)))
+    lost = " ".join(FORMATS["openai-messages"].lost(replace(PAIRWISE, plan=MEAN)))
     assert "mean of 20" in lost
     assert "both orders" in lost
 
 
 RATING = [name for name in catalog.names() if isinstance(catalog.find(name), Dimension)]
+RATINGS_ONLY = ("mlflow", "openai-grader", "deepeval", "inspect", "promptfoo")
 PAIRS = [name for name in catalog.names() if name not in RATING]
 
 
@@ -160,20 +160,30 @@ def test_every_catalogue_judge_goes_into_every_format_that_can_hold_it(
     model = (lm or "openai/gpt-4.1-mini").removeprefix("openai/")
     template = Judge.of(catalog.find(name)).prompt.template()
     for target in FORMATS:
-        refused = name in PAIRS and target in ("mlflow", "openai-grader")
+        refused = name in PAIRS and target in RATINGS_ONLY
         out, err = exported(capsys, name, "--to", target, *named, expect=int(refused))
         if refused:
-            assert "compares two (try --to messages)" in err
+            assert "compares two (try --to openai-messages)" in err
             continue
-        if target == "messages":
+        if target == "openai-messages":
             request = json.loads(out)
             TypeAdapter(CompletionCreateParamsNonStreaming).validate_python(request)
-            assert (request["model"], request["messages"], request["n"]) == (model, template, 1)
+            assert (request["model"], request["messages"], request["n"]) == (
+                model,
+                template,
+                1,
+            )
             assert "logprobs" not in request
         elif target == "text":
             assert all(message["content"] in out for message in template)
         elif target == "dspy":
             assert json.loads(out)["judge"]["signature"]["instructions"]
+        elif target == "markdown":
+            assert all(message["content"] in out for message in template)
+        elif target in ("deepeval", "inspect"):
+            ast.parse(out)
+        elif target == "promptfoo":
+            assert f'const MODEL = "{model}";' in out
         elif target == "mlflow":
             assert f"model='openai:/{model}'" in out
             ast.parse(out)
@@ -187,7 +197,7 @@ def test_every_catalogue_judge_goes_into_every_format_that_can_hold_it(
 
 
 def test_an_export_follows_the_plan_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    out, err = exported(capsys, "relevance", "--to", "messages", "--samples", "5")
+    out, err = exported(capsys, "relevance", "--to", "openai-messages", "--samples", "5")
     assert (json.loads(out)["n"], json.loads(out)["temperature"]) == (5, 1.0)
     assert "the plan mean of 5 is yours to carry out" in err
     _, err = exported(capsys, "relevance", "--to", "mlflow", "--weighted", expect=1)
@@ -199,7 +209,9 @@ def test_a_frozen_judge_is_exported_as_measured_unless_told_otherwise(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(replace(WEIGHTED, lm="embedded").save(tmp_path / "judge.json"))
-    assert "this judge's plan is weighted" in exported(capsys, path, "--to", "mlflow", expect=1)[1]
+    served = exported(capsys, path, "--to", "mlflow")[0]
+    assert "model='openai:/relevance'" in served
+    assert "base_url='http://127.0.0.1:8000/v1/chat/completions'" in served
     flags = ["--lm", "openai/gpt-4.1", "--plan", "one"]
     out, err = exported(capsys, path, "--to", "mlflow", *flags)
     assert "openai:/gpt-4.1" in out

@@ -70,6 +70,54 @@ def test_worthless_finalists_ship_about_as_rarely_as_the_tail_says(
     assert shipped <= 17
 
 
+def with_failures(rng: np.random.Generator, documents: int) -> ComparedCandidate:
+    """A worthless finalist of which, as of the seed, one judgement in seven fails by chance."""
+    seed_failed, failed = rng.random((2, documents, 4)) < 0.15
+    return ComparedCandidate(
+        gain=contrasts(rng.normal(0, 0.2, (1, documents)))[0],
+        dev_gain=contrasts(np.ones((1, documents)))[0],
+        unseen=None,
+        failure_reduction=contrasts((seed_failed.mean(1) - failed.mean(1))[None])[0],
+        failure_rate=float(failed.mean()),
+        seed_failure_rate=float(seed_failed.mean()),
+    )
+
+
+def test_a_gain_and_fewer_failures_together_ship_worthless_ones_as_rarely_as_the_tail_says() -> (
+    None
+):
+    rng = stream(0, "failures")
+    shipped = sum(gate.choose([with_failures(rng, 30)], 20, rng).ship for _ in range(RUNS))
+    assert shipped <= 17  # as above
+
+
+def test_where_judgements_fail_a_gain_has_to_be_clearer() -> None:
+    rows = stream(0, "clearer").normal(0.1, 0.2, (1, 40))
+    lows = []
+    for rate in (0.0, 0.02, 0.15):
+        finalist = ComparedCandidate(
+            gain=contrasts(rows)[0],
+            dev_gain=contrasts(rows)[0],
+            unseen=None,
+            failure_reduction=contrasts(np.zeros((1, 40)))[0],
+            failure_rate=rate,
+            seed_failure_rate=rate,
+        )
+        gain = gate.choose([finalist], 9, stream(1)).gain
+        assert gain is not None
+        lows.append(gain.low)
+    # Fewer failures than a twentieth of the outputs cannot ship anything.
+    assert lows[0] == lows[1] > lows[2]
+
+
+def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_six_do() -> None:
+    for n_documents, ships in ((5, False), (6, True)):
+        rows = 0.3 + stream(0, "few").normal(0, 0.01, (1, n_documents))
+        choice = choose(rows, None, 9, stream(1))
+        assert choice.ship == ships
+        assert ("too few documents to tell" in choice.why) != ships
+
+
 def test_a_clear_gain_ships() -> None:
     rng = stream(0, "clear")
     shipped = [choose(simulated(rng, 3, 30, 0.2), None, 20, rng).ship for _ in range(50)]
@@ -254,12 +302,13 @@ def test_a_gain_that_the_shipping_plan_does_not_show_is_not_shipped() -> None:
 
 
 def test_of_judges_within_a_standard_error_the_cheapest_to_use_ships() -> None:
-    """Gains .30, .29 and .20, each with error .1 / sqrt(30) = .018: the second is as good."""
+    """Gains .30, .29 and .20; the best is .01 better than the second with an error of .018."""
     rng, names = stream(3), [f"d{number}" for number in range(30)]
     wave = 0.1 * np.tile([1.0, -1.0], 15)
+    rows = [0.30 + wave, 0.29 - wave[::-1], 0.20 + np.roll(wave, 1) * 0.5]
 
-    def finalist(gain: float, cost: float) -> ComparedCandidate:
-        contrast = mean_of_differences(gain + wave, names)
+    def finalist(row: Matrix, cost: float) -> ComparedCandidate:
+        contrast = mean_of_differences(row, names)
         return ComparedCandidate(
             gain=contrast,
             dev_gain=contrast,
@@ -270,7 +319,18 @@ def test_of_judges_within_a_standard_error_the_cheapest_to_use_ships() -> None:
             cost=cost,
         )
 
-    finalists = [finalist(0.30, 9.0), finalist(0.29, 1.5), finalist(0.20, 1.0)]
-    assert gate.choose(finalists, 3, rng).best == 1
-    # At one cost the clearest gain ships.
-    assert gate.choose([finalist(gain, 1.0) for gain in (0.29, 0.30)], 2, rng).best == 1
+    def shortfall(better: int, worse: int) -> Contrast:
+        # The two swing against each other, so that their difference has an error of its own.
+        return mean_of_differences(rows[better] - rows[worse] + wave * (better != worse), names)
+
+    finalists = [finalist(row, cost) for row, cost in zip(rows, (9.0, 1.5, 1.0), strict=True)]
+    assert gate.choose(finalists, 3, rng, shortfall).best == 1
+    # Where accuracy is preferred, and where all cost the same, the best ships.
+    assert gate.choose(finalists, 3, rng).best == 0
+    at_one_cost = [finalist(row, 1.0) for row in rows]
+    assert gate.choose(at_one_cost, 3, rng, shortfall).best == 0
+
+
+def test_a_search_that_could_try_nothing_says_so() -> None:
+    choice = gate.choose([], 0, np.random.default_rng(0))
+    assert choice.why == "no candidate could be tried, so the seed is kept"

@@ -4,6 +4,7 @@ import asyncio
 import math
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import data
 import judges
 from judges.catalog.summeval import FLUENCY, RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
+from judges.errors import OptionError
 from judges.frozen import FrozenJudgeError
 from judges.judge import FailedJudgementWarning, Judge
 from judges.judgement import Judgement, Verdict
@@ -119,6 +121,21 @@ def test_a_missing_column_is_one_clear_error(scripted: Scripted, frame: pd.DataF
     assert not scripted.asked
 
 
+def test_all_missing_columns_are_told_at_once_and_those_that_the_labels_had_are_proposed() -> None:
+    labels = {"document": "Der Text", "summary": "Fassung"}
+    judge = replace(Judge.of(RELEVANCE), provenance={"data": {"map": labels}})
+    with pytest.raises(MissingColumnError) as e:
+        judge.find_columns(["Der Text", "Kurzfassung"])
+    assert "no column 'document' or 'summary'" in str(e.value)
+    assert "as in --map 'document=Der Text' --map summary=COLUMN " in str(e.value)
+    assert str(e.value).endswith("mapping={'document': 'Der Text', 'summary': 'COLUMN'}")
+    assert judge.find_columns(labels.values(), labels) == labels
+    # A file is anybody's: what is no mapping is left out.
+    for forged in ({"data": {"map": [1]}}, {"data": 1}, {"data": {"map": {"summary": ["x"]}}}):
+        with pytest.raises(MissingColumnError, match="summary=COLUMN"):
+            replace(judge, provenance=forged).find_columns(["document", "x"])
+
+
 def test_two_columns_of_one_name_are_refused(scripted: Scripted) -> None:
     frame = pd.DataFrame([["a", "b"]], columns=["summary", "summary"])
     with pytest.raises(MissingColumnError, match="two columns are called 'summary'"):
@@ -128,7 +145,11 @@ def test_two_columns_of_one_name_are_refused(scripted: Scripted) -> None:
 def test_columns_can_be_mapped(scripted: Scripted, frame: pd.DataFrame) -> None:
     renamed = frame.rename(columns={"summary": "text"})
     judge = judges.load("relevance")
-    assert list(judge.score(renamed, mapping={"summary": "text"})) == list(judge.score(frame))
+    scores = list(judge.score(frame))
+    assert list(judge.score(renamed, map={"summary": "text"})) == scores
+    assert list(judge.score(renamed, mapping={"summary": "text"})) == scores  # its former name
+    with pytest.raises(OptionError, match="two names of one option"):
+        judge.score(renamed, map={"summary": "text"}, mapping={"summary": "text"})
 
 
 def test_an_empty_frame_gives_an_empty_series(scripted: Scripted) -> None:
@@ -178,7 +199,7 @@ def test_progress_is_a_line_on_stderr(
     judges.load("relevance").score(frame, progress=True)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("relevance: 3/3 rows")
+    assert err.startswith("relevance: 3 of 3 rows")
 
 
 def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(scripted: Scripted) -> None:
@@ -195,7 +216,7 @@ def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(scripted: Scrip
 def test_a_stream_of_rows_gives_whole_judgements(scripted: Scripted) -> None:
     judge = Judge.of(RELEVANCE, rationale=True)
     rows = ({"document": f"d{i}", "text": f"s{i}"} for i in range(3))
-    said = list(judge.judge_all(rows, mapping={"summary": "text"}, concurrency=2))
+    said = list(judge.judge_all(rows, map={"summary": "text"}, concurrency=2))
     assert [type(one) for one in said] == [Judgement] * 3
     assert all(1 <= one.score <= 5 for one in said if isinstance(one, Judgement))
 
@@ -214,7 +235,7 @@ def test_a_datasets_map_takes_rows_and_batches(scripted: Scripted, tmp_path: Pat
         {"document": ["d0", "d1", "d2"], "summary": ["s0", "garble", "s2"]}
     )
     judge = judges.load("relevance")
-    rows = table.map(judge.map_row, load_from_cache_file=False)
+    rows = table.map(judge.mapper(), load_from_cache_file=False)
     batches = table.map(
         judge.mapper(concurrency=2), batched=True, batch_size=2, load_from_cache_file=False
     )

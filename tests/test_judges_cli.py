@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -37,7 +40,7 @@ def test_score_writes_each_row_and_its_judgements(
         f"fluency    mean {means[1]:.3f}  n=6 (0 failed)",
     ]
     assert "estimate: 12 requests" in err
-    assert "judging: 6/6 rows" in err
+    assert "judging: 6 of 6 rows in" in err
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "parquet"])
@@ -163,7 +166,9 @@ def test_another_model_than_the_frozen_ones_is_noted(
     assert "note:" not in capsys.readouterr().err
     assert main([*ask, "b.csv", "--lm", "openai/x"]) == 0
     assert "note: fluency was frozen for embedded" in capsys.readouterr().err
-    assert main([*ask, "c.csv", "--rationale"]) == 2
+    for flags in (["--rationale"], ["--reasoning", "steps"]):
+        assert main([*ask, "c.csv", *flags]) == 2
+        assert f"{flags[0]} is for judges that are not" in capsys.readouterr().err
 
 
 def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(
@@ -290,3 +295,41 @@ def test_safe_csv_is_for_plain_cells(tmp_path: Path, capsys: pytest.CaptureFixtu
     ask = ["score", "coherence", "--data", str(tmp_path / "rows.jsonl"), "--safe-csv"]
     assert main([*ask, "--out", str(tmp_path / "out.jsonl")]) == 2
     assert "--safe-csv is for an --out of .csv or .tsv" in capsys.readouterr().err
+
+
+def test_rows_pass_through_a_pipe_and_all_else_stands_on_stderr(tmp_path: Path) -> None:
+    rows = [{"id": n, "document": "It rained.", "summary": f"Rain {n}."} for n in range(2000)]
+    piped = "".join(f"{json.dumps(row)}\n" for row in rows)
+    ask = f"{sys.executable} -m judges score relevance --data - --out -"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+
+    def run(command: str) -> "subprocess.CompletedProcess[str]":
+        bash = ["bash", "-c", f"set -o pipefail; {command}"]
+        return subprocess.run(
+            bash, input=piped, capture_output=True, text=True, cwd=tmp_path, env=environment
+        )
+
+    before = set(tmp_path.iterdir())
+    whole = run(ask)
+    written = [json.loads(line) for line in whole.stdout.splitlines()]
+    assert [row["id"] for row in written] == list(range(2000))
+    assert all(1 <= row["judgements"]["relevance"]["score"] <= 5 for row in written)
+    assert "n=2,000 (0 failed)" in whole.stderr
+    first = run(f"{ask} --quiet | head -1")
+    assert (first.returncode, first.stdout) == (0, whole.stdout.splitlines(True)[0])
+    assert "Traceback" not in first.stderr
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (["--out", "-", "--resume"], "--out - leaves nothing to go on from: --resume needs"),
+        (["--out", "o.jsonl", "--format", "csv"], "--format is for --data - or --out -"),
+    ],
+)
+def test_what_a_pipe_cannot_do_is_refused(
+    flags: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["score", "relevance", "--data", "in.jsonl", *flags]) == 2
+    assert reason in capsys.readouterr().err

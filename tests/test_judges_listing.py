@@ -90,7 +90,10 @@ def test_export_prints_writes_and_refuses(capsys: pytest.CaptureFixture[str]) ->
     assert "fluency.py exists already" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["", "list", "show", "score", "compare", "export", "journal"])
+COMMANDS = ["", "list", "show", "score", "compare", "export", "serve", "journal"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_readable_at_80_columns(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -195,7 +195,7 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_restated(
     assert (first.rating, first.unparsable) == (4, 0)
     asked, again = model.contents
     assert again.startswith(asked)
-    assert again.endswith("Reply with the rating alone: 1, 2, 3, 4 or 5.")
+    assert again.endswith("Reply with the rating alone, without any working: 1, 2, 3, 4 or 5.")
     # Both calls are in the journal: a resumed run asks nothing and says the same.
     with Journal(journal) as kept, Runner(Stubborn("1"), journal=kept) as runner:
         (second,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, runner)

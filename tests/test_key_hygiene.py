@@ -114,7 +114,7 @@ COMMANDS = {
     "compare": ["judges", "compare", "tldr_concise", "--data", "pairs.jsonl", "--out", "v.csv"],
     "optimize": [
         *("optimize", "--dimension", "own.yaml", "--data", "labels.jsonl", "--out", "run"),
-        *("--max-calls", "150", "--probes"),
+        *("--max-calls", "400", "--probes"),
     ],
     "verify": [
         *("optimize.verify", "own.yaml", "--data", "labels.jsonl", "--resume", "r.jsonl"),

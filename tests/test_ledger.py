@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.inference.budget import Account, Budget, BudgetSpentError, Reservation
+from judges.inference.budget import (
+    ENOUGH_ANSWERS,
+    LOST_FACTOR,
+    Account,
+    Budget,
+    BudgetSpentError,
+    Reservation,
+)
 from judges.models.prices import FREE, Price, estimate_tokens, find_price, token_bound
-from judges.protocol import Completion, Message, Sampling
+from judges.protocol import Completion, Message, Sampling, Usage
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
 ASKED: list[Message] = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
@@ -80,6 +87,32 @@ def test_what_may_have_been_billed_counts_against_the_budget_and_is_told_apart()
         assert reserved is not None
         account.forfeit(reserved, billed=billed)
     assert (account.cost, account.cost_unconfirmed, account.budget.cost) == (0, 150, 150)
+
+
+def test_what_is_estimated_counts_in_full_and_is_told_apart() -> None:
+    account = Budget(max_cost=1000.0).account(price=DOLLAR)
+    reserved = account.reserve(ASKED, Sampling(max_tokens=50))
+    assert reserved is not None
+    account.settle(reserved, Usage(60, 10, estimated=True))
+    assert (account.cost, account.cost_unconfirmed, account.budget.cost) == (0, 70, 70)
+    assert account.cost_likely == 70
+
+
+def test_lost_requests_are_booked_by_what_others_took_once_enough_were_answered() -> None:
+    account = Budget(max_cost=10_000.0).account(price=DOLLAR)
+    for _ in range(3):
+        lost = account.reserve(ASKED, Sampling(max_tokens=50))
+        assert lost is not None
+        account.forfeit(lost, billed=True)
+    for number in range(ENOUGH_ANSWERS):
+        # 150 dollars each at worst, until it is known that they take 11.
+        assert account.budget.cost == 3 * 150 + 11 * number
+        reserved = account.reserve(ASKED, Sampling(max_tokens=50))
+        assert reserved is not None
+        account.settle(reserved, took(10, 1))
+    expected = 11 * ENOUGH_ANSWERS + LOST_FACTOR * 3 * 11
+    assert account.budget.cost == pytest.approx(expected)
+    assert account.cost_unconfirmed == 450
 
 
 @settings(deadline=None)

@@ -11,7 +11,7 @@ from openai_replies import Body, error
 from openai_server import OpenAIServer
 from scripted_model import Scripted
 
-from judges.judge import load
+from judges.loading import load
 from judges.protocol import Completion, Message, Reply, Sampling
 from judges.scoring import SamplingPlan
 from optimize.cli.tune import command
@@ -149,11 +149,11 @@ def test_without_log_probabilities_weighting_is_left_out_and_the_budget_kept(
 
 def test_what_the_budget_cannot_ship_is_left_out_and_said(here: Path) -> None:
     # 8 test documents of 7 systems and 2 unseen ones are some 70 outputs: both judges at 20 replies
-    # each would take 2,800 calls of 2,000.
+    # each would take 2,800 calls of 4,600, which is more than half.
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patch:
         patch.setattr("judges.inference.session.open_model", lambda lm, api_base=None: Wordy())
-        told = ["--dimension", "relevance", "--lm", "openai/wordy", "--max-calls", "2000"]
+        told = ["--dimension", "relevance", "--lm", "openai/wordy", "--max-calls", "4600"]
         assert command([*told, "--plan", "auto", "--out", "run"]) == 0
     plans = {one["plan"]: one for one in read(here / "run" / "summary.json")["plans"]}
     assert "half of the budget" in plans["mean of 20"]["left_out"]
@@ -180,7 +180,7 @@ def test_a_plan_that_the_endpoint_refuses_is_passed_over_and_said(
         return error(400, message, "invalid_request_error") if refused in body else None
 
     monkeypatch.setattr(openai_server, "_refusal", refuse)
-    told = ["--dimension", "relevance", "--lm", "openai/judge-1", "--max-calls", "600"]
+    told = ["--dimension", "relevance", "--lm", "openai/judge-1", "--max-calls", "900"]
     assert command([*told, "--plan", "auto", "--out", "run"]) == 0
     plans = {one["plan"]: one for one in read(here / "run" / "summary.json")["plans"]}
     without = {"logprobs": ["weighted"], "n": ["mean of 5", "mean of 20"]}[refused]

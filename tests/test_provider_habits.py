@@ -4,6 +4,7 @@ Of every habit either all scores are right, or rows or the run fail in one clear
 traceback, a wrong score, a storm of requests or a silent minute.
 """
 
+import asyncio
 import json
 import math
 import re
@@ -81,6 +82,9 @@ class Habit:
     scores: tuple[float, ...] | None = None
 
 
+# The server spreads half of a rating's probability over its two neighbours: 1 and 5 lose the one
+# that is off the scale.
+WEIGHTED = tuple({1: 4 / 3, 5: 14 / 3}.get(i % 5 + 1, i % 5 + 1) for i in range(N_ROWS))
 SAMPLES = ("--samples", "3", "--temperature", "1")
 PARAMETERS = [
     Habit(
@@ -193,9 +197,7 @@ PARAMETERS = [
         ),
         flags=("--weighted",),
         line="judge-1 takes 5 alternatives for a token at most",
-        # The server spreads half of a rating's probability over its two neighbours: 1 and 5 lose
-        # the one that is off the scale.
-        scores=tuple({1: 4 / 3, 5: 14 / 3}.get(i % 5 + 1, i % 5 + 1) for i in range(N_ROWS)),
+        scores=WEIGHTED,
     ),
     Habit(
         "max_tokens refused",
@@ -383,10 +385,18 @@ REPLIES = [
         max_requests=2 * N_ROWS,
         line="judge-1 thinks or writes at length",
     ),
+    Habit(
+        "a thought left open",
+        replying(lambda answer, body: wrapped("<think>It may be a ")(answer, body)),
+        line="a thought without its end",
+        failed_rows=True,
+        max_requests=3 * N_ROWS,
+    ),
     Habit("bold", replying(wrapped("**", "**"))),
     Habit("out of five", replying(wrapped("", "/5"))),
     Habit("JSON", replying(wrapped('{"rating": ', "}"))),
     Habit("fenced JSON", replying(wrapped('```json\n{"rating": ', "}\n```"))),
+    Habit("JSON with reasons", replying(wrapped('{"reason": "1 or 2 faults", "rating": "', '"}'))),
     Habit("prose that ends in the rating", replying(wrapped("It is fair.\n\nRating: "))),
     Habit(
         "no rating",
@@ -466,6 +476,16 @@ WAITS = [
         code=1,
         max_requests=5,
     ),
+    Habit(
+        "no credits (402)",
+        lambda number, body: fail(402, "Insufficient balance"),
+        line="the account's quota is used up (Insufficient balance)",
+        code=1,
+        max_requests=5,
+    ),
+    Habit("a rate limit that names no wait", first(1, too_many())),
+    Habit("a fault of the server (500)", first(1, lambda: fail(500, "Internal error"))),
+    Habit("a gateway's page (502)", first(1, lambda: web.Response(status=502, text="<html>"))),
     Habit("overloaded (529)", first(1, lambda: fail(529, "Overloaded", code="overloaded_error"))),
     Habit("unavailable (503)", first(1, lambda: fail(503, "Loading model"))),
     Habit(
@@ -519,7 +539,200 @@ WAITS = [
     ),
 ]
 
-HABITS = [*PARAMETERS, *REPLIES, *WAITS]
+
+def added(
+    top: Body | None = None,
+    choice: Body | None = None,
+    message: Body | None = None,
+    left_out: tuple[str, ...] = (),
+) -> Callable[[Body, Body], None]:
+    """The official answer with a server's own fields, and without what it leaves out."""
+
+    def make(answer: Body, body: Body) -> None:
+        for name in left_out:
+            answer.pop(name, None)
+        answer |= top or {}
+        for each in answer["choices"]:
+            each |= choice or {}
+            each["message"] |= message or {}
+            for name in left_out:
+                each["message"].pop(name, None)
+
+    return make
+
+
+VLLM_FIELDS: dict[str, Body] = {
+    "top": {
+        "service_tier": None,
+        "system_fingerprint": None,
+        "prompt_logprobs": None,
+        "prompt_token_ids": None,
+        "kv_transfer_params": None,
+        "usage": {
+            "prompt_tokens": 90,
+            "total_tokens": 93,
+            "completion_tokens": 3,
+            "prompt_tokens_details": None,
+        },
+    },
+    "choice": {"stop_reason": None, "token_ids": None},
+    "message": {
+        "refusal": None,
+        "annotations": None,
+        "audio": None,
+        "function_call": None,
+        "tool_calls": [],
+        "reasoning": None,
+        "reasoning_content": None,
+    },
+}
+LLAMA_FIELDS: dict[str, Body] = {
+    "top": {
+        "system_fingerprint": "b8681-local",
+        "timings": {"cache_n": 80, "prompt_n": 10, "predicted_n": 3, "predicted_per_second": 50.0},
+        "__verbose": {"content": "1", "tokens": [], "stop": True},
+    },
+    "message": {"reasoning_content": "Is it a 1? A 2?"},
+}
+
+
+def every_token(change: Callable[[Body], None]) -> Callable[[Body, Body], None]:
+    """The official answer with its log-probabilities changed, token by token."""
+
+    def make(answer: Body, body: Body) -> None:
+        for choice in answer["choices"]:
+            for token in choice["logprobs"]["content"]:
+                change(token)
+
+    return make
+
+
+def with_ids(token: Body) -> None:
+    """As llama.cpp gives them: each with its number, in bytes as well."""
+    for number, each in enumerate((token, *token["top_logprobs"])):
+        each |= {"id": number, "bytes": list(each["token"].encode())}
+
+
+def with_impossible(token: Body) -> None:
+    """As vLLM gives them: what cannot be has no logarithm, and parts of letters no text."""
+    token["top_logprobs"] += [
+        {"token": "9", "logprob": -9999.0, "bytes": [57]},
+        {"token": "", "logprob": -30.5, "bytes": [240, 159]},
+    ]
+
+
+def legacy_logprobs(answer: Body, body: Body) -> None:
+    """As completions had them before chat: llama-cpp-python in some releases."""
+    for choice in answer["choices"]:
+        tokens = [token["token"] for token in choice["logprobs"]["content"]]
+        choice["logprobs"] = {
+            "tokens": tokens,
+            "token_logprobs": [-0.5 for _ in tokens],
+            "top_logprobs": [{token: -0.5} for token in tokens],
+            "text_offset": [0 for _ in tokens],
+        }
+
+
+CONTEXT_FULL = "the request exceeds the available context size, try increasing it"
+LOCAL = [
+    Habit("vLLM's own fields", replying(added(**VLLM_FIELDS))),
+    Habit("llama.cpp's own fields", replying(added(**LLAMA_FIELDS, left_out=("refusal",)))),
+    Habit(
+        "Ollama's own fields",
+        replying(added(top={"system_fingerprint": "fp_ollama"}, message={"reasoning": "A 1?"})),
+    ),
+    Habit("thoughts in thinking", replying(message(thinking="Rating: 1", thinking_blocks=[]))),
+    Habit("no usage", replying(added(left_out=("usage",)))),
+    Habit("a usage of null", replying(added(top={"usage": None}))),
+    Habit("nothing but the choices", replying(added(left_out=("usage", "id", "model", "created")))),
+    Habit(
+        "thoughts of Ollama that use up the limit",
+        thinking(3000, ""),
+        line="asked with up to 4,096 tokens in place of 512",
+        max_requests=N_ROWS + 3 * 3,
+    ),
+    Habit(
+        "log-probabilities of llama.cpp",
+        replying(every_token(with_ids)),
+        flags=("--weighted",),
+        scores=WEIGHTED,
+    ),
+    Habit(
+        "log-probabilities of vLLM",
+        replying(every_token(with_impossible)),
+        flags=("--weighted",),
+        scores=WEIGHTED,
+    ),
+    Habit(
+        "no alternatives beside the token",
+        replying(every_token(lambda token: token.update(top_logprobs=None))),
+        flags=("--weighted",),
+    ),
+    Habit(
+        "log-probabilities in the form of completions",
+        replying(legacy_logprobs),
+        flags=("--weighted",),
+        line="gives no log-probabilities, which the plan 'weighted' needs",
+        code=1,
+        max_requests=5,
+    ),
+    Habit(
+        "vLLM's errors",
+        lambda number, body: say(
+            404,
+            {
+                "object": "error",
+                "message": "The model `judge-1` does not exist.",
+                "type": "NotFoundError",
+                "param": None,
+                "code": 404,
+            },
+        ),
+        line="no model 'judge-1' there (The model `judge-1` does not exist.)",
+        code=1,
+        max_requests=5,
+    ),
+    Habit(
+        "Ollama without the model",
+        lambda number, body: fail(404, 'model "judge-1" not found, try pulling it first'),
+        line="try pulling it first",
+        code=1,
+        max_requests=5,
+    ),
+    Habit(
+        "llama.cpp while it loads",
+        first(
+            2,
+            lambda: say(
+                503,
+                {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}},
+            ),
+        ),
+        max_requests=N_ROWS + 2,
+    ),
+    Habit(
+        "llama.cpp's context full",
+        lambda number, body: (
+            say(
+                400,
+                {
+                    "error": {
+                        "code": 400,
+                        "message": CONTEXT_FULL,
+                        "type": "exceed_context_size_error",
+                        "n_prompt_tokens": 900,
+                        "n_ctx": 512,
+                    }
+                },
+            )
+            if "worth 1" in body["messages"][-1]["content"]
+            else None
+        ),
+        scores=tuple(math.nan if i % 5 == 0 else i % 5 + 1 for i in range(N_ROWS)),
+    ),
+]
+
+HABITS = [*PARAMETERS, *REPLIES, *WAITS, *LOCAL]
 
 
 @pytest.mark.parametrize("habit", HABITS, ids=lambda habit: habit.name.replace(" ", "-"))
@@ -564,6 +777,44 @@ def test_a_habit_gives_right_scores_or_one_clear_line(
         expected = habit.scores or [i % 5 + 1 for i in range(N_ROWS)]
         scores = [math.nan if one["score"] is None else one["score"] for one in judgements]
         assert scores == pytest.approx(expected, nan_ok=True), judgements
+
+
+@pytest.mark.parametrize(
+    ("answer", "wait"),
+    [
+        (too_many(Retry_After="432"), 432),
+        (too_many(retry_after_ms="432000"), 432),
+        (too_many("Rate limit reached. Please try again in 6m0s."), 360),
+    ],
+)
+def test_a_wait_of_minutes_is_kept_and_said_in_one_line(
+    answer: Callable[[], web.Response],
+    wait: float,
+    openai_server: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sleep, waits = asyncio.sleep, list[float]()
+
+    async def shortened(seconds: float, result: object = None) -> None:
+        waits.append(seconds)
+        await sleep(min(seconds, 0.05))
+
+    monkeypatch.setattr("asyncio.sleep", shortened)
+    openai_server.habit = first(1, answer)
+    assert score_one(openai_server, cache="none")[0] == 4
+    assert wait <= max(waits) <= wait + 1
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert f"waiting {wait // 60} minutes, as it asks" in line
+
+
+@pytest.mark.parametrize("fault", ["drop", "hang"])
+def test_a_line_that_drops_or_hangs_is_asked_again(
+    fault: str, openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judges.inference.session.TIMEOUT", 0.3)
+    openai_server.fault = lambda number, body: fault if number == 0 else None
+    assert score_one(openai_server, cache="none")[0] == 4
 
 
 def judgement(line: str) -> dict[str, Any]:

@@ -8,8 +8,9 @@ import pytest
 from report_cases import folder, outputs, pairs, plain, result
 from scipy import stats
 
+from optimize.answer import PLANNED, gain_sentence
 from optimize.injection import Probes
-from optimize.report.advice import PLANNED, advice
+from optimize.report.advice import advice
 from optimize.report.measures import measure_split
 from optimize.report.run_report import read_run, run_table
 from optimize.report.verification_report import judge_name, main_cell, verification_table
@@ -22,7 +23,7 @@ from optimize.statistics.bootstrap import (
 )
 from optimize.statistics.coefficients import Vector
 
-CELL = {"value": 0.5, "low": 0.3, "high": 0.7, "n_documents": 20, "n_outputs": 60}
+CELL = {"value": 0.5, "low": 0.3, "high": 0.7, "n_documents": 20, "n_outputs": 60, "n_failed": 0}
 
 
 def sentences(
@@ -53,7 +54,9 @@ def test_a_wide_interval_says_how_many_documents_narrow_it() -> None:
     needed = documents_for_width(Interval(0.3, 0.7), 20, 0.05)
     f = stats.f.ppf(0.8, needed - 1, 19)
     assert needed == pytest.approx(320 * (1.967 / 2.093) ** 2 * f, rel=0.01)
-    assert f"about {needed} bring it to ±0.05 or less (in 80% of" in " ".join(sentences(plain()))
+    assert f"about {needed} documents bring it to ±0.05 or less (in 80% of" in " ".join(
+        sentences(plain())
+    )
     narrow = {**CELL, "low": 0.45, "high": 0.55}
     assert "bring it to" not in " ".join(sentences(plain(), narrow))
 
@@ -63,9 +66,12 @@ def test_a_seed_that_ships_says_what_it_takes_to_tell() -> None:
     # Half power took (.1 / .05) ** 2 * 20 = 80; power .8 takes ((1.96 + .84) / 1.96) ** 2 as many,
     # and some more since 20 documents tell their spread badly.
     assert 80 * (2.8 / 1.96) ** 2 < needed * (2.093 / 1.96) ** 2 < 1.15 * 80 * (2.8 / 1.96) ** 2
-    text = " ".join(sentences(plain(), summary=run_summary(shipped="seed")))
-    expected = f"showing a true gain of 0.05 takes about {needed} test documents (power 0.8)"
-    assert expected in text
+    text = gain_sentence(run_summary(shipped="seed"))
+    further = (
+        f"about {needed - 20} more test documents would settle it (with a power of 80%, if the"
+    )
+    assert text.startswith("Whether tuning helped is not settled: +0.020 rho on test")
+    assert f"{further} true gain is 0.05). The seed judge ships." in text
 
 
 @pytest.mark.parametrize(("pilot", "spread"), [(12, 0.1), (25, 0.15), (60, 0.25)])
@@ -116,9 +122,12 @@ def test_a_search_that_found_nothing_or_little_says_so() -> None:
 
 def test_a_gain_on_test_is_not_denied_beside_it() -> None:
     gain = {"test": {"value": 0.12, "low": 0.09, "high": 0.15}}
-    text = " ".join(sentences(plain(), summary=run_summary(shipped="seed", gain=gain)))
-    assert "Tuning changes little" not in text
-    assert "The gate could not tell a gain on dev, yet on test there is one (+0.12" in text
+    summary = run_summary(shipped="seed", gain=gain)
+    assert "Tuning changes little" not in " ".join(sentences(plain(), summary=summary))
+    assert gain_sentence(summary) == (
+        "On test the tuned judge does better (+0.120 rho on test [0.090, 0.150]), but dev could "
+        "not tell; the seed judge ships."
+    )
 
 
 def test_what_the_ceiling_advises_goes_no_farther_than_its_interval() -> None:
@@ -161,9 +170,13 @@ def test_pairs_are_held_against_a_coin() -> None:
 
 def test_a_gain_that_test_does_not_confirm_is_said_with_what_it_takes() -> None:
     text = " ".join(sentences(plain(), summary=run_summary()))
-    assert "test alone does not: +0.02 on the seed, known to ±0.10 with 20 documents" in text
+    assert "Dev vouches for the tuned judge, test alone does not" in text
     # For the planned gain, not for the .02 that was seen, which would take thousands.
-    assert "showing a true gain of 0.05 takes about" in text
+    assert "if the true gain is 0.05" in gain_sentence(run_summary())
+    looks = run_summary(gain={"test": {"value": 0.15, "low": -0.05, "high": 0.35}})
+    needed = documents_for_difference(Interval(-0.05, 0.35), 20, 0.15)
+    assert f"about {needed - 20} more test documents" in gain_sentence(looks)
+    assert "if the true gain is as large as it looks" in gain_sentence(looks)
     sure = {"test": {"value": 0.2, "low": 0.1, "high": 0.3}}
     assert "test alone" not in " ".join(sentences(plain(), summary=run_summary(gain=sure)))
 

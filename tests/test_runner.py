@@ -237,3 +237,17 @@ def _seconds(runner: Runner, prepared: Sequence[ModelRequest]) -> float:
     for _ in runner.run(prepared):
         pass
     return time.process_time() - start
+
+
+def test_totals_count_recorded_responses_and_latency_only_what_was_sent(tmp_path: Path) -> None:
+    model = Model(echo, wait=0.02)
+    with Journal(tmp_path / "r.jsonl") as journal, Runner(model, journal=journal) as runner:
+        paid = [response.tokens_in for response in runner.run(asks(30))]
+        assert runner.totals.cached == 0
+        assert runner.latency is not None
+        assert runner.latency >= 0.02
+    with Journal(tmp_path / "r.jsonl") as journal, Runner(model, journal=journal) as resumed:
+        list(resumed.run(asks(40)))
+        assert (resumed.totals.responses, resumed.totals.cached) == (40, 30)
+        assert resumed.totals.tokens_in > sum(paid) > 0
+        assert model.calls == 40

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from judges.protocol import (
     FatalModelError,
     Message,
     RefusedError,
+    Reply,
     Sampling,
     ThrottledError,
     TransientError,
@@ -357,3 +359,29 @@ def test_two_runners_spend_from_one_budget() -> None:
         with pytest.raises(BudgetSpentError):
             list(two.run(asks(6)))
     assert (judge.calls, proposer.calls) == (6, 4)
+
+
+class CutOnce(Model):
+    """Replies without a text, out of tokens, to a third of the prompts when first asked."""
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        prompt = messages[-1]["content"]
+        answer = await super().complete(messages, sampling)
+        if int(prompt) % 3 or self.seen[prompt] > 1:
+            return answer
+        return replace(answer, replies=(Reply(text="", finish_reason="length"),))
+
+
+def test_a_reply_cut_at_the_largest_limit_that_others_led_to_is_asked_again(tmp_path: Path) -> None:
+    # One after the other: each of the first three cuts doubles the limit of all, to eightfold.
+    model = CutOnce(echo)
+    with Runner(model, concurrency=1, journal=Journal(tmp_path / "journal.jsonl")) as runner:
+        assert parsed([runner.ask(request) for request in asks(24)]) == list(range(24))
+    limits = {sampling.max_tokens // Sampling().max_tokens for sampling in model.samplings}
+    assert limits == {1, 2, 4, 8}
+    assert set(model.seen.values()) == {1, 2}
+    # A resumed run learns the limit anew, and finds all that was asked.
+    resumed = CutOnce(echo)
+    with Runner(resumed, journal=Journal(tmp_path / "journal.jsonl")) as runner:
+        assert parsed(list(runner.run(asks(24)))) == list(range(24))
+    assert resumed.calls == 0

@@ -9,7 +9,7 @@ import pytest
 from judges.catalog import find
 from judges.dimension import Dimension
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import Prompt
+from judges.prompt import Prompt, with_reasoning
 from judges.protocol import FatalModelError, Reply, Sampling, Token
 from judges.scoring import (
     NoProbabilitiesError,
@@ -172,9 +172,13 @@ def test_a_one_that_may_begin_a_ten_is_refused_where_nothing_tells() -> None:
 
 def test_a_plan_says_what_to_ask_for() -> None:
     mean = SamplingPlan(kind="mean", samples=20, temperature=2.0)
-    assert sampling_of(mean, seed=7) == Sampling(temperature=2.0, n=20, seed=7)
-    assert sampling_of(WEIGHTED).top_logprobs == 20
-    assert sampling_of(ONE).top_logprobs == 0
+    assert sampling_of(mean, BARE, seed=7) == Sampling(temperature=2.0, n=20, seed=7)
+    assert sampling_of(WEIGHTED, BARE).top_logprobs == 20
+    assert sampling_of(ONE, BARE).top_logprobs == 0
+    # Steps take longer to write than a sentence.
+    assert sampling_of(ONE, REASONED).max_tokens == sampling_of(ONE, BARE).max_tokens
+    stepwise = with_reasoning(BARE, "steps")
+    assert sampling_of(ONE, stepwise).max_tokens == 2 * sampling_of(ONE, BARE).max_tokens
     with pytest.raises(ValueError, match="'mean' takes n"):
         SamplingPlan(kind="one", samples=2)
 

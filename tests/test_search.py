@@ -1,15 +1,24 @@
 """The rank search on a small world whose best instruction and best demonstrations are known."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pytest
 from search_world import SEED, WORDS, judge, propose, search, shuffled, world
 
+from judges.models.prices import Price
 from judges.prompt import Prompt
 from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, TextGuard, fault
-from optimize.search.evaluator import Evaluator, ItemScore, SearchBudget, SearchBudgetSpentError
+from optimize.search.evaluator import (
+    Evaluator,
+    ItemScore,
+    Pricing,
+    SearchBudget,
+    SearchBudgetSpentError,
+    Unit,
+)
 from optimize.search.optimizers import search as search_with
 from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.search.rank_search import systems_without_demos
@@ -159,3 +168,134 @@ def test_an_instruction_may_be_neither_empty_nor_long_nor_known() -> None:
 def test_a_race_leaves_the_finalists_their_calls_on_dev() -> None:
     found, _, _ = search(world(16), world(12, first=100), calls=2500, options=SearchOptions())
     assert found.choice.gain is None or found.choice.gain.n_documents >= 12
+
+
+# A token read costs one, and so does one written.
+PRICING = Pricing(price=Price(per_token_in=1, per_token_out=1), tokens_in=100, tokens_out=1)
+
+
+def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
+    """The same judge, whose prompts are as long as they show."""
+    for item_score in judge(prompt, items):
+        shown = 25 * len(prompt.demos)
+        yield replace(item_score, tokens_in=100 + shown, tokens_out=1)
+
+
+def test_a_paid_search_goes_on_to_demonstrations_where_nothing_can_be_proposed() -> None:
+    _, trials, _ = search(
+        world(40),
+        world(20, first=40),
+        calls=4_000_000,
+        by=judge_for_tokens,
+        pricing=PRICING,
+        propose=lambda current, lessons, history, number: [None for _ in lessons],
+    )
+    assert any(trial["demos"] for trial in trials if trial["stage"] == "race")
+
+
+def test_a_paid_search_proposes_nothing_that_it_cannot_race() -> None:
+    asked: list[int] = []
+
+    def count(
+        current: str, lessons: Sequence[str], history: Sequence[tuple[str, float]], number: int
+    ) -> Sequence[str | None]:
+        asked.append(number)
+        return propose(current, lessons, history, number)
+
+    _, trials, _ = search(
+        world(40),
+        world(20, first=40),
+        calls=300_000,
+        by=judge_for_tokens,
+        pricing=PRICING,
+        propose=count,
+    )
+    new = {trial["round"] for trial in trials if trial["stage"] == "race"}
+    assert asked
+    assert set(asked) <= new
+
+
+def test_forms_that_no_round_pays_for_neither_race_nor_end_a_paid_search() -> None:
+    # A token written is so dear that steps are not to be had, nor is a sentence.
+    price = Price(per_token_in=1, per_token_out=100)
+    _, trials, evaluator = search(
+        world(16),
+        world(8, first=40),
+        calls=4_000_000,
+        by=judge_for_tokens,
+        pricing=Pricing(price=price, tokens_in=100, tokens_out=1),
+        options=SearchOptions(reasoning=("brief", "steps")),
+    )
+    raced = [trial for trial in trials if trial["stage"] == "race"]
+    assert any(trial["round"] > 2 for trial in raced)
+    assert not any(trial["round"] == 2 for trial in raced)
+    assert evaluator.budget.spent < 4_000_000
+
+
+def test_proposals_dearer_than_a_round_are_raced_all_the_same() -> None:
+    result, trials, _ = search(
+        world(16),
+        world(8, first=40),
+        calls=1_000_000,
+        by=judge_for_tokens,
+        pricing=PRICING,
+        proposal=20_000,
+    )
+    assert any(trial["stage"] == "race" and trial["round"] == 1 for trial in trials)
+    assert result.n_tried
+
+
+def test_where_all_that_did_better_are_too_dear_that_is_why_the_seed_is_kept() -> None:
+    def judge_dearly(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
+        for item_score in judge(prompt, items):
+            dear = prompt.instruction != SEED.instruction
+            yield replace(item_score, tokens_in=1000 if dear else 100, tokens_out=1)
+
+    result, trials, _ = search(
+        world(16),
+        world(8, first=40),
+        calls=1_000_000,
+        by=judge_dearly,
+        pricing=PRICING,
+        options=SearchOptions(max_item_cost=400, demo_sets=0),
+    )
+    n_better = len({trial["candidate"] for trial in trials if trial.get("gain", 0) > 0})
+    assert n_better
+    assert f"of {result.n_tried} candidates did better than the seed" in result.choice.why
+    assert "costs more than the limit pays for" in result.choice.why
+
+
+def test_a_budget_says_in_its_own_unit_what_is_needed() -> None:
+    units: tuple[Unit, ...] = ("dollars", "tokens")
+    for unit in units:
+        budget = SearchBudget(0.25, unit=unit).renewed(0.5)
+        with pytest.raises(SearchBudgetSpentError, match=rf"1.5 {unit} are needed and 0.5 left"):
+            budget.spend(1.5)
+
+
+def test_what_proposals_have_cost_is_what_the_next_are_expected_to() -> None:
+    budget = SearchBudget(100, proposal=2, proposal_price=Price(per_token_in=1, per_token_out=1))
+    budget.charge_proposal(1, 0)
+    assert budget.proposal == 2
+    budget.charge_proposal(4, 5)
+    assert (budget.proposal, budget.spent, budget.calls) == (5, 10, 2)
+
+
+def test_a_candidate_that_proves_dearer_than_may_be_is_no_finalist() -> None:
+    def judge_dearly(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
+        dear = "kindness" in prompt.instruction
+        for item_score in judge(prompt, items):
+            yield replace(item_score, tokens_in=1000 if dear else 100, tokens_out=1)
+
+    _, trials, _ = search(
+        world(16),
+        world(8, first=40),
+        calls=1_000_000,
+        by=judge_dearly,
+        pricing=PRICING,
+        options=SearchOptions(max_item_cost=400, demo_sets=0),
+    )
+    on_dev = [trial["instruction"] for trial in trials if trial["stage"] == "dev"]
+    raced = [trial["instruction"] for trial in trials if trial["stage"] == "race"]
+    assert any("kindness" in instruction for instruction in raced)
+    assert not any("kindness" in instruction for instruction in on_dev)

@@ -1,25 +1,32 @@
 """DSPy's own optimizers and our teleprompter: exact objective, one budget, one gate."""
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import dspy
 import numpy as np
 import pytest
+from behaving_model import Model
 from test_search import SEED, judge, propose, world
 
 from judges.catalog import find
 from judges.dimension import Dimension
+from judges.inference.budget import Budget
+from judges.inference.runner import Runner
 from judges.modules import RatingJudge
 from judges.prompt import Prompt
+from judges.protocol import FatalModelError
 from optimize.items import Item, Items
-from optimize.rank_optimizer import RankOptimizer, read_examples
+from optimize.rank_optimizer import RankOptimizer
 from optimize.search.dspy_optimizers import (
     BLOCK,
     GroupJudge,
     ProgramContext,
     candidate_of,
     examples,
+    feedback,
     metric,
 )
 from optimize.search.evaluator import Evaluator, ItemScore, SearchBudget
@@ -37,6 +44,7 @@ def tuned(
     optimizer: str,
     calls: int,
     judging: Callable[[Prompt, Sequence[Item]], list[ItemScore]] = judge,
+    proposer: Runner | None = None,
 ) -> tuple[SearchResult, list[Trial], Evaluator]:
     log = TrialLog()
     evaluator = Evaluator(seed=SEED, judge=judging, calls_per_item=1, budget=SearchBudget(calls))
@@ -45,6 +53,7 @@ def tuned(
         SearchProblem(
             evaluator=evaluator,
             propose=propose,
+            proposer=proposer,
             train=world(16),
             dev=world(12, first=100),
             level="summary",
@@ -85,6 +94,102 @@ def test_a_small_budget_ends_the_search_and_keeps_the_seed_or_a_better_judge(
     found, _, evaluator = tuned(optimizer, calls)
     assert evaluator.budget.spent <= calls
     assert found.choice.why
+
+
+def dspy_reply(prompt: str, *_: object) -> str:
+    """A language model that answers DSPy's proposers in the form they ask for."""
+    wanted = "Rate the kindness and the candour of the text."
+    if "Respond with a JSON object" in prompt:
+        return json.dumps({"new_instruction": wanted})
+    names = re.findall(r"\[\[ ## (\w+) ## \]\]", prompt.rpartition("Respond with")[2])
+    return "\n\n".join(f"[[ ## {name} ## ]]\n{wanted}" for name in names)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "own_words"),
+    [
+        ("gepa", ["examples_with_feedback", "The score is Spearman's rank correlation"]),
+        ("miprov2", ["dataset_description", "program_code", "task_demos", "tip"]),
+    ],
+)
+def test_a_stock_optimizer_has_its_own_proposer_asked_and_pays_for_it(
+    optimizer: str, own_words: list[str]
+) -> None:
+    model = Model(dspy_reply)
+    with Runner(model) as runner:
+        found, _, evaluator = tuned(optimizer, 6000, proposer=runner)
+    assert found.choice.ship, found.choice.why
+    assert "kindness and the candour" in found.tuned.instruction
+    prompts = list(model.seen)
+    assert all(any(word in prompt for prompt in prompts) for word in own_words)
+    assert not any("mistakes" in prompt for prompt in prompts)
+    assert {sampling.temperature for sampling in model.samplings} == {1.0}
+    assert evaluator.budget.spent <= 6000
+
+    judged: list[str] = []
+
+    def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
+        judged.extend(item.id for item in items)
+        return judge(prompt, items)
+
+    model = Model(dspy_reply)
+    with Runner(model) as runner:
+        again, _, evaluator = tuned(optimizer, 6000, watching, runner)
+    assert again == found
+    assert evaluator.budget.spent == len(judged) + model.calls
+
+
+@pytest.mark.parametrize("optimizer", ["gepa", "miprov2"])
+@pytest.mark.parametrize("reply", ["", "I cannot help with that.", "{", "[[ ## tip ## ]] x"])
+def test_stock_proposals_that_cannot_be_read_end_well(optimizer: str, reply: str) -> None:
+    with Runner(Model(lambda *_: reply)) as runner:
+        found, _, evaluator = tuned(optimizer, 1500, proposer=runner)
+    assert evaluator.budget.spent <= 1500
+    assert found.choice.why
+
+
+@pytest.mark.parametrize("optimizer", ["gepa", "miprov2"])
+def test_a_stock_proposer_without_money_leaves_the_best_so_far(optimizer: str) -> None:
+    with Runner(Model(dspy_reply), account=Budget(max_calls=3).account()) as runner:
+        found, records, _ = tuned(optimizer, 1500, proposer=runner)
+        assert runner.account.calls == 3
+    assert found.choice.why
+    assert records
+
+
+@pytest.mark.parametrize("optimizer", ["gepa", "miprov2"])
+def test_a_wrong_key_of_a_stock_proposer_ends_the_run(optimizer: str) -> None:
+    def refuse(*_: object) -> str:
+        raise FatalModelError("wrong key")
+
+    with Runner(Model(refuse)) as runner, pytest.raises(FatalModelError, match="wrong key"):
+        tuned(optimizer, 1500, proposer=runner)
+
+
+def test_the_metric_says_in_words_where_the_judge_and_people_part() -> None:
+    items = Items(
+        tuple(
+            Item(
+                id=name,
+                document_id="d",
+                system=None,
+                texts={"document": "D", "text": name},
+                human=human,
+            )
+            for name, human in (("a", 5.0), ("b", 2.0), ("c", 1.0))
+        )
+    )
+    words = feedback(np.array([3.0, 4.0, np.nan]), items, SEED, items.items[1])
+    # Ranks of the two that are scored: the other way round.
+    assert "-1.00 (1 is best)" in words
+    assert "4 and people 2: it is number 1 of 3 for you and 2 for people" in words
+    assert "too high" in words
+    assert [line[:18] for line in words.splitlines()[-3:]] == [
+        "- people 5, you 3:",
+        "- people 2, you 4:",
+        "- people 1, you no",
+    ]
+    assert "document: D" not in words
 
 
 def test_a_stock_optimizer_improves_the_judge() -> None:
@@ -145,14 +250,6 @@ def test_the_teleprompter_compiles_a_dspy_judge(tmp_path: Path) -> None:
     again = optimizer.compile(student, trainset=trainset, valset=valset)
     assert again.trials == compiled.trials
     assert (tmp_path / "replies.jsonl").stat().st_size == size
-
-
-def test_an_example_without_a_label_is_named() -> None:
-    from judges.judge import Judge
-
-    example = dspy.Example(document="a", summary="b")
-    with pytest.raises(ValueError, match="val example 0 has no 'human'"):
-        read_examples([example], Judge.of(find("coherence")), "val")
 
 
 def test_a_labelled_example_lends_as_many_items_as_fit() -> None:

@@ -125,7 +125,7 @@ def test_a_strangers_judge_that_names_a_host_or_a_file_loads_and_is_not_asked(
     judge = judges.load(path)
     for ask in (
         lambda: judge(**ROW),
-        lambda: judge.map_row(ROW),
+        lambda: judge.mapper()(ROW),
         lambda: list(judge.judge_all([ROW])),
         lambda: measure(judge, "labels.jsonl"),
         lambda: map_in_pandas(judge),
@@ -415,12 +415,13 @@ def test_an_environments_endpoint_is_another_providers_proposers_too(
 
 def test_dspys_configured_address_holds_for_the_optimizers_proposer(private: OpenAIServer) -> None:
     from optimize import RankOptimizer
+    from optimize.dspy_program import student_of
 
-    optimizer = RankOptimizer(proposer_lm="openai/proposer-1")
+    task = student_of(judges.load("coherence").program())
     lm = dspy.LM("openai/judge-1", api_base=private.url, api_key=KEY)
     with dspy.context(lm=lm):
-        name, base = optimizer._model()
-    told = Settings(dimension="x", lm=name, api_base=base, proposer_lm=optimizer.proposer_lm)
+        optimizer = RankOptimizer(proposer_lm="openai/proposer-1")
+        _, told = optimizer._settings(task, task.program.predictors()[0])
     assert told.proposer == ("openai/proposer-1", private.url)
 
 

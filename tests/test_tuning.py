@@ -158,7 +158,7 @@ def test_what_cannot_start_leaves_nothing_behind(given: str | None, labels: str)
 def test_a_run_that_got_no_reply_leaves_nothing_behind(
     labels: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreachable(prepared: object, folder: Path, say: object) -> None:
+    def unreachable(prepared: object, folder: Path, *opened: object) -> None:
         assert (folder / "definition.yaml").is_file()
         raise ModelError("nobody answers")
 
@@ -181,9 +181,7 @@ def test_a_scale_with_a_gap_is_sent_to_a_python_file(labels: str) -> None:
 
 
 def test_an_unknown_setting_is_named_with_those_there_are() -> None:
-    with pytest.raises(
-        TypeError, match=r"no setting 'max_call'; there are map, scale, lm, .*max_calls"
-    ):
+    with pytest.raises(TypeError, match=r"no setting 'max_call'; did you mean max_calls"):
         optimize.tune("fluency", max_call=3)
 
 

@@ -92,15 +92,15 @@ FAULTY: dict[str, tuple[str, bytes, str]] = {
     "a header alone": ("x.csv", as_csv().splitlines()[0].encode(), "holds no rows"),
     "no lines": ("x.jsonl", b"", "holds no rows"),
     "no Parquet": ("x.parquet", b"PAR1", "cannot be read as Parquet"),
-    "UTF-16": (
+    "UTF-16 cut short": (
         "x.csv",
-        as_csv().encode("utf-16"),
-        "is not UTF-8; save the file as UTF-8",
+        as_csv().encode("utf-16") + b"\n",
+        "is not UTF-16, as it begins; save the file as UTF-8",
     ),
-    "UTF-16 in JSONL": (
+    "UTF-16 in JSONL cut short": (
         "x.jsonl",
-        as_jsonl().encode("utf-16"),
-        "is not UTF-8; save the file as UTF-8",
+        as_jsonl().encode("utf-16") + b"\n",
+        "is not UTF-16, as it begins; save the file as UTF-8",
     ),
     "no text at all": ("x.jsonl", bytes(range(256)), "is not JSON"),
     "a number too long": (
@@ -118,7 +118,7 @@ FAULTY: dict[str, tuple[str, bytes, str]] = {
         as_csv().encode() + b'a,b,"c\n',
         "line 20: cannot be read",
     ),
-    "a format not known": ("x.xlsx", b"PK", "is of no format known here"),
+    "a format not known": ("x.ods", b"PK", "is of no format known here"),
 }
 FAULTY_LABELS: dict[str, tuple[str, bytes, str]] = {
     "an id twice": (
@@ -131,10 +131,10 @@ FAULTY_LABELS: dict[str, tuple[str, bytes, str]] = {
         as_csv(rows=changed(id="x" * 5000)).encode(),
         "line 6, field 'id': has 5,000 characters",
     ),
-    "a rating that is NaN": (
+    "a rating that is a word": (
         "x.csv",
-        as_csv(rows=changed(relevance="NaN")).encode(),
-        "line 6, field 'relevance': 'NaN' is not a number",
+        as_csv(rows=changed(relevance="so so")).encode(),
+        "line 6, field 'relevance': 'so so' is not a number",
     ),
     "a rating that is NaN in JSON": (
         "x.jsonl",
@@ -144,7 +144,7 @@ FAULTY_LABELS: dict[str, tuple[str, bytes, str]] = {
     "a rating that is true": (
         "x.jsonl",
         as_jsonl(changed(relevance=True)).encode(),
-        "True is not a number; write 1 for true and 0 for false",
+        "True stands among plain numbers; write all of a column alike",
     ),
 }
 

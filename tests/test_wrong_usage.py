@@ -32,7 +32,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     labels = "".join(json.dumps(row) + "\n" for row in ROWS)
     Path("in.jsonl").write_text(labels)
-    Path("u16.jsonl").write_bytes(labels.encode("utf-16"))
+    Path("u16.jsonl").write_bytes(labels.encode("utf-16")[:41])
     Path("in.csv").write_text("id,document,summary,relevance\na,Text.,Short.,3\n")
     Path("e.yaml").write_text("")
     Path("notes.txt").write_text("a last line without an end")
@@ -52,7 +52,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         judges_command,
         [*SCORE, "--api-key", "sk-planted-4f9c2b7e1d6a8035"],
         2,
-        "unrecognized arguments: --api-key [key]",
+        "unrecognized arguments: --api-key; did you mean --api-key-env?",
     ),
     "no name": (judges_command, ["score", "", *SCORE[2:]], 2, "no judge's name is empty"),
     "an empty definition": (judges_command, ["score", "e.yaml", *SCORE[2:]], 1, "e.yaml: empty"),
@@ -107,17 +107,17 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         1,
         "no.jsonl: No such file or directory",
     ),
-    "scores in UTF-16": (
+    "scores in UTF-16, cut short": (
         verify,
         ["--scores", "u16.jsonl", "--dimension", "relevance"],
         1,
-        "is not UTF-8; save the file as UTF-8",
+        "is not UTF-16, as it begins; save the file as UTF-8",
     ),
-    "replies in UTF-16": (
+    "replies in UTF-16, cut short": (
         verify,
         ["--replies", "u16.jsonl", "--dimension", "relevance"],
         1,
-        "is not UTF-8; save the file as UTF-8",
+        "is not UTF-16, as it begins; save the file as UTF-8",
     ),
     "a map to no column": (
         tune,

@@ -1,0 +1,177 @@
+"""dspy-judges and python -m beside a user's own modules: names, suggestions, versions, start-up."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from dspy_judges import __version__, commands
+from dspy_judges.__main__ import main
+from dspy_judges.commands import COMMANDS, as_called
+from dspy_judges.completion import _parser_of
+
+ROOT = Path(__file__).parents[1]
+ENTRY = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["dspy-judges"]
+# As an installer writes it.
+SCRIPT = "import sys\nfrom {} import {}\nsys.exit({}())\n"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's folder where every one of our packages' names, and a library's, is theirs."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "data").mkdir()
+    for name in ("data/__init__.py", "judges.py", "optimize.py", "datasets.py"):
+        (folder / name).write_text("raise RuntimeError('a module of the user')\n")
+    (folder / "bin").mkdir()
+    module, _, function = ENTRY.partition(":")
+    (folder / "bin" / "dspy-judges").write_text(SCRIPT.format(module, function, function))
+    return folder
+
+
+def run(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture(autouse=True)
+def not_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "_script_is_running", False)
+
+
+@pytest.mark.parametrize(
+    "words", [("list",), ("describe", "starter"), ("tune", "--dimension", "relevance", "--dry-run")]
+)
+def test_no_module_of_the_users_hides_the_console_script(
+    project: Path, words: tuple[str, ...]
+) -> None:
+    done = run(project, "bin/dspy-judges", *words, PYTHONPATH=str(project))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_python_m_optimize_works_beside_modules_of_our_names(tmp_path: Path) -> None:
+    for name in ("data.py", "judges.py", "datasets.py"):
+        (tmp_path / name).write_text("raise RuntimeError('a module of the user')\n")
+    done = run(tmp_path, "-m", "optimize", "--dimension", "relevance", "--dry-run")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "relevance judged by embedded" in done.stdout
+
+
+def test_a_definition_still_finds_the_module_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "scales.py").write_text("ANCHORS = {0: 'bad', 1: 'good'}\n")
+    (tmp_path / "mine.py").write_text(
+        "import judges, scales\n"
+        "kind = judges.Dimension(name='kind', definition='kindness', inputs={'text': 'a text'},\n"
+        "                        anchors=scales.ANCHORS, instruction='Rate it.')\n"
+    )
+    done = run(tmp_path, "-m", "judges", "show", "mine.py:kind")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", [["--version"], ["list"], ["--help"]])
+def test_what_needs_no_model_starts_without_dspy_and_pandas(words: list[str]) -> None:
+    script = (
+        f"import sys\nfrom dspy_judges.__main__ import main\nassert main({words}) == 0\n"
+        "heavy = {'dspy', 'pandas', 'scipy', 'datasets', 'aiohttp'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = run(ROOT, "-c", script)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("module", ["optimize", "optimize.verify", "judges", "data"])
+def test_every_command_tells_its_version(module: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = next(c for c in COMMANDS.values() if c.module == module)
+    file, _, function = command.target.partition(":")
+    with pytest.raises(SystemExit) as ended:
+        getattr(import_module(file), function)(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"dspy-judges {__version__}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_scripts_help_names_the_scripts_commands(name: str) -> None:
+    commands.name_by_script()
+    text = _parser_of(COMMANDS[name]).format_help()
+    assert f"dspy-judges {name}" in text
+    assert "python -m" not in text
+
+
+def test_a_command_is_named_as_it_was_called() -> None:
+    text = "python -m optimize.compare, python -m optimize --resume; python -m judges compare X"
+    assert as_called(text) == text
+    commands.name_by_script()
+    assert (
+        as_called(text)
+        == "dspy-judges leaderboard, dspy-judges tune --resume; dspy-judges compare X"
+    )
+    # Not cut out of a longer name, and a group of commands has none.
+    assert as_called("python -m optimize_mine") == "python -m optimize_mine"
+    assert as_called("python -m judges COMMAND --help") == "dspy-judges COMMAND --help"
+
+
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (["scor"], "did you mean score?"),
+        (["--versoin"], "did you mean --version?"),
+        (["tune", "--dimnsion", "relevance"], "did you mean --dimension?"),
+        # What is missing may be what was mistyped.
+        (["score", "relevance", "--dta", "rows.csv"], "did you mean --data?"),
+        (["score", "relevance", "--data", "rows.csv", "--engine", "rai"], "did you mean ray?"),
+        (["verify", "--max-fialed=0.2"], "did you mean --max-failed?"),
+    ],
+)
+def test_a_mistyped_word_gets_the_closest_one(
+    words: list[str], suggestion: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code: object = main(words)
+    except SystemExit as ended:
+        code = ended.code
+    assert code == 2
+    told = capsys.readouterr().err
+    assert suggestion in told
+    assert told.count("\n") == 1
+
+
+def test_a_word_like_no_other_gets_no_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["xyzzy"]) == 2
+    assert "did you mean" not in capsys.readouterr().err
+
+
+def test_a_value_that_looks_like_a_flag_after_two_dashes_is_taken(tmp_path: Path) -> None:
+    done = run(tmp_path, "-m", "data", "check", "--", "--labels.csv")
+    assert "--labels.csv: does not exist" in done.stdout
+
+
+def test_bash_completes_commands_and_flags(tmp_path: Path) -> None:
+    script = run(ROOT, "-m", "dspy_judges", "completion", "bash").stdout
+    complete = (
+        "COMP_WORDS=(dspy-judges {0}); COMP_CWORD={1}; COMPREPLY=(); _shtab_dspy_judges; "
+        'echo "${{COMPREPLY[@]}}"\n'
+    )
+    (tmp_path / "complete.sh").write_text(
+        script + complete.format("ver", 1) + complete.format("verify --min", 2)
+    )
+    done = subprocess.run(
+        ["bash", str(tmp_path / "complete.sh")], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["verify", "--min-spearman"], done.stderr
+
+
+def test_zsh_gets_its_own_completions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "zsh"]) == 0
+    assert capsys.readouterr().out.startswith("#compdef dspy-judges")

@@ -1,0 +1,164 @@
+"""The pages: links and anchors, the site's map, what README has to say; that a site is built."""
+
+import ast
+import re
+import subprocess
+import sys
+import unicodedata
+from importlib.util import find_spec
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import yaml
+
+from judges import read_subject
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+OTHERS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(ROOT / folder / "README.md" for folder in ("benchmarks", "notebooks", "data/starter")),
+]
+CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def text_of(page: Path) -> str:
+    """A page without its code."""
+    return CODE.sub("`code`", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """Its headings as the site's builder makes anchors of them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    plain = (heading.replace("`", "") for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
+    return {slug(heading) for heading in plain}
+
+
+def slug(heading: str) -> str:
+    ascii_text = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", ascii_text).strip().lower())
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_link_on_a_page_is_dead(page: Path) -> None:
+    for _, target in LINK.findall(text_of(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{page.name}: {target}"
+        if anchor:
+            assert anchor in anchors(file), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_page_of_the_site_needs_nothing_from_outside_it(page: Path) -> None:
+    for image, target in LINK.findall(text_of(page)):
+        if re.match(r"[a-z]+:", target):
+            assert not image, f"{page.name} would fetch {target}"
+        else:
+            file = (page.parent / target.partition("#")[0]).resolve()
+            assert file.is_relative_to(DOCS), f"{page.name}: the site has no {target}"
+
+
+def site() -> dict[str, object]:
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert isinstance(settings, dict)
+    return settings
+
+
+def leaves(entry: object) -> list[str]:
+    if isinstance(entry, str):
+        return [entry]
+    entries = entry.values() if isinstance(entry, dict) else entry
+    assert not isinstance(entries, str)
+    return [leaf for part in entries for leaf in leaves(part)]  # type: ignore[union-attr]
+
+
+def test_the_sites_map_names_every_page_once() -> None:
+    assert sorted(leaves(site()["nav"])) == [str(page.relative_to(DOCS)) for page in PAGES]
+
+
+def test_the_site_asks_no_font_and_no_script_of_another_host() -> None:
+    settings = site()
+    theme = settings["theme"]
+    assert isinstance(theme, dict)
+    assert theme["font"] is False
+    assert settings["plugins"] == ["search"]
+    assert not {"extra_javascript", "repo_url"} & settings.keys()
+
+
+def test_readme_is_short_and_says_what_a_reader_must_know() -> None:
+    assert len(README.splitlines()) <= 150
+    words = " ".join(README.split())
+    for claim in (
+        "pip install -c constraints.txt . && python -m optimize --dimension relevance",
+        "pip install -c constraints.txt -e '.[test]' && tests/check",
+        "ratings are *constructed* from known faults, not given by people",
+        "a small *statistical* model, not a language model",
+        "When not to use it",
+    ):
+        assert claim in words
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "-c constraints.txt -e '.[test]'" in ci
+    assert "tests/check" in ci
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Each page's blocks of code in a language."""
+    return [
+        (str(page.relative_to(ROOT)), block)
+        for page in [ROOT / "README.md", *PAGES]
+        for block in re.findall(rf"```{language}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    ]
+
+
+def test_each_definition_on_a_page_is_one_that_judges_read(tmp_path: Path) -> None:
+    definitions = [block for _, block in blocks("yaml") if "definition:" in block]
+    assert len(definitions) > 3
+    for block in definitions:
+        (tmp_path / "mine.yaml").write_text(block, encoding="utf-8")
+        subject = read_subject(f"{tmp_path / 'mine.yaml'}")
+        assert f"name: {subject.name}\n" in block
+
+
+@pytest.mark.parametrize(("page", "block"), blocks("python"))
+def test_code_on_a_page_is_python(page: str, block: str) -> None:
+    # The reference shows a class by its fields, without a body of its own.
+    if page != "docs/reference/python.md":
+        ast.parse(dedent(block))
+
+
+def test_the_worked_example_of_levels_prints_what_it_says() -> None:
+    (code,) = (block for page, block in blocks("python") if page.endswith("levels.md"))
+    names: dict[str, object] = {}
+    exec(code.partition("optimize.")[0], names)
+    for line in code.splitlines():
+        expression, comment, value = line.partition("  # ")
+        if comment:
+            assert eval(expression, names) == pytest.approx(float(value))
+
+
+@pytest.mark.skipif(find_spec("material") is None, reason="the extra `docs` is not installed")
+def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    pages = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")]
+    assert len(pages) > 20
+    fetched = {
+        address
+        for page in pages
+        for tag in re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", page)
+        for address in re.findall(r"(?:src|href)=[\"']?((?:https?:)?//[^\"'\s>]+)", tag)
+    }
+    assert not fetched

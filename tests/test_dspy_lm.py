@@ -1,0 +1,217 @@
+"""The LM that DSPy is configured with is obeyed whole, wherever no model is named."""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pandas as pd
+import pytest
+from aiohttp import web
+from dspy.utils.callback import BaseCallback
+from dspy.utils.dummies import DummyLM
+from openai_replies import error
+from openai_server import OpenAIServer
+
+import judges
+import optimize
+from judges.models.dspy_lm import ConfiguredModel
+from judges.protocol import ModelError
+
+KEY = "sk-Zq81LmXv47TbRw93KdPc"
+GATE = "Gx47QpLw92VnRt61MzKd"
+ROWS = pd.DataFrame({"summary": [f"Summary number {number}." for number in range(8)]})
+
+
+@pytest.fixture(autouse=True)
+def _no_key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def server(openai_server: OpenAIServer) -> OpenAIServer:
+    openai_server.key = KEY
+    return openai_server
+
+
+def lm_of(server: OpenAIServer, **arguments: Any) -> dspy.LM:
+    return dspy.LM("openai/judge-1", api_key=KEY, api_base=server.url, **arguments)
+
+
+def sent(server: OpenAIServer) -> list[Mapping[str, Any]]:
+    return [
+        {name: value for name, value in seen.body.items() if name != "messages"}
+        for seen in server.log
+    ]
+
+
+def gates(server: OpenAIServer) -> set[str | None]:
+    return {
+        {name.lower(): value for name, value in seen.headers.items()}.get("x-gate")
+        for seen in server.log
+    }
+
+
+def test_key_address_limits_and_arguments_go_with_every_request(server: OpenAIServer) -> None:
+    lm = lm_of(server, temperature=0.3, max_tokens=77, top_p=0.9, presence_penalty=0.5)
+    with dspy.context(lm=lm):
+        scores = judges.load("fluency").score(ROWS)
+    assert scores.notna().all()
+    assert len(server.log) == len(ROWS)
+    arguments = {"temperature": 0.3, "top_p": 0.9, "presence_penalty": 0.5, "model": "judge-1"}
+    for body in sent(server):
+        assert {**arguments, "max_completion_tokens": 77} == {
+            name.replace("max_tokens", "max_completion_tokens"): value
+            for name, value in body.items()
+        }
+
+
+# litellm leaves coroutines behind that nobody awaits.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+def test_headers_go_along_and_stay_out_of_what_is_written(
+    server: OpenAIServer, tmp_path: Path
+) -> None:
+    def habit(number: int, body: dict[str, Any]) -> web.Response | None:
+        # As careless servers repeat what they were shown.
+        return error(400, f"Bearer {GATE} may not ask this", "refused") if number else None
+
+    server.habit = habit
+    lm = lm_of(server, extra_body={"user": "me"}, extra_headers={"X-Gate": f"Bearer {GATE}"})
+    with dspy.context(lm=lm), pytest.raises(ModelError) as caught:
+        judges.load("fluency").score(ROWS, journal=tmp_path / "replies.jsonl", concurrency=1)
+    assert GATE not in str(caught.value)
+    assert GATE not in (tmp_path / "replies.jsonl").read_text()
+    assert gates(server) == {f"Bearer {GATE}"}
+
+
+def test_without_a_temperature_judges_ask_at_0_and_reasoning_models_at_their_own() -> None:
+    assert ConfiguredModel(dspy.LM("openai/judge-1")).temperature == 0
+    thinking = ConfiguredModel(dspy.LM("openai/gpt-5-mini", max_tokens=20_000))
+    assert (thinking.temperature, thinking.max_tokens) == (None, 20_000)
+    assert ConfiguredModel(dspy.LM("openai/judge-1", temperature=1.0)).temperature == 1
+
+
+def test_a_context_beats_what_is_configured_and_a_named_model_beats_both(
+    server: OpenAIServer,
+) -> None:
+    nowhere = dspy.LM("openai/none", api_key=KEY, api_base="http://127.0.0.1:9/v1")
+    with dspy.context(lm=nowhere), dspy.context(lm=lm_of(server)):
+        judges.load("fluency")(summary="A summary.")
+        assert len(server.log) == 1
+        judges.load("fluency", lm="embedded")(summary="A summary.")
+        judges.load("fluency").score(ROWS, lm="embedded")
+    assert len(server.log) == 1
+
+
+def test_a_frozen_judge_asks_its_own_model(server: OpenAIServer, tmp_path: Path) -> None:
+    path = judges.load("fluency").save(tmp_path / "judge.json")
+    with dspy.context(lm=lm_of(server)):
+        assert judges.load(path)(summary="A summary.").failure is None
+    assert not server.log
+
+
+def test_saving_needs_no_key(tmp_path: Path) -> None:
+    judge = judges.load("fluency", lm="openai/judge-1")
+    path = judge.save(tmp_path / "judge.json")
+    assert judges.load(path).plan == judge.resolved_plan()
+    program = judge.program()
+    program.save(tmp_path / "program.json")
+    judge.program().load(tmp_path / "program.json")
+
+
+def test_tuning_and_measuring_ask_it_and_no_file_holds_a_key(
+    server: OpenAIServer, tmp_path: Path
+) -> None:
+    with dspy.context(lm=lm_of(server)):
+        run = optimize.tune("fluency", quiet=True, max_calls=900, out=tmp_path / "run")
+        measured = optimize.measure("fluency", journal=tmp_path / "replies.jsonl")
+    assert run.summary["lm"] == "openai/judge-1"
+    assert run.summary["lm_calls"] <= 900
+    assert len(measured.scores) == 306
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 5
+    assert not [path for path in files if KEY in path.read_text()]
+    assert run.judge.endpoint == server.url
+
+
+def test_other_arguments_are_other_requests_to_a_journal(
+    server: OpenAIServer, tmp_path: Path
+) -> None:
+    judge = judges.load("fluency")
+    for top_p, expected in ((0.9, 8), (0.9, 8), (0.5, 16)):
+        with dspy.context(lm=lm_of(server, top_p=top_p)):
+            judge.score(ROWS, journal=tmp_path / "replies.jsonl")
+        assert len(server.log) == expected
+
+
+def test_usage_and_callbacks_of_the_users_context_see_the_requests(server: OpenAIServer) -> None:
+    class Calls(BaseCallback):  # type: ignore[misc]
+        n = 0
+
+        def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+            self.n += 1
+
+    calls = Calls()
+    with dspy.context(lm=lm_of(server), callbacks=[calls]), dspy.track_usage() as usage:
+        judges.load("fluency").score(ROWS)
+    assert calls.n == len(ROWS)
+    total = usage.get_total_tokens()["openai/judge-1"]
+    assert total["prompt_tokens"] == server.tokens_in
+    assert total["completion_tokens"] == server.tokens_out
+
+
+def test_probabilities_are_read_through_it(server: OpenAIServer) -> None:
+    judge = judges.load("fluency").with_plan(judges.SamplingPlan(kind="weighted"))
+    with dspy.context(lm=lm_of(server)):
+        result = judge.judge_all(ROWS.to_dict("records"), lm=None)
+        first = next(iter(result))
+    assert first.failure is None
+
+
+def test_a_temperature_that_is_ours_alone_is_given_up_where_it_is_refused(
+    server: OpenAIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def habit(number: int, body: dict[str, Any]) -> web.Response | None:
+        text = "Unsupported value: 'temperature' does not support 0.0 with this model."
+        return error(400, text, "unsupported_value") if "temperature" in body else None
+
+    server.habit = habit
+    with dspy.context(lm=lm_of(server)), caplog.at_level(logging.WARNING):
+        assert judges.load("fluency").score(ROWS).notna().all()
+    assert [record.message for record in caplog.records if "judge-1" in record.message] == [
+        "openai/judge-1 takes no temperature: asked without"
+    ]
+
+
+class Scripted(dspy.BaseLM):  # type: ignore[misc]
+    """As people write their own clients, without an asynchronous call."""
+
+    def __init__(self) -> None:
+        super().__init__("mine/scripted")
+
+    def forward(self, prompt: Any = None, messages: Any = None, **options: Any) -> Any:
+        from litellm import ModelResponse
+
+        choice = {"index": 0, "finish_reason": "stop", "message": {"content": "4"}}
+        usage = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
+        return ModelResponse(choices=[choice], model="scripted", usage=usage)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_clients_of_ones_own_are_asked_as_well() -> None:
+    with dspy.context(lm=DummyLM([{"rating": "4"}] * 20)):
+        assert judges.load("fluency")(summary="A summary.").score == 4
+    with dspy.context(lm=Scripted()):
+        assert judges.load("fluency")(summary="A summary.").score == 4
+
+
+def test_a_wrong_key_ends_the_run_without_repeating_it(server: OpenAIServer) -> None:
+    wrong = "sk-Wr0ngKeyAbCdEf123456"
+    lm = dspy.LM("openai/judge-1", api_key=wrong, api_base=server.url)
+    with dspy.context(lm=lm), pytest.raises(ModelError) as caught:
+        judges.load("fluency").score(ROWS)
+    assert wrong not in json.dumps(str(caught.value))

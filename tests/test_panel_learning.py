@@ -1,0 +1,477 @@
+"""Panels: maps, weights, the choice between own judge, plain mean and learned weights."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from optimize.items import read_scores
+from optimize.panel.learn import (
+    MemberScores,
+    PanelFit,
+    learn_pair_panel,
+    learn_panel,
+    panel_scores,
+    plain_mean,
+    plain_pair_mean,
+)
+from optimize.panel.maps import apply_map, fit_map, fit_margin_maps, standard_ranks
+from optimize.panel.members import labelled_scores
+from optimize.panel.weights import Moments, weighted_mean
+from optimize.statistics.agreement import summary_level
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+DOCUMENTS, SYSTEMS = 24, 8
+EVERY = np.array([True, True])
+
+
+def named(**scores: np.ndarray) -> list[MemberScores]:
+    return [MemberScores(name=name, scores=values) for name, values in scores.items()]
+
+
+class World:
+    """Outputs whose quality, of a variance of 1 in a document, people and judges see in noise."""
+
+    def __init__(self, seed: int, documents: int = DOCUMENTS, systems: int = SYSTEMS) -> None:
+        self.rng = np.random.default_rng(seed)
+        shape = (documents, systems)
+        self.truth = (self.rng.normal(size=shape) + self.rng.normal(size=(documents, 1))).ravel()
+        self.document = np.repeat(np.arange(documents), systems)
+        self.system = np.tile(np.arange(systems), documents)
+        self.human = self.ratings(0.5)
+
+    def judge(self, noise: float) -> np.ndarray:
+        return self.truth + noise * self.rng.normal(size=self.truth.size)
+
+    def ratings(self, noise: float) -> np.ndarray:
+        return np.clip(np.round(3 + self.judge(noise)), 1, 5)
+
+    def fit(
+        self, members: list[MemberScores], own: str | None = "a", **options: object
+    ) -> PanelFit:
+        settings = {"level": "summary", "rng": np.random.default_rng(0)} | options
+        return learn_panel(members, self.human, self.document, self.system, own=own, **settings)
+
+
+# Maps
+
+
+def test_a_map_goes_to_normal_scores_stretched_to_a_deviation_of_one_within_documents():
+    # One document of 1 2 2 5: shares below, ties half, are 1/8, 4/8 and 7/8; their normal scores
+    # -q, 0 and q have the mean 0 and the variance (q² + 0 + 0 + q²) / 4, so q becomes sqrt(2).
+    monotone = fit_map(np.array([1.0, 2, 2, 5]), np.zeros(4, int))
+    assert monotone is not None
+    assert monotone.inputs == (1, 2, 5)
+    assert monotone.outputs == pytest.approx((-np.sqrt(2), 0, np.sqrt(2)))
+
+
+def test_a_member_that_tells_no_two_outputs_of_a_document_apart_has_no_map():
+    assert fit_map(np.array([1.0, 1, 4, 4]), np.array([0, 0, 1, 1])) is None
+
+
+def test_many_scores_are_mapped_by_ten_quantiles_close_to_their_normal_scores():
+    scores = np.random.default_rng(0).normal(size=4000)
+    monotone = fit_map(scores, np.zeros(4000, int))
+    assert monotone is not None
+    assert len(monotone.inputs) == 10
+    # Of a normal sample the map is nearly its own inverse standardisation: 0 to 0, 1.5 to 1.5.
+    assert apply_map(monotone, np.array([-1.5, 0, 1.5])) == pytest.approx([-1.5, 0, 1.5], abs=0.15)
+
+
+@given(st.lists(st.floats(-9, 9), min_size=1, max_size=9))
+def test_a_vector_is_mapped_as_single_scores_are(scores: list[float]) -> None:
+    monotone = fit_map(np.array([1.0, 2, 2, 5]), np.zeros(4, int))
+    assert monotone is not None
+    assert apply_map(monotone, np.array(scores)).tolist() == pytest.approx(monotone.all(scores))
+
+
+def test_ranks_within_documents_are_the_midranks_of_scipy_standardised():
+    rng = np.random.default_rng(1)
+    values, group = rng.integers(0, 4, 60).astype(float), rng.integers(0, 6, 60)
+    other = rng.normal(size=60)
+    z, other_z = standard_ranks(values, group), standard_ranks(other, group)
+    for document in range(6):
+        rows = group == document
+        # The mean product of standardised mid-ranks is Spearman's rho.
+        assert (z * other_z)[rows].mean() == pytest.approx(
+            spearmanr(values[rows], other[rows]).statistic
+        )
+
+
+def test_margin_maps_are_odd_and_stay_within_one_while_deviations_become_equal():
+    loud, soft = np.array([1.0, -1, 1, -1]), np.array([0.1, -0.1, 0.05, 0.0])
+    maps = fit_margin_maps([loud, soft, np.zeros(4)])
+    assert maps[2] is None
+    mapped = []
+    for monotone, margins in zip(maps, (loud, soft), strict=False):
+        assert monotone is not None
+        assert monotone.inputs == tuple(-x for x in reversed(monotone.inputs))
+        assert monotone.outputs == tuple(-y for y in reversed(monotone.outputs))
+        assert monotone.inputs[-1] == 1
+        assert monotone.outputs[-1] <= 1
+        mapped.append(np.sqrt(np.mean(apply_map(monotone, margins) ** 2)))
+    assert mapped[0] == pytest.approx(mapped[1])
+
+
+# Weights
+
+
+def test_weights_of_two_independent_members_are_what_a_ridge_towards_equal_ones_gives():
+    # Equal weights fit best at (.6 + .3) / 2 = .45 each; a penalty of 1 makes (.6 + .45) / 2 and
+    # (.3 + .45) / 2 of them, 7 to 5.
+    moments = Moments(np.eye(2), np.array([0.6, 0.3]))
+    assert moments.weights(0.5, EVERY) == pytest.approx([7 / 12, 5 / 12])
+    assert moments.weights(1.0, EVERY) == pytest.approx([1 / 2, 1 / 2])
+
+
+def test_a_member_that_goes_against_people_gets_no_weight_and_never_a_negative_one():
+    # Penalty 1/3, level .15: .6 + .05 and -.3 + .05 < 0.
+    assert Moments(np.eye(2), np.array([0.6, -0.3])).weights(0.25, EVERY).tolist() == [1, 0]
+
+
+def test_where_all_go_against_people_weights_stay_equal():
+    assert Moments(np.eye(2), np.array([-0.6, -0.3])).weights(0.1, EVERY).tolist() == [0.5, 0.5]
+
+
+def test_two_copies_share_a_weight_evenly():
+    gram = np.array([[1.0, 1, 0], [1, 1, 0], [0, 0, 1]])
+    weights = Moments(gram, np.array([0.5, 0.5, 0.5])).weights(0.1, np.ones(3, bool))
+    assert weights[0] == pytest.approx(weights[1])
+    # Least squares alone would give the pair and the third the same; little shrinkage, little more.
+    assert 0.5 < 1 - weights[2] < 0.56
+
+
+def test_a_missing_member_fails_the_row_or_leaves_it_to_the_others():
+    mapped = np.array([[1.0, 3.0], [1.0, np.nan], [np.nan, np.nan]])
+    weights = np.array([0.75, 0.25])
+    assert weighted_mean(mapped, weights, "fail") == pytest.approx(
+        [1.5, np.nan, np.nan], nan_ok=True
+    )
+    assert weighted_mean(mapped, weights, "renormalise") == pytest.approx(
+        [1.5, 1.0, np.nan], nan_ok=True
+    )
+    assert weighted_mean(mapped, np.array([1.0, 0]), "fail") == pytest.approx(
+        [1, 1, np.nan], nan_ok=True
+    )
+
+
+# The choice
+
+
+def test_two_equal_judges_ship_about_equally_and_agree_more_with_people_than_either():
+    world = World(0)
+    members = named(a=world.judge(1.5), b=world.judge(1.5))
+    fit = world.fit(members)
+    assert fit.weights == pytest.approx((0.5, 0.5), abs=0.12)
+    own, mean, _ = fit.candidates
+    assert own.gain is None
+    assert mean.gain is not None
+    assert mean.gain.value == pytest.approx(mean.dev - own.dev)
+    assert mean.dev > own.dev
+    assert fit.why.endswith("shipped")
+
+
+def test_a_good_judge_among_noise_gets_the_weight_or_is_kept():
+    world = World(1)
+    members = named(a=world.judge(0.3), **{f"n{i}": world.rng.normal(size=192) for i in range(4)})
+    fit = world.fit(members)
+    assert fit.members[0] == "a"
+    assert fit.weights[0] > 0.5
+
+
+def test_the_own_judge_is_kept_where_others_are_noise():
+    world = World(2)
+    fit = world.fit(named(a=world.judge(0.3), b=world.rng.normal(size=192)))
+    assert fit.kind == "own"
+    assert fit.members == ("a",)
+    assert "the own judge is kept" in fit.why
+
+
+def test_rho_by_leaving_out_of_the_own_judge_is_its_summary_level_rho():
+    world = World(3)
+    own = world.judge(1.0)
+    fit = world.fit(named(a=own, b=world.judge(1.0)))
+    rhos = [
+        spearmanr(own[world.document == d], world.human[world.document == d]).statistic
+        for d in range(DOCUMENTS)
+    ]
+    assert fit.candidates[0].dev == pytest.approx(np.nanmean(rhos))
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.permutations(["a", "b", "c"]))
+def test_the_order_of_members_does_not_matter(order: list[str]) -> None:
+    world = World(4)
+    scores = {name: world.judge(noise) for name, noise in (("a", 0.8), ("b", 1.2), ("c", 3.0))}
+    fit = world.fit(named(**scores))
+    assert world.fit(named(**{name: scores[name] for name in order})) == fit
+
+
+def test_a_member_on_another_increasing_scale_gets_the_same_weight_and_the_panel_the_same_scores():
+    world = World(5)
+    ratings, other = world.ratings(1.0), world.ratings(1.5)
+    fit = world.fit(members := named(a=ratings, b=other))
+    # Exact for ratings: every value is a knot. Cubes are another interval scale, and as increasing.
+    rescaled = named(a=ratings**3, b=np.exp(other))
+    refit = world.fit(rescaled)
+    assert (refit.kind, refit.members, refit.weights) == (fit.kind, fit.members, fit.weights)
+    assert panel_scores(refit, rescaled) == pytest.approx(panel_scores(fit, members))
+
+
+def test_the_order_of_rows_changes_nothing_of_what_ships():
+    world = World(6)
+    scores = {"a": world.judge(1.5), "b": world.judge(1.5)}
+    fit = world.fit(named(**scores))
+    order = world.rng.permutation(world.human.size)
+    world.human, world.document, world.system = (
+        side[order] for side in (world.human, world.document, world.system)
+    )
+    refit = world.fit(named(**{name: values[order] for name, values in scores.items()}))
+    assert (refit.kind, refit.weights) == (fit.kind, pytest.approx(fit.weights))
+
+
+def test_labels_dealt_at_random_seldom_ship_learned_weights():
+    # At most 2.5 % nominally: of 24, three or more have a probability of .02.
+    learned = 0
+    for seed in range(24):
+        world = World(seed, documents=12, systems=5)
+        members = named(a=world.judge(1), b=world.judge(2), c=world.rng.normal(size=60))
+        world.human = world.rng.permutation(world.human)
+        learned += world.fit(members).kind == "learned"
+    assert learned <= 2
+
+
+def test_failed_judgements_are_missing_and_a_member_that_often_fails_is_passed_over():
+    world = World(7)
+    failing = world.judge(1.0)
+    failing[::4] = np.nan
+    members = named(a=world.judge(1.5), b=failing)
+    fit = world.fit(members)
+    assert fit.kind == "own"
+    assert "fails on 25% of the outputs" in fit.candidates[1].why
+    renormalised = world.fit(members, missing="renormalise")
+    assert renormalised.kind != "own"
+    assert not np.isnan(panel_scores(renormalised, members, "renormalise")).any()
+    assert np.isnan(panel_scores(renormalised, members)).mean() == 0.25
+
+
+def test_a_member_that_says_one_thing_of_all_gets_no_weight_and_may_be_the_own_judge():
+    world = World(8)
+    members = named(a=np.full(192, 3.0), b=world.judge(0.5))
+    fit = world.fit(members)
+    assert fit.members == ("b",)
+    assert "no part has a, which tells no two outputs apart" in fit.why
+    alone = world.fit(members[:1])
+    assert (alone.kind, alone.members) == ("own", ("a",))
+    assert not np.isnan(panel_scores(alone, members)).any()
+
+
+def test_too_few_documents_keep_the_own_judge():
+    world = World(9, documents=4)
+    fit = world.fit(named(a=world.judge(2.0), b=world.judge(0.2)))
+    assert fit.kind == "own"
+    assert "too few documents" in fit.why
+
+
+@pytest.mark.parametrize("others", [{}, {"b": 1.0, "c": 1.0}], ids=["alone", "copies"])
+def test_the_own_judge_is_kept_where_others_change_nothing(others):
+    world = World(15)
+    own = world.judge(1.0)
+    fit = world.fit(named(a=own, **dict.fromkeys(others, own)))
+    assert (fit.kind, fit.members) == ("own", ("a",))
+
+
+def test_another_single_judge_has_to_be_better_than_the_own_one():
+    # A tie speaks for several judges, not for another one.
+    world = World(16)
+    members = named(a=world.judge(1.0), b=world.judge(1.0))
+    fit = world.fit(members, max_members=1)
+    gain = fit.candidates[1].gain
+    assert gain is not None
+    assert (fit.members == ("b",)) == (gain.value > 0.5 * gain.error)
+
+
+@pytest.mark.parametrize("missing", ["fail", "renormalise"])
+@pytest.mark.parametrize("nothing", ["a", "b"])
+def test_a_member_without_any_score_is_no_part_of_a_panel(nothing, missing):
+    world = World(17)
+    scores = {"a": world.judge(1.0), "b": world.judge(1.0)} | {nothing: np.full(192, np.nan)}
+    fit = world.fit(named(**scores), missing=missing)
+    assert fit.kind == "own"
+    assert f"no part has {nothing}" in fit.why
+
+
+@pytest.mark.parametrize("level", ["summary", "dataset", "system"])
+def test_one_document_or_people_who_rate_all_alike_keep_the_own_judge(level):
+    world = World(18)
+    members = named(a=world.judge(1.0), b=world.judge(1.0))
+    world.human = np.full(192, 3.0)
+    assert world.fit(members, level=level).kind == "own"
+    world = World(18, documents=1, systems=30)
+    members = named(a=world.judge(1.0), b=world.judge(1.0))
+    assert world.fit(members, level=level).kind == "own"
+
+
+def test_without_an_own_judge_the_best_member_is_the_one_to_beat():
+    world = World(10)
+    fit = world.fit(named(a=world.judge(3.0), b=world.judge(0.5)), own=None)
+    assert fit.candidates[0].members == ("b",)
+
+
+def test_at_most_so_many_members_are_chosen_and_they_are_the_better_ones():
+    world = World(11)
+    good = {name: world.judge(1.0) for name in "abc"}
+    fit = world.fit(named(**good, x=world.rng.normal(size=192)), max_members=2)
+    assert len(fit.members) == 2
+    assert "x" not in fit.members
+
+
+def test_cost_is_preferred_where_a_cheaper_panel_is_within_a_standard_error():
+    world = World(12)
+    costs = {"a": 1.0, "b": 10.0, "c": 0.0}
+    copy = world.judge(1.0)
+    scores = {"a": copy, "b": copy + 0.01 * world.judge(1.0), "c": world.judge(1.0)}
+    members = [
+        MemberScores(name=name, scores=scores[name], cost_per_1000=costs[name]) for name in costs
+    ]
+    fit = world.fit(members, prefer="cost")
+    assert "b" not in fit.members
+    assert "c" in fit.members
+    assert "the cheapest within a standard error" in fit.why
+
+
+@pytest.mark.parametrize(
+    ("members", "options", "words"),
+    [
+        (named(a=np.zeros(192), b=np.zeros(191)), {}, "b has scores"),
+        ([*named(a=np.zeros(192)), *named(a=np.ones(192))], {}, "two members are called 'a'"),
+        (named(b=np.zeros(192)), {}, "the own judge 'a' is no member; members: b"),
+        (named(a=np.full(192, np.inf)), {}, "a has an infinite score"),
+        (named(a=np.zeros(192)), {"max_members": 0}, "max_members is 0"),
+        (named(a=np.full(192, 2e9)), {}, "a has a score beyond 1e"),
+        ([], {}, "a panel needs a member"),
+    ],
+)
+def test_what_cannot_be_joined_is_refused_in_a_line(members, options, words):
+    with pytest.raises(ValueError, match=words):
+        World(0).fit(members, **options)
+
+
+def test_the_cheapest_panel_needs_every_cost():
+    members = [MemberScores(name="a", scores=np.zeros(192), cost_per_1000=np.nan)]
+    with pytest.raises(ValueError, match="what a costs is unknown"):
+        World(0).fit(members, prefer="cost")
+
+
+def test_outputs_without_others_of_their_document_are_ranked_over_all():
+    world = World(13, documents=150, systems=1)
+    members = named(a=world.judge(1.5), b=world.judge(1.5))
+    fit = world.fit(members, level="dataset")
+    assert fit.kind != "own"
+    assert fit.candidates[0].dev == pytest.approx(
+        spearmanr(members[0].scores, world.human).statistic
+    )
+
+
+# Without labels, and pairs
+
+
+def test_without_labels_all_members_weigh_the_same_and_that_is_called_untuned():
+    world = World(14)
+    members = named(a=world.judge(1), b=world.judge(1))
+    fit = plain_mean(members, world.document)
+    assert (fit.kind, fit.weights, fit.candidates) == ("mean", (0.5, 0.5), ())
+    assert "untuned" in fit.why
+    with pytest.raises(ValueError, match="c tells no two outputs apart"):
+        plain_mean([*members, *named(c=np.zeros(192))], world.document)
+
+
+def pair_world(seed: int) -> tuple[np.ndarray, list[MemberScores]]:
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=120)
+    human = np.sign(truth)
+    judged = {
+        name: np.round(np.clip(truth + noise * rng.normal(size=120), -1, 1), 1)
+        for name, noise in (("a", 1.0), ("b", 1.0), ("c", 4.0))
+    }
+    return human, named(**judged)
+
+
+def test_pairs_with_sides_changed_give_the_same_panel_and_margins_of_the_other_sign():
+    human, members = pair_world(0)
+    flip = np.random.default_rng(1).choice([-1.0, 1.0], 120)
+    fits = []
+    for sign in (np.ones(120), flip):
+        turned = [MemberScores(name=one.name, scores=one.scores * sign) for one in members]
+        fit = learn_pair_panel(
+            turned, human * sign, np.arange(120), own="a", rng=np.random.default_rng(0)
+        )
+        fits.append((fit.kind, fit.members, fit.weights, panel_scores(fit, turned) * sign))
+    assert fits[0][:2] == fits[1][:2]
+    assert fits[0][2] == pytest.approx(fits[1][2])
+    assert fits[0][3] == pytest.approx(fits[1][3])
+    assert np.abs(fits[0][3]).max() <= 1
+
+
+def test_a_panel_of_pairwise_judges_agrees_more_often_than_its_members():
+    human, members = pair_world(2)
+    fit = learn_pair_panel(members, human, np.arange(120), own="a", rng=np.random.default_rng(0))
+    assert fit.kind != "own"
+    agreement = [(np.sign(one.scores) == human).mean() for one in members]
+    assert (np.sign(panel_scores(fit, members)) == human).mean() > max(agreement)
+    assert plain_pair_mean(members).weights == pytest.approx([1 / 3] * 3)
+
+
+def test_margins_beyond_one_are_refused():
+    with pytest.raises(ValueError, match="a has a margin beyond"):
+        plain_pair_mean(named(a=np.array([0.5, -2])))
+
+
+def test_a_score_within_a_document_adds_to_rho_as_its_ranks_do():
+    # People 1 2 3, a judge 1 3 2: rho is 1 - 6 * 2 / (3 * 8) = 1/2; the first is in its place.
+    labelled = labelled_scores(
+        named(a=np.array([1.0, 3, 2])), [1, 2, 3], ["d"] * 3, None, ranked_together=False
+    )
+    terms = labelled.terms(np.array([[1.0], [3], [2]]), np.arange(3))[:, 0]
+    assert terms.mean() == pytest.approx(1 / 2)
+    # A place of three is sqrt(3/2) of a deviation: 1 - (3/2) / 2.
+    assert terms == pytest.approx([1, 1 / 4, 1 / 4])
+
+
+# Recorded judges
+
+
+def test_recorded_judges_of_summeval_joined_agree_more_on_documents_without_labels():
+    if not SHARED.exists():
+        pytest.skip("needs ../shared/data")
+    with (SHARED / "summeval" / "summeval.jsonl").open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    ids, human = [row["id"] for row in rows], [row["ratings"]["coherence"] for row in rows]
+    document, system = (np.array([row[name] for row in rows]) for name in ("group", "system"))
+    read = {
+        name: read_scores(SHARED / "summeval_scores" / f"scores_{name}.jsonl", "coherence")
+        for name in ("gpt-4o-mini", "llama-3.1")
+    }
+    scores = {name: np.array([by_id[one] for one in ids]) for name, by_id in read.items()}
+    train = np.isin(document, np.unique(document)[:50])
+    fit = learn_panel(
+        named(**{name: values[train] for name, values in scores.items()}),
+        np.array(human)[train],
+        document[train],
+        system[train],
+        own="gpt-4o-mini",
+        level="summary",
+        rng=np.random.default_rng(0),
+    )
+    test = named(**{name: values[~train] for name, values in scores.items()})
+    labels = np.array(human)[~train], document[~train]
+    own, panel = (
+        summary_level(values, *labels, resamples=0).value
+        for values in (scores["gpt-4o-mini"][~train], panel_scores(fit, test))
+    )
+    assert fit.kind != "own"
+    assert panel > own

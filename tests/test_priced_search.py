@@ -1,0 +1,204 @@
+"""The search where calls cost money, in simulated worlds whose truth and bill are known."""
+
+import asyncio
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optimize.run.labels import prepare
+from optimize.run.pipeline import estimate, run
+from optimize.run.settings import Settings
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+WORLD, LIMITS = "reasoning helps", (0.5, 2.0)
+
+REQUESTS_UNTIL_KILLED = 900
+
+Trials = list[Mapping[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def simulated() -> Iterator[Any]:
+    """The benchmark's module, imported as its command does."""
+    sys.path.insert(0, str(BENCHMARKS))
+    import simulated as module
+
+    yield module
+    sys.path.remove(str(BENCHMARKS))
+    for name in [name for name in sys.modules if name.startswith("simulated")]:
+        del sys.modules[name]
+
+
+def read_trials(folder: Path) -> Trials:
+    text = (folder / "trials.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def without_time(trial: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in trial.items() if name != "seconds"}
+
+
+class SimulatedRun:
+    """One run of the rank search, with its trials and what the models' server counted."""
+
+    def __init__(self, module: Any, folder: Path, dollars: float, **settings: Any) -> None:
+        job = module.Job(
+            world=WORLD, vocabulary="tuning", seed=2, optimizer="rank", dollars=dollars
+        )
+        world = module.world_of(job)
+        labels, dimension = world.write(folder)
+        server = module.SimulatedServer(world)
+        flags = {
+            "dimension": str(dimension),
+            "data": str(labels),
+            "lm": f"openai/{module.JUDGE_MODEL}",
+            "proposer_lm": f"openai/{module.PROPOSER_MODEL}",
+            "max_cost": dollars,
+            "seed": 2,
+            "cache": "none",
+            **settings,
+        }
+        self.flags, self.world = flags, world
+        self.estimate = estimate(prepare(Settings(**flags))).to_json()
+        self.summary = module.tuned_in_process(flags, folder / "run", server)
+        self.trials = read_trials(folder / "run")
+        self.dollars = server.dollars
+
+    def resume(self, module: Any, folder: Path) -> Trials:
+        """Go on in a folder that the run has left, and return the trials."""
+        server = module.SimulatedServer(self.world)
+        models = {f"openai/{name}": module.SimulatedModel(server, name) for name in module.MODELS}
+        run(prepare(Settings(**self.flags)), folder, lambda line: None, models)
+        return read_trials(folder)
+
+    def of_stage(self, stage: str) -> Trials:
+        return [trial for trial in self.trials if trial["stage"] == stage]
+
+
+@pytest.fixture(scope="module")
+def runs(simulated: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Runs by their limit and settings, each made once."""
+
+    @lru_cache
+    def run(dollars: float, **settings: Any) -> SimulatedRun:
+        return SimulatedRun(simulated, tmp_path_factory.mktemp("paid"), dollars, **settings)
+
+    return run
+
+
+def test_a_larger_limit_extends_what_a_smaller_one_has_done(runs: Any) -> None:
+    smaller, larger = (
+        [
+            {name: trial[name] for name in ("candidate", "rung", "value", "n_documents")}
+            for trial in runs(limit).of_stage("race")
+            if trial["round"] == 1
+        ]
+        for limit in LIMITS
+    )
+    assert smaller == larger
+    assert max(trial["round"] for trial in runs(LIMITS[1]).of_stage("race")) > 2
+
+
+def test_a_limit_leaves_no_fewer_dev_documents_than_a_smaller_one(runs: Any) -> None:
+    smaller, larger = (
+        {trial["n_documents"] for trial in runs(limit).of_stage("dev")} for limit in LIMITS
+    )
+    assert len(smaller) == len(larger) == 1
+    assert smaller <= larger
+
+
+def test_instructions_race_without_demonstrations_from_the_first_round(runs: Any) -> None:
+    first = [trial for trial in runs(LIMITS[1]).of_stage("race") if trial["round"] == 1]
+    assert len({trial["candidate"] for trial in first}) >= 3
+    assert all(trial["demos"] == [] for trial in first)
+
+
+def test_forms_of_reasoning_meet_the_same_documents(runs: Any) -> None:
+    compared = [trial for trial in runs(LIMITS[1]).of_stage("race") if trial["round"] == 2]
+    by_instruction: dict[str, set[tuple[str, int]]] = {}
+    for trial in compared:
+        entry = (trial["reasoning"], trial["n_documents"])
+        by_instruction.setdefault(trial["instruction"], set()).add(entry)
+    assert by_instruction
+    for entries in by_instruction.values():
+        assert {form for form, _ in entries} == {"brief", "steps"}
+        assert len({n_documents for _, n_documents in entries}) == 1
+
+
+def test_the_form_that_helps_is_found_and_none_is_sought_where_one_is_named(runs: Any) -> None:
+    finalists = runs(LIMITS[1]).summary["finalists"]
+    best = max(finalists, key=lambda row: row["dev"])
+    assert best["reasoning"] in ("steps", "questions")
+    named = runs(LIMITS[0], reasoning="none")
+    assert {trial.get("reasoning") for trial in named.of_stage("race")} == {None}
+
+
+@pytest.mark.parametrize("dollars", LIMITS)
+def test_what_is_reported_is_what_was_billed_and_within_the_limit(
+    runs: Any, dollars: float
+) -> None:
+    run = runs(dollars)
+    assert run.summary["cost_usd"] == pytest.approx(run.dollars, rel=0.01)
+    assert run.dollars <= dollars
+    # A limit is there to be used.
+    assert run.dollars > 0.6 * dollars
+
+
+def test_a_run_that_was_killed_makes_the_trials_of_an_unbroken_one(
+    simulated: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unbroken, killed = tmp_path / "run", tmp_path / "killed"
+
+    class RemoteModel(simulated.SimulatedModel):  # type: ignore[misc]
+        """Has many requests under way at once; the folder is copied as kill -9 would leave it."""
+
+        in_process = False
+
+        async def complete(self, messages: Any, sampling: Any) -> Any:
+            await asyncio.sleep(0.001)
+            n_requests = sum(self.server.n_requests.values())
+            if n_requests > REQUESTS_UNTIL_KILLED and not killed.exists():
+                shutil.copytree(unbroken, killed)
+            return await super().complete(messages, sampling)
+
+    monkeypatch.setattr(simulated, "SimulatedModel", RemoteModel)
+    run = SimulatedRun(simulated, tmp_path, LIMITS[0])
+    counts = json.loads((killed / "budget.json").read_text(encoding="utf-8"))
+    under_way = sum(entry["open_calls"] for entry in counts.values())
+    assert under_way > 20
+    resumed = run.resume(simulated, killed)
+    assert [without_time(trial) for trial in resumed] == [without_time(t) for t in run.trials]
+
+
+@pytest.mark.parametrize("dollars", LIMITS)
+def test_a_run_takes_what_was_said_before_it(runs: Any, dollars: float) -> None:
+    run = runs(dollars)
+    calls, cost = run.estimate["calls"], run.estimate["cost_usd"]
+    n_calls = run.summary["lm_calls"] + run.summary["proposer_calls"]
+    assert calls["low"] <= n_calls <= calls["high"]
+    assert cost["low"] <= run.summary["cost_usd"] <= cost["high"] <= dollars
+    # What is expected is nearer than half or twice as much.
+    assert 0.6 * n_calls < calls["expected"] < 1.6 * n_calls
+    assert 0.6 * run.summary["cost_usd"] < cost["expected"] < 1.6 * run.summary["cost_usd"]
+
+
+def test_each_finalist_tells_what_it_costs_to_use(runs: Any) -> None:
+    rows = runs(LIMITS[1]).summary["finalists"]
+    seed = next(row for row in rows if row["is_seed"])
+    assert sum(row["shipped"] for row in rows) == 1
+    for row in rows:
+        assert row["usd_per_1000"] > 0
+        if row["reasoning"] == "steps" and not row["n_demos"]:
+            # Some 200 tokens more are written, at $1.60 for a million: 32 cents for 1,000 rows.
+            assert 0.15 < row["usd_per_1000"] - seed["usd_per_1000"] < 0.6
+
+
+def test_none_is_shown_where_no_demonstrations_are_wanted(runs: Any) -> None:
+    run = runs(LIMITS[1], max_demos=0)
+    assert all(trial["demos"] == [] for trial in run.of_stage("race") + run.of_stage("dev"))

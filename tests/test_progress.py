@@ -1,0 +1,231 @@
+"""The progress line: figures that fit, a line that moves, and nothing else written into it."""
+
+import io
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from openai_server import OpenAIServer
+
+from judges.cli.command import command as judges_command
+from judges.inference import progress as module
+from judges.inference.budget import Budget
+from judges.inference.progress import (
+    Progress,
+    dollars_text,
+    duration_text,
+    quiet_notes,
+    write_line,
+    write_note,
+)
+from judges.models.prices import Price
+from judges.protocol import Sampling, Usage
+from optimize.cli.tune import command as tune_command
+from optimize.cli.verify import command as verify_command
+
+CLEAR = "\r\x1b[2K"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def spent(cost: float, limit: float | None = None) -> Budget:
+    budget = Budget(max_cost=limit)
+    account = budget.account(price=Price(per_token_in=cost, per_token_out=0.0))
+    reservation = account.reserve([], Sampling(max_tokens=0))
+    assert reservation is not None
+    account.settle(reservation, Usage(1, 0))
+    return budget
+
+
+def test_the_line_tells_total_dollars_limit_and_the_time_left() -> None:
+    progress = Progress(
+        "search", 4100, io.StringIO(), unit="calls", exact=False, budget=spent(0.31, 2.0)
+    )
+    start = time.monotonic()
+    progress.done = 640
+    progress.line(start)
+    progress.done = 1240  # 600 in 40 s, so that 2860 take 191 s
+    assert progress.line(start + 40) == (
+        "search: 1,240 of about 4,100 calls, $0.31 of $2.00, about 3 min left"
+    )
+    assert progress.line(start + 90, ended=True) == (
+        "search: 1,240 calls in 90 s, $0.31 of $2.00"
+    ).replace("90 s", duration_text(start + 90 - progress._started))
+
+
+def test_the_time_left_follows_the_latest_pace() -> None:
+    progress = Progress("judging", 1000, io.StringIO())
+    start = time.monotonic()
+    for second in range(100):  # 2 a second at first, then none for long, then 1 a second
+        progress.done = 2 * min(second, 20) + max(0, second - 60)
+        line = progress.line(start + second)
+    assert progress.done == 79
+    assert "about 24 min left" in line  # 39 in the last minute, and 921 are left
+
+
+def test_silence_is_told_and_a_named_wait_tells_more() -> None:
+    waiting = ""
+    progress = Progress("dev", 10, io.StringIO(), waiting=lambda: waiting)
+    start = time.monotonic()
+    progress.step()
+    progress.line(start)
+    assert progress.line(start + 2) == "dev: 1 of 10 rows"
+    assert progress.line(start + 12) == "dev: 1 of 10 rows, no reply for 12 s"
+    waiting = "rate limit: waiting 9 s"
+    assert progress.line(start + 13) == "dev: 1 of 10 rows, rate limit: waiting 9 s"
+
+
+def test_no_line_is_longer_than_79_columns_on_a_terminal_and_the_first_figures_stay() -> None:
+    progress = Progress(
+        "a dimension with a long name of its own",
+        10_000_000,
+        Terminal(),
+        budget=spent(1234.56, 99_999.0),
+        waiting=lambda: "rate limit: waiting 5 min",
+    )
+    progress.done, progress.failed = 1_234_567, 12_345
+    line = progress.line(time.monotonic())
+    assert line.startswith("a dimension with a long name of its own: 1,234,567 of 10,000,000 rows")
+    assert len(line) <= 79
+    progress.name = "x" * 200
+    assert len(progress.line(time.monotonic())) == 79
+
+
+def test_the_line_moves_while_nothing_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TERMINAL_INTERVAL", 0.01)
+    monkeypatch.setattr(module, "SILENT_SECONDS", 0.0)
+    stream = Terminal()
+    with Progress("judging", 3, stream):
+        until(lambda: stream.getvalue().count(CLEAR) > 5)
+    assert "no reply for" in stream.getvalue()
+    assert "\n" not in stream.getvalue()[:-1]
+
+
+def test_other_lines_stand_above_the_line_which_is_drawn_again() -> None:
+    stream = Terminal()
+    with Progress("judging", 3, stream) as progress:
+        progress.step()
+        write_line("note: something else")
+        logging.getLogger("judges.inference.client").warning("the server is slow")
+    shown = stream.getvalue()
+    assert f"{CLEAR}note: something else\n{CLEAR}judging: 1 of 3 rows" in shown
+    assert shown.endswith("in 0 s\n")
+    if "the server is slow" in shown:  # where nobody else handles warnings, as pytest does
+        assert f"{CLEAR}the server is slow\n" in shown
+
+
+def test_a_log_file_gets_a_line_now_and_then_and_the_last_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = io.StringIO()
+    with Progress("judging", 5000, stream) as progress:
+        for _ in range(5000):
+            progress.step()
+    assert stream.getvalue() == "judging: 5,000 of 5,000 rows in 0 s\n"
+    monkeypatch.setattr(module, "TERMINAL_INTERVAL", 0.01)
+    monkeypatch.setattr(module, "FILE_INTERVAL", 0.2)
+    stream = io.StringIO()
+    with Progress("judging", 5000, stream):
+        time.sleep(0.5)
+    assert 2 <= len(stream.getvalue().splitlines()) <= 4
+    assert "\r" not in stream.getvalue()
+
+
+def test_figures_are_short() -> None:
+    dollars = [dollars_text(value) for value in (0, 0.00042, 0.4567, 1234.5)]
+    assert dollars == ["$0.00", "$0.0004", "$0.46", "$1,234.50"]
+    durations = [duration_text(value) for value in (0.4, 89, 100, 3600, 7200, 9000)]
+    assert durations == ["0 s", "89 s", "2 min", "60 min", "2 h", "2 h 30 min"]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_on_a_terminal_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(
+    openai_server: OpenAIServer, tmp_path: Path
+) -> None:
+    import pty  # which Windows has none of
+
+    openai_server.latency = 0.3
+    rows = "".join(f'{{"document": "d {i}", "summary": "s {i}"}}\n' for i in range(400))
+    (tmp_path / "in.jsonl").write_text(rows)
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "judges", "score", "relevance", "--lm", "openai/judge-1"),
+            *("--data", "in.jsonl", "--out", "out.jsonl", "--concurrency", "4"),
+        ],
+        cwd=tmp_path,
+        stdout=follower,
+        stderr=follower,
+        env={**os.environ, "TERM": "xterm", "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    os.close(follower)
+    shown = b""
+    while shown.count(CLEAR.encode()) < 4:
+        shown += os.read(leader, 4096)
+    process.send_signal(signal.SIGINT)
+    while True:
+        try:
+            part = os.read(leader, 4096)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    assert process.wait(timeout=60) == 130
+    lines = shown.decode().replace("\r\n", "\n").rstrip("\n").split("\n")
+    final = lines[-2].rpartition(CLEAR)[2]
+    assert re.fullmatch(r"judging: \d+ of 400 rows in \d+ s", final), lines
+    assert lines[-1].startswith("judges: interrupted: ")
+    assert "--resume to go on" in lines[-1]
+
+
+def test_quiet_leaves_what_matters_and_nothing_of_progress() -> None:
+    stream = Terminal()
+    with quiet_notes(), Progress("judging", 2, stream) as progress:
+        progress.step()
+        write_note("note: few rows")
+        write_line("a warning", stream)
+    assert stream.getvalue() == "a warning\n"
+    with Progress("judging", 1, stream):
+        pass
+    assert "judging: 0 of 1" in stream.getvalue()  # it holds for the block alone
+
+
+def test_each_command_that_tells_of_progress_can_be_quiet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"document": "It rained.", "summary": "Rain."}\n', encoding="utf-8")
+    ask = ["score", "relevance", "--data", str(rows)]
+    assert judges_command([*ask, "--out", str(tmp_path / "loud.jsonl")]) == 0
+    assert "judging: 1 of 1" in capsys.readouterr().err
+    settings = tmp_path / "quiet.yaml"
+    settings.write_text("quiet: true\n", encoding="utf-8")
+    assert judges_command([*ask, "--out", f"{tmp_path}/a.jsonl", "--quiet"]) == 0
+    assert judges_command([*ask, "--out", f"{tmp_path}/b.jsonl", "--config", str(settings)]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert printed.out.count("n=1") == 2
+    tune = ["--dimension", "relevance", "--dry-run", "--config", str(settings)]
+    assert tune_command(tune) == 0
+    assert capsys.readouterr().err == ""
+    measured = ["relevance", "--max-calls", "1", "--quiet", "--resume", f"{tmp_path}/j.jsonl"]
+    assert verify_command(measured) == 1  # the error that ends it stays
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -1,0 +1,331 @@
+"""Providers' own caches of prompts: marked where they want marks, counted, and priced by kind."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from aiohttp import web
+from openai_replies import completion
+from openai_server import OpenAIServer, Serving
+
+from judges.__main__ import main
+from judges.inference.runner import ModelRequest, Runner
+from judges.models.dspy_lm import DspyModel
+from judges.models.openai_format import read_completion
+from judges.models.prices import find_price
+from judges.protocol import Message, Sampling, Usage
+
+CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
+ASKED: list[Message] = [{"role": "user", "content": "word " * 2000}]
+
+
+def usage_of(counts: dict[str, Any]) -> Usage:
+    answer = {"choices": [{"message": {"content": "4"}}], "usage": counts}
+    read = read_completion(json.dumps(answer).encode(), ASKED, Sampling())
+    return Usage(
+        read.tokens_in, read.tokens_out, read.cache_reads, read.cache_writes, read.thoughts
+    )
+
+
+OPENAI = {
+    "prompt_tokens": 2000,
+    "completion_tokens": 300,
+    "total_tokens": 2300,
+    "prompt_tokens_details": {"cached_tokens": 1500, "audio_tokens": 0},
+    "completion_tokens_details": {"reasoning_tokens": 290},
+}
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        (OPENAI, Usage(2000, 300, 1500, 0, 290)),
+        ({**OPENAI, "prompt_tokens_details": None}, Usage(2000, 300, 0, 0, 290)),
+        # DeepSeek's names.
+        (
+            {"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": 8},
+            Usage(9, 1, 8),
+        ),
+        # LiteLLM's proxy and OpenRouter before Anthropic: all are among the prompt's tokens.
+        (
+            {
+                "prompt_tokens": 2000,
+                "completion_tokens": 5,
+                "cache_read_input_tokens": 0,
+                "cache_creation_input_tokens": 1900,
+            },
+            Usage(2000, 5, 0, 1900),
+        ),
+        # A proxy that passes Anthropic's own counts on, which are apart.
+        (
+            {"prompt_tokens": 7, "completion_tokens": 5, "cache_read_input_tokens": 1900},
+            Usage(1907, 5, 1900),
+        ),
+        # More than the texts can take is no count.
+        (
+            {
+                "prompt_tokens": 7,
+                "completion_tokens": 5,
+                "prompt_tokens_details": {"cached_tokens": 10**8},
+            },
+            Usage(7, 5),
+        ),
+        ({**OPENAI, "completion_tokens_details": {"reasoning_tokens": -3}}, Usage(2000, 300, 1500)),
+    ],
+)
+def test_tokens_of_each_kind_are_read_under_every_name(
+    counts: dict[str, Any], expected: Usage
+) -> None:
+    assert usage_of(counts) == expected
+
+
+def test_each_kind_costs_what_the_table_says() -> None:
+    # Dollars for a million tokens: gpt-4.1-mini .40 in, .10 cached, 1.60 out; Claude Sonnet 4.5
+    # 3 in, .30 cached, 3.75 written to the cache, 15 out.
+    openai, anthropic = find_price("openai/gpt-4.1-mini"), find_price(CLAUDE)
+    assert openai is not None
+    assert anthropic is not None
+    dollars = openai.cost_of(Usage(1_000_000, 1000, cache_reads=500_000, thoughts=900))
+    assert dollars == pytest.approx(0.20 + 0.05 + 0.0016)
+    dollars = anthropic.cost_of(Usage(1_000_000, 0, cache_reads=600_000, cache_writes=300_000))
+    assert dollars == pytest.approx(0.30 + 0.18 + 1.125)
+    # Nothing costs more than what is reserved for it.
+    assert anthropic.worst(1000, 10) >= anthropic.cost_of(Usage(1000, 10, cache_writes=1000))
+
+
+def test_what_a_run_reports_is_what_its_cached_and_reasoning_tokens_cost(
+    openai_server: OpenAIServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai_server.models = ("gpt-4.1-mini",)
+    served = []
+
+    def answer(number: int, body: dict[str, Any]) -> web.Response:
+        made = completion(body, ["4"])
+        counts = made["usage"]
+        counts["completion_tokens"] += 100
+        counts["completion_tokens_details"] = {"reasoning_tokens": 100}
+        cached = counts["prompt_tokens"] // 2 if number else 0
+        counts["prompt_tokens_details"] = {"cached_tokens": cached}
+        plain = counts["prompt_tokens"] - cached
+        served.append((plain * 0.4 + cached * 0.1 + counts["completion_tokens"] * 1.6) / 1e6)
+        counts["total_tokens"] = counts["prompt_tokens"] + counts["completion_tokens"]
+        return web.json_response(made)
+
+    openai_server.habit = answer
+    data, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    rows(20).to_json(data, orient="records", lines=True)
+    flags = ["--data", str(data), "--out", str(out), "--lm", "openai/gpt-4.1-mini", "--json"]
+    assert main(["score", "relevance", *flags, "--max-cost", "1"]) == 0
+    reported = json.loads(capsys.readouterr().out)["cost_usd"]
+    assert reported == pytest.approx(sum(served), rel=0.001)
+
+
+def rows(count: int) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "document": [f"Document {i}." for i in range(count)],
+            "summary": [f"Summary {i}." for i in range(count)],
+        }
+    )
+
+
+class Provider:
+    """Stands for a provider that only DSPy's client asks: any path, one way to answer."""
+
+    def __init__(self, respond: Callable[[dict[str, Any]], web.Response]) -> None:
+        self.respond = respond
+        self.log: list[dict[str, Any]] = []
+        self.url = ""
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_post("/{path:.*}", self._answer)
+        return app
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        self.log.append(await request.json())
+        return self.respond(self.log[-1])
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, "sk-local-test-key-0123456789")
+
+
+def claude(body: dict[str, Any]) -> web.Response:
+    """An answer of Anthropic's, whose counts of cached tokens are apart from those read."""
+    usage = {
+        "input_tokens": 50,
+        "output_tokens": 4,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 2000,
+    }
+    return web.json_response(
+        {
+            "id": "msg_0",
+            "type": "message",
+            "role": "assistant",
+            "model": body["model"],
+            "content": [{"type": "text", "text": "4"}],
+            "stop_reason": "end_turn",
+            "usage": usage,
+        }
+    )
+
+
+def gemini(body: dict[str, Any]) -> web.Response:
+    """An answer of Gemini's, whose thoughts are apart from the tokens written."""
+    parts = [{"text": "4"}]
+    return web.json_response(
+        {
+            "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
+            "usageMetadata": {
+                "promptTokenCount": 2050,
+                "cachedContentTokenCount": 2000,
+                "candidatesTokenCount": 4,
+                "thoughtsTokenCount": 100,
+                "totalTokenCount": 2154,
+            },
+            "modelVersion": "gemini-2.5-flash",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("lm", "respond", "tokens", "dollars"),
+    [
+        (CLAUDE, claude, (2050, 4), 50 * 3 + 2000 * 0.3 + 4 * 15),
+        (GEMINI, gemini, (2050, 104), 50 * 0.3 + 2000 * 0.03 + 104 * 2.5),
+    ],
+)
+def test_dspys_clients_are_counted_and_paid_by_kind(
+    lm: str,
+    respond: Callable[[dict[str, Any]], web.Response],
+    tokens: tuple[int, int],
+    dollars: float,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    data, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    rows(3).to_json(data, orient="records", lines=True)
+    provider = Provider(respond)
+    with Serving(provider):  # type: ignore[arg-type]
+        flags = ["--data", str(data), "--out", str(out), "--api-base", provider.url, "--lm", lm]
+        assert main(["score", "relevance", *flags, "--json", "--max-cost", "1"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["tokens"] == {"in": 3 * tokens[0], "out": 3 * tokens[1]}
+    assert record["cost_usd"] == pytest.approx(3 * dollars / 1e6)
+
+
+def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    provider = Provider(claude)
+    bare: list[Message] = [
+        {"role": "system", "content": "You rate."},
+        {"role": "user", "content": "This one."},
+    ]
+    shown: list[Message] = [
+        bare[0],
+        {"role": "user", "content": "An example."},
+        {"role": "assistant", "content": "3"},
+        bare[1],
+    ]
+    with Serving(provider):  # type: ignore[arg-type]
+        model = DspyModel(CLAUDE, api_base=provider.url)
+
+        async def ask() -> None:
+            for messages in (bare, shown):
+                await model.complete(messages, Sampling(seed=7))
+
+        asyncio.run(ask())
+    mark = {"cache_control": {"type": "ephemeral"}}
+    first, second = provider.log
+    assert first["system"][0].items() >= mark.items()
+    assert "cache_control" not in json.dumps(first["messages"])
+    assert second["messages"][1]["content"][-1].items() >= mark.items()
+    assert "cache_control" not in json.dumps(second["messages"][-1])
+    # The Messages API has no seed: it is said once, and known to whoever asks.
+    assert "no seed (asked without, so runs repeat less exactly)" in caplog.text
+    assert caplog.text.count("no seed") == 1
+    assert model.dialect.refused == {"seed"}
+
+
+def test_what_anthropic_refuses_is_learned_from() -> None:
+    def fussy(body: dict[str, Any]) -> web.Response:
+        if "temperature" not in body:
+            return claude(body)
+        message = "`temperature` is deprecated for this model."
+        fault = {"type": "invalid_request_error", "message": message}
+        return web.json_response({"type": "error", "error": fault}, status=400)
+
+    provider = Provider(fussy)
+    with Serving(provider), Runner(DspyModel(CLAUDE, api_base=provider.url)) as runner:  # type: ignore[arg-type]
+        request = ModelRequest(ASKED, Sampling(temperature=0.0), lambda reply: reply.text)
+        assert [runner.ask(request).parsed for _ in range(2)] == [("4",), ("4",)]
+    assert ["temperature" in body for body in provider.log] == [True, False, False]
+
+
+class Billed:
+    """Anthropic with a cache of prompts and faults; `dollars` are what it bills at list prices."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.dollars = 0.0
+
+    def __call__(self, body: dict[str, Any]) -> web.Response:
+        self.requests += 1
+        if self.requests % 5 == 0:
+            fault = {"type": "overloaded_error", "message": "Overloaded"}
+            return web.json_response({"type": "error", "error": fault}, status=529)
+        # The first request puts the prompt there, and the next ones read it.
+        reads, writes = (0, 1500) if self.requests == 1 else (1500, 0)
+        usage = {
+            "input_tokens": 40,
+            "output_tokens": 60,
+            "cache_creation_input_tokens": writes,
+            "cache_read_input_tokens": reads,
+        }
+        self.dollars += (40 * 3 + reads * 0.3 + writes * 3.75 + 60 * 15) / 1e6
+        refused, cut = self.requests % 7 == 0, self.requests % 11 == 0
+        return web.json_response(
+            {
+                "id": "msg_0",
+                "type": "message",
+                "role": "assistant",
+                "model": body["model"],
+                "content": [{"type": "text", "text": "It is" if refused or cut else "4"}],
+                "stop_reason": "refusal" if refused else "max_tokens" if cut else "end_turn",
+                "usage": usage,
+            }
+        )
+
+
+@pytest.mark.parametrize("limit", [0.05, 1.0])
+def test_what_anthropic_bills_is_reported_and_never_above_the_limit(
+    limit: float,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("judges.inference.client.FIRST_WAIT", 0.002)
+    data, out, server = tmp_path / "rows.jsonl", tmp_path / "out.jsonl", Billed()
+    rows(60).to_json(data, orient="records", lines=True)
+    provider = Provider(server)
+    with Serving(provider):  # type: ignore[arg-type]
+        flags = ["--data", str(data), "--out", str(out), "--api-base", provider.url]
+        run = ["score", "relevance", *flags, "--lm", CLAUDE, "--max-cost", str(limit), "--json"]
+        ended = main(run)
+    assert server.dollars <= limit
+    captured = capsys.readouterr()
+    if ended:
+        assert "of the budget of $0.05 is spent" in captured.err
+        assert server.dollars > limit / 2
+    else:
+        reported = json.loads(captured.out)["cost_usd"]
+        assert reported == pytest.approx(server.dollars, rel=0.01)

@@ -1,0 +1,276 @@
+"""From Python: labels in memory, frames out, tables in notebooks, and types that mypy sees."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from inspect import signature
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+from frozen_cases import KINDS
+
+import data
+import judges
+import optimize
+from data.tables.in_memory import as_json_lines, rows_in_memory
+from data.tables.problems import DataError, RowsError
+from judges.html_table import html_table
+from optimize.run.settings import Settings, TuneOptions
+
+ROOT = Path(__file__).parents[1]
+STARTER = ROOT / "data" / "starter" / "outputs.jsonl"
+ROWS: list[dict[str, Any]] = [
+    {
+        "Nr": f"o{i}",
+        "group": f"d{i // 3}",
+        "document": f"The town met on day {i // 3}, and opened the bridge.",
+        "summary": text,
+        "Anna": 1 + (i * 7) % 5,
+        "Ben": float("nan") if i == 4 else 1 + (i * 5) % 5,
+    }
+    for i, text in enumerate(["The bridge is open.", "The town met.", "It rains."] * 4)
+]
+MAP = {"id": "Nr", "relevance": ["Anna", "Ben"]}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(as_json_lines(rows_in_memory(ROWS)))
+    return path
+
+
+FORMS: dict[str, Callable[[], Any]] = {
+    "a DataFrame": lambda: pd.DataFrame(ROWS),
+    "a DataFrame with an index": lambda: pd.DataFrame(ROWS).set_index("Nr"),
+    "a Dataset": lambda: datasets.Dataset.from_list(ROWS),
+    "a list of dicts": lambda: ROWS,
+    "a tuple with NumPy's numbers": lambda: tuple(
+        {**row, "Anna": np.int64(row["Anna"]), "Ben": np.float64(row["Ben"])} for row in ROWS
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_labels_in_memory_are_read_as_those_of_a_file(form: str, file: Path) -> None:
+    in_memory = data.read_labels(FORMS[form](), mapping=MAP, dimensions=["relevance"])
+    from_file = data.read_labels(file, mapping=MAP, dimensions=["relevance"])
+    assert in_memory.outputs == from_file.outputs
+    # The one rating that is missing is not made up.
+    assert in_memory.outputs[4].ratings["relevance"] == (float(ROWS[4]["Anna"]),)
+
+
+def test_the_same_rows_have_the_hash_of_their_file(file: Path) -> None:
+    assert data.read_labels(ROWS, mapping=MAP).sha256 == data.read_labels(file, mapping=MAP).sha256
+
+
+def test_a_fault_in_memory_is_told_by_row_column_and_value() -> None:
+    wrong = pd.DataFrame(ROWS)
+    wrong["Anna"] = wrong["Anna"].astype(object)
+    wrong.loc[6, "Anna"] = "five"
+    with pytest.raises(data.LabelError, match=r"DataFrame, row 7, field 'Anna': 'five'"):
+        data.read_labels(wrong, mapping=MAP, dimensions=["relevance"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"id": "a", "relevance": object}], "rows, row 1, column 'relevance'"),
+        ([{"id": "a"}, "b"], "rows, row 2: 'b' is no mapping"),
+        ([{"id": "a", "relevance": float("inf")}], "inf"),
+        (pd.DataFrame([[1, 2]], columns=["id", "id"]), "two columns are called 'id'"),
+    ],
+)
+def test_what_no_label_file_could_hold_is_refused(rows: Any, message: str) -> None:
+    with pytest.raises(RowsError, match=message):
+        data.read_labels(rows)
+
+
+def test_rows_without_any_are_refused() -> None:
+    with pytest.raises(data.LabelError, match="holds no rows"):
+        data.read_labels([])
+
+
+def test_measure_takes_a_frame_and_gives_one_back() -> None:
+    measured = optimize.measure("relevance", pd.DataFrame(ROWS), map=MAP)
+    frame = measured.judgements
+    assert list(frame["id"]) == [row["Nr"] for row in ROWS]
+    assert frame.set_index("id")["score"].to_dict() == measured.scores
+    people = [np.nanmean([row["Anna"], row["Ben"]]) for row in ROWS]
+    assert list(frame["human"]) == pytest.approx(people)
+    assert list(frame["text_summary"]) == [row["summary"] for row in ROWS]
+    assert frame["score_failure"].isna().all()
+
+
+def test_a_measurement_shows_as_a_table_with_every_figure_it_prints() -> None:
+    measured = optimize.measure("relevance", ROWS, map=MAP)
+    shown = measured._repr_html_()
+    assert shown.count("<tr>") == 1 + len(measured.correlations)
+    assert f"{measured.rho.value:.3f}" in shown
+
+
+@pytest.mark.parametrize("what", [3, {"a": 1}, {"rows"}, iter([])])
+def test_data_of_another_kind_is_named(what: Any) -> None:
+    with pytest.raises(TypeError, match=type(what).__name__):
+        optimize.tune("relevance", what)
+    with pytest.raises(TypeError, match=type(what).__name__):
+        optimize.measure("relevance", what)
+
+
+@pytest.fixture(scope="module")
+def starter() -> pd.DataFrame:
+    rows = [json.loads(line) for line in STARTER.read_text().splitlines()]
+    return pd.DataFrame([{**row, "good": row.pop("ratings")["fluency"]} for row in rows])
+
+
+@pytest.fixture(scope="module")
+def run(starter: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> optimize.Run:
+    out = tmp_path_factory.mktemp("api") / "run"
+    return optimize.tune(
+        "fluency", starter, map={"fluency": "good"}, out=out, max_calls=900, quiet=True
+    )
+
+
+def test_a_run_on_a_frame_keeps_its_labels_and_goes_on_with_them(
+    run: optimize.Run, starter: pd.DataFrame
+) -> None:
+    assert run.summary["data"]["n_outputs"] == len(starter)
+    again = optimize.tune(
+        "fluency",
+        starter,
+        map={"fluency": "good"},
+        out=run.folder,
+        resume=True,
+        max_calls=900,
+        quiet=True,
+    )
+    assert {**again.summary, "seconds": 0} == {**run.summary, "seconds": 0}
+    with pytest.raises(optimize.RunFolderError, match="other labels"):
+        optimize.tune("fluency", starter[1:], out=run.folder, resume=True, quiet=True)
+
+
+def test_a_runs_judgements_are_those_its_figures_were_made_of(run: optimize.Run) -> None:
+    frame = run.judgements
+    test = frame[frame["split"] == "test"]
+    assert len(test) == run.summary["seed_judge"]["test"]["n_outputs"]
+    rho = test.groupby("document_id").apply(
+        lambda rows: rows["seed"].corr(rows["human"], method="spearman"), include_groups=False
+    )
+    assert rho.mean() == pytest.approx(run.summary["seed_judge"]["test"]["value"], abs=1e-4)
+
+
+def test_a_runs_trials_are_the_lines_of_its_log(run: optimize.Run) -> None:
+    lines = (run.folder / "trials.jsonl").read_text().splitlines()
+    assert len(run.trials) == len(lines) > 0
+    assert list(run.trials["stage"]) == [json.loads(line)["stage"] for line in lines]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_judge_shows_as_a_table(name: str) -> None:
+    judge = KINDS[name]
+    shown = judge._repr_html_()
+    assert judge.name in shown
+    assert judge.subject.definition.split()[0] in shown
+    assert "<script" not in shown
+
+
+def test_what_a_table_shows_is_escaped_and_short() -> None:
+    shown = html_table("<b>", [("<script>alert(1)</script>", "x" * 1000)])
+    assert "<script" not in shown
+    assert "&lt;script&gt;" in shown
+    assert len(shown) < 600
+
+
+def test_every_error_that_a_user_can_catch_has_one_root() -> None:
+    assert issubclass(DataError, judges.JudgesError)
+    assert issubclass(data.LabelError, judges.JudgesError)
+    assert issubclass(optimize.SettingsError, judges.JudgesError)
+    with pytest.raises(judges.JudgesError):
+        data.read_labels("no such file.csv")
+
+
+def test_the_options_of_tune_are_the_settings_of_a_run() -> None:
+    own = {"dimension", "pairwise", "data", "out", "resume", "json", "dry_run", "quiet"}
+    settings, options = get_type_hints(Settings), get_type_hints(TuneOptions)
+    assert options.keys() == {field.name for field in fields(Settings)} - own
+    for name, kind in options.items():
+        # A user may give more (a pair for a price), never less; a default may stand for None.
+        wanted = set(get_args(settings[name])) or {settings[name]}
+        assert wanted <= {*get_args(kind), kind}, name
+
+
+def test_a_notebook_lists_the_arguments_of_tune_with_their_defaults() -> None:
+    parameters = signature(optimize.tune).parameters
+    assert parameters["concurrency"].default == Settings(dimension="relevance").concurrency
+    assert parameters["max_cost"].annotation == float | None
+    assert "options" not in parameters
+
+
+def test_a_mistyped_option_of_tune_gets_the_closest_one() -> None:
+    with pytest.raises(TypeError, match=r"did you mean max_cost\?"):
+        optimize.tune("relevance", max_cots=1)  # type: ignore[call-arg]
+
+
+SCRIPT = """
+import data
+import judges
+import optimize
+import pandas as pd
+
+frame = pd.DataFrame({"document": ["a"], "summary": ["b"]})
+run = optimize.tune("relevance", frame, level="summary", max_cost=2.0, map={"relevance": "Anna"})
+reveal_type(run)
+reveal_type(run.judge)
+reveal_type(run.judgements)
+reveal_type(run.trials)
+measured = optimize.measure(run.judge, [{"id": 1}], lm="openai/gpt-4.1-mini", max_calls=10)
+reveal_type(measured.rho.value)
+reveal_type(judges.load("relevance").score(frame, lm="embedded"))
+reveal_type(data.read_labels(frame))
+optimize.tune("relevance", level="sumary")
+optimize.tune("relevance", max_cost="2")
+optimize.tune("relevance", max_cots=2)
+optimize.measure("relevance", 3)
+"""
+REVEALED = [
+    "optimize.tuning.Run",
+    "judges.judge.Judge",
+    "pandas.core.frame.DataFrame",
+    "pandas.core.frame.DataFrame",
+    "float",
+    "pandas.core.series.Series[float]",
+    "data.types.LabelledSet",
+]
+REFUSED = [
+    'Argument "level" to "tune" has incompatible type "Literal[\'sumary\']"',
+    'Argument "max_cost" to "tune" has incompatible type "str"',
+    'Unexpected keyword argument "max_cots" for "tune"; did you mean "max_cost"',
+    'Argument 2 to "measure" has incompatible type "int"',
+]
+
+
+def test_mypy_sees_real_types_in_a_users_script(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        # The project's own settings, so that its cache serves and DSPy need not be read.
+        [sys.executable, "-m", "mypy", str(tmp_path / "script.py")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line for line in done.stdout.splitlines() if "script.py:" in line]
+    notes = [line for line in lines if "Revealed type" in line]
+    errors = [line for line in lines if " error: " in line]
+    assert len(notes) == len(REVEALED), done.stdout
+    for line, kind in zip(notes, REVEALED, strict=True):
+        assert f'"{kind}"' in line.replace("builtins.", "")
+    assert len(errors) == len(REFUSED), done.stdout
+    for line, message in zip(errors, REFUSED, strict=True):
+        assert message in line

@@ -1,0 +1,268 @@
+"""What a judge writes before its answer: nothing, a sentence, steps or questions."""
+
+import json
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judges.catalog import find
+from judges.dimension import Comparison, Dimension, check_prompt, seed_prompt
+from judges.judge import Judge
+from judges.judgement import NoScoreError
+from judges.modules import demos_of, prompt_of, signature_of
+from judges.parsing.parse import parse_fields
+from judges.prompt import (
+    NOT_GIVEN,
+    Prompt,
+    Reasoning,
+    Value,
+    reasoning_of,
+    with_anchors,
+    with_reasoning,
+)
+from judges.protocol import Reply
+from judges.scoring import SamplingPlan, read_sample
+from optimize.report.run_report import _prompts
+from optimize.run.evidence import PromptParts
+from optimize.run.settings import Settings, SettingsError, resolve
+from optimize.search.candidates import Candidate, DemoSet
+
+FORMS: tuple[Reasoning, ...] = get_args(Reasoning)
+COHERENCE, CONCISE = find("coherence"), find("tldr_concise")
+assert isinstance(COHERENCE, Dimension)
+assert isinstance(CONCISE, Comparison)
+SUBJECTS = (COHERENCE, CONCISE)
+DEMOS: dict[str, dict[str, Value]] = {
+    "coherence": {"document": "d", "summary": "s", "rating": 4},
+    "tldr_concise": {"post": "p", "summary_a": "a", "summary_b": "b", "preferred": "B"},
+}
+forms, subjects = st.sampled_from(FORMS), st.sampled_from(SUBJECTS)
+lines = st.text(st.characters(codec="utf-8", exclude_characters="[]<>#"), max_size=60)
+LONG = ("steps", "questions")
+
+
+def prompt_with_demo(subject: Dimension | Comparison, form: Reasoning, reasons: str) -> Prompt:
+    prompt = seed_prompt(subject, form)
+    demo: dict[str, Value] = {
+        field.name: reasons if field.role == "output" else "" for field in prompt.fields
+    }
+    return Prompt(
+        instruction=prompt.instruction,
+        fields=prompt.fields,
+        demos=({**demo, **DEMOS[subject.name]},),
+    )
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_told_from_the_prompt_that_asks_for_it(subject, form):
+    seed = subject.prompt()
+    prompt = with_reasoning(seed, form)
+    assert reasoning_of(prompt) == form
+    assert prompt.instruction == seed.instruction
+    assert [f for f in prompt.fields if f.role == "input"] == list(seed.inputs)
+    assert prompt.outputs[-1] == seed.outputs[-1]
+    assert len(prompt.outputs) == (1 if form == "none" else 2)
+    check_prompt(subject, prompt)
+
+
+def test_the_seeds_ask_as_they_did():
+    assert reasoning_of(COHERENCE.prompt()) == "none"
+    assert reasoning_of(COHERENCE.prompt(rationale=True)) == "brief"
+    assert reasoning_of(CONCISE.prompt()) == "brief"
+    assert [field.description for field in CONCISE.prompt().outputs[:1]] == [
+        "one sentence: which is preferred, and why"
+    ]
+
+
+@given(subjects, forms, forms)
+def test_a_form_leaves_no_trace_of_another(subject, first, second):
+    seed = subject.prompt()
+    there_and_back = with_reasoning(with_reasoning(with_reasoning(seed, first), second), first)
+    assert there_and_back == with_reasoning(seed, first)
+
+
+@given(subjects, forms, forms, lines)
+def test_reasons_of_another_form_are_not_given(subject, first, second, reasons):
+    prompt = with_reasoning(prompt_with_demo(subject, first, reasons), second)
+    check_prompt(subject, prompt)
+    shown = {
+        name: value for name, value in prompt.demos[0].items() if name not in DEMOS["coherence"]
+    }
+    shown = [
+        prompt.demos[0][name] for name in ("rationale", "comparison") if name in prompt.demos[0]
+    ]
+    expected = [] if second == "none" else [reasons if first == second else NOT_GIVEN]
+    assert shown == expected
+
+
+@given(subjects, forms, lines)
+def test_dspy_and_a_file_give_back_the_prompt_of_every_form(subject, form, reasons):
+    judge = Judge(
+        subject=subject,
+        prompt=prompt_with_demo(subject, form, reasons),
+        plan=SamplingPlan(kind="one"),
+    )
+    assert prompt_of(signature_of(judge.prompt), demos_of(judge.prompt)) == judge.prompt
+    loaded = Judge.loads(judge.dumps().encode())
+    assert loaded.prompt == judge.prompt
+    assert loaded.template() == judge.template()
+    assert reasoning_of(loaded.prompt) == form
+
+
+@given(subjects, forms, lines, st.data())
+def test_what_a_template_asks_for_is_read_back(subject, form, reasons, data):
+    """A demonstration is a reply of the form that is asked for."""
+    prompt = prompt_with_demo(subject, form, reasons)
+    value = data.draw(st.sampled_from(prompt.answer.choices or ()))
+    demo = {**prompt.demos[0], prompt.answer.name: value}
+    reply = Prompt(instruction=prompt.instruction, fields=prompt.fields, demos=(demo,)).template()[
+        2
+    ]["content"]
+    sample = read_sample(SamplingPlan(kind="one"), prompt, Reply(text=reply), names=(subject.name,))
+    assert sample.value == value
+    if form == "none":
+        assert sample.text is None
+    else:
+        assert (sample.text or "").split() == reasons.split()
+
+
+# Rated on a scale of its own: 2 is the answer, and what stands before rates parts.
+MARKS = "1. Is there an order? Coherence: 4\n2. Do the sentences connect? 5"
+
+
+@pytest.mark.parametrize("form", LONG)
+@pytest.mark.parametrize(
+    ("reply", "rating"),
+    [
+        (f"[[ ## rationale ## ]]\n{MARKS}\n\n[[ ## rating ## ]]\n2\n\n[[ ## completed ## ]]", 2),
+        (f"{MARKS}\n\nFinal rating: 2", 2),
+        (f"{MARKS}\n\n**Rating:**\n\n2", 2),
+        (f"{MARKS}\n\nSo I would give it a 2.", 2),
+        (f"{MARKS}\n\nOverall: 2/5\nIt jumps from one thing to the next.", 2),
+        (json.dumps({"rationale": MARKS, "rating": 2}), 2),
+        ("```json\n" + json.dumps({"rationale": MARKS, "rating": 2}) + "\n```", 2),
+        (json.dumps({"questions": [{"question": "Order?", "rating": 4}], "final_rating": "2"}), 2),
+        (json.dumps({"clarity_score": 4, "order": 5, "rating": 2}), 2),
+        (MARKS, None),
+        ("Coherence: 4", None),
+        ("1. Is there an order? 4\n2. Is it clear? 4", None),
+        ("Step 1: the order is clear, 4.\nStep 2: coherence: 4", None),
+        (json.dumps({"coherence": 4}), None),
+        (json.dumps({"clarity_score": 4}), None),
+        (json.dumps({"questions": [{"question": "Order?", "rating": 4}]}), None),
+        (f"[[ ## rationale ## ]]\n{MARKS}\nThe score for clarity: 4", None),
+        (f"{MARKS}\n\nOverall, is it clear? 4", None),
+    ],
+)  # fmt: skip
+def test_a_rating_of_a_part_is_never_the_answer(form, reply, rating):
+    outputs = with_reasoning(COHERENCE.prompt(), form).outputs
+    if rating is None:
+        with pytest.raises(NoScoreError):
+            parse_fields(reply, outputs, names=("coherence",))
+    else:
+        assert parse_fields(reply, outputs, names=("coherence",))["rating"] == rating
+
+
+@pytest.mark.parametrize("form", LONG)
+@pytest.mark.parametrize(
+    ("reply", "choice"),
+    [
+        ("[[ ## comparison ## ]]\nPoints: A\nDetail: A\n\n[[ ## preferred ## ]]\nB", "B"),
+        ("Which covers more points? A\nWhich is shorter? A\n\nPreferred: B", "B"),
+        ("Points: A\nDetail: A\nI prefer B.", "B"),
+        (json.dumps({"points": "A", "detail": "A", "preferred": "B"}), "B"),
+        ("Which covers more points? A\nWhich is shorter? A", None),
+        ("Points: A\nDetail: A", None),
+        (json.dumps({"points": "A", "detail": "A"}), None),
+    ],
+)
+def test_who_does_better_on_a_point_is_not_the_choice(form, reply, choice):
+    outputs = with_reasoning(CONCISE.prompt(), form).outputs
+    if choice is None:
+        with pytest.raises(NoScoreError):
+            parse_fields(reply, outputs)
+    else:
+        assert parse_fields(reply, outputs)["preferred"] == choice
+
+
+def test_a_candidate_asks_in_its_own_form_and_anchors():
+    seed = COHERENCE.prompt()
+    plain = Candidate(instruction="Judge.")
+    candidate = Candidate(
+        instruction="Judge.", reasoning="steps", anchors=((1, "a heap"), (5, "one text"))
+    )
+    prompt = candidate.prompt(seed)
+    assert reasoning_of(prompt) == "steps"
+    assert prompt.answer.description == f"{COHERENCE.definition} (1 = a heap; 5 = one text)"
+    check_prompt(COHERENCE, prompt)
+    judge = Judge(subject=COHERENCE, prompt=prompt, plan=SamplingPlan(kind="one"))
+    assert Judge.loads(judge.dumps().encode()).template() == prompt.template()
+    assert candidate.id != plain.id
+    assert plain.id == Candidate(instruction="Judge.", reasoning=None).id
+
+
+def test_a_candidate_shows_reasons_only_in_the_form_they_were_written_in():
+    seed = COHERENCE.prompt()
+    answered = DemoSet(demos=(DEMOS["coherence"],), reasoning="none")
+    reasoned = DemoSet(demos=({**DEMOS["coherence"], "rationale": "So."},), reasoning="steps")
+
+    def rationale(demo_set: DemoSet, form: Reasoning | None) -> object:
+        prompt = Candidate(instruction="i", demo_set=demo_set, reasoning=form).prompt(seed)
+        check_prompt(COHERENCE, prompt)
+        return prompt.demos[0].get("rationale")
+
+    assert rationale(reasoned, "steps") == "So."
+    assert rationale(reasoned, "questions") == rationale(answered, "steps") == NOT_GIVEN
+    assert rationale(reasoned, None) is rationale(answered, None) is None
+
+
+anchor_texts = st.dictionaries(st.integers(1, 5), st.text(max_size=30), max_size=5)
+
+
+@given(anchor_texts, anchor_texts)
+def test_anchors_take_the_place_of_those_before(first, second):
+    seed = COHERENCE.prompt()
+    assert with_anchors(seed, COHERENCE.anchors) == seed
+    assert with_anchors(with_anchors(seed, first), second) == with_anchors(seed, second)
+
+
+def test_a_run_keeps_the_form_it_is_told_and_tries_others_only_where_they_cost():
+    def settings(**given: object) -> Settings:
+        return resolve({"dimension": "coherence", "lm": "openai/x", **given})
+
+    assert (settings().seed_reasoning, settings().reasoning_to_try) == (
+        None,
+        ("brief", "steps", "questions"),
+    )
+    assert settings(dimension=None, pairwise="tldr_concise").reasoning_to_try == (
+        *("none", "steps", "questions"),
+    )
+    for told in ("none", "brief", "steps"):
+        assert settings(reasoning=told).seed_reasoning == told
+        assert settings(reasoning=told).reasoning_to_try == ()
+    assert settings(lm="embedded").reasoning_to_try == ()
+    assert settings(optimizer="gepa").reasoning_to_try == ()
+    with pytest.raises(SettingsError, match="choose from none, brief, steps, auto"):
+        settings(reasoning="questions")
+
+
+def test_a_report_shows_a_form_and_anchors_that_the_search_changed():
+    seed = Candidate(instruction="Judge.")
+    tuned = Candidate(instruction="Judge.", reasoning="steps", anchors=((1, "<heap>"), (5, "one")))
+    parts = {
+        candidate: PromptParts(
+            instruction=prompt.instruction,
+            demos=(),
+            writes={field.name: field.description for field in prompt.outputs},
+        )
+        for candidate in (seed, tuned)
+        for prompt in [candidate.prompt(COHERENCE.prompt())]
+    }
+    changed = _prompts(parts[seed], parts[tuned]).html
+    assert "rationale: the reasoning in steps" in changed
+    assert "(1 = &lt;heap&gt;; 5 = one)" in changed
+    assert "What it writes" not in _prompts(parts[seed], replace(parts[seed], demos=({},))).html

@@ -1,0 +1,208 @@
+"""A frozen judge's map of scores onto people's scale: in its file, in its scores, and left out."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from frozen_cases import KINDS, TEXTS
+from hypothesis import given
+from hypothesis import strategies as st
+
+import judges
+import optimize
+from judges.__main__ import main
+from judges.frozen import FrozenJudgeError, digest
+from judges.judge import Judge, ScoreMapWarning
+from judges.judgement import Judgement
+from judges.monotone import MonotoneMap
+from optimize.statistics.score_map import fit_score_map
+
+MAPPED = KINDS["with a score map"]
+RAW = replace(MAPPED, score_map=None)
+ROWS = [
+    TEXTS,
+    {"document": TEXTS["document"], "summary": "A fire broke out."},
+    {"document": TEXTS["document"], "summary": "It rains frogs in Peru."},
+]
+
+
+def judge(one: Judge, **options: Any) -> list[Judgement]:
+    return [j for j in one.judge_all(ROWS, **options) if isinstance(j, Judgement)]
+
+
+def test_scores_are_mapped_and_what_the_model_said_is_not() -> None:
+    assert MAPPED.score_map is not None
+    raw = judge(RAW)
+    # Outputs of different scores, or the order below would hold of anything.
+    assert len({j.score for j in raw}) == len(ROWS)
+    for mapped, own in zip(judge(MAPPED), raw, strict=True):
+        assert mapped == replace(own, score=MAPPED.score_map(own.score))
+        assert mapped.score != own.score
+        assert (mapped.rating, mapped.distribution) == (own.rating, own.distribution)
+
+
+def test_every_way_to_a_score_maps_it() -> None:
+    score = judge(MAPPED)[0].score
+    one = MAPPED(**TEXTS)
+    assert isinstance(one, Judgement)
+    assert one.score == score
+    assert MAPPED.score(pd.DataFrame(ROWS))[0] == score
+    assert MAPPED.mapper()(TEXTS)["relevance"] == score
+
+
+def test_a_user_may_have_the_models_own_scores() -> None:
+    assert judge(MAPPED, score_map=False) == judge(RAW)
+
+
+def test_a_failed_judgement_stays_missing() -> None:
+    (failed,) = MAPPED.judge_all([{"document": "Text.", "summary": ""}])
+    assert isinstance(failed, Judgement)
+    assert pd.isna(failed.score)
+    assert failed.failure
+
+
+def test_a_map_holds_for_its_model_plan_and_prompt_alone(tmp_path: Path) -> None:
+    assert MAPPED.with_plan(MAPPED.plan).score_map == MAPPED.score_map
+    assert MAPPED.with_plan(None).score_map is None
+    assert MAPPED.with_prompt(instruction="Rate it.").score_map is None
+    file = MAPPED.save(tmp_path / "judge.json")
+    assert judges.load(file, lm="embedded").score_map == MAPPED.score_map
+    with pytest.warns(ScoreMapWarning, match="scores of openai/gpt-4.1-nano are not mapped"):
+        assert judges.load(file, lm="openai/gpt-4.1-nano").score_map is None
+
+
+def document(change: Mapping[str, Any]) -> bytes:
+    content = {**json.loads(MAPPED.dumps()), **change}
+    return json.dumps({**content, "digest": digest(content)}).encode()
+
+
+@pytest.mark.parametrize(
+    "knots",
+    [
+        {"inputs": [1, 2], "outputs": [2, 1]},
+        {"inputs": [1, 1], "outputs": [1, 2]},
+        {"inputs": [1], "outputs": [1]},
+        {"inputs": [1, 2, 3], "outputs": [1, 2]},
+        {"inputs": [1, 1e300], "outputs": [1, 2]},
+        {"inputs": [1, "x"], "outputs": [1, 2]},
+        {"inputs": [1, 2]},
+        {"inputs": [1, 2], "outputs": [1, 2], "code": "1"},
+        [1, 2],
+    ],
+)
+def test_a_file_with_another_map_than_an_increasing_one_is_refused(knots: Any) -> None:
+    with pytest.raises(FrozenJudgeError):
+        Judge.loads(document({"score_map": knots}))
+
+
+def test_a_map_is_part_of_what_the_digest_covers() -> None:
+    changed = MAPPED.dumps().replace("4.25", "4.75")
+    assert changed != MAPPED.dumps()
+    with pytest.raises(FrozenJudgeError, match="digest does not match"):
+        Judge.loads(changed.encode())
+
+
+def test_a_comparison_has_none() -> None:
+    entry = json.loads(MAPPED.dumps())["score_map"]
+    content = {**json.loads(KINDS["pairwise"].dumps()), "score_map": entry}
+    with pytest.raises(FrozenJudgeError, match="score map"):
+        Judge.loads(json.dumps({**content, "digest": digest(content)}).encode())
+    with pytest.raises(judges.JudgesError, match="score_map"):
+        replace(KINDS["pairwise"], score_map=MonotoneMap((0, 1), (0, 1)))
+
+
+def test_a_judge_without_one_has_no_key_of_it_in_its_file() -> None:
+    assert "score_map" not in json.loads(RAW.dumps())
+
+
+def test_score_writes_mapped_scores_unless_the_models_own_are_asked_for(tmp_path: Path) -> None:
+    file, rows = MAPPED.save(tmp_path / "judge.json"), tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps(TEXTS) + "\n")
+    for flags, expected in ((), judge(MAPPED)[0]), (("--raw-scores",), judge(RAW)[0]):
+        out = tmp_path / f"out{len(flags)}.jsonl"
+        assert main(["score", str(file), "--data", str(rows), "--out", str(out), *flags]) == 0
+        written = json.loads(out.read_text())["judgements"]["relevance"]
+        assert written["score"] == pytest.approx(expected.score)
+        assert written["rating"] == expected.rating
+
+
+# Ten outputs of each rating, scored one higher than the last: every score is its rating's place.
+EVEN = np.repeat([1.0, 2.0, 3.0, 4.0, 5.0], 10)
+
+
+def test_scores_that_are_shifted_and_squeezed_are_put_back() -> None:
+    score_map = fit_score_map(3 + EVEN / 10, EVEN)
+    assert score_map is not None
+    assert score_map.all([3.1, 3.3, 3.5]) == pytest.approx([1, 3, 5])
+
+
+def test_a_map_never_leaves_peoples_scale() -> None:
+    score_map = fit_score_map(1 + EVEN / 2, EVEN, judge_ends=(1, 5), human_ends=(1, 5))
+    assert score_map is not None
+    mapped = score_map.all([float(x) for x in np.linspace(1, 5, 81)])
+    assert min(mapped) >= 1
+    assert max(mapped) <= 5
+
+
+@pytest.mark.parametrize(
+    ("scores", "ratings"),
+    [([], []), ([3, 3, 3], [1, 2, 3]), ([1, 2, 3], [4, 4, 4]), ([np.nan, np.nan], [1, 2])],
+)
+def test_what_is_all_alike_equates_nothing(scores: list[float], ratings: list[float]) -> None:
+    assert fit_score_map(scores, ratings) is None
+
+
+numbers = st.floats(0, 6, allow_nan=False).map(lambda x: round(x, 2))
+
+
+@given(st.lists(st.tuples(numbers, st.integers(1, 5)), min_size=2, max_size=60))
+def test_no_order_is_changed_and_no_scores_are_tied(rows: list[tuple[float, int]]) -> None:
+    scores, ratings = (np.array(side, float) for side in zip(*rows, strict=True))
+    score_map = fit_score_map(scores, ratings, judge_ends=(0, 6), human_ends=(1, 5))
+    if score_map is None:
+        return
+    mapped = np.array(score_map.all([float(x) for x in scores]))
+    assert (
+        np.sign(np.subtract.outer(mapped, mapped)) == np.sign(np.subtract.outer(scores, scores))
+    ).all()
+    assert mapped.min() >= 1 - 1e-9
+    assert mapped.max() <= 5 + 1e-9
+
+
+@given(st.lists(st.tuples(numbers, st.integers(1, 5)), min_size=30, max_size=60))
+def test_a_map_gives_the_scores_it_was_learned_on_peoples_mean(
+    rows: list[tuple[float, int]],
+) -> None:
+    scores, ratings = (np.array(side, float) for side in zip(*rows, strict=True))
+    score_map = fit_score_map(scores, ratings)
+    if score_map is None:
+        return
+    mapped = np.mean(score_map.all([float(x) for x in scores]))
+    # Blocks have people's means; within a block, lines bend by less than a rating.
+    assert abs(mapped - ratings.mean()) < 0.75
+
+
+def test_a_run_learns_one_where_it_helps_and_its_figures_stay(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    out = tmp_path_factory.mktemp("mapped") / "run"
+    run = optimize.tune("fluency", out=out, max_calls=900, quiet=True)
+    choice, judge = run.summary["score_map"], run.judge
+    assert choice["used"] == (judge.score_map is not None)
+    errors = choice["dev_mean_absolute_error"]
+    if choice["used"]:
+        assert errors["mapped"] < errors["raw"]
+    else:
+        assert choice["why"].startswith("no score map")
+    people = (judge.provenance or {})["people"]
+    assert isinstance(people, dict)
+    assert 1 <= people["mean"] <= 5
+    raw = replace(judge, score_map=None)
+    mapped, own = optimize.measure(judge), optimize.measure(raw)
+    # The order is the same, so that every rank correlation is.
+    assert mapped.rho == own.rho
