@@ -13,10 +13,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-os.environ.setdefault("OPENAI_API_KEY", "sk-local-benchmark-key-0123456789")
-os.environ["DSPY_JUDGES_CACHE"] = "none"
-
 DOCUMENT = "The council met on Monday to discuss the bridge over the river. " * 30
 SUMMARY = "The council discussed the bridge. "
 SCALE = range(1, 6)
@@ -165,6 +161,9 @@ CLIENTS: dict[str, Callable[[str, int, int], None]] = {
 
 
 def main() -> None:
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("OPENAI_API_KEY", "sk-local-benchmark-key-0123456789")
+    os.environ["DSPY_JUDGES_CACHE"] = "none"
     name, url, count, concurrency = sys.argv[1:]
     client = CLIENTS[name]
     client(url, int(concurrency), int(concurrency))  # imports, connections

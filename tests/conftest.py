@@ -1,5 +1,6 @@
 """Fixtures that several test files share come from plugin modules beside them."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +62,27 @@ def _no_cache() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DSPY_JUDGES_CACHE", "none")
         yield
+
+
+# Ends of the names under which an environment keeps a provider's key or address.
+OF_PROVIDERS = ("_API_KEY", "_BASE_URL", "_API_BASE", "_ENDPOINT")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_providers() -> None:
+    """Forget the keys and addresses of whoever runs the tests: no test may ask a real provider."""
+    for name in [name for name in os.environ if name.endswith(OF_PROVIDERS)]:
+        del os.environ[name]
+
+
+@pytest.fixture(autouse=True)
+def _environment() -> Iterator[None]:
+    """Undo what a test, or a library it calls, leaves in the environment for the next one."""
+    before = dict(os.environ)
+    yield
+    if dict(os.environ) != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.fixture(autouse=True, scope="module")
