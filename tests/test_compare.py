@@ -20,7 +20,7 @@ from openai_server import OpenAIServer, Serving
 from data import starter
 from judges.loading import load
 from judges.scoring import SamplingPlan
-from optimize.cli import compare, verify
+from optimize.cli import compare, report, tune, verify
 from optimize.measuring.leaderboard import pareto_front
 from optimize.report.leaderboard_report import render
 from optimize.statistics.accuracy import contrast_accuracy, pair_accuracy
@@ -265,6 +265,50 @@ def test_a_folder_of_other_labels_or_of_a_run_is_not_resumed(
     assert "not a folder of optimize.compare" in refused(
         capsys, *flags, "--out", "run", "--resume", code=1
     )
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "{", '{"command": 3}'])
+def test_a_damaged_folder_is_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = recorded()
+    assert compare.command([*flags, "--out", "c"]) == 0
+    for name in ("config.json", "summary.json"):
+        Path("c", name).write_text(text, encoding="utf-8")
+    assert "c" in refused(capsys, *flags, "--out", "c", "--resume", code=1)
+    assert tune.command(["--resume", "--out", "c"]) == 1
+    assert report.command(["c"]) == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == 2
+    assert "Traceback" not in err
+
+
+def test_a_comparisons_page_is_drawn_again_from_its_folder(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert compare.command([*recorded(), "--out", "c"]) == 0
+    page = Path("c/report.html")
+    before = page.read_bytes()
+    page.unlink()
+    assert report.command(["c"]) == 0
+    assert page.read_bytes() == before
+    assert report.command(["c", "--markdown"]) == 1
+    assert "holds a comparison, of which there is no short table" in capsys.readouterr().err
+
+
+def test_a_pairwise_judge_that_fails_on_all_that_others_have_has_no_share_of_ties(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pair = {"prompt": "P", "response_a": "A", "response_b": "B"}
+    data = lines("p.jsonl", [{"id": f"{n}", **pair, "votes": ["AB"[n % 2]]} for n in range(6)])
+    replies = {
+        "first": [(n, "A", "A") for n in range(3)],
+        "second": [(n, *("none" if n < 3 else "B",) * 2) for n in range(6)],
+    }
+    flags = ["--pairwise", "tldr_concise", "--data", data]
+    for name, rows in replies.items():
+        written = [{"id": f"{n}", "order_ab": ab, "order_ba": ba} for n, ab, ba in rows]
+        flags += ["--replies", lines(f"{name}.jsonl", written)]
+    rows = compared(capsys, *flags)["judges"]
+    assert {row["name"]: row["ties"] for row in rows} == {"first": 1.0, "second": None}
 
 
 def test_names_are_escaped_and_the_page_asks_nobody(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -118,6 +119,30 @@ def test_what_cannot_be_estimated_is_one_line(
     assert shown.out == ""
     assert message in shown.err
     assert shown.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        *((estimate_command, ["--width", width]) for width in ("nan", "inf", "-1", "0")),
+        (alternative_command, ["--seed", "-1"]),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_wrong_usage(
+    command: Any, files: list[str], extra: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.command([*files, "--json", *extra])
+    assert ended.value.code == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_scores_that_are_all_missing_are_not_called_scores_of_other_outputs(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "scores.jsonl", [{"id": "0-plain", "dimension": "clarity", "score": None}])
+    assert alternative_command.command(files) == 1
+    assert "holds no score of any output" in capsys.readouterr().err
 
 
 def test_bad_scores_are_named(

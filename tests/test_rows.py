@@ -285,7 +285,7 @@ def test_a_journal_and_a_run_folder_of_devices_are_refused(tmp_path: Path) -> No
         read_config(tmp_path)
     with pytest.raises(OSError, match="not a regular file"):
         read_evidence(tmp_path)
-    with pytest.raises(OSError, match="not a regular file"):
+    with pytest.raises(RunFolderError, match="not a regular file"):
         read_run(tmp_path)
 
 

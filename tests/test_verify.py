@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from optimize import measure
+from optimize.cli import compare, tune
 from optimize.cli.verify import command
+from optimize.run.settings import SettingsError
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 needs_shared = pytest.mark.skipif(
@@ -194,6 +197,46 @@ def test_a_level_that_the_labels_lack_is_named(
     arguments += ["--data", lines(tmp_path / "l.jsonl", rows)]
     assert command([*arguments, "--level", "summary"]) == 2
     assert "these labels have the levels dataset" in capsys.readouterr().err
+
+
+def test_a_level_that_the_labels_lack_is_refused_before_a_model_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {"id": f"{n}", "document": f"D{n}.", "summary": "S.", "ratings": {"fluency": 1 + n % 5}}
+        for n in range(12)
+    ]
+    data = lines(tmp_path / "l.jsonl", rows)
+
+    def ask(*_: object, **__: object) -> None:
+        raise AssertionError("a model was asked")
+
+    monkeypatch.setattr("optimize.cli.verify.ask_judge", ask)
+    monkeypatch.setattr("optimize.measuring.measure.ask_judge", ask)
+    monkeypatch.setattr("optimize.cli.compare.ask_entries", ask)
+    monkeypatch.chdir(tmp_path)
+    for level in ("summary", "system"):
+        assert command(["fluency", "--data", data, "--level", level]) == 2
+        arguments = ["--dimension", "fluency", "--data", data, "--level", level]
+        assert compare.command([*arguments, "--lm", "embedded", "fluency"]) == 2
+        assert tune.command(arguments) == 2
+        assert capsys.readouterr().err.count("these labels have the levels dataset") == 3
+        with pytest.raises(SettingsError, match="these labels have the levels dataset"):
+            measure("fluency", data, level=level)  # type: ignore[arg-type]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_stdout_holds_json_or_markdown_and_never_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--scores", scores(tmp_path / "s.jsonl", [[1, 2], [2, 1]]), "--dimension", "charm"]
+    arguments += ["--data", labels(tmp_path / "l.jsonl", [[1, 2], [2, 1]]), "--json"]
+    assert command([*arguments, "--markdown", "-"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "both print to stdout" in shown.err
+    assert command([*arguments, "--markdown", str(tmp_path / "t.md")]) == 0
+    assert json.loads(capsys.readouterr().out)["dimension"] == "charm"
 
 
 def pair_files(folder: Path, replies: list[dict[str, Any]]) -> list[str]:

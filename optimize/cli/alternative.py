@@ -9,6 +9,7 @@ import numpy as np
 
 import data
 from data.types import LabelError
+from judges.cli.arguments import seed
 from optimize.cli.tool import Parser, Result, run
 from optimize.figures import CONVENTIONS, figure_text, interval_cell, json_number
 from optimize.items import annotation_matrix, read_scores
@@ -42,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         "for trained people, .1 for crowds",
     )
     add("--independent", action="store_true", help="take outputs for one document as unrelated")
-    add("--seed", type=int, default=0, metavar="N")
+    add("--seed", type=seed, default=0, metavar="N")
     add("--json", action="store_true", help="print everything as JSON")
     return command_parser
 
@@ -84,7 +85,10 @@ def _test(
     scores_by_id = read_scores(scores, dimension)
     judge = np.array([scores_by_id.get(output.id, np.nan) for output in labelled.outputs])
     if np.isnan(judge).all():
-        raise LabelError(f"{scores.name}: no score's id is that of an output in {labelled.name}")
+        fault = "no score's id is that of an output in"
+        if scores_by_id.keys() & {output.id for output in labelled.outputs}:
+            fault = "holds no score of any output in"
+        raise LabelError(f"{scores.name}: {fault} {labelled.name}")
     document = np.array([output.document_id for output in labelled.outputs])
     test = alternative_test(
         judge, ratings, None if flags.independent else document, epsilon=flags.epsilon

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from data.tables.atomic_write import in_use
-from data.tables.text import read_json_file
 from judges.cli.arguments import (
     CACHE,
     add_plan_flags,
@@ -52,7 +51,13 @@ from optimize.measuring.entries import (
 from optimize.measuring.leaderboard import leaderboard
 from optimize.measuring.measure import on_labels_scale
 from optimize.measuring.sources import ScoredItems, from_pair_replies, from_replies, from_scores
-from optimize.run.labels import Labelled, find_subject, load_labels, remembered_of
+from optimize.run.labels import (
+    Labelled,
+    check_level,
+    find_subject,
+    load_labels,
+    remembered_of,
+)
 from optimize.run.run_folder import (
     BUDGET,
     CONFIG,
@@ -62,6 +67,7 @@ from optimize.run.run_folder import (
     check_fresh,
     find_started,
     open_fresh,
+    read_object,
     write_json,
     write_text,
 )
@@ -278,6 +284,7 @@ class JudgesRun:
             entry = Entry(name=name, source=source, judge=judge, items=items, expected=expected)
             entries.append(replace(entry, options=options[name]))
         labelled = next(iter(labels.values()), None) or self._labels(None, None)
+        check_level(flags.level, items_of(labelled, self.dimension), pairs=self.pairwise)
         entries += self.recordings(labelled)
         for note in labelled.notes:
             print_note(f"note: {note}")
@@ -431,7 +438,8 @@ class Comparison(JudgesRun):
                 if not flags.resume:
                     remove_unanswered(folder)
                 raise
-            result |= {"seconds": round(time.monotonic() - started, 3), "folder": str(folder)}
+            seconds = round(time.monotonic() - started, 3)
+            result = {"command": self.command, **result, "seconds": seconds, "folder": str(folder)}
             write_json(folder / SUMMARY, result)
             # Drawing takes matplotlib, which a comparison that fails need not load.
             from optimize.report.leaderboard_report import render
@@ -522,7 +530,7 @@ def check_entries(
 
 def _check_same(folder: Path, config: Mapping[str, Any]) -> str:
     """When the comparison was begun; RunFolderError where it is none of these labels."""
-    before = read_json_file(folder / CONFIG)
+    before = read_object(folder / CONFIG)
     if before.get("command") != config["command"]:
         raise RunFolderError(f"{folder}: not a folder of {config['command']}; name another --out")
     for name, value in config.items():
@@ -530,7 +538,7 @@ def _check_same(folder: Path, config: Mapping[str, Any]) -> str:
             raise RunFolderError(
                 f"{folder}: begun with other {name}; resume with the same, or start another"
             )
-    return str(before["started"])
+    return str(before.get("started", "unknown"))
 
 
 def remove_unanswered(folder: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 import data
 from data.types import LabelError
+from judges.cli.arguments import positive
 from judges.cli.shell import print_error
 from optimize.cli.tool import Parser, Result, run
 from optimize.figures import figure_text, interval_cell
@@ -58,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     add("--dimension", metavar="NAME", required=True)
     add("--system", metavar="A", help="of this system only")
     add("--against", metavar="B", help="the difference to this system, and the win rate")
-    add("--width", type=float, metavar="X", help="a width to count labels for (half of today's)")
+    add("--width", type=positive, metavar="X", help="a width to count labels for (half of today's)")
     add("--confidence", type=float, default=0.95, metavar="C")
     add("--map", metavar="NAME=COLUMN", action="append", default=[], help="a column's own name")
     add("--values", metavar="WORD=NUMBER,...", action="append", default=[], help="what words count")

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from data.types import LabelledPairs, LabelledSet
 from judges.cli.arguments import (
     add_request_flags,
     constructed_note,
@@ -44,7 +43,7 @@ from optimize.measuring.sources import (
     from_scores,
 )
 from optimize.run.evidence import JudgedSplit, labelled_in_order
-from optimize.run.labels import find_subject, load_labels
+from optimize.run.labels import Labelled, check_level, find_subject, load_labels
 from optimize.run.run_folder import write_text
 from optimize.run.settings import (
     SettingsError,
@@ -57,7 +56,6 @@ from optimize.run.settings import (
 from optimize.screen import correlation_lines
 from optimize.search.objective import LEVELS
 
-Labelled = LabelledSet | LabelledPairs
 Scale = tuple[int, ...]
 
 
@@ -197,6 +195,8 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     refuse_secret(flags.api_base)
     if flags.min_spearman is not None and not -1 <= flags.min_spearman <= 1:
         raise SettingsError(f"--min-spearman {flags.min_spearman:g}: rho is between -1 and 1")
+    if flags.json and flags.markdown == "-":
+        raise SettingsError("--json and --markdown - both print to stdout: name a file for one")
     for file in (flags.report, flags.markdown):
         # Before anything is asked and paid for.
         if file and not Path(file).parent.is_dir():
@@ -294,9 +294,11 @@ def _measure_judge(
     )
     for note in labelled.notes:
         print_note(f"note: {note}")
+    items = items_of(labelled, subject.name, subject)
+    check_level(flags.level, items, pairs=judge.kind == "pairwise")
     scored = ask_judge(
         judge,
-        items_of(labelled, subject.name, subject),
+        items,
         lm=flags.lm,
         api_base=flags.api_base,
         max_calls=flags.max_calls,

@@ -17,9 +17,9 @@ from judges.errors import JudgesError
 from optimize.figures import DIGITS, Cell, cell_by_convention, json_number
 from optimize.items import Vector, data_counts
 from optimize.measuring.entries import Outcome
-from optimize.measuring.measure import AnyLevel, Measured, measure_scores, pair_figures
+from optimize.measuring.measure import Measured, measure_scores, pair_figures
 from optimize.measuring.sources import ScoredItems
-from optimize.run.labels import Labelled
+from optimize.run.labels import AnyLevel, Labelled
 from optimize.search.gate import Gain, gains
 from optimize.search.objective import Level, contrast, correlation
 from optimize.statistics.accuracy import contrast_accuracy
@@ -41,7 +41,7 @@ def leaderboard(
     seed: int = 0,
     baseline: str | None = None,
 ) -> dict[str, Any]:
-    """What `optimize.compare --json` prints, but for `seconds` and `folder`; best judge first.
+    """What `optimize.compare --json` prints of the judges; the best comes first.
 
     Differences are from the judge named `baseline`, else from the best one. A judge whose
     judgements have all failed is left out. Raises LeaderboardError where no judge was measured,
@@ -204,7 +204,8 @@ def _standing(gain: Gain | None, named: bool) -> str:
 def _ties(scored: ScoredItems, pairs: bool) -> float | None:
     """The share of two outputs of a document that are scored alike; of pairs, the judge's ties."""
     if pairs:
-        return json_number(float((scored.scores[~np.isnan(scored.scores)] == 0).mean()), DIGITS)
+        margins = scored.scores[~np.isnan(scored.scores)]
+        return json_number(float((margins == 0).mean()), DIGITS) if margins.size else None
     documents = [item.document_id for item in scored.items.items]
     if len(set(documents)) == len(documents):
         documents = [""] * len(documents)

@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args
 
 import numpy as np
 
@@ -29,7 +29,14 @@ from optimize.frames import judgements_frame
 from optimize.items import Items, Vector, data_counts, items_of
 from optimize.measuring.sources import ScoredItems, ask_judge, from_numbers
 from optimize.run.evidence import JudgedSplit, labelled_in_order
-from optimize.run.labels import AnyPath, Labelled, find_subject, load_labels
+from optimize.run.labels import (
+    AnyLevel,
+    AnyPath,
+    Labelled,
+    check_level,
+    find_subject,
+    load_labels,
+)
 from optimize.run.plain_figures import order_figures, scale_figures
 from optimize.run.settings import (
     SettingsError,
@@ -39,7 +46,7 @@ from optimize.run.settings import (
     values_of,
 )
 from optimize.screen import correlation_lines
-from optimize.search.objective import LEVELS, Level, choose_level, correlation
+from optimize.search.objective import LEVELS, Level, choose_level, correlation, levels_of
 from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.agreement import Correlation, dataset_level, summary_level
 from optimize.statistics.bootstrap import stream
@@ -49,7 +56,6 @@ from optimize.statistics.levels import PRIMARY, Undefined
 if TYPE_CHECKING:
     import pandas as pd
 
-AnyLevel = Level | Literal["auto"]
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
 
 Value = TypeVar("Value")
@@ -246,9 +252,11 @@ def measure(
             f"otherwise, say map={{{loaded.name!r}: COLUMN}}"
         )
     labelled = load_labels(data, loaded.name, loaded.subject, judge=loaded, **reading)
+    items = items_of(labelled, loaded.name, loaded.subject)
+    check_level(level, items, pairs=loaded.kind == "pairwise")
     scored = ask_judge(
         loaded,
-        items_of(labelled, loaded.name, loaded.subject),
+        items,
         seed=seed,
         keep_going=keep_going,
         **options,
@@ -279,14 +287,10 @@ def measure_scores(
     """Every figure of scores that are there already; `scale` is the judge's, where it is known."""
     items = scored.items
     pairs = isinstance(labelled, LabelledPairs)
-    if pairs and level not in ("auto", "dataset"):
-        raise SettingsError(f"level {level}: pairs have one margin each; only dataset fits them")
+    check_level(level, items, pairs=pairs)
     if level == "auto":
         # By what is labelled, not by what has a record: a judge must not choose its level.
         level = "dataset" if pairs else choose_level(items_of(labelled, dimension))
-    elif not pairs and level not in levels_of(items):
-        known = ", ".join(levels_of(items))
-        raise SettingsError(f"level {level}: these labels have the levels {known}")
     judged = JudgedSplit(
         dimension=dimension,
         split="these labels",
@@ -347,15 +351,6 @@ def _by_convention(
             for undefined in other_conventions
         ),
     ]
-
-
-def levels_of(items: Items) -> tuple[Level, ...]:
-    """The levels that labels have, the most telling first."""
-    several = len(items) > len(items.documents)
-    levels: list[Level] = ["summary", "dataset"] if several else ["dataset"]
-    if len(items.systems) > 1:
-        levels.append("system")
-    return tuple(levels)
 
 
 def pair_figures(scored: ScoredItems) -> dict[str, Any]:

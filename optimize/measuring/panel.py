@@ -31,7 +31,7 @@ from optimize.panel.learn import (
 )
 from optimize.panel.members import MemberScores
 from optimize.run.final_table import gain
-from optimize.run.labels import Labelled
+from optimize.run.labels import Labelled, check_level
 from optimize.run.pipeline import versions
 from optimize.run.settings import SettingsError
 from optimize.search.objective import Level, choose_level, correlation
@@ -130,8 +130,7 @@ def learn(
     if all(reasons):
         raise SettingsError(f"no member gives any output a score: the first, {reasons[0]}")
     pairs = isinstance(labelled, LabelledPairs)
-    if pairs and level not in (None, "dataset"):
-        raise SettingsError(f"--level {level}: pairs have one margin each; only dataset fits them")
+    check_level(level or "auto", splits.learned, pairs=pairs)
     level = "dataset" if pairs else level or choose_level(splits.learned)
     members = [
         MemberScores(

@@ -8,7 +8,6 @@ from typing import Any
 
 from data.readers import is_constructed
 from data.tables.formats import read_json_lines
-from data.tables.text import read_json_file
 from data.types import LabelError, LabelledOutput
 from judges.monotone import MonotoneMap
 from optimize.answer import run_answer
@@ -23,7 +22,7 @@ from optimize.figures import (
 )
 from optimize.items import read_annotations
 from optimize.measuring.measure import all_correlations
-from optimize.report import charts
+from optimize.report import charts, leaderboard_report
 from optimize.report.advice import advice
 from optimize.report.measures import Measures, PairMeasures, measure_pairs, measure_split
 from optimize.report.page import Section, page, render_template, section
@@ -48,6 +47,9 @@ from optimize.run.run_folder import RunFolderError
 
 JUDGES = {"seed": "seed_judge", "tuned": "tuned_judge"}
 MAX_DEMOS = 20
+# The pages of what several judges made, by the `command` of summary.json, and what that is.
+PAGES = {"optimize.panel": panel_page, "optimize.compare": leaderboard_report.render}
+KINDS = {panel_page: "a panel", leaderboard_report.render: "a comparison"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,18 +94,20 @@ def write_report(folder: Path, annotations: Path | None = None) -> Path:
     Raises as `read_run`, and for a panel that is untuned.
     """
     path = folder / run_folder.REPORT
-    summary = _read_json(folder / run_folder.SUMMARY)
-    if summary.get("command") != "optimize.panel":
+    summary = run_folder.read_object(folder / run_folder.SUMMARY)
+    draw = PAGES.get(str(summary.get("command")))
+    if draw is None:
         run_folder.write_text(path, render(read_run(folder, annotations)))
         return path
-    if "composition" not in summary:
+    if draw is panel_page and "composition" not in summary:
         raise RunFolderError(
             f"{folder}: holds an untuned panel, of which nothing was measured; optimize.panel with "
             "--data reports"
         )
     if annotations is not None:
-        raise RunFolderError(f"{folder}: holds a panel, whose report takes no --annotations")
-    run_folder.write_text(path, panel_page(summary))
+        what = KINDS[draw]
+        raise RunFolderError(f"{folder}: holds {what}, whose report takes no --annotations")
+    run_folder.write_text(path, draw(summary))
     return path
 
 
@@ -127,21 +131,21 @@ def read_run(folder: Path, annotations: Path | None = None) -> FinishedRun:
     Raises RunFolderError where the folder holds none, and LabelError where `annotations` cannot be
     read or rate no output of the run.
     """
-    summary = _read_json(folder / run_folder.SUMMARY)
-    if summary.get("command") == "optimize.panel":
-        raise RunFolderError(f"{folder}: holds a panel, of which there is no short table")
+    summary = run_folder.read_object(folder / run_folder.SUMMARY)
+    if draw := PAGES.get(str(summary.get("command"))):
+        raise RunFolderError(f"{folder}: holds {KINDS[draw]}, of which there is no short table")
     evidence = read_evidence(folder)
     if annotations is not None:
         evidence = _with_annotations(evidence, annotations)
     judged = evidence.judged[summary["shipped"]]["test"]
     # From the evidence: folders of earlier releases lack them, and annotators may have come since.
-    judge = _read_json(folder / run_folder.JUDGE)
+    judge = run_folder.read_object(folder / run_folder.JUDGE)
     knots = judge.get("score_map")
     score_map = MonotoneMap(tuple(knots["inputs"]), tuple(knots["outputs"])) if knots else None
     summary = {**summary, **plain_figures(evidence, summary["shipped"], score_map)}
     return FinishedRun(
         summary=summary,
-        config=_read_json(folder / run_folder.CONFIG),
+        config=run_folder.read_object(folder / run_folder.CONFIG),
         provenance=judge.get("provenance") or {},
         trials=_read_trials(folder / run_folder.TRIALS),
         evidence=evidence,
@@ -337,19 +341,6 @@ def _with_annotations(evidence: RunEvidence, path: Path) -> RunEvidence:
             for judge, by_split in evidence.judged.items()
         },
     )
-
-
-def _read_json(path: Path) -> Mapping[str, Any]:
-    """A run folder's JSON file; raises RunFolderError."""
-    try:
-        values: Mapping[str, Any] = read_json_file(path)
-    except FileNotFoundError as error:
-        raise RunFolderError(
-            f"{path.parent}: holds no {path.name}; a run folder has one once its run has ended"
-        ) from error
-    except ValueError as error:
-        raise RunFolderError(f"{path}: is no JSON ({error})") from error
-    return values
 
 
 def _read_trials(path: Path) -> list[Mapping[str, Any]]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,13 +17,14 @@ from judges.scoring import SamplingPlan
 from optimize.items import Items, data_counts, items_of
 from optimize.run.settings import Settings, SettingsError, bounds_of, label_bounds
 from optimize.run.settings import read as read_subject
-from optimize.search.objective import Level, choose_level
+from optimize.search.objective import Level, choose_level, levels_of
 
 # What people are commonly given, the narrowest first.
 USUAL_SCALES = ((0, 1), (1, 3), (-1, 1), (1, 4), (1, 5), (1, 7), (1, 10), (0, 10), (0, 100))
 
 Labelled = LabelledSet | LabelledPairs
 AnyPath = str | os.PathLike[str]
+AnyLevel = Level | Literal["auto"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,17 @@ def check_rows(rows: Rows, settings: Settings) -> None:
         values=settings.values,
         scale=settings.scale,
     )
+
+
+def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
+    """Raise SettingsError for a level that labels do not have, before any model is asked."""
+    levels = ("dataset",) if pairs else levels_of(items)
+    if level == "auto" or level in levels:
+        return
+    reason = "pairs have one margin each; only dataset fits them"
+    if not pairs:
+        reason = f"these labels have the levels {', '.join(levels)}"
+    raise SettingsError(f"level {level}: {reason}")
 
 
 def find_subject(name: str) -> Subject | None:
@@ -233,9 +245,8 @@ def prepare(settings: Settings) -> PreparedRun:
     subject = read_subject(settings)
     pairwise = isinstance(subject, Comparison)
     labels = split_labels(settings, subject)
+    check_level(settings.level, labels.everything, pairs=pairwise)
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
-    if pairwise and settings.level not in ("auto", "dataset"):
-        raise SettingsError(f"--level {level}: pairs have one margin each; only dataset fits them")
     # What could not be written down at the end is refused before anything is asked.
     origin = {
         "data": {"name": labels.labelled.name, "sha256": labels.labelled.sha256},

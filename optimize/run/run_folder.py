@@ -61,30 +61,40 @@ def find_started(out: str | None, name: str) -> Path:
     return started[-1]
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """A file of a run folder that holds one JSON object; raises RunFolderError."""
+    try:
+        value = read_json_file(path)
+    except FileNotFoundError as error:
+        raise RunFolderError(
+            f"{path.parent}: holds no {path.name}; a run folder has one once its run has ended"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{path}: is no JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise RunFolderError(f"{path}: is damaged: it holds no JSON object")
+    return value
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     """The settings that the run was started with, by name; raises RunFolderError."""
-    try:
-        read = read_json_file(folder / CONFIG)
-        settings = read["settings"]
-        if not isinstance(settings, dict):
-            raise TypeError("settings")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunFolderError(f"{folder / CONFIG}: not a run's configuration ({error})") from error
+    settings = read_object(folder / CONFIG).get("settings")
+    if not isinstance(settings, dict):
+        raise RunFolderError(f"{folder / CONFIG}: not a run's configuration: it has no settings")
     return settings
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
     """What an earlier start of the run wrote; empty where there is none that can be read."""
     try:
-        summary = read_json_file(folder / SUMMARY)
-    except (OSError, ValueError):
+        return read_object(folder / SUMMARY)
+    except RunFolderError:
         return {}
-    return summary if isinstance(summary, dict) else {}
 
 
 def read_endpoints(folder: Path) -> dict[str, str] | None:
     """Where a run's models answered; None where it wrote none down."""
-    endpoints = read_json_file(folder / CONFIG).get("endpoints")
+    endpoints = read_object(folder / CONFIG).get("endpoints")
     if not isinstance(endpoints, dict):
         return None
     return {str(role): str(address) for role, address in endpoints.items()}
@@ -106,13 +116,12 @@ def begin(
 
 def check_labels(folder: Path, data: Mapping[str, Any], split: Mapping[str, Any]) -> None:
     """RunFolderError where the labels are no longer those that the run was begun with."""
+    config, splits = read_object(folder / CONFIG), read_object(folder / SPLITS)
     try:
-        config = read_json_file(folder / CONFIG)
-        splits = read_json_file(folder / SPLITS)
         # Releases that did not write the labels' hash down wrote the split's.
         before = config.get("data", {}).get("sha256", data["sha256"])
         same = before == data["sha256"] and splits["sha256"] == split["sha256"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise RunFolderError(f"{folder}: {CONFIG} or {SPLITS} is damaged ({error!r})") from error
     if not same:
         raise RunFolderError(
@@ -140,7 +149,7 @@ def clear_unanswered(folder: Path) -> None:
 
 def started(folder: Path) -> str:
     """When the run was begun, which resuming does not change."""
-    return str(read_json_file(folder / CONFIG)["started"])
+    return str(read_object(folder / CONFIG).get("started", "unknown"))
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

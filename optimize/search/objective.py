@@ -40,6 +40,15 @@ def choose_level(items: Items) -> Level:
     return "summary" if several and varied > SHARE_FOR_SUMMARY_LEVEL * documents else "dataset"
 
 
+def levels_of(items: Items) -> tuple[Level, ...]:
+    """The levels that labels have, the most telling first."""
+    several = len(items) > len(items.documents)
+    levels: list[Level] = ["summary", "dataset"] if several else ["dataset"]
+    if len(items.systems) > 1:
+        levels.append("system")
+    return tuple(levels)
+
+
 def informative_documents(items: Items, level: Level) -> tuple[str, ...]:
     """The documents that can tell judges apart: at summary level, those people do not rate alike.
 
