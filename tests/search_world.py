@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from judges.dimension import Dimension
+from judges.inference.runner import Runner
 from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search.evaluator import Evaluator, ItemScore, JudgeItems, Pricing, SearchBudget
@@ -92,6 +93,7 @@ def search(
     train: Items,
     dev: Items,
     *,
+    optimizer: str = "rank",
     seed: int = 0,
     calls: int = 20_000,
     options: SearchOptions | None = None,
@@ -99,15 +101,17 @@ def search(
     pricing: Pricing | None = None,
     propose: Propose = propose,
     proposal: float = 1,
+    proposer: Runner | None = None,
 ) -> tuple[SearchResult, list[Trial], Evaluator]:
     log = TrialLog()
     budget = SearchBudget(calls, proposal=proposal)
     evaluator = Evaluator(seed=SEED, judge=by, calls_per_item=1, budget=budget, pricing=pricing)
-    found = search_with(
-        "rank",
+    result = search_with(
+        optimizer,
         SearchProblem(
             evaluator=evaluator,
             propose=propose,
+            proposer=proposer,
             train=train,
             dev=dev,
             level="summary",
@@ -115,4 +119,4 @@ def search(
             log=log,
         ),
     )
-    return found, log.trials, evaluator
+    return result, log.trials, evaluator

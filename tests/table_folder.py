@@ -3,9 +3,9 @@
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from jsonl import write_jsonl
 from scripted_model import Scripted, rating_of
 
 import judges
@@ -40,12 +40,8 @@ def pairs(table_folder: Path) -> str:
         {"id": i, "prompt": f"p{i // 2}", "response_a": "good", "response_b": f"bad{'!' * i}"}
         for i in range(6)
     ]
-    Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl("pairs.jsonl", rows)
     return "pairs.jsonl"
-
-
-def lines_of(path: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
 
 
 def wanted(name: str, i: int) -> float:

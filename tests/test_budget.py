@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import write_jsonl
 from openai_replies import Body, follow
 from openai_server import WITHHELD, OpenAIServer, some_faults
 
@@ -163,7 +164,7 @@ def test_a_judges_own_run_counts_on_where_it_was_killed(
     here: Path, openai_server: OpenAIServer
 ) -> None:
     rows = [{"document": f"Document {i} says much.", "summary": f"One {i}."} for i in range(120)]
-    (here / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(here / "in.jsonl", rows)
     openai_server.latency = 0.01
     arguments = [sys.executable, "-m", "judges", "score", "relevance", "--lm", "openai/judge-1"]
     arguments += ["--data", "in.jsonl", "--out", "out.jsonl", "--max-calls", "60"]
@@ -282,7 +283,7 @@ def test_scoring_a_table_ends_where_the_first_replies_all_fail_unless_told_to_go
     here: Path, openai_server: OpenAIServer
 ) -> None:
     rows = [{"document": f"Document {i} says much.", "summary": f"One {i}."} for i in range(200)]
-    (here / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(here / "in.jsonl", rows)
     openai_server.fault = lambda number, body: "truncated"
     arguments = [sys.executable, "-m", "judges", "score", "relevance", "--lm", "openai/judge-1"]
     arguments += ["--data", "in.jsonl", "--out", "out.jsonl"]

@@ -1,6 +1,5 @@
 """Ctrl-C at any moment ends a command with 130, one line and no traceback; --resume goes on."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from jsonl import read_jsonl, write_jsonl
 from openai_server import OpenAIServer, Serving
 
 from dspy_judges.startup import loading_time
@@ -27,7 +27,7 @@ def slow() -> Iterator[OpenAIServer]:
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    Path("in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    write_jsonl("in.jsonl", ROWS)
     return tmp_path
 
 
@@ -84,7 +84,7 @@ def test_scoring_stops_with_what_came_and_goes_on_from_there(slow: OpenAIServer)
     resumed.communicate(timeout=60)
     assert resumed.returncode == 0
     assert len(slow.log) - asked == len(ROWS) - kept
-    rows = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]
+    rows = read_jsonl("o.jsonl")
     assert [row["id"] for row in rows] == [row["id"] for row in ROWS]
     assert all(row["judgements"]["relevance"]["failure"] is None for row in rows)
 

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from jsonl import write_jsonl
 from openai_server import OpenAIServer
 
 import data
@@ -63,7 +64,7 @@ def write_few(folder: Path) -> None:
         for one in outputs
         if one.document_id in documents and one.system in systems
     ]
-    (folder / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(folder / "few.jsonl", rows)
 
 
 @pytest.fixture
@@ -272,7 +273,7 @@ def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(
         for d in range(12)
         for s, r in enumerate((2000, 2003, 2005))
     ]
-    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl("rows.jsonl", rows)
     told = ["--dimension", "relevance", "--data", "rows.jsonl", "--scale", "2000-2005"]
     assert command([*told, "--out", "run"]) in (1, 2)
     assert "1000" in capsys.readouterr().err.splitlines()[-1]

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from jsonl import write_jsonl
 
 from data.cli import main
 
@@ -18,7 +19,7 @@ def file_of(folder: Path, *ratings: object) -> Path:
         {"id": str(place), **GOOD, "group": f"g{place // 2}", "ratings": {"relevance": rating}}
         for place, rating in enumerate(ratings)
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_jsonl(path, rows)
     return path
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonl import write_jsonl
 
 import data
 
@@ -32,7 +33,7 @@ ROWS: Rows = [
 
 def jsonl(rows: Rows, folder: Path) -> Path:
     path = folder / "labels.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_jsonl(path, rows)
     return path
 
 

@@ -1,6 +1,5 @@
 """Labelled pairs: candidates under several names, votes in several words."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonl import write_jsonl
 
 import data
 
@@ -16,7 +16,7 @@ PAIR = {"id": "a", "prompt": "Why?", "response_a": "Because.", "response_b": "So
 
 def file_of(folder: Path, *rows: Mapping[str, object]) -> Path:
     path = folder / "pairs.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_jsonl(path, rows)
     return path
 
 

@@ -25,12 +25,6 @@ GATE = "Gx47QpLw92VnRt61MzKd"
 ROWS = pd.DataFrame({"summary": [f"Summary number {number}." for number in range(8)]})
 
 
-@pytest.fixture(autouse=True)
-def _no_key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def server(openai_server: OpenAIServer) -> OpenAIServer:
     openai_server.key = KEY

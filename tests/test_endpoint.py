@@ -138,17 +138,9 @@ def test_nobody_listening_is_unreachable() -> None:
         complete(api_base="http://127.0.0.1:9/v1")
 
 
-def test_no_key_for_openai_itself_is_said_before_any_request(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+def test_no_key_for_openai_itself_is_said_before_any_request() -> None:
     with pytest.raises(FatalModelError, match="OPENAI_API_KEY is not set"):
         open_model("openai/gpt-4.1-mini")
-
-
-def answering(status: int, message: str, code: str) -> Callable[[Body], Any]:
-    return lambda body: error(status, message, code)
 
 
 @pytest.mark.parametrize(

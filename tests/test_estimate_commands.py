@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jsonl import read_jsonl, write_jsonl
 
 import data
 from optimize.cli import alternative as alternative_command
@@ -15,11 +16,6 @@ from optimize.cli import estimate as estimate_command
 from optimize.items import annotation_matrix, read_scores
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-
-
-def write(path: Path, rows: list[dict[str, object]]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(path)
 
 
 @pytest.fixture
@@ -48,9 +44,9 @@ def files(tmp_path: Path) -> list[str]:
             scores.append({"id": name, "dimension": "clarity", "score": score})
     return [
         "--data",
-        write(tmp_path / "labels.jsonl", outputs),
+        write_jsonl(tmp_path / "labels.jsonl", outputs),
         "--scores",
-        write(tmp_path / "scores.jsonl", scores),
+        write_jsonl(tmp_path / "scores.jsonl", scores),
         "--dimension",
         "clarity",
     ]
@@ -77,9 +73,9 @@ def test_every_output_of_a_document_counts_in_the_win_rate(
     assert estimate_command.command(arguments) == 0
     once = json.loads(capsys.readouterr().out)["estimates"]["win_rate"]
     for path in (Path(files[1]), Path(files[3])):
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        rows = read_jsonl(path)
         again = [row | {"id": f"{row['id']} again"} for row in rows if "tuned" in row["id"]]
-        write(path, [*rows, *again])
+        write_jsonl(path, [*rows, *again])
     assert estimate_command.command(arguments) == 0
     twice = json.loads(capsys.readouterr().out)["estimates"]["win_rate"]
     for count in ("n_labels", "n_judgements", "n_failed"):
@@ -154,7 +150,7 @@ def test_bad_scores_are_named(
         ([{"id": "x", "score": 1}, {"id": "x", "score": 2}], "'x' has a score already"),
         ([{"id": "elsewhere", "score": 1}], "no id is that of an output"),
     ):
-        write(tmp_path / "scores.jsonl", rows)
+        write_jsonl(tmp_path / "scores.jsonl", rows)
         assert estimate_command.command(files) == 1
         assert message in capsys.readouterr().err
 
@@ -179,7 +175,7 @@ def test_labels_by_one_person_are_refused(
     for row in rows:
         row["annotations"] = {}
         row["ratings"] = {"clarity": 3}
-    write(tmp_path / "labels.jsonl", rows)
+    write_jsonl(tmp_path / "labels.jsonl", rows)
     assert alternative_command.command(files) == 1
     assert "two annotators or more" in capsys.readouterr().err
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonl import read_jsonl
 
 from judges.cli.command import command
 from judges.inference.runner import ModelRequest, Runner
@@ -237,7 +238,7 @@ def test_a_line_that_lacks_a_key_is_passed_over(tmp_path: Path, name: str) -> No
 def test_a_journal_of_a_release_without_checksums_still_answers(tmp_path: Path) -> None:
     path = tmp_path / "j"
     write(path, "a", "b")
-    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records = read_jsonl(path)
     for record in records:
         del record["sum"]
     lines = [json.dumps(record, separators=(",", ":")) + "\n" for record in records]

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from jsonl import read_jsonl, write_jsonl
 from openai_server import OpenAIServer
 from scripted_model import Scripted
-from table_folder import lines_of, wanted
+from table_folder import wanted
 
 from judges.__main__ import main
 from judges.catalog.summeval import FLUENCY
@@ -27,7 +28,9 @@ def test_score_writes_each_row_and_its_judgements(
 ) -> None:
     assert main(["score", "relevance", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]) == 0
     out, err = capsys.readouterr()
-    for i, (row, read) in enumerate(zip(lines_of("o.jsonl"), lines_of("in.jsonl"), strict=True)):
+    for i, (row, read) in enumerate(
+        zip(read_jsonl("o.jsonl"), read_jsonl("in.jsonl"), strict=True)
+    ):
         judgements = row.pop("judgements")
         assert row == read
         assert list(judgements) == ["relevance", "fluency"]
@@ -59,24 +62,25 @@ def test_flat_tables_get_two_columns_a_judge(scripted: Scripted, form: str) -> N
 
 
 def test_a_json_array_is_scored_like_its_rows(scripted: Scripted) -> None:
-    Path("in.json").write_text(json.dumps(lines_of("in.jsonl"), indent=1), encoding="utf-8")
+    Path("in.json").write_text(json.dumps(read_jsonl("in.jsonl"), indent=1), encoding="utf-8")
     for name in ("in.json", "in.jsonl"):
         assert main(["score", "fluency", "--data", name, "--out", f"{name}.out.jsonl"]) == 0
-    assert lines_of("in.json.out.jsonl") == lines_of("in.jsonl.out.jsonl")
+    assert read_jsonl("in.json.out.jsonl") == read_jsonl("in.jsonl.out.jsonl")
 
 
 def test_failures_are_empty_counted_and_told(
     scripted: Scripted, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [{"summary": "s0"}, {"summary": ""}, {"text": "x"}, {"summary": "garble"}]
-    Path("in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl("in.jsonl", rows)
     assert main(["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)["judges"]["fluency"]
     assert (result["n"], result["n_failed"]) == (1, 3)
-    failures = [row["judgements"]["fluency"]["failure"] for row in lines_of("o.jsonl")]
+    judgements = [row["judgements"]["fluency"] for row in read_jsonl("o.jsonl")]
+    failures = [judgement["failure"] for judgement in judgements]
     assert failures[:3] == [None, "summary is empty", "no summary"]
     assert "no idea" in failures[3]
-    assert [row["judgements"]["fluency"]["score"] for row in lines_of("o.jsonl")][1:] == [None] * 3
+    assert [judgement["score"] for judgement in judgements][1:] == [None] * 3
 
 
 def test_nothing_scored_is_a_failure(
@@ -85,13 +89,13 @@ def test_nothing_scored_is_a_failure(
     Path("in.jsonl").write_text('{"summary": "garble"}\n')
     assert main(["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]) == 1
     assert "no row got a score; the first reason" in capsys.readouterr().err
-    assert len(lines_of("o.jsonl")) == 1
+    assert len(read_jsonl("o.jsonl")) == 1
 
 
 def test_scores_of_an_earlier_run_are_kept_beside_the_new(scripted: Scripted) -> None:
     assert main(["score", "relevance", "--data", "in.jsonl", "--out", "a.jsonl"]) == 0
     assert main(["score", "fluency", "--data", "a.jsonl", "--out", "b.jsonl"]) == 0
-    assert list(lines_of("b.jsonl")[0]["judgements"]) == ["relevance", "fluency"]
+    assert list(read_jsonl("b.jsonl")[0]["judgements"]) == ["relevance", "fluency"]
 
 
 def test_compare_writes_verdicts_and_a_win_rate(
@@ -101,7 +105,7 @@ def test_compare_writes_verdicts_and_a_win_rate(
     result = json.loads(capsys.readouterr().out)
     assert (result["win_rate_a"], result["n"], result["n_ties"], result["n_failed"]) == (1, 6, 0, 0)
     assert (result["flip_rate"], result["position_bias"]) == (0, 0)
-    for row in lines_of("v.jsonl"):
+    for row in read_jsonl("v.jsonl"):
         assert row["verdict"] == {
             "preferred": "A",
             "order_ab": "A",
@@ -272,7 +276,7 @@ def test_formula_cells_are_written_as_they_are_or_with_safe_csv_as_texts(
 ) -> None:
     rows = tmp_path / "rows.jsonl"
     row = {"id": "+cmd", FORMULA: "@SUM(1)", "n": -1.5, "m": "-2", "document": FORMULA}
-    rows.write_text(json.dumps({**row, "summary": " -x"}) + "\n")
+    write_jsonl(rows, [{**row, "summary": " -x"}])
     ask = ["score", "coherence", "--data", str(rows), "--out"]
     plain, safe = tmp_path / f"plain.{suffix}", tmp_path / f"safe.{suffix}"
     assert main([*ask, str(plain)]) == 0

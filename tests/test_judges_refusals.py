@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from jsonl import read_jsonl
 from openai_server import OpenAIServer
 from scripted_model import Scripted
-from table_folder import lines_of
 
 from judges.__main__ import main
 from judges.protocol import Completion, FatalModelError, Message, Sampling
@@ -194,6 +194,6 @@ def test_scoring_over_http_keeps_the_key_out_of_every_file(
     assert (result["lm_calls"], result["judges"]["coherence"]["n"]) == (6, 6)
     written = "".join(path.read_text(encoding="utf-8") for path in Path().iterdir())
     assert "sk-local" not in written + out + err
-    assert lines_of("o.jsonl")[0]["judgements"]["coherence"]["rationale"] == "It is what it is."
+    assert read_jsonl("o.jsonl")[0]["judgements"]["coherence"]["rationale"] == "It is what it is."
     assert main(["journal", "o.jsonl.replies.jsonl", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n_requests"] == 6

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
 
@@ -83,7 +84,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for i in range(12)
     ]
     for name, lines in (("labels.jsonl", rows), ("pairs.jsonl", pairs)):
-        Path(name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        write_jsonl(name, lines)
     Path("own.yaml").write_text(DIMENSION)
     return tmp_path
 
@@ -248,12 +249,12 @@ IN_TEXT = "The bearer said: sk-proj-a8Kq2Zx7Lm4Vt9Rb3Nc6_Xw5Hd1Jf0"
 
 def secret_labels(share: float) -> None:
     """Labels of which so many hold what may be a key; the others, prose that looks like it."""
-    rows = [json.loads(line) for line in Path("labels.jsonl").read_text().splitlines()]
+    rows = read_jsonl("labels.jsonl")
     for number, row in enumerate(rows):
         row["context"] += " Bearer certificates, sk-learn-compatible-estimators-for-everyone."
         if number < share * len(rows):
             row["context"] += IN_TEXT
-    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl("labels.jsonl", rows)
 
 
 @pytest.mark.parametrize("optimizer", ["rank", "bootstrap"])
@@ -357,12 +358,12 @@ def test_terminal_escapes_in_a_strangers_files_are_shown_and_not_sent(
     document["lm"] = "openai/\x9b2Jx"
     document["digest"] = digest(document)
     Path("theirs.json").write_text(json.dumps(document))
-    rows = [json.loads(line) for line in Path("labels.jsonl").read_text().splitlines()]
+    rows = read_jsonl("labels.jsonl")
     for row in rows:
         row["system"], row["id"] = row["system"] + ESCAPES, row["id"] + ESCAPES
         row["extra"] = ESCAPES
-    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    Path("bad.jsonl").write_text(json.dumps({**rows[0], "ratings": {ESCAPES: ESCAPES}}) + "\n")
+    write_jsonl("labels.jsonl", rows)
+    write_jsonl("bad.jsonl", [{**rows[0], "ratings": {ESCAPES: ESCAPES}}])
     main(["show", "theirs.json"])
     main(["show", f"no{ESCAPES}such"])
     main(["score", "theirs.json", "--data", "labels.jsonl", "--out", "o.jsonl"])

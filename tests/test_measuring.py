@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from jsonl import write_jsonl
 
 import data
 import judges
@@ -38,7 +39,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for d, ratings in enumerate(HUMAN)
         for s, rating in enumerate(ratings)
     ]
-    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl("labels.jsonl", rows)
     return tmp_path
 
 

@@ -1,6 +1,5 @@
 """python -m optimize from the outside: flags, folders, one clear line for whatever fails."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import write_jsonl
 
 from optimize.cli.tune import command
 from optimize.run.settings import Settings, SettingsError, resolve
@@ -36,16 +36,11 @@ def rows(documents: int, systems: int = 4, **changes: object) -> list[dict[str, 
     ]
 
 
-def write(path: Path, lines: list[dict[str, Any]]) -> str:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return str(path)
-
-
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.yaml").write_text(DIMENSION, encoding="utf-8")
-    write(tmp_path / "labels.jsonl", rows(12))
+    write_jsonl(tmp_path / "labels.jsonl", rows(12))
     return tmp_path
 
 
@@ -75,7 +70,7 @@ def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(
     here: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     lines, says = BAD_LABELS[name]
-    write(here / "labels.jsonl", lines)
+    write_jsonl(here / "labels.jsonl", lines)
     assert command(OWN) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -163,7 +158,9 @@ def test_a_users_own_data_folder_is_no_trouble(tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_of_a_file_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(here / "labels.jsonl", broken(lambda made: [row["ratings"].clear() for row in made[:8]]))
+    write_jsonl(
+        here / "labels.jsonl", broken(lambda made: [row["ratings"].clear() for row in made[:8]])
+    )
     assert command([*OWN, "--max-calls", "300"]) == 0
     assert "note: no rating on liveliness: 8 of 48 outputs" in capsys.readouterr().err
 

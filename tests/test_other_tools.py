@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -346,15 +346,12 @@ WAYS = {
 
 
 @pytest.fixture(autouse=True)
-def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep tools from reporting home and from writing into the working folder."""
     monkeypatch.setenv("DEEPEVAL_TELEMETRY_OPT_OUT", "1")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("DO_NOT_TRACK", "1")
-    here = Path.cwd()
-    os.chdir(tmp_path)
-    yield
-    os.chdir(here)
+    monkeypatch.chdir(tmp_path)
 
 
 def installed(needs: str) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from aiohttp import web
+from jsonl import write_jsonl
 from openai_replies import Body, completion
 from openai_server import OpenAIServer
 
@@ -42,6 +43,14 @@ def say(status: int, body: object, **headers: str) -> web.Response:
 def fail(status: int, message: str, *, param: str | None = None, code: str = "") -> web.Response:
     body = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
     return say(status, {"error": body})
+
+
+def always(answer: Callable[[], web.Response]) -> Respond:
+    return lambda number, body: answer()
+
+
+def first(count: int, answer: Callable[[], web.Response]) -> Respond:
+    return lambda number, body: answer() if number < count else None
 
 
 def when(field: str, answer: Callable[[], web.Response]) -> Respond:
@@ -82,6 +91,11 @@ class Habit:
     scores: tuple[float, ...] | None = None
 
 
+def ending(name: str, respond: Respond, line: str, flags: tuple[str, ...] = ()) -> Habit:
+    """A habit that ends the run, after a few requests at most."""
+    return Habit(name, respond, flags=flags, line=line, code=1, max_requests=5)
+
+
 # The server spreads half of a rating's probability over its two neighbours: 1 and 5 lose the one
 # that is off the scale.
 WEIGHTED = tuple({1: 4 / 3, 5: 14 / 3}.get(i % 5 + 1, i % 5 + 1) for i in range(N_ROWS))
@@ -112,13 +126,11 @@ PARAMETERS = [
         flags=SAMPLES,
         line="no temperature (replies are drawn at its own, not at 1)",
     ),
-    Habit(
+    ending(
         "temperature too high",
-        lambda number, body: fail(400, "temperature must be between 0 and 1"),
+        always(lambda: fail(400, "temperature must be between 0 and 1")),
         flags=("--samples", "3", "--temperature", "2"),
         line="temperature must be between 0 and 1",
-        code=1,
-        max_requests=5,
     ),
     Habit(
         "seed unrecognized by OpenAI",
@@ -172,21 +184,17 @@ PARAMETERS = [
         flags=SAMPLES,
         max_requests=3 * N_ROWS + 1,
     ),
-    Habit(
+    ending(
         "logprobs refused",
         when("logprobs", lambda: fail(400, "logprobs is not supported with this model")),
         flags=("--weighted",),
         line="the plan 'weighted' needs log-probabilities",
-        code=1,
-        max_requests=5,
     ),
-    Habit(
+    ending(
         "logprobs left out",
         replying(lambda answer, body: [c.pop("logprobs") for c in answer["choices"]]),
         flags=("--weighted",),
         line="gives no log-probabilities, which the plan 'weighted' needs",
-        code=1,
-        max_requests=5,
     ),
     Habit(
         "top_logprobs at most 5",
@@ -252,12 +260,10 @@ PARAMETERS = [
         line="max_completion_tokens for a limit; no temperature",
         max_requests=3 * N_ROWS + 4,
     ),
-    Habit(
+    ending(
         "a parameter that is none of ours",
-        lambda number, body: fail(400, "Field 'tenant' is required", param="tenant"),
+        always(lambda: fail(400, "Field 'tenant' is required", param="tenant")),
         line="Field 'tenant' is required",
-        code=1,
-        max_requests=5,
     ),
 ]
 DEVELOPER = "Developer instruction is not enabled for models/gemma-3"
@@ -300,10 +306,6 @@ def error_inside(code: object, message: str, **more: object) -> web.Response:
     return say(200, {"error": {"code": code, "message": message, **more}})
 
 
-def first(count: int, answer: Callable[[], web.Response]) -> Respond:
-    return lambda number, body: answer() if number < count else None
-
-
 REPLIES = [
     Habit(
         "null content",
@@ -333,7 +335,7 @@ REPLIES = [
     ),
     Habit(
         "filtered with status 400",
-        lambda number, body: fail(400, "The response was filtered", code="content_filter"),
+        always(lambda: fail(400, "The response was filtered", code="content_filter")),
         line="The response was filtered",
         failed_rows=True,
     ),
@@ -342,19 +344,15 @@ REPLIES = [
         first(2, lambda: error_inside(429, "Rate limited upstream", metadata={})),
         max_requests=N_ROWS + 2,
     ),
-    Habit(
+    ending(
         "status 200 with a wrong key inside",
-        lambda number, body: error_inside(401, "No auth credentials found"),
+        always(lambda: error_inside(401, "No auth credentials found")),
         line="the key in OPENAI_API_KEY was not accepted for judge-1",
-        code=1,
-        max_requests=5,
     ),
-    Habit(
+    ending(
         "status 200 with no credits inside",
-        lambda number, body: error_inside(402, "Insufficient credits"),
+        always(lambda: error_inside(402, "Insufficient credits")),
         line="the account's quota is used up (Insufficient credits)",
-        code=1,
-        max_requests=5,
     ),
     Habit("thoughts in reasoning_content", replying(message(reasoning_content="Say 1? Say 2?"))),
     Habit("thoughts in reasoning", replying(message(reasoning="Rating: 1"))),
@@ -387,7 +385,7 @@ REPLIES = [
     ),
     Habit(
         "a thought left open",
-        replying(lambda answer, body: wrapped("<think>It may be a ")(answer, body)),
+        replying(wrapped("<think>It may be a ")),
         line="a thought without its end",
         failed_rows=True,
         max_requests=3 * N_ROWS,
@@ -431,57 +429,43 @@ WAITS = [
     Habit("Retry-After in seconds", first(1, too_many(Retry_After="0.2"))),
     Habit(
         "Retry-After as a date",
-        lambda n, body: first(1, too_many(Retry_After=in_a_second()))(n, body),
+        first(1, lambda: too_many(Retry_After=in_a_second())()),
     ),
     Habit("retry-after-ms", first(1, too_many(retry_after_ms="200", Retry_After="60"))),
     Habit("a wait in prose", first(1, too_many("Please try again in 0.2s. Visit the page."))),
-    Habit(
+    ending(
         "a wait of a day in prose",
-        lambda number, body: too_many("Limit 200 a day. Please try again in 7h12m0s.")(),
+        always(too_many("Limit 200 a day. Please try again in 7h12m0s.")),
         line="it wants to be asked again in 7 hours",
-        code=1,
-        max_requests=5,
     ),
-    Habit(
+    ending(
         "Retry-After of an hour",
-        lambda number, body: too_many(Retry_After="3600")(),
+        always(too_many(Retry_After="3600")),
         line="it wants to be asked again in 60 minutes",
-        code=1,
-        max_requests=5,
     ),
     Habit(
         "a quota that ends within the run",
         lambda number, body: (
-            say(429, {"error": {"message": "Quota exceeded.", "code": "insufficient_quota"}})
-            if number >= 4
-            else None
+            fail(429, "Quota exceeded.", code="insufficient_quota") if number >= 4 else None
         ),
         line="the account's quota is used up (Quota exceeded.); resume once there is more",
         code=1,
         max_requests=8,
     ),
-    Habit(
+    ending(
         "OpenAI's quota",
-        lambda number, body: say(
-            429, {"error": {"message": "You exceeded it.", "code": "insufficient_quota"}}
-        ),
+        always(lambda: fail(429, "You exceeded it.", code="insufficient_quota")),
         line="the account's quota is used up (You exceeded it.)",
-        code=1,
-        max_requests=5,
     ),
-    Habit(
+    ending(
         "Gemini's quota",
-        lambda number, body: say(429, [{"error": GEMINI_QUOTA}]),
+        always(lambda: say(429, [{"error": GEMINI_QUOTA}])),
         line="the account's quota is used up",
-        code=1,
-        max_requests=5,
     ),
-    Habit(
+    ending(
         "no credits (402)",
-        lambda number, body: fail(402, "Insufficient balance"),
+        always(lambda: fail(402, "Insufficient balance")),
         line="the account's quota is used up (Insufficient balance)",
-        code=1,
-        max_requests=5,
     ),
     Habit("a rate limit that names no wait", first(1, too_many())),
     Habit("a fault of the server (500)", first(1, lambda: fail(500, "Internal error"))),
@@ -516,26 +500,20 @@ WAITS = [
         ),
         max_requests=2 * N_ROWS,
     ),
-    Habit(
+    ending(
         "a wrong key",
-        lambda number, body: fail(401, "Incorrect API key provided: sk-local"),
+        always(lambda: fail(401, "Incorrect API key provided: sk-local")),
         line="the key in OPENAI_API_KEY was not accepted for judge-1",
-        code=1,
-        max_requests=5,
     ),
-    Habit(
+    ending(
         "a forbidden model",
-        lambda number, body: fail(403, "Project has no access to model judge-1"),
+        always(lambda: fail(403, "Project has no access to model judge-1")),
         line="Project has no access to model",
-        code=1,
-        max_requests=5,
     ),
-    Habit(
+    ending(
         "an unknown model",
-        lambda number, body: fail(404, "The model does not exist", code="model_not_found"),
+        always(lambda: fail(404, "The model does not exist", code="model_not_found")),
         line="no model 'judge-1' there",
-        code=1,
-        max_requests=5,
     ),
 ]
 
@@ -633,6 +611,13 @@ def legacy_logprobs(answer: Body, body: Body) -> None:
         }
 
 
+VLLM_UNKNOWN_MODEL = {
+    "object": "error",
+    "message": "The model `judge-1` does not exist.",
+    "type": "NotFoundError",
+    "param": None,
+    "code": 404,
+}
 CONTEXT_FULL = "the request exceeds the available context size, try increasing it"
 LOCAL = [
     Habit("vLLM's own fields", replying(added(**VLLM_FIELDS))),
@@ -668,36 +653,21 @@ LOCAL = [
         replying(every_token(lambda token: token.update(top_logprobs=None))),
         flags=("--weighted",),
     ),
-    Habit(
+    ending(
         "log-probabilities in the form of completions",
         replying(legacy_logprobs),
         flags=("--weighted",),
         line="gives no log-probabilities, which the plan 'weighted' needs",
-        code=1,
-        max_requests=5,
     ),
-    Habit(
+    ending(
         "vLLM's errors",
-        lambda number, body: say(
-            404,
-            {
-                "object": "error",
-                "message": "The model `judge-1` does not exist.",
-                "type": "NotFoundError",
-                "param": None,
-                "code": 404,
-            },
-        ),
+        always(lambda: say(404, VLLM_UNKNOWN_MODEL)),
         line="no model 'judge-1' there (The model `judge-1` does not exist.)",
-        code=1,
-        max_requests=5,
     ),
-    Habit(
+    ending(
         "Ollama without the model",
-        lambda number, body: fail(404, 'model "judge-1" not found, try pulling it first'),
+        always(lambda: fail(404, 'model "judge-1" not found, try pulling it first')),
         line="try pulling it first",
-        code=1,
-        max_requests=5,
     ),
     Habit(
         "llama.cpp while it loads",
@@ -754,7 +724,7 @@ def test_a_habit_gives_right_scores_or_one_clear_line(
         for i in range(N_ROWS)
     ]
     data, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(data, rows)
     start = time.monotonic()
     files = ["--data", str(data), "--out", str(out)]
     code = main(
@@ -862,7 +832,7 @@ def test_models_known_to_reason_get_room_for_it(
 
 def test_a_price_of_ones_own_bounds_the_cost(openai_server: OpenAIServer, tmp_path: Path) -> None:
     data, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
-    data.write_text(json.dumps({"document": "A.", "summary": "This summary is worth 4."}) + "\n")
+    write_jsonl(data, [{"document": "A.", "summary": "This summary is worth 4."}])
     openai_server.judge = opinion
     files = ["--data", str(data), "--out", str(out), "--lm", "openai/judge-1"]
     assert main(["score", "relevance", *files, "--max-cost", "1"]) == 1

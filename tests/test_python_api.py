@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from frozen_cases import KINDS
+from jsonl import read_jsonl
 
 import data
 import judges
@@ -125,7 +126,7 @@ def test_data_of_another_kind_is_named(what: Any) -> None:
 
 @pytest.fixture(scope="module")
 def starter() -> pd.DataFrame:
-    rows = [json.loads(line) for line in STARTER.read_text().splitlines()]
+    rows = read_jsonl(STARTER)
     return pd.DataFrame([{**row, "good": row.pop("ratings")["fluency"]} for row in rows])
 
 

@@ -4,15 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from jsonl import write_jsonl
 
 from optimize.cli.verify import command as main
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-
-
-def write(path: Path, rows: list[dict[str, object]]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(path)
 
 
 def verified(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
@@ -25,13 +21,13 @@ def test_a_misread_fraction_is_counted_and_moves_the_other_readings_rho(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = {"document": "d", "summary": "s"}
-    labels = write(
+    labels = write_jsonl(
         tmp_path / "labels.jsonl",
         [{"id": str(n), "group": "g", **texts, "ratings": {"relevance": n + 1}} for n in range(4)],
     )
     # Strictly 1, 2, 3, 4: rho 1. The last digit of "2/5" is 5: ranks 1 4 2 3 against 1 2 3 4, so
     # the squared rank differences sum to 0 + 4 + 1 + 1 and rho = 1 - 6 * 6 / (4 * 15) = 0.4.
-    replies = write(
+    replies = write_jsonl(
         tmp_path / "replies.jsonl",
         [
             {"id": str(n), "dimension": "relevance", "replies": [reply]}

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jsonl import write_jsonl
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from judges.judgement import NoScoreError
@@ -267,13 +268,13 @@ def test_rows_of_another_prompt_or_dimension_are_passed_over_unread(tmp_path: Pa
         {"id": "c", "prompt": "p", "dimension": "e", "replies": "unread"},
         {"id": "d", "prompt": "p", "replies": ["2"]},
     ]
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    write_jsonl(path, rows)
     assert [row.id for row in read_replies(path, dimension="d", prompt="p")] == ["a", "d"]
     pairs = [
         {"id": "a", "prompt": "p", "order_ab": "A", "order_ba": ["B"]},
         {"id": "b", "prompt": "q", "order_ab": "A"},
     ]
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in pairs), encoding="utf-8")
+    write_jsonl(path, pairs)
     assert [row.id for row in read_pair_replies(path, prompt="p")] == ["a"]
 
 

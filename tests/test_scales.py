@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from jsonl import read_jsonl, write_jsonl
 
 import data
 import judges
@@ -17,7 +18,7 @@ from optimize.run.labels import prepare
 from optimize.run.settings import Settings
 
 STARTER = Path(data.__file__).with_name("starter") / "outputs.jsonl"
-ROWS = [json.loads(line) for line in STARTER.read_text(encoding="utf-8").splitlines()]
+ROWS = read_jsonl(STARTER)
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +33,7 @@ def labels(change: Callable[[float], object]) -> str:
     for row in ROWS:
         mark = row["ratings"]["fluency"]
         rows.append({**{k: v for k, v in row.items() if k != "ratings"}, "fluency": change(mark)})
-    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl("labels.jsonl", rows)
     return "labels.jsonl"
 
 

@@ -12,6 +12,7 @@ import pytest
 from frozen_cases import KINDS, TEXTS
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonl import write_jsonl
 
 import judges
 import optimize
@@ -122,7 +123,7 @@ def test_a_judge_without_one_has_no_key_of_it_in_its_file() -> None:
 
 def test_score_writes_mapped_scores_unless_the_models_own_are_asked_for(tmp_path: Path) -> None:
     file, rows = MAPPED.save(tmp_path / "judge.json"), tmp_path / "rows.jsonl"
-    rows.write_text(json.dumps(TEXTS) + "\n")
+    write_jsonl(rows, [TEXTS])
     for flags, expected in ((), judge(MAPPED)[0]), (("--raw-scores",), judge(RAW)[0]):
         out = tmp_path / f"out{len(flags)}.jsonl"
         assert main(["score", str(file), "--data", str(rows), "--out", str(out), *flags]) == 0

@@ -1,7 +1,7 @@
 """The rank search on a small world whose best instruction and best demonstrations are known."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -19,10 +19,10 @@ from optimize.search.evaluator import (
     SearchBudgetSpentError,
     Unit,
 )
-from optimize.search.optimizers import search as search_with
-from optimize.search.problem import SearchOptions, SearchProblem
+from optimize.search.finalists import SearchResult
+from optimize.search.problem import SearchOptions
 from optimize.search.rank_search import systems_without_demos
-from optimize.search.trial_log import TrialLog
+from optimize.search.trial_log import Trial
 
 
 def test_the_planted_instruction_is_found_and_shipped() -> None:
@@ -50,9 +50,8 @@ def test_shuffled_labels_almost_never_ship_a_tuned_judge() -> None:
     for seed in range(24):
         train = shuffled(world(10, 6, seed=seed), seed)
         dev = shuffled(world(10, 6, first=100, seed=seed), seed)
-        shipped += search(train, dev, seed=seed, options=SearchOptions(seed=seed, rounds=2))[
-            0
-        ].choice.ship
+        result, _, _ = search(train, dev, options=SearchOptions(seed=seed, rounds=2))
+        shipped += result.choice.ship
     assert shipped <= 2
 
 
@@ -72,20 +71,9 @@ def test_a_candidate_is_never_raced_on_documents_it_learned_from() -> None:
         asked.extend((prompt, item.document_id) for item in items)
         return judge(prompt, items)
 
-    evaluator = Evaluator(seed=SEED, judge=watching, calls_per_item=1, budget=SearchBudget(20_000))
     train = world(16)
     document = {item.texts["text"]: item.document_id for item in train.items}
-    search_with(
-        "rank",
-        SearchProblem(
-            evaluator=evaluator,
-            propose=propose,
-            train=train,
-            dev=world(12, first=100),
-            level="summary",
-            options=SearchOptions(rounds=3),
-        ),
-    )
+    search(train, world(12, first=100), by=watching, options=SearchOptions(rounds=3))
     for prompt, judged in asked:
         assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
 
@@ -97,41 +85,17 @@ def test_nothing_is_asked_twice() -> None:
         asked.extend((str(prompt.template()), item.id) for item in items)
         return judge(prompt, items)
 
-    evaluator = Evaluator(seed=SEED, judge=watching, calls_per_item=1, budget=SearchBudget(20_000))
-    search_with(
-        "rank",
-        SearchProblem(
-            evaluator=evaluator,
-            propose=propose,
-            train=world(16),
-            dev=world(12, first=100),
-            level="summary",
-            options=SearchOptions(rounds=4),
-        ),
-    )
+    search(world(16), world(12, first=100), by=watching, options=SearchOptions(rounds=4))
     assert len(asked) == len(set(asked))
 
 
 def test_demonstrations_come_from_shown_systems_only() -> None:
     train = world(16)
-    evaluator = Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=SearchBudget(20_000))
     system = {item.id: item.system for item in train.items}
-    log = TrialLog()
-    search_with(
-        "rank",
-        SearchProblem(
-            evaluator=evaluator,
-            propose=propose,
-            train=train,
-            dev=world(12, first=100),
-            level="summary",
-            options=SearchOptions(rounds=2),
-            log=log,
-        ),
-    )
+    _, trials, _ = search(train, world(12, first=100), options=SearchOptions(rounds=2))
     unshown = systems_without_demos(train, 0)
     assert len(unshown) == 2
-    shown = [record["demos"] for record in log.trials if record["stage"] == "race"]
+    shown = [record["demos"] for record in trials if record["stage"] == "race"]
     assert any(shown)
     for ids in shown:
         assert isinstance(ids, list)
@@ -245,11 +209,13 @@ def test_proposals_dearer_than_a_round_are_raced_all_the_same() -> None:
     assert result.n_tried
 
 
-def test_where_all_that_did_better_are_too_dear_that_is_why_the_seed_is_kept() -> None:
+def search_with_dear_candidates(is_dear: Callable[[str], bool]) -> tuple[SearchResult, list[Trial]]:
+    """A search that may pay 400 an item, in which instructions that are dear cost 1000."""
+
     def judge_dearly(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
+        tokens_in = 1000 if is_dear(prompt.instruction) else 100
         for item_score in judge(prompt, items):
-            dear = prompt.instruction != SEED.instruction
-            yield replace(item_score, tokens_in=1000 if dear else 100, tokens_out=1)
+            yield replace(item_score, tokens_in=tokens_in, tokens_out=1)
 
     result, trials, _ = search(
         world(16),
@@ -259,6 +225,11 @@ def test_where_all_that_did_better_are_too_dear_that_is_why_the_seed_is_kept() -
         pricing=PRICING,
         options=SearchOptions(max_item_cost=400, demo_sets=0),
     )
+    return result, trials
+
+
+def test_where_all_that_did_better_are_too_dear_that_is_why_the_seed_is_kept() -> None:
+    result, trials = search_with_dear_candidates(lambda text: text != SEED.instruction)
     n_better = len({trial["candidate"] for trial in trials if trial.get("gain", 0) > 0})
     assert n_better
     assert f"of {result.n_tried} candidates did better than the seed" in result.choice.why
@@ -282,19 +253,7 @@ def test_what_proposals_have_cost_is_what_the_next_are_expected_to() -> None:
 
 
 def test_a_candidate_that_proves_dearer_than_may_be_is_no_finalist() -> None:
-    def judge_dearly(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
-        dear = "kindness" in prompt.instruction
-        for item_score in judge(prompt, items):
-            yield replace(item_score, tokens_in=1000 if dear else 100, tokens_out=1)
-
-    _, trials, _ = search(
-        world(16),
-        world(8, first=40),
-        calls=1_000_000,
-        by=judge_dearly,
-        pricing=PRICING,
-        options=SearchOptions(max_item_cost=400, demo_sets=0),
-    )
+    _, trials = search_with_dear_candidates(lambda text: "kindness" in text)
     on_dev = [trial["instruction"] for trial in trials if trial["stage"] == "dev"]
     raced = [trial["instruction"] for trial in trials if trial["stage"] == "race"]
     assert any("kindness" in instruction for instruction in raced)

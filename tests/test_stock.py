@@ -9,7 +9,7 @@ import dspy
 import numpy as np
 import pytest
 from behaving_model import Model
-from test_search import SEED, judge, propose, world
+from search_world import SEED, judge, search, world
 
 from judges.catalog import find
 from judges.dimension import Dimension
@@ -33,9 +33,8 @@ from optimize.search.evaluator import Evaluator, ItemScore, SearchBudget
 from optimize.search.finalists import SearchResult
 from optimize.search.objective import objective
 from optimize.search.optimizers import OPTIMIZERS
-from optimize.search.optimizers import search as search_with
-from optimize.search.problem import SearchOptions, SearchProblem
-from optimize.search.trial_log import Trial, TrialLog
+from optimize.search.problem import SearchOptions
+from optimize.search.trial_log import Trial
 
 STOCK = ("gepa", "miprov2", "bootstrap")
 
@@ -46,22 +45,15 @@ def tuned(
     judging: Callable[[Prompt, Sequence[Item]], list[ItemScore]] = judge,
     proposer: Runner | None = None,
 ) -> tuple[SearchResult, list[Trial], Evaluator]:
-    log = TrialLog()
-    evaluator = Evaluator(seed=SEED, judge=judging, calls_per_item=1, budget=SearchBudget(calls))
-    found = search_with(
-        optimizer,
-        SearchProblem(
-            evaluator=evaluator,
-            propose=propose,
-            proposer=proposer,
-            train=world(16),
-            dev=world(12, first=100),
-            level="summary",
-            options=SearchOptions(seed=1, demo_sizes=(4, 8)),
-            log=log,
-        ),
+    return search(
+        world(16),
+        world(12, first=100),
+        optimizer=optimizer,
+        calls=calls,
+        by=judging,
+        proposer=proposer,
+        options=SearchOptions(seed=1, demo_sizes=(4, 8)),
     )
-    return found, log.trials, evaluator
 
 
 @pytest.mark.parametrize("optimizer", STOCK)

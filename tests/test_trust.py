@@ -12,6 +12,7 @@ from typing import Any
 
 import dspy
 import pytest
+from jsonl import write_jsonl
 from openai_server import OpenAIServer, Serving
 
 import judges
@@ -70,11 +71,9 @@ def stranger() -> Iterator[Listener]:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with rows and labels, and keys that a stranger would like to have."""
     monkeypatch.chdir(tmp_path)
-    for name in ("OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT"):
-        monkeypatch.delenv(name, raising=False)
     for name in ("OPENAI", "AZURE_OPENAI", "GROQ", "HUGGINGFACE"):
         monkeypatch.setenv(f"{name}_API_KEY", KEY)
-    Path("rows.jsonl").write_text(json.dumps({"id": 1, **ROW}) + "\n")
+    write_jsonl("rows.jsonl", [{"id": 1, **ROW}])
     labels = [
         {
             "id": f"d{document}s{system}",
@@ -86,7 +85,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for document in range(12)
         for system in range(3)
     ]
-    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
+    write_jsonl("labels.jsonl", labels)
     return tmp_path
 
 
@@ -253,7 +252,7 @@ def test_a_strangers_definitions_and_labels_reach_no_host_and_no_file(
         {**label, "summary": f"hf:{stranger.url}{i}", "ratings": {"coherence": 1 + i % 5}, "id": i}
         for i in range(12)
     ]
-    Path("theirs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl("theirs.jsonl", rows)
     data_command(["check", "theirs.jsonl"])
     verify_command(["coherence", "--data", "theirs.jsonl", "--report", "r.html"])
     assert not Path("ran").exists()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from jsonl import write_jsonl
 
 import judges
 import optimize
@@ -54,7 +55,7 @@ def labels(folder: Path) -> str:
     for row in rows:
         row["plainness"] = row.pop("ratings")["fluency"]
     path = folder / "plain.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(path, rows)
     return path.name
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonl import write_jsonl
 
 from optimize import measure
 from optimize.cli import compare, tune
@@ -19,13 +20,8 @@ needs_shared = pytest.mark.skipif(
 )
 
 
-def lines(path: Path, rows: list[dict[str, Any]]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(path)
-
-
 def labels(path: Path, human: list[list[float]]) -> str:
-    return lines(
+    return write_jsonl(
         path,
         [
             {
@@ -43,7 +39,7 @@ def labels(path: Path, human: list[list[float]]) -> str:
 
 
 def scores(path: Path, judge: list[list[float | None]]) -> str:
-    return lines(
+    return write_jsonl(
         path,
         [
             {"id": f"d{d}s{s}", "dimension": "charm", "score": score}
@@ -194,7 +190,7 @@ def test_a_level_that_the_labels_lack_is_named(
         for d in range(3)
     ]
     arguments = ["--scores", scores(tmp_path / "s.jsonl", [[1], [2], [3]]), "--dimension", "charm"]
-    arguments += ["--data", lines(tmp_path / "l.jsonl", rows)]
+    arguments += ["--data", write_jsonl(tmp_path / "l.jsonl", rows)]
     assert command([*arguments, "--level", "summary"]) == 2
     assert "these labels have the levels dataset" in capsys.readouterr().err
 
@@ -246,8 +242,8 @@ def pair_files(folder: Path, replies: list[dict[str, Any]]) -> list[str]:
         for n, side in enumerate(["A", "A", "B", "tie"])
     ]
     return [
-        *("--replies", lines(folder / "r.jsonl", replies)),
-        *("--data", lines(folder / "p.jsonl", pairs), "--pairwise", "wit"),
+        *("--replies", write_jsonl(folder / "r.jsonl", replies)),
+        *("--data", write_jsonl(folder / "p.jsonl", pairs), "--pairwise", "wit"),
     ]
 
 
@@ -286,7 +282,7 @@ def test_rows_of_other_prompts_are_not_judged(
 def test_replies_need_a_scale_where_the_catalogue_has_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    replies = lines(
+    replies = write_jsonl(
         tmp_path / "r.jsonl",
         [
             {"id": f"d{d}s{s}", "dimension": "charm", "replies": [f"Score: {s + 1}", f"{s + 1}"]}

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from jsonl import read_jsonl, write_jsonl
 
 from data import read_labels
 from data.cli import main as data_command
@@ -49,8 +50,6 @@ def as_jsonl(rows: list[dict[str, Any]] = ROWS) -> str:
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
     Path("in.jsonl").write_text(as_jsonl())
     Path("in.csv").write_text(as_csv())
     return tmp_path
@@ -180,7 +179,7 @@ def test_a_number_that_is_none_becomes_null_in_jsonl_and_a_huge_one_is_told_in_p
 ) -> None:
     Path("x.jsonl").write_text(as_jsonl(changed(relevance=float("nan"))))
     assert judges_command(["score", "fluency", "--data", "x.jsonl", "--out", "o.jsonl"]) == 0
-    rows = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]
+    rows = read_jsonl("o.jsonl")
     assert [row["relevance"] for row in rows].count(None) == 1
     Path("x.jsonl").write_text(as_jsonl(changed(relevance=10**400)))
     assert judges_command(["score", "fluency", "--data", "x.jsonl", "--out", "o.parquet"]) == 1
@@ -256,7 +255,7 @@ def test_json_that_no_reader_takes_is_one_line(
         }
         for n in range(9)
     ]
-    Path("l.jsonl").write_text("".join(json.dumps(row) + "\n" for row in labels))
+    write_jsonl("l.jsonl", labels)
     Path(name).write_text(content)
     run = {"judges": judges_command, "verify": verify, "optimize": tune}[command[0]]
     assert run(command[1:]) in (1, 2)

@@ -28,8 +28,6 @@ ROWS = [
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with labels, an empty definition, notes without a line end, and UTF-16."""
     monkeypatch.chdir(tmp_path)
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
     labels = "".join(json.dumps(row) + "\n" for row in ROWS)
     Path("in.jsonl").write_text(labels)
     Path("u16.jsonl").write_bytes(labels.encode("utf-16")[:41])
