@@ -8,3 +8,7 @@ class JudgesError(Exception):
 
     # What a command ends with: 1, it failed; 2, it was used wrongly.
     exit_code: ClassVar[int] = 1
+
+
+class MissingExtraError(JudgesError, ModuleNotFoundError):
+    """A library that an extra installs, or that an install of the judges alone leaves out."""

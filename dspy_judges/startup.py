@@ -10,6 +10,10 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+from dspy_judges.commands import COMMANDS, as_called
+from dspy_judges.errors import MissingExtraError
+from dspy_judges.libraries import naming_libraries
+
 INTERRUPTED = 130
 HOME = Path(__file__).resolve().parents[1]
 
@@ -22,9 +26,15 @@ def run(target: str, words: Sequence[str] | None = None) -> int:
     use_own_packages()
     open_streams()
     module, _, function = target.partition(":")
-    with loading_time():
-        command = getattr(import_module(module), function)
-    code: int = command(sys.argv[1:] if words is None else words)
+    try:
+        with naming_libraries():
+            with loading_time():
+                command = getattr(import_module(module), function)
+            code: int = command(sys.argv[1:] if words is None else words)
+    except MissingExtraError as error:
+        name = next(known.module for known in COMMANDS.values() if known.target == target)
+        sys.stderr.write(as_called(f"python -m {name}: {error}\n"))
+        return 1
     return code
 
 

@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, Unpack
 
+from dspy_judges.libraries import naming_libraries
 from judges.dimension import Comparison
 from judges.errors import MissingExtraError, OptionError
 from judges.inference.session import Options, check_options, pop_map
@@ -206,7 +207,8 @@ def dspy_metric(
     an optimizer picks demonstrations (`trace` is given), a score counts from `threshold` on, and a
     failed judgement never does. GEPA gets the judge's reasons as feedback.
     """
-    dspy = _tool("dspy", "", "dspy_metric")
+    with naming_libraries():
+        import dspy
     ask = OpenJudge(judge, options, output="prediction", reference="example", input=None)
     candidate = judge.subject.candidate if isinstance(judge.subject, Comparison) else None
 

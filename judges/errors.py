@@ -5,7 +5,7 @@ with a table or with labels) are. Whatever else is raised is a mistake of this p
 traceback.
 """
 
-from dspy_judges.errors import JudgesError
+from dspy_judges.errors import JudgesError, MissingExtraError
 
 __all__ = ["JudgesError", "MissingExtraError", "OptionError", "UsageError"]
 
@@ -18,7 +18,3 @@ class UsageError(JudgesError, ValueError):
 
 class OptionError(JudgesError, ValueError):
     """An argument of a wrong value, as given in Python."""
-
-
-class MissingExtraError(JudgesError, ModuleNotFoundError):
-    """A package that only an extra of this one installs."""

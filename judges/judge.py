@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 import msgspec
 
+from dspy_judges.libraries import naming_libraries
 from judges.dimension import (
     Comparison,
     Subject,
@@ -366,7 +367,8 @@ class Judge:
         A pairwise judge gives its margin in [-1, 1], positive for A. `attrs["n_failed"]` counts
         failures and `attrs["failures"]` counts each reason.
         """
-        import pandas as pd
+        with naming_libraries():
+            import pandas as pd
 
         from judges.inference.progress import Progress
 
@@ -448,7 +450,8 @@ class Judge:
         Messages of an earlier release's file are sent as they stand until its instruction or demos
         change; then all are rendered as of this release.
         """
-        from judges.modules import PairwiseJudge, RatingJudge, demos_of
+        with naming_libraries():
+            from judges.modules import PairwiseJudge, RatingJudge, demos_of
 
         if isinstance(self.subject, Comparison):
             module: Any = PairwiseJudge(self.subject, prompt=self.prompt)

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
+from dspy_judges.libraries import naming_libraries
+
 
 def lazy_names(
     package: str, homes: Mapping[str, str]
@@ -15,7 +17,8 @@ def lazy_names(
     def get(name: str) -> object:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(modules[name]), name)
+        with naming_libraries():
+            value: object = getattr(import_module(modules[name]), name)
         namespace[name] = value
         return value
 

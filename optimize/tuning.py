@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack, get_type_hints
 from data.flags import did_you_mean
 from data.tables.formats import read_json_lines
 from data.tables.in_memory import Rows, is_in_memory
+from dspy_judges.libraries import check_tuning
 from judges.cli.shell import print_error
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension
@@ -125,6 +126,7 @@ def tune(
     stderr unless `quiet`.
     Raises what the command tells in one line: SettingsError, LabelError, DimensionError ...
     """
+    check_tuning()
     flags = {"resume": resume, **_checked(options)}
     recorded = [("members", panel or ()), ("scores", scores), ("replies", replies)]
     if panel is None and (scores or replies or own):

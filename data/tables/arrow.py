@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from data.tables.problems import DataError, Problems, RowsError, excerpt, joined_names
 from data.tables.text import Row, TableRow, check_columns
+from dspy_judges.libraries import naming_libraries
 
 if TYPE_CHECKING:
     import datasets
@@ -26,7 +27,8 @@ HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield a Parquet file's rows; what makes it unreadable goes to `problems`."""
-    import pyarrow.parquet
+    with naming_libraries():
+        import pyarrow.parquet
 
     try:
         names = pyarrow.parquet.read_schema(path).names
@@ -114,6 +116,10 @@ class ParquetSink:
     """Writes rows in batches; the first batch settles the types."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        with naming_libraries():
+            # Now, and not once the first batch was judged.
+            import pyarrow.parquet  # noqa: F401
+
         self._path = path
         self._columns = columns
         self._batch: list[Row] = []
@@ -185,7 +191,8 @@ def _name_and_split(path: str) -> tuple[str, str | None]:
 
 def _load_dataset(path: str, problems: Problems) -> "datasets.Dataset | None":
     """The split that `path` names; None, and a problem, where it cannot be loaded."""
-    import datasets
+    with naming_libraries():
+        import datasets
     import httpx
     from huggingface_hub.errors import HfHubHTTPError
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from data.tables.problems import Problems, RowsError, excerpt, joined_names
 from data.tables.spreadsheet import GridRow, is_empty, letters_of, rows_under_header
 from data.tables.text import Row, TableRow, as_plain_cell, check_columns
+from dspy_judges.libraries import naming_libraries
 
 if TYPE_CHECKING:
     from openpyxl.workbook import Workbook
@@ -53,7 +54,8 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
 
 def _open(path: Path, problems: Problems, *, values: bool) -> "Workbook | None":
     """The workbook with formulas' last values, or with the formulas; None, and a problem."""
-    from openpyxl import load_workbook
+    with naming_libraries():
+        from openpyxl import load_workbook
     from openpyxl.utils.exceptions import InvalidFileException
 
     advice = "save it as .xlsx anew, or export it as CSV"
@@ -195,7 +197,8 @@ class WorkbookSink:
     """Writes rows to the one sheet of a new workbook; texts are never formulas."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        from openpyxl import Workbook
+        with naming_libraries():
+            from openpyxl import Workbook
 
         self._path, self._columns = path, columns
         self._workbook = Workbook(write_only=True)

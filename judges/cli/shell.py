@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 
 from dspy_judges.commands import as_called
+from dspy_judges.libraries import naming_libraries
 from judges.errors import JudgesError
 from judges.inference.progress import quiet_notes, trace_of, visible, write_line, write_note
 from judges.models.redaction import Redactor
@@ -29,7 +30,7 @@ def run_command(
     progress nor notes.
     """
     try:
-        with quiet_notes(quiet):
+        with quiet_notes(quiet), naming_libraries():
             code = work()
         sys.stdout.flush()
         return code

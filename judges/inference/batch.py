@@ -29,6 +29,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from data.tables.atomic_write import write_atomically
+from dspy_judges.libraries import naming_libraries
 from judges.inference.sampler import REASONING_FACTOR
 from judges.models.dialect import is_reasoning
 from judges.models.endpoint import EndpointModel
@@ -314,7 +315,8 @@ def _endpoint(lm: str, api_base: str | None, api_key_env: str | None) -> Endpoin
 @contextmanager
 def _client(endpoint: EndpointModel, api_base: str | None) -> Iterator["OpenAI"]:
     """Open the official client; its errors become ours, in one line without the key."""
-    import openai
+    with naming_libraries():
+        import openai
 
     # A redirect would take the documents to a host that nobody named.
     http_client = openai.DefaultHttpxClient(follow_redirects=False)

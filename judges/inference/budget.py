@@ -135,7 +135,8 @@ class Budget:
         """
         if self.max_cost is not None and price is None:
             raise OptionError(
-                "max_cost needs the model's price, which is unknown; give a price or max_calls"
+                "max_cost needs the model's price, which is unknown; give max_calls, or a price "
+                "(--price IN,OUT)"
             )
         with self.lock:
             if name not in self.accounts:

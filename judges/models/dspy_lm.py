@@ -14,6 +14,7 @@ from hashlib import sha256
 from numbers import Real
 from typing import Any
 
+from dspy_judges.libraries import naming_libraries
 from judges.models.dialect import LESS_EXACT, Dialect, is_reasoning
 from judges.models.openai_format import read_logprob, read_usage
 from judges.models.providers import dspy_endpoint, endpoint_of
@@ -61,7 +62,8 @@ class DspyModel:
         timeout: float = 120.0,
     ) -> None:
         _use_bundled_tables()
-        import dspy
+        with naming_libraries():
+            import dspy
 
         named = {"api_base": api_base, "api_key": api_key}
         settings: dict[str, Any] = {name: value for name, value in named.items() if value}

@@ -11,6 +11,7 @@ import numpy as np
 
 from data.tables.in_memory import Rows
 from data.types import LabelError, LabelledPairs, LabelledSet
+from dspy_judges.libraries import check_tuning
 from judges.dimension import Dimension
 from judges.html_table import html_table
 from judges.inference.session import ModelOptions, check_options
@@ -215,6 +216,7 @@ def measure(
     Raises TypeError for other things, and LabelError, SettingsError, UnknownDimensionError,
     FrozenJudgeError, ModelError and BudgetSpentError with messages for users.
     """
+    check_tuning()
     check_options(options)
     refuse_secret(options.get("api_base"))
     if level not in ("auto", *LEVELS):
