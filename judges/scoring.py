@@ -6,13 +6,15 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 from judges.errors import OptionError
 from judges.judgement import Judgement, NoScoreError
 from judges.parsing.parse import content_span, parse_fields
 from judges.parsing.rating import NUMBER_WORDS
-from judges.prompt import Field, Prompt, Reasoning, Value, reasoning_of, thinks_at_length
+from judges.parsing.text import TURN_END
+from judges.prompt import Prompt, Reasoning, Value, reasoning_of, thinks_at_length
 from judges.protocol import FatalModelError, Model, Reply, Sampling, Token, is_embedded
 
 PlanKind = Literal["one", "mean", "weighted"]
@@ -27,6 +29,8 @@ _TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,Ġ▁Ċ"
 _MENTION = re.compile(r"\b(?:score|rating|answer|preferred|prefer|therefore)\b", re.IGNORECASE)
 # Mass on "1" that may be the start of "10": below this it is no matter.
 NEGLIGIBLE = 0.01
+# Of the tokens that may be a reply's choice, how many are looked at closely.
+MOST_CHECKED = 20
 MAX_TOTAL_PROBABILITY = 1.01  # of a token's probabilities, which are rounded
 
 
@@ -118,7 +122,7 @@ def read_sample(
     if not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError(_no_probabilities("the model"))
     assert field.choices is not None
-    index = chosen_token(reply, outputs, field, sample.value)
+    index = chosen_token(reply, prompt, sample.value, names)
     probabilities, outside = over_choices(reply.tokens[index:], field.choices)
     return replace(sample, probabilities=probabilities, outside=outside)
 
@@ -174,27 +178,63 @@ def _no_probabilities(model: str) -> str:
     )
 
 
-def chosen_token(reply: Reply, outputs: Sequence[Field], field: Field, value: Value) -> int:
+def chosen_token(reply: Reply, prompt: Prompt, value: Value, names: Collection[str] = ()) -> int:
     """Return the index of the token that begins `value`, the choice that was read off the reply.
 
-    It is looked for in the field's own section; in a reply without headers, after the last mention
-    of a score, or else from the start of the answer. Raises NoScoreError where no token begins the
+    It is looked for in the field's own section. Of several, it is the first that decides alone how
+    the reply is read; else, without headers, the first after the last mention of a score, or from
+    the start of the answer. Raises NoScoreError where no token begins the
     value.
     """
-    start, end, headed = content_span(reply.text, outputs, field.name)
+    start, end, headed = content_span(reply.text, prompt.outputs, prompt.answer.name)
     mentions = () if headed else _MENTION.finditer(reply.text, start, end)
     starts = {start, max((match.end() for match in mentions), default=start)}
-    spelled = sum(len(token.text) for token in reply.tokens)
+    tokens = _without_turn_end(reply)
+    # Where tokens do not spell the reply (raw vocabularies), the end alone is known.
+    place = len(reply.text) - sum(len(token.text) for token in tokens)
+    places = list(accumulate((len(token.text) for token in tokens), initial=place))
+    beginning = [
+        index
+        for index, token in enumerate(tokens)
+        if start < places[index + 1] <= end + len(token.text)
+        and _token_starts_choice(token.text, value)
+    ]
+    if len(beginning) > 1:
+        for index in beginning[:MOST_CHECKED]:
+            if _decides(reply, prompt, value, places[index], places[index + 1], names):
+                return index
     for first in sorted(starts, reverse=True):
-        # Where tokens do not spell the reply (raw vocabularies), the end alone is known.
-        position = len(reply.text) - spelled
-        for index, token in enumerate(reply.tokens):
-            position += len(token.text)
-            if first < position <= end + len(token.text) and _token_starts_choice(
-                token.text, value
-            ):
+        for index in beginning:
+            if places[index + 1] > first:
                 return index
     raise NoScoreError(f"no token of the reply begins its choice {value!r}")
+
+
+def _without_turn_end(reply: Reply) -> Sequence[Token]:
+    """The tokens of the reply's text; the one that ends a turn may stand behind them."""
+    tokens = reply.tokens
+    while tokens and TURN_END.fullmatch(last := tokens[-1].text) and not reply.text.endswith(last):
+        tokens = tokens[:-1]
+    return tokens
+
+
+def _decides(
+    reply: Reply, prompt: Prompt, value: Value, start: int, end: int, names: Collection[str]
+) -> bool:
+    """Whether the reply with another choice in this place would be read as that choice."""
+    text, choices = reply.text, prompt.answer.choices
+    if start < 0 or not choices or not _token_starts_choice(text[start:end], value):
+        return False
+    word = _normalised_token(text[start:end])
+    if word.isdigit():
+        end += len(str(value)) - len(word)
+    other = next(choice for choice in choices if choice != value)
+    changed = text[:start] + re.sub(r"\w+", str(other), text[start:end], count=1) + text[end:]
+    try:
+        values = parse_fields(changed, prompt.outputs, truncated=reply.truncated, names=names)
+    except NoScoreError:
+        return False
+    return values[prompt.answer.name] == other
 
 
 def over_choices(
@@ -272,17 +312,23 @@ def _split_prefix_probability(mass: dict[Value, float], tokens: Sequence[Token])
         prefix_mass = _mass_of(tokens[0].top, prefix)
         if prefix != sampled:
             if prefix_mass > NEGLIGIBLE:
-                raise NoScoreError(
-                    f"{prefix_mass:.2f} of the probability is on {prefix!r}, which may begin "
-                    f"{longer[0]}: the plan 'weighted' cannot tell on this scale; use 'mean'"
-                )
+                raise NoScoreError(_untold(prefix, prefix_mass, longer[0]))
             continue
         next_top = tokens[1].top if len(tokens) > 1 else {}
+        if not next_top and prefix_mass > NEGLIGIBLE:
+            raise NoScoreError(_untold(prefix, prefix_mass, longer[0]))
         for number in longer:
             part = prefix_mass * _mass_of(next_top, str(number)[len(prefix) :])
             mass[number] += part
             if int(prefix) in mass:
                 mass[int(prefix)] -= part
+
+
+def _untold(prefix: str, mass: float, longer: int) -> str:
+    return (
+        f"{mass:.2f} of the probability is on {prefix!r}, which may begin {longer}: the plan "
+        "'weighted' cannot tell on this scale; use 'mean'"
+    )
 
 
 def _mass_of(top: Mapping[str, float], word: str) -> float:

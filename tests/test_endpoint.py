@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import logging
+import math
 import time
 import tracemalloc
 import zlib
@@ -27,10 +28,11 @@ from judges.models import (
 )
 from judges.models.dialect import Dialect
 from judges.models.endpoint import chat_url, max_answer_bytes
-from judges.models.openai_format import read_completion, read_error, seconds
+from judges.models.openai_format import read_completion, read_error, read_rate_limits, seconds
 from judges.protocol import (
     Message,
     ThrottledError,
+    Token,
     TooLongError,
     UnreachableError,
     UnsupportedRequestError,
@@ -256,6 +258,43 @@ def test_other_models_are_not_taken_for_reasoning_ones(name: str) -> None:
 def test_a_body_of_another_shape_is_malformed_and_never_a_crash(body: bytes) -> None:
     with pytest.raises(TransientError):
         read_completion(body, ASKED, Sampling())
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"<!DOCTYPE html><title>Sign in</title>", "a web page"),
+        (b" \n<HTML><body>Bad gateway", "a web page"),
+        (b'data: {"choices": []}\n\ndata: [DONE]', "a stream of events"),
+        (b": PROCESSING\n\n", "a stream of events"),
+        (b"", "an empty body"),
+        (b'{"choices": [', "cut short"),
+        (b'"4"', "no JSON object"),
+    ],
+)
+def test_a_body_that_is_no_json_is_called_what_it_is(body: bytes, reason: str) -> None:
+    with pytest.raises(TransientError, match=reason):
+        read_completion(body, ASKED, Sampling())
+
+
+def test_content_in_parts_is_their_text_without_the_thoughts() -> None:
+    # As Mistral's models that think first give it.
+    parts: list[dict[str, object]] = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "1 or 2?"}]},
+        {"type": "text", "text": "Rating: "},
+        {"type": "text", "text": "4"},
+    ]
+    body = {"choices": [{"message": {"content": parts}}]}
+    (reply,) = read_completion(json.dumps(body).encode(), ASKED, Sampling()).replies
+    assert reply.text == "Rating: 4"
+    parts.append({"type": "text", "text": ["5"]})
+    with pytest.raises(TransientError):
+        read_completion(json.dumps(body).encode(), ASKED, Sampling())
+
+
+def test_half_a_letter_in_an_answer_spoils_no_more_than_the_letter() -> None:
+    body = b'{"choices":[{"message":{"content":"4 - caf\xc3"}}]}'
+    assert read_completion(body, ASKED, Sampling()).replies[0].text == "4 - caf\ufffd"
 
 
 def ask_once(server: OpenAIServer, fault: str) -> tuple[ModelResponse, Runner]:
@@ -508,6 +547,55 @@ def test_a_log_probability_that_is_none_makes_a_malformed_answer(value: str) -> 
 def test_a_log_probability_without_end_is_one_of_what_never_comes(value: str) -> None:
     (reply,) = read_completion(with_logprob(value), ASKED, Sampling(top_logprobs=5)).replies
     assert reply.tokens[0].top == {"4": -9999.0}
+
+
+def read_first_token(token: dict[str, object]) -> Token:
+    choice = {"message": {"content": "4"}, "logprobs": {"content": [token]}}
+    body = json.dumps({"choices": [choice]}).encode()
+    return read_completion(body, ASKED, Sampling(top_logprobs=5)).replies[0].tokens[0]
+
+
+def listed(*alternatives: tuple[str, float]) -> list[dict[str, object]]:
+    return [{"token": token, "logprob": math.log(p)} for token, p in alternatives]
+
+
+def test_alternatives_spelled_alike_add_up_and_one_listed_twice_counts_once() -> None:
+    # A letter and the byte of it are two tokens of many vocabularies.
+    top = listed(("4", 0.5), ("3", 0.25), ("4", 0.125), ("3", 0.25))
+    read = read_first_token({"token": "4", "logprob": math.log(0.5), "top_logprobs": top})
+    assert {word: math.exp(p) for word, p in read.top.items()} == pytest.approx(
+        {"4": 0.625, "3": 0.25}
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        (0.1, {"5": 0.6, "3": 0.25, "4": 0.1}),  # beside few alternatives it is left out
+        (0.25, {"5": 0.6, "3": 0.25}),  # listed, in another spelling
+        (0.5, {"5": 0.6, "3": 0.25}),  # more than there can be: it is counted otherwise
+    ],
+)
+def test_the_token_drawn_counts_where_the_list_lacks_it(
+    own: float, expected: dict[str, float]
+) -> None:
+    top = listed(("5", 0.6), ("3", 0.25))
+    read = read_first_token({"token": "4", "logprob": math.log(own), "top_logprobs": top})
+    assert {word: math.exp(p) for word, p in read.top.items()} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("remaining", "limit"),
+    [("nan", "nan"), ("-1", "-1"), ("0", "0"), ("inf", "60"), ("-inf", "60"), ("nan", "60")],
+)
+def test_a_limit_that_is_none_is_not_kept_to(remaining: str, limit: str) -> None:
+    headers = {
+        "x-ratelimit-remaining-requests": remaining,
+        "x-ratelimit-limit-requests": limit,
+        "x-ratelimit-remaining-tokens": "5",
+        "x-ratelimit-limit-tokens": "10",
+    }
+    assert set(read_rate_limits(headers) or {}) == {"tokens"}
 
 
 @pytest.mark.parametrize(

@@ -627,6 +627,14 @@ LOCAL = [
         replying(added(top={"system_fingerprint": "fp_ollama"}, message={"reasoning": "A 1?"})),
     ),
     Habit("thoughts in thinking", replying(message(thinking="Rating: 1", thinking_blocks=[]))),
+    Habit(
+        "content in parts, as Mistral gives it",
+        lambda number, body: say(
+            200,
+            completion(body, [""])
+            | {"choices": [{"message": {"content": [{"type": "text", "text": opinion(body)}]}}]},
+        ),
+    ),
     Habit("no usage", replying(added(left_out=("usage",)))),
     Habit("a usage of null", replying(added(top={"usage": None}))),
     Habit("nothing but the choices", replying(added(left_out=("usage", "id", "model", "created")))),

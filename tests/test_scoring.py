@@ -120,6 +120,37 @@ def test_weighted_finds_the_rating_of_a_reply_without_headers() -> None:
     assert judge_replies(WEIGHTED, BARE, [spelt(*parts)]).score == 3
 
 
+def test_weighted_takes_the_number_that_the_reply_is_read_by_and_no_equal_one_before() -> None:
+    # Both are "4"; with 2 in the place of the last alone would the reply say 2.
+    parts = [
+        token("It drops "), tokens("4", {"4": 0.5, "2": 0.5}), token(" of the facts.\n\n"),
+        tokens("4", {"4": 0.75, "3": 0.25}),
+    ]  # fmt: skip
+    assert judge_replies(WEIGHTED, BARE, [spelt(*parts)]).score == 3.75
+    # And here in the place of the first.
+    parts = [
+        tokens("4", {"4": 0.75, "3": 0.25}), token(". It has "), tokens("4", {"4": 0.5, "2": 0.5}),
+        token(" slips."),
+    ]  # fmt: skip
+    assert judge_replies(WEIGHTED, BARE, [spelt(*parts)]).score == 3.75
+
+
+def test_weighted_reads_a_ten_of_two_tokens_behind_an_equal_number() -> None:
+    parts = [
+        token("The best of 10 texts.\n\n"), tokens("1", {"1": 1.0}),
+        tokens("0", {"0": 0.75, "\n": 0.25}),
+    ]  # fmt: skip
+    said = judge_replies(WEIGHTED, TO_TEN, [spelt(*parts)])
+    assert said.score == pytest.approx(0.75 * 10 + 0.25 * 1)
+
+
+@pytest.mark.parametrize("end", ["<|im_end|>", "</s>"])
+def test_weighted_passes_over_the_token_that_ends_a_turn(end: str) -> None:
+    # Some endpoints count it among the tokens and leave it out of the text.
+    parts = (tokens("4", {"4": 0.75, "3": 0.25}), tokens(end, {end: 1.0}))
+    assert judge_replies(WEIGHTED, BARE, [Reply(text="4", tokens=parts)]).score == 3.75
+
+
 def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback() -> None:
     with pytest.raises(NoProbabilitiesError, match=r"'one'.*'mean'"):
         judge_replies(WEIGHTED, BARE, [Reply(text="4")])
@@ -166,6 +197,9 @@ def test_a_one_that_may_begin_a_ten_is_refused_where_nothing_tells() -> None:
     said = judge_replies(WEIGHTED, TO_TEN, [spelt(tokens("9", {"9": 0.7, "1": 0.3}))])
     assert "may begin 10" in str(said.failure)
     assert "'mean'" in str(said.failure)
+    # Nor does a reply that ends after it: the next token may have been a 0 almost as well.
+    said = judge_replies(WEIGHTED, TO_TEN, [spelt(tokens("1", {"1": 0.7, "9": 0.3}))])
+    assert "may begin 10" in str(said.failure)
     # On a scale to 5 there is no ten that it may begin.
     assert judge_replies(WEIGHTED, BARE, [spelt(tokens("5", {"5": 0.5, "1": 0.5}))]).score == 3
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from dspy_judges.libraries import naming_libraries
 from judges.models.dialect import LESS_EXACT, Dialect, is_reasoning
-from judges.models.openai_format import read_logprob, read_usage
+from judges.models.openai_format import read_token, read_usage, token_of
 from judges.models.providers import dspy_endpoint, endpoint_of
 from judges.models.redaction import Redactor, hide, secrets_among
 from judges.protocol import (
@@ -29,7 +29,6 @@ from judges.protocol import (
     RespelledError,
     Sampling,
     ThrottledError,
-    Token,
     TransientError,
     UnreachableError,
 )
@@ -289,16 +288,7 @@ def _completion_of_entry(entry: Mapping[str, Any], messages: Sequence[Message]) 
     logprobs = logprobs if isinstance(logprobs, Mapping) else logprobs.model_dump()
     reply = Reply(
         text=values.get("text") or "",
-        tokens=tuple(
-            Token(
-                token["token"],
-                {
-                    top["token"]: read_logprob(top["logprob"])
-                    for top in token.get("top_logprobs") or (token,)
-                },
-            )
-            for token in logprobs.get("content") or ()
-        ),
+        tokens=tuple(map(token_of, logprobs.get("content") or ())),
         finish_reason=str(finish or "stop"),
     )
     usage = read_usage(entry["usage"] or None, messages, (reply,))
@@ -353,8 +343,10 @@ def _completion(response: Any, messages: Sequence[Message], name: str) -> Comple
     reply = Reply(
         text=response.message.text or "",
         tokens=tuple(
-            Token(
-                token.token, {top.token: read_logprob(top.logprob) for top in token.top or (token,)}
+            read_token(
+                token.token,
+                token.logprob,
+                ((top.token, top.logprob) for top in token.top or (token,)),
             )
             for token in response.logprobs or ()
         ),

@@ -4,7 +4,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -107,7 +107,9 @@ def read_completion(
     """
     body: Any = None
     try:
-        body = _unwrapped(json.loads(answer))
+        body = _unwrapped(_loads(answer))
+        if not isinstance(body, dict):
+            raise _ShapeError("no JSON object")
         if body.get("error") and not body.get("choices"):
             raise _with_usage(ErrorBodyError(_status_inside(_error_of(body))), body)
         replies = tuple(_reply(choice) for choice in body["choices"])
@@ -118,6 +120,8 @@ def read_completion(
         return Completion(replies=replies, model=_word(body.get("model")), **asdict(usage))
     except RecursionError:
         reason = "nested too deeply"
+    except json.JSONDecodeError:
+        reason = _kind_of(answer)
     except _ShapeError as error:
         reason = str(error)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -125,29 +129,80 @@ def read_completion(
     raise _with_usage(TransientError(f"malformed answer ({reason})", billed=True), body)
 
 
+def _loads(answer: bytes) -> Any:
+    """The JSON of a body; what is no UTF-8 in it (half a sign, cut by a token) becomes U+FFFD."""
+    try:
+        return json.loads(answer)
+    except UnicodeDecodeError:
+        return json.loads(answer.decode("utf-8", "replace"))
+
+
+def _kind_of(answer: bytes) -> str:
+    """What a body is that is no JSON."""
+    start = answer.lstrip()[:15].lower()
+    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
+        return "a web page, as a proxy or a login sends: is the address right, /v1 at its end?"
+    if start.startswith((b"data:", b"event:", b": ")):
+        return "a stream of events, which was not asked for"
+    return "no JSON, or cut short" if start else "an empty body"
+
+
 def _reply(choice: Mapping[str, Any]) -> Reply:
     message = choice["message"]
-    refusal = message.get("refusal")
-    content = message.get("content") or refusal or ""
-    if not isinstance(content, str):
+    content, refusal = message.get("content"), message.get("refusal")
+    if isinstance(content, list):
+        # Mistral's models give parts, thoughts among them.
+        content = "".join(_part_text(part) for part in content)
+    text = content or refusal or ""
+    if not isinstance(text, str):
         raise _ShapeError("its content is no text")
     logprobs = (choice.get("logprobs") or {}).get("content") or ()
     return Reply(
-        text=_without_surrogates(content),
-        tokens=tuple(
-            Token(
-                _token_text(token),
-                {
-                    _token_text(alternative): read_logprob(alternative["logprob"])
-                    for alternative in token.get("top_logprobs") or (token,)
-                },
-            )
-            for token in logprobs
-        ),
+        text=_without_surrogates(text),
+        tokens=tuple(map(token_of, logprobs)),
         finish_reason=REFUSAL
-        if refusal and not message.get("content")
+        if refusal and not content
         else _word(choice.get("finish_reason")) or "stop",
     )
+
+
+def _part_text(part: Mapping[str, Any]) -> str:
+    """The text of one part of a message's content; "" for a thought or a picture."""
+    text = part["text"] if part["type"] in {"text", "output_text"} else ""
+    if not isinstance(text, str):
+        raise _ShapeError("its content is no text")
+    return text
+
+
+def token_of(token: Mapping[str, Any]) -> Token:
+    """A token as the format has it."""
+    top = token.get("top_logprobs") or (token,)
+    pairs = ((alternative["token"], alternative["logprob"]) for alternative in top)
+    return read_token(token["token"], token.get("logprob"), pairs)
+
+
+def read_token(text: object, logprob: object, top: Iterable[tuple[object, object]]) -> Token:
+    """A token and its likeliest alternatives, itself among them; raises ValueError.
+
+    Two tokens of a vocabulary may be spelled alike: their probabilities add up.
+    """
+    own, alternatives = _token_text(text), dict[str, float]()
+    listed = ((_token_text(name), read_logprob(value)) for name, value in top)
+    for name, value in dict.fromkeys(listed):
+        known = alternatives.get(name)
+        alternatives[name] = value if known is None else _sum_of_logs(known, value)
+    # What was drawn may not be among the few that are listed, or only in another spelling.
+    if own not in alternatives and logprob is not None:
+        value, listed_mass = read_logprob(logprob), math.fsum(map(math.exp, alternatives.values()))
+        if value not in alternatives.values() and listed_mass + math.exp(value) <= 1:
+            alternatives[own] = value
+    return Token(own, alternatives)
+
+
+def _sum_of_logs(first: float, second: float) -> float:
+    """The logarithm of the sum of two probabilities, at most that of 1."""
+    high, low = max(first, second), min(first, second)
+    return min(0.0, high + math.log1p(math.exp(low - high)))
 
 
 def read_logprob(value: object) -> float:
@@ -159,8 +214,7 @@ def read_logprob(value: object) -> float:
     return min(0.0, float(max(value, NEVER)))
 
 
-def _token_text(token: Mapping[str, Any]) -> str:
-    text = token["token"]
+def _token_text(text: object) -> str:
     if not isinstance(text, str):
         raise _ShapeError("a token is no text")
     return _without_surrogates(text)
@@ -466,17 +520,19 @@ def read_rate_limits(headers: Mapping[str, str]) -> RateLimits | None:
             continue
         with suppress(ValueError):
             remaining = float(left)
-            size = float(headers.get(f"x-ratelimit-limit-{kind}") or remaining)
+            size = max(float(headers.get(f"x-ratelimit-limit-{kind}") or remaining), remaining)
             reset = duration(headers.get(f"x-ratelimit-reset-{kind}") or "60s")
-            limits[kind] = RateLimit(
-                max(size, remaining), remaining, 60.0 if reset is None else reset
-            )
+            # Of 0 or -1 is what knows no limit.
+            if math.isfinite(remaining) and 0 < size < math.inf:
+                limits[kind] = RateLimit(
+                    size, max(remaining, 0.0), 60.0 if reset is None else reset
+                )
     return limits or None
 
 
 def _decode(answer: bytes) -> object:
     try:
-        return _unwrapped(json.loads(answer))
+        return _unwrapped(_loads(answer))
     except (ValueError, RecursionError):
         return {}
 

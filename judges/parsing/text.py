@@ -155,13 +155,13 @@ _ABBREVIATED = re.compile(
 _QUOTATION = re.compile(
     r"\"[^\"\n]*?([.,!?]?)\"|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w))+?([.,!?]?)'(?!\w)"
 )
-_TURN_END = re.compile(r"(?:</s>|<\|[a-z_]{1,20}\|>)\Z")
+TURN_END = re.compile(r"(?:</s>|<\|[a-z_]{1,20}\|>)\Z")
 
 
 def plain_lines(text: str) -> str:
     """A reply without markup, blank lines and double spaces; NoScoreError where it is too long."""
     # A token that ends a turn, left in by the endpoint, is no word of the judge's.
-    text = _TURN_END.sub("", text.rstrip())
+    text = TURN_END.sub("", text.rstrip())
     plain = _without_blanks(text)
     if len(plain) > MAX_REPLY_LENGTH:
         raise NoScoreError(
