@@ -43,6 +43,7 @@ from data.tables.formats import READ_ENDINGS
 from data.tables.problems import DataError, Problem, Problems
 from data.types import LabelError, LabelledPairs, LabelledSet
 from data.values import Scale
+from dspy_judges.commands import as_called
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: stdout: {error.strerror or error}", file=sys.stderr)
         return 1
     except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {as_called(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -102,7 +103,7 @@ def _check(options: argparse.Namespace) -> int:
         }
         print(json.dumps(record, indent=2))
     elif problems:
-        print(problem_list(problems, every=options.all))
+        print(as_called(problem_list(problems, every=options.all)))
     elif labelled is not None:
         print(check_page(labelled, notes, _next_command(labelled, options)))
     return 1 if problems else 0
@@ -137,7 +138,7 @@ def _read(
     labelled: LabelledSet | LabelledPairs | None
     if options.pairs:
         labelled, problems = check_pairs(
-            path, mapping=mapping, texts=options.text, values=read_values(options.values)
+            path, map=mapping, texts=options.text, values=read_values(options.values)
         )
     else:
         read_options = ReadOptions(
@@ -147,7 +148,7 @@ def _read(
             values=read_values(options.values),
         )
         labelled, problems = check_either(
-            path, mapping=mapping, options=read_options, annotations=options.annotations
+            path, map=mapping, options=read_options, annotations=options.annotations
         )
     if shipped is not None and labelled is not None:
         labelled = replace(labelled, name=options.file)

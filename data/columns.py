@@ -10,6 +10,7 @@ from data.cells import DOT, LINE, as_object, is_blank, is_rating, join_texts, va
 from data.tables.formats import Table
 from data.tables.problems import Problems, excerpt, joined_names
 from data.values import looks_like_rating, says_nothing
+from dspy_judges.column_names import name_key
 
 # What systems were given, by the names people use for it, the most telling first.
 SOURCES = (
@@ -58,7 +59,7 @@ class Columns:
         self.table = table
         self._by_key: dict[str, list[str]] = {}
         for column in table.columns:
-            self._by_key.setdefault(_key(column), []).append(column)
+            self._by_key.setdefault(name_key(column), []).append(column)
         # What the user wrote for a column, where it is not the column's own name.
         self.renamed: dict[str, str] = {}
         # Nobody has asked that rows be numbered.
@@ -83,8 +84,10 @@ class Columns:
         Names that differ in case alone are the same, as long as one column has it.
         """
         names = (name, *_ALIASES.get(name, ()))
-        for column in (*self.mapping.get(name, ())[:1], *names):
-            if self.has(column) and (column == name or not self._serves_other(column, name)):
+        mapped = self.mapping.get(name, ())[:1]
+        for column in (*mapped, *names):
+            free = column in (*mapped, name) or not self._serves_other(column, name)
+            if free and self.has(column):
                 return column
         cased = (self.cased(alias) for alias in names)
         return next((c for c in cased if c is not None and not self._serves_other(c, name)), None)
@@ -95,7 +98,7 @@ class Columns:
 
     def cased(self, name: str) -> str | None:
         """The one column of this name but for case and spaces; None where none or several."""
-        alike = self._by_key.get(_key(name), [])
+        alike = self._by_key.get(name_key(name), [])
         return alike[0] if len(alike) == 1 else None
 
     def _parts(self, written: str) -> Sequence[str]:
@@ -265,13 +268,13 @@ class Columns:
 
     def _text_name(self, column: str) -> str:
         """A text's name: the column's own, or the known name that differs in case alone."""
-        known = _key(column)
+        known = name_key(column)
         return known if is_known_text(column) and self.cased(known) == column else column
 
 
 def is_known_text(column: str) -> bool:
     """Whether a column goes by a name that people use for what systems get or write."""
-    return _key(column) in SOURCES or _key(column) in OUTPUTS
+    return name_key(column) in SOURCES or name_key(column) in OUTPUTS
 
 
 def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
@@ -284,11 +287,6 @@ def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
         return None
     source_or_output = [(name in SOURCES) - (name in OUTPUTS) for name in names]
     return names[0] if source_or_output[0] * source_or_output[1] >= 0 else None
-
-
-def _key(column: str) -> str:
-    """A name without regard to case, and to what stands between its words."""
-    return "_".join(column.replace("_", " ").casefold().split())
 
 
 def split_quoted(text: str) -> list[str]:
@@ -322,6 +320,24 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
             )
 
 
+def check_shared(columns: Columns, problems: Problems, rated: Mapping[str, Sequence[str]]) -> None:
+    """Note what cannot serve two names: a column of ratings or votes is no id and no text."""
+    for name, own in rated.items():
+        for column in own:
+            others = [
+                other
+                for other, mapped in columns.mapping.items()
+                if column in mapped and other not in rated
+            ]
+            if others:
+                problems.add(
+                    "two-names",
+                    f"serves {name} alone, and is mapped to {joined_names(others)}, too",
+                    f"give {others[0]} a column of its own",
+                    field=column,
+                )
+
+
 def add_missing_column(
     columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
 ) -> None:
@@ -336,8 +352,8 @@ def mapping_advice(columns: Columns, name: str, column: str) -> str:
     nested = columns.nested_names
     known = {path.rpartition(DOT)[2]: path for path in nested}
     known |= {path: path for path in (*nested, *columns.table.columns)}
-    by_key = {_key(text): path for text, path in known.items()}
-    near = difflib.get_close_matches(_key(column.rpartition(DOT)[2]), by_key, n=1)
+    by_key = {name_key(text): path for text, path in known.items()}
+    near = difflib.get_close_matches(name_key(column.rpartition(DOT)[2]), by_key, n=1)
     if near:
         nearest = by_key[near[0]]
         return f"did you mean {excerpt(nearest)}? name yours with --map {name}=" + (

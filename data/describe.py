@@ -8,6 +8,7 @@ from typing import Any
 
 from data.tables.problems import Problem, count
 from data.types import Item, LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
+from dspy_judges.commands import as_called
 
 _WIDTH = 80
 # So many problems of a kind are printed one by one, unless all are asked for.
@@ -192,7 +193,7 @@ def check_page(
         )
     if next_command:
         # On one line, so that it can be copied.
-        lines.append(f"next       {_plain(shlex.join(next_command))}")
+        lines.append(f"next       {as_called(_plain(shlex.join(next_command)))}")
     return "\n".join(lines)
 
 
@@ -251,7 +252,7 @@ def _range(bounds: tuple[int, int]) -> str:
 def _entry(name: str, text: str) -> list[str]:
     """A name and its text, wrapped to the page, as lines."""
     return textwrap.wrap(
-        textwrap.shorten(text, 2000, placeholder=" ..."),
+        textwrap.shorten(as_called(text), 2000, placeholder=" ..."),
         _WIDTH,
         initial_indent=f"{name:<11}",
         subsequent_indent=" " * 11,

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 from data.columns import ColumnNames, split_quoted
 from data.types import Vote
 from data.values import Scale, Values
-from dspy_judges import __version__
 from dspy_judges.commands import SCRIPT, as_called
+from dspy_judges.version import __version__
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTES: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}

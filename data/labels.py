@@ -11,6 +11,7 @@ from data.columns import (
     Columns,
     add_missing_column,
     check_mapping,
+    check_shared,
     is_known_text,
     mapping_advice,
     only_text,
@@ -51,6 +52,7 @@ def read_outputs(
     if annotations is None and (options.texts is None or options.texts):
         columns = columns.with_ids()
     file_columns, file_rating_columns = columns, find_ratings(columns, options.dimensions)
+    check_shared(columns, problems, file_rating_columns.flat)
     columns, file_ratings, notes = _join_annotators(columns, file_rating_columns, problems, options)
     rating_columns = find_ratings(columns, options.dimensions)
     ratings_by_id = {**(file_ratings or {})}
@@ -385,6 +387,7 @@ def read_pair_rows(
     reading = _reading(columns, _PAIR_ROLES, all_texts, {"votes": choices}, noun="pair")
     notes: list[str] = []
     votes: dict[int, tuple[Vote, ...] | None] = {}
+    check_shared(columns, problems, {"votes": choices, "preferred": choices})
     if sides and choices:
         own_texts = {name: column for name, column in texts.items() if is_known_text(name)}
         own_texts |= {f"{word}_a": first, f"{word}_b": second}

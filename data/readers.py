@@ -21,7 +21,7 @@ from data.values import Scale, Values
 def read_labels(
     path: str | Path | Rows,
     *,
-    mapping: Mapping[str, ColumnNames] | None = None,
+    map: Mapping[str, ColumnNames] | None = None,
     dimensions: Sequence[str] | None = None,
     scales: Mapping[str, Scale] | None = None,
     texts: Sequence[str] | None = None,
@@ -33,7 +33,7 @@ def read_labels(
 
     `path` may be rows in memory (a DataFrame, a Dataset, a list of dicts), a folder made by
     `Dataset.save_to_disk`, or `hf:owner/name`, either with `:split`, or `FILE.xlsx:SHEET`.
-    `mapping` gives our names the file's columns (`{"document": "article"}`); `a.b` reaches into a
+    `map` gives our names the file's columns (`{"document": "article"}`); `a.b` reaches into a
     nested one, and a list of columns holds one annotator's ratings in each. Rows of several
     annotators (a column `annotator`) are joined by id. `dimensions` are read and no other, and
     each must be rated somewhere; an output without a rating on one is kept and noted. `scales`
@@ -46,7 +46,7 @@ def read_labels(
     """
     labelled, problems = check_labels(
         path,
-        mapping=mapping,
+        map=map,
         dimensions=dimensions,
         scales=scales,
         texts=texts,
@@ -55,7 +55,7 @@ def read_labels(
         remembered=remembered,
     )
     if labelled is None or problems:
-        flags = [*_flags("--dimension", dimensions), *map_flags(mapping), *scale_flags(scales)]
+        flags = [*_flags("--dimension", dimensions), *map_flags(map), *scale_flags(scales)]
         flags += [*values_flags(values), *_flags("--text", texts)]
         flags += _flags("--annotations", None if annotations is None else [str(annotations)])
         raise refusal(problems, [] if is_in_memory(path) else [str(path), *flags])
@@ -65,7 +65,7 @@ def read_labels(
 def read_pairs(
     path: str | Path | Rows,
     *,
-    mapping: Mapping[str, ColumnNames] | None = None,
+    map: Mapping[str, ColumnNames] | None = None,
     texts: Sequence[str] | None = None,
     values: Values | None = None,
     remembered: Mapping[str, object] | None = None,
@@ -80,10 +80,10 @@ def read_pairs(
     Raises LabelError, whose `problems` are all there are.
     """
     labelled, problems = check_pairs(
-        path, mapping=mapping, texts=texts, values=values, remembered=remembered
+        path, map=map, texts=texts, values=values, remembered=remembered
     )
     if labelled is None or problems:
-        flags = ["--pairs", *map_flags(mapping), *values_flags(values), *_flags("--text", texts)]
+        flags = ["--pairs", *map_flags(map), *values_flags(values), *_flags("--text", texts)]
         raise refusal(problems, [] if is_in_memory(path) else [str(path), *flags])
     return labelled
 
@@ -99,7 +99,7 @@ def _flags(flag: str, values: Sequence[str] | None) -> list[str]:
 def check_labels(
     path: str | Path | Rows,
     *,
-    mapping: Mapping[str, ColumnNames] | None = None,
+    map: Mapping[str, ColumnNames] | None = None,
     dimensions: Sequence[str] | None = None,
     scales: Mapping[str, Scale] | None = None,
     texts: Sequence[str] | None = None,
@@ -112,14 +112,14 @@ def check_labels(
     options = ReadOptions(
         dimensions=dimensions, scales=scales or {}, texts=texts, values=values or {}
     )
-    columns, options = _read_columns(path, problems, mapping, options, remembered)
+    columns, options = _read_columns(path, problems, map, options, remembered)
     return _check_outputs(columns, problems, options, annotations)
 
 
 def check_pairs(
     path: str | Path | Rows,
     *,
-    mapping: Mapping[str, ColumnNames] | None = None,
+    map: Mapping[str, ColumnNames] | None = None,
     texts: Sequence[str] | None = None,
     values: Values | None = None,
     remembered: Mapping[str, object] | None = None,
@@ -127,20 +127,20 @@ def check_pairs(
     """Read as `read_pairs`, and return what could be read and all problems."""
     problems = Problems(_name(path))
     options = ReadOptions(texts=texts, values=values or {})
-    columns, options = _read_columns(path, problems, mapping, options, remembered)
+    columns, options = _read_columns(path, problems, map, options, remembered)
     return _check_pairs(columns, problems, options)
 
 
 def check_either(
     path: str | Path,
     *,
-    mapping: Mapping[str, ColumnNames],
+    map: Mapping[str, ColumnNames],
     options: ReadOptions,
     annotations: str | Path | None = None,
 ) -> tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]:
     """The same for what the file looks like; with dimensions or annotations it holds outputs."""
     problems = Problems(str(path))
-    columns, options = _read_columns(path, problems, mapping, options)
+    columns, options = _read_columns(path, problems, map, options)
     outputs = options.dimensions or annotations
     if columns is not None and not outputs and holds_pairs(columns):
         return _check_pairs(columns, problems, options)
@@ -162,17 +162,19 @@ def _read_columns(
     old_mapping, old_values = remembered_reading(remembered or {})
     if not (old_mapping or old_values):
         return file_columns, options
-    names = ", ".join(
-        f"{name} from {' and '.join(map(excerpt, columns))}"
-        for name, columns in Columns(table, old_mapping).mapping.items()
-    )
+    old_columns = Columns(table, old_mapping).mapping
+    read_from = {
+        name: f"{name} from {' and '.join(excerpt(column) for column in columns)}"
+        for name, columns in old_columns.items()
+        if name not in file_columns.mapping
+    }
+    names = ", ".join(read_from.values())
     fitting = file_columns.with_remembered(old_mapping)
     if fitting is None:
         file_columns.notes = (f"the judge's own labels were read otherwise: {names}",)
         return file_columns, options
     words = " ".join(values_flags({} if options.values else old_values)).replace("--values ", "")
-    how = "; ".join(part for part in (names, words) if part)
-    if how:
+    if how := "; ".join(part for part in (names, words) if part):
         note = f"read as the judge's own labels were: {how}; --map and --values beat it"
         fitting.notes = (note,)
     return fitting, replace(options, values=options.values or old_values)

@@ -98,6 +98,8 @@ _DATE = re.compile(
     rf"|(?:{_MONTHS})\w*[-. /]+\d{{1,4}}|\d{{1,2}}:\d\d(?::\d\d)?",
     re.IGNORECASE | re.ASCII,
 )
+# In any language: #DIV/0!, #REF!, #NAME?, #WERT!.
+_FORMULA_ERROR = re.compile(r"#[^\W_][\w/]*[!?]")
 _DATE_ADVICE = (
     "a spreadsheet may have made a date of a rating such as 4/5: format the column as text, and "
     "write the rating anew"
@@ -484,18 +486,24 @@ class RatingCells:
         if cell.kind == "date":
             return CellError("not-a-number", "is a date, and no number", _DATE_ADVICE, value)
         words = [key[1] for key, other in self._cells.items() if other.kind == "word"]
+        errors = [word for word in words if _FORMULA_ERROR.fullmatch(str(word))]
+        if value in errors:
+            flag = _values_flag(errors, "")
+            advice = f"mend the formula, or say that there is no rating: {flag}"
+            return CellError("not-a-number", "is the error of a formula", advice, value)
+        words = [word for word in words if word not in errors]
         flag = _values_flag(words if value in words else [value])
         advice = f"write a plain number, or say what the words count: {flag}"
         return CellError("not-a-number", "is not a number", advice, value)
 
 
-def _values_flag(words: Iterable[object]) -> str:
+def _values_flag(words: Iterable[object], count: str = "NUMBER") -> str:
     """The flag that says what words count, for its user to complete."""
     short = sorted({plain_text(word) for word in words if len(str(word)) <= 40}, key=str.casefold)
     names = [f'"{word}"' if "," in word else word for word in short if word.isprintable()]
     names = [name for name in names if "'" not in name] or ["WORD"]
     more = "..." if len(names) > _MAX_WORDS else ""
-    return "--values '" + ",".join(f"{name}=NUMBER" for name in names[:_MAX_WORDS]) + f"{more}'"
+    return "--values '" + ",".join(f"{name}={count}" for name in names[:_MAX_WORDS]) + f"{more}'"
 
 
 def _is_blank(value: object) -> bool:

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_streams()
     name_by_script()
     if words in (["--version"], ["-V"]):
-        from dspy_judges import __version__
+        from dspy_judges.version import __version__
 
         print(f"{SCRIPT} {__version__}")
         return 0

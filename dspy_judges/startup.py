@@ -38,14 +38,14 @@ def run(target: str, words: Sequence[str] | None = None) -> int:
     return code
 
 
-def use_own_packages() -> None:
+def use_own_packages(*, reorder: bool = True) -> None:
     """Import `data`, `judges` and `optimize` from beside this file, whatever else has their names.
 
-    The folder where `python -m` was started is searched last: its user's `datasets.py` hides no
-    library, and what a definition of their own imports is found as before.
+    With `reorder`, the folder where `python -m` was started is searched last: its user's
+    `datasets.py` hides no library, and what a definition of their own imports is found as before.
     """
     first = Path(sys.path[0] or ".").resolve() if sys.path else HOME
-    if first == Path.cwd() and first != HOME and not sys.flags.safe_path:
+    if reorder and first == Path.cwd() and first != HOME and not sys.flags.safe_path:
         sys.path.append(sys.path.pop(0))
     for name in ("data", "judges", "optimize"):
         file = HOME / name / "__init__.py"

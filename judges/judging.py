@@ -4,13 +4,13 @@ Rows that cannot be judged (a text is missing or blank) fail, and are not sent.
 """
 
 import math
-import shlex
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Literal, cast
 
+from dspy_judges.column_names import name_key
 from judges.dimension import Comparison, Subject
 from judges.errors import JudgesError
 from judges.judgement import AnyJudgement, Choice, Judgement, NoScoreError, Verdict
@@ -54,35 +54,51 @@ def find_columns(
 ) -> dict[str, str]:
     """Text name, and with `ids` the row's id, -> column; raises MissingColumnError.
 
-    `mapping` goes from text name to column and beats everything. A pair's texts may also stand
-    under the names of labelled pairs (`prompt`, `response_a`, `response_b`). `labels_mapping` is
-    how the judge's labels were read: its columns are proposed where a text is missing.
+    `mapping` goes from text name to column and beats everything. `labels_mapping` is how the
+    judge's labels were read: a table with those columns is read alike. A pair's texts may also
+    stand under the names of labelled pairs (`prompt`, `response_a`, `response_b`). Names may differ
+    in case and spaces where one column has them.
     """
     mapping = mapping or {}
     columns, missing = {}, {}
     for name in (*subject.texts, *([ID] if ids else [])):
         candidates = [mapping[name]] if name in mapping else [name, *_synonyms(subject, name)]
-        column = next((column for column in candidates if column in available), None)
+        remembered = (labels_mapping or {}).get(name)
+        if name not in mapping and isinstance(remembered, str) and remembered in available:
+            if remembered != name and name in available:
+                raise MissingColumnError(
+                    f"columns {name!r} and {remembered!r}: the labels of the judge "
+                    f"{subject.name!r} had its {name} in the second; say which to read, as in "
+                    f"--map {name}={name} or, in Python, map={ {name: name} }"
+                )
+            candidates.insert(0, remembered)
+        column = _first_of(candidates, available)
         if column is None:
             missing[name] = candidates[0]
         else:
             columns[name] = column
     if missing:
         wanted = " or ".join(map(repr, missing.values()))
-        known = {name: (labels_mapping or {}).get(name) for name in missing}
-        proposed = {
-            name: column if isinstance(column, str) and column in available else "COLUMN"
-            for name, column in known.items()
-        }
-        flags = " ".join(
-            f"--map {shlex.quote(f'{name}={column}')}" for name, column in proposed.items()
-        )
+        proposed = dict.fromkeys(missing, "COLUMN")
+        flags = " ".join(f"--map {name}=COLUMN" for name in missing)
         raise MissingColumnError(
             f"no column {wanted}, which the judge {subject.name!r} reads; columns: "
             f"{', '.join(sorted(available)) or 'none'}. Name yours, as in {flags} "
-            f"or, in Python, mapping={proposed}"
+            f"or, in Python, map={proposed}"
         )
     return columns
+
+
+def _first_of(names: Iterable[str], available: Collection[str]) -> str | None:
+    """The column of the first of these names that there is, else the one that is alike."""
+    names = list(names)
+    if (exact := next((name for name in names if name in available), None)) is not None:
+        return exact
+    for name in names:
+        alike = [column for column in available if name_key(column) == name_key(name)]
+        if len(alike) == 1:
+            return alike[0]
+    return None
 
 
 def _synonyms(subject: Subject, name: str) -> list[str]:

@@ -69,6 +69,40 @@ def test_python_m_optimize_works_beside_modules_of_our_names(tmp_path: Path) -> 
     assert "relevance judged by embedded" in done.stdout
 
 
+def test_a_script_of_the_users_has_our_functions_beside_modules_of_our_names(
+    project: Path,
+) -> None:
+    (project / "script.py").write_text(
+        "import dspy_judges\n"
+        "print(dspy_judges.load('relevance').name, dspy_judges.tune.__module__)\n"
+        "print(dspy_judges.data.starter().name, dspy_judges.measure.__name__)\n"
+    )
+    done = run(project, "script.py", PYTHONPATH=str(ROOT))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "relevance optimize.tuning\nstarter measure\n"
+
+
+def test_advice_names_the_commands_as_they_were_called(tmp_path: Path) -> None:
+    """A page that goes on, a refusal of many problems, and a refusal of a command."""
+    rows = "".join(f"r{i},Text {i},Short {i},{i % 5 + 1}\n" for i in range(8))
+    (tmp_path / "good.csv").write_text(f"id,document,summary,relevance\n{rows}")
+    (tmp_path / "bad.csv").write_text("id,document,summary,relevance\na,T,S,1\na,T,R,2\na,T,Q,3\n")
+    called = (
+        ["check", "good.csv"],
+        ["describe", "bad.csv"],
+        ["verify", "relevance", "--data", "bad.csv"],
+        ["list", "relevence"],
+    )
+    for words in called:
+        done = run(tmp_path, "-m", "dspy_judges", *words)
+        assert "python -m" not in done.stdout + done.stderr
+        assert "dspy-judges" in done.stdout + done.stderr
+        module = COMMANDS[words[0]]
+        done = run(tmp_path, "-m", module.module, *module.words, *words[1:])
+        assert "dspy-judges" not in done.stdout + done.stderr
+        assert "python -m" in done.stdout + done.stderr
+
+
 def test_a_definition_still_finds_the_module_beside_it(tmp_path: Path) -> None:
     (tmp_path / "scales.py").write_text("ANCHORS = {0: 'bad', 1: 'good'}\n")
     (tmp_path / "mine.py").write_text(

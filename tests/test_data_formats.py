@@ -117,7 +117,7 @@ def test_rows_of_a_json_array_on_one_line_are_told_apart(tmp_path: Path) -> None
     """As pandas writes them; each is known by its number."""
     path = tmp_path / "labels.json"
     path.write_text(json.dumps(ROWS))
-    ids = [output.id for output in data.read_labels(path, mapping={"id": "#line"}).outputs]
+    ids = [output.id for output in data.read_labels(path, map={"id": "#line"}).outputs]
     assert ids == ["1", "2", "3", "4", "5", "6"]
     path.write_text(json.dumps([*ROWS, {**ROWS[0], "id": "z", "relevance": "good"}]))
     with pytest.raises(data.LabelError, match="row 7, field 'relevance': 'good' is not a number"):

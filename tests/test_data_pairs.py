@@ -99,7 +99,7 @@ def test_an_alpaca_eval_file_reads_as_it_is(tmp_path: Path) -> None:
         "generator_2": "new",
         "preference": 2.0,
     }
-    labelled = data.read_pairs(file_of(tmp_path, row), mapping={"id": "#line"})
+    labelled = data.read_pairs(file_of(tmp_path, row), map={"id": "#line"})
     pair = labelled.pairs[0]
     assert (pair.system_a, pair.system_b, pair.votes) == ("old", "new", ("B",))
     assert pair.texts == {"instruction": "Name a river."}
@@ -108,7 +108,7 @@ def test_an_alpaca_eval_file_reads_as_it_is(tmp_path: Path) -> None:
 def test_a_mapping_names_candidates_and_votes(tmp_path: Path) -> None:
     row = {"key": 7, "task": "Why?", "left": "Because.", "right": "So.", "winner": "tie"}
     mapping = {"id": "key", "prompt": "task", "response_a": "left", "response_b": "right"}
-    labelled = data.read_pairs(file_of(tmp_path, row), mapping={**mapping, "preferred": "winner"})
+    labelled = data.read_pairs(file_of(tmp_path, row), map={**mapping, "preferred": "winner"})
     pair = labelled.pairs[0]
     assert (pair.id, pair.response_a, pair.response_b, pair.votes) == (
         "7",
@@ -192,21 +192,21 @@ def test_swapping_the_votes_turns_the_margin(votes: list[data.Vote]) -> None:
 def test_votes_of_several_annotators_are_joined_from_columns_and_from_rows(tmp_path: Path) -> None:
     columns = tmp_path / "columns.csv"
     columns.write_text("id,prompt,response_a,response_b,v1,v2\na,Ask,Yes,No,A,tie\n")
-    labelled = data.read_pairs(columns, mapping={"votes": ["v1", "v2"]})
+    labelled = data.read_pairs(columns, map={"votes": ["v1", "v2"]})
     assert labelled.pairs[0].votes == ("A", "tie")
     assert labelled.reading.ratings == {"votes": ("v1", "v2")}
     rows = tmp_path / "rows.csv"
     rows.write_text(
         "prompt,response_a,response_b,annotator,preferred\nAsk,Yes,No,ann,A\nAsk,Yes,No,bob,tie\n"
     )
-    labelled = data.read_pairs(rows, mapping={"id": "#line"})
+    labelled = data.read_pairs(rows, map={"id": "#line"})
     assert [pair.votes for pair in labelled.pairs] == [("A", "tie")]
 
 
 def test_the_votes_that_are_mapped_go_before_a_column_of_that_name(tmp_path: Path) -> None:
     path = tmp_path / "pairs.csv"
     path.write_text("id,prompt,response_a,response_b,votes,mine\na,Ask,Yes,No,A,B\n")
-    assert data.read_pairs(path, mapping={"preferred": "mine"}).pairs[0].votes == ("B",)
+    assert data.read_pairs(path, map={"preferred": "mine"}).pairs[0].votes == ("B",)
 
 
 def test_the_words_of_chatbot_arena_are_votes_and_any_other_choice_is_asked_for(

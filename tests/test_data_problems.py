@@ -138,9 +138,9 @@ def test_a_missing_column_names_those_there_and_a_near_one(tmp_path: Path) -> No
     message = refused(path)
     assert "'relevance': no output has a rating on it; there are ratings on relevanse" in message
     assert "did you mean 'relevanse'? name yours with --map relevance=relevanse" in message
-    message = refused(path, mapping={"relevance": "relevance"})
+    message = refused(path, map={"relevance": "relevance"})
     assert "there are id, article, relevanse; did you mean 'relevanse'?" in message
-    message = refused(path, mapping={"relevance": "relevanse"}, texts=("summary",))
+    message = refused(path, map={"relevance": "relevanse"}, texts=("summary",))
     assert "field 'summary': there is no such column, and the judge reads it" in message
     assert "no column holds texts" in refused(file_of(tmp_path, {"id": "a", "relevance": 3}))
 
@@ -149,7 +149,7 @@ def test_rows_are_numbered_where_there_are_no_ids(tmp_path: Path) -> None:
     rows = [{"document": f"Text {place}.", "relevance": 3} for place in range(2)]
     path = file_of(tmp_path, *rows)
     for mapping in ({}, {"id": "#line"}):
-        labelled = data.read_labels(path, mapping=mapping)
+        labelled = data.read_labels(path, map=mapping)
         assert [output.id for output in labelled.outputs] == ["1", "2"]
     assert data.read_labels(path).notes == ("no column holds ids: each is the number of its row",)
 

@@ -85,13 +85,27 @@ def test_numbers_written_by_a_system_stay_texts(tmp_path: Path) -> None:
     assert labelled.outputs[0].texts == {"query": "How many?", "response": "42"}
 
 
+def test_one_column_may_serve_two_names(tmp_path: Path) -> None:
+    """What numbers the outputs may name their documents, and a text may, too."""
+    rows = "Nr,summary,relevance\n1,Short,4\n2,Brief,2\n"
+    path = tmp_path / "labels.csv"
+    path.write_text(rows)
+    labelled = data.read_labels(path, map={"id": "Nr", "group": "Nr"})
+    assert [(one.id, one.document_id) for one in labelled.outputs] == [("1", "1"), ("2", "2")]
+    labelled = data.read_labels(path, map={"id": "Nr", "group": "summary", "summary": "summary"})
+    assert [one.document_id for one in labelled.outputs] == ["Short", "Brief"]
+    assert [one.texts["summary"] for one in labelled.outputs] == ["Short", "Brief"]
+    with pytest.raises(data.LabelError, match=r"'relevance': serves relevance alone, .* id, too"):
+        data.read_labels(path, map={"relevance": "relevance", "id": "relevance"})
+
+
 def test_a_mapping_renames_ids_texts_and_ratings(tmp_path: Path) -> None:
     path = csv_file(
         tmp_path / "labels.csv", "key,article,headline,mark,model", "a,Text.,Short.,4,big"
     )
     labelled = data.read_labels(
         path,
-        mapping={"id": "key", "document": "article", "summary": "headline", "relevance": "mark"},
+        map={"id": "key", "document": "article", "summary": "headline", "relevance": "mark"},
     )
     first = labelled.outputs[0]
     assert (first.id, first.system) == ("a", "big")
@@ -104,9 +118,9 @@ def test_a_dotted_mapping_reaches_into_a_nested_column(tmp_path: Path) -> None:
         tmp_path / "labels.jsonl",
         output(ratings={"Rel": 4, "Flu": 2}, crowd={"rel": [1, 2]}),
     )
-    renamed = data.read_labels(path, mapping={"relevance": "ratings.Rel"})
+    renamed = data.read_labels(path, map={"relevance": "ratings.Rel"})
     assert renamed.outputs[0].ratings == {"relevance": (4.0,), "Flu": (2.0,)}
-    crowd = data.read_labels(path, mapping={"relevance": "crowd.rel"}, dimensions=["relevance"])
+    crowd = data.read_labels(path, map={"relevance": "crowd.rel"}, dimensions=["relevance"])
     assert crowd.outputs[0].ratings == {"relevance": (1.0, 2.0)}
 
 
@@ -248,7 +262,7 @@ def test_a_flat_column_may_hold_a_list_with_one_rating_an_annotator(tmp_path: Pa
             rated = [one.ratings["relevance"] for one in labelled.outputs]
             assert rated == [(4, 5, 3), (2, 3.5), (1,)]
             assert labelled.outputs[1].annotators["relevance"] == ("1", "3")
-    mapped = data.read_labels(path, mapping={"charm": "relevance"})
+    mapped = data.read_labels(path, map={"charm": "relevance"})
     assert mapped.outputs[0].ratings == {"charm": (4, 5, 3)}
 
 
@@ -268,7 +282,7 @@ def test_a_dimension_in_several_columns_has_one_annotator_in_each(tmp_path: Path
         "id,document,summary,A,B\na,Text,Short,1,3\nb,Text,Other,4,\nc,Text,Third,,\n",
     )
     for dimensions in (None, ["engaging"]):
-        labelled = data.read_labels(path, mapping={"engaging": ["A", "B"]}, dimensions=dimensions)
+        labelled = data.read_labels(path, map={"engaging": ["A", "B"]}, dimensions=dimensions)
         assert [one.ratings for one in labelled.outputs] == [
             {"engaging": (1, 3)},
             {"engaging": (4,)},
@@ -277,7 +291,7 @@ def test_a_dimension_in_several_columns_has_one_annotator_in_each(tmp_path: Path
         assert labelled.outputs[0].annotators == {"engaging": ("A", "B")}
         assert labelled.reading.ratings == {"engaging": ("A", "B")}
     with pytest.raises(data.LabelError, match="'document': is mapped to 2 columns"):
-        data.read_labels(path, mapping={"document": ["A", "B"]})
+        data.read_labels(path, map={"document": ["A", "B"]})
 
 
 @pytest.mark.parametrize(
@@ -300,7 +314,7 @@ def test_a_mapped_column_that_holds_no_numbers_is_refused_with_its_way_out(
         f"id,document,summary,fluency,A\na,Text,Short,3,{cell}\nb,Text,Other,4,{cell}\n",
     )
     with pytest.raises(data.LabelError) as caught:
-        data.read_labels(path, mapping={"engaging": "A"}, dimensions=dimensions)
+        data.read_labels(path, map={"engaging": "A"}, dimensions=dimensions)
     problem = caught.value.problems[0]
     assert (problem.file, problem.line, problem.field) == (str(path), 2, "A")
     assert problem.value == repr(cell.strip('"'))
@@ -312,7 +326,7 @@ def test_a_mapped_column_of_prose_is_a_text_of_that_name(tmp_path: Path) -> None
     path = csv_of(
         tmp_path / "labels.csv", f"id,summary,fluency,F\na,Short,3,{prose}\nb,Other,4,{prose}\n"
     )
-    labelled = data.read_labels(path, mapping={"fact": "F"})
+    labelled = data.read_labels(path, map={"fact": "F"})
     assert labelled.outputs[0].texts == {"summary": "Short", "fact": prose}
 
 
@@ -326,7 +340,7 @@ BY_ID = [("1", (1, 3)), ("3", (4,)), ("4", (5,))]
 
 def test_rows_of_several_annotators_are_one_output_not_several(tmp_path: Path) -> None:
     path = csv_of(tmp_path / "labels.csv", ROWS_OF_TWO)
-    labelled = data.read_labels(path, mapping={"id": "#line"}, dimensions=["relevance", "fluency"])
+    labelled = data.read_labels(path, map={"id": "#line"}, dimensions=["relevance", "fluency"])
     rated = [(one.ratings["relevance"], one.annotators["relevance"]) for one in labelled.outputs]
     assert rated == [((1, 3), ("ann", "bob")), ((4,), ("ann",)), ((5,), ("bob",))]
     assert labelled.outputs[0].ratings["fluency"] == (5,)
@@ -349,7 +363,7 @@ def test_ids_that_number_annotators_rows_are_refused(tmp_path: Path) -> None:
     # Nobody is named, but two rows for each output of each system are not two outputs.
     bare = csv_of(tmp_path / "bare.csv", "\n".join(lines).replace("worker", "note") + "\n")
     with pytest.raises(data.LabelError, match=r"same texts as line 2.*--map annotator=COLUMN"):
-        data.read_labels(bare, dimensions=["relevance"], mapping={"id": "#line"})
+        data.read_labels(bare, dimensions=["relevance"], map={"id": "#line"})
 
 
 def test_a_long_sheet_without_ids_is_matched_by_its_texts(tmp_path: Path) -> None:
@@ -358,14 +372,14 @@ def test_a_long_sheet_without_ids_is_matched_by_its_texts(tmp_path: Path) -> Non
         "document,summary,dimension,annotator,rating\n"
         "One,Short,relevance,ann,1\nOne,Short,relevance,bob,3\nOne,Other,relevance,ann,4\n",
     )
-    labelled = data.read_labels(path, mapping={"id": "#line"})
+    labelled = data.read_labels(path, map={"id": "#line"})
     assert [one.ratings["relevance"] for one in labelled.outputs] == [(1, 3), (4,)]
 
 
 def test_an_annotator_who_rates_an_output_twice_is_refused(tmp_path: Path) -> None:
     path = csv_of(tmp_path / "labels.csv", ROWS_OF_TWO.replace("bob,3", "ann,3"))
     with pytest.raises(data.LabelError, match="second rating of '2' on 'relevance' by 'ann'"):
-        data.read_labels(path, mapping={"id": "#line"}, dimensions=["relevance"])
+        data.read_labels(path, map={"id": "#line"}, dimensions=["relevance"])
 
 
 def test_annotations_beside_a_long_file_replace_its_ratings(tmp_path: Path) -> None:
@@ -390,11 +404,11 @@ def test_a_key_inside_ratings_is_named_in_the_error_and_read_by_its_dotted_name(
     for path in (nested, flat):
         for mapping in ({}, {"relevance": "rel"}):
             with pytest.raises(data.LabelError, match=r"--map relevance=ratings\.rel"):
-                data.read_labels(path, dimensions=["relevance"], mapping=mapping)
+                data.read_labels(path, dimensions=["relevance"], map=mapping)
         with pytest.raises(data.LabelError, match="there is no such column"):
-            data.read_labels(path, mapping={"relevance": "ratings.nope"})
+            data.read_labels(path, map={"relevance": "ratings.nope"})
         mapping = {"relevance": "ratings.rel"}
-        labelled = data.read_labels(path, dimensions=["relevance"], mapping=mapping)
+        labelled = data.read_labels(path, dimensions=["relevance"], map=mapping)
         assert labelled.outputs[0].ratings == {"relevance": (2,)}
 
 

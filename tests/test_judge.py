@@ -16,7 +16,6 @@ import data
 import judges
 from judges.catalog.summeval import FLUENCY, RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
-from judges.errors import OptionError
 from judges.frozen import FrozenJudgeError
 from judges.judge import FailedJudgementWarning, Judge
 from judges.judgement import Judgement, Verdict
@@ -121,15 +120,21 @@ def test_a_missing_column_is_one_clear_error(scripted: Scripted, frame: pd.DataF
     assert not scripted.asked
 
 
-def test_all_missing_columns_are_told_at_once_and_those_that_the_labels_had_are_proposed() -> None:
+def test_columns_are_those_that_the_labels_had_and_missing_ones_are_told_at_once() -> None:
     labels = {"document": "Der Text", "summary": "Fassung"}
     judge = replace(Judge.of(RELEVANCE), provenance={"data": {"map": labels}})
     with pytest.raises(MissingColumnError) as e:
         judge.find_columns(["Der Text", "Kurzfassung"])
-    assert "no column 'document' or 'summary'" in str(e.value)
-    assert "as in --map 'document=Der Text' --map summary=COLUMN " in str(e.value)
-    assert str(e.value).endswith("mapping={'document': 'Der Text', 'summary': 'COLUMN'}")
-    assert judge.find_columns(labels.values(), labels) == labels
+    assert "no column 'summary'" in str(e.value)
+    assert "as in --map summary=COLUMN " in str(e.value)
+    assert str(e.value).endswith("map={'summary': 'COLUMN'}")
+    assert judge.find_columns(labels.values()) == labels
+    # Which of the two is meant is the user's to say.
+    both = [*labels.values(), "document"]
+    with pytest.raises(MissingColumnError, match="--map document=document or") as e:
+        judge.find_columns(both)
+    assert "columns 'document' and 'Der Text'" in str(e.value)
+    assert judge.find_columns(both, {"document": "document"})["document"] == "document"
     # A file is anybody's: what is no mapping is left out.
     for forged in ({"data": {"map": [1]}}, {"data": 1}, {"data": {"map": {"summary": ["x"]}}}):
         with pytest.raises(MissingColumnError, match="summary=COLUMN"):
@@ -147,9 +152,9 @@ def test_columns_can_be_mapped(scripted: Scripted, frame: pd.DataFrame) -> None:
     judge = judges.load("relevance")
     scores = list(judge.score(frame))
     assert list(judge.score(renamed, map={"summary": "text"})) == scores
-    assert list(judge.score(renamed, mapping={"summary": "text"})) == scores  # its former name
-    with pytest.raises(OptionError, match="two names of one option"):
-        judge.score(renamed, map={"summary": "text"}, mapping={"summary": "text"})
+    # As in a spreadsheet whose labels name it so.
+    cased = frame.rename(columns={"summary": "Summary ", "document": "DOCUMENT"})
+    assert list(judge.score(cased)) == scores
 
 
 def test_an_empty_frame_gives_an_empty_series(scripted: Scripted) -> None:

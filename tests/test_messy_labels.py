@@ -210,7 +210,13 @@ ZOO: dict[str, Sheet] = {
         ones(4, None, None, None, None, None, 2),
         note="4 without a rating",
     ),
-    "an error of a formula": Sheet(column("4", "#DIV/0!"), ("line 3", "'#DIV/0!' is not a number")),
+    "an error of a formula": Sheet(
+        column("4", "#DIV/0!", "#REF!"),
+        ("line 3", "'#DIV/0!' is the error of a formula", "--values '#DIV/0!=,#REF!='"),
+    ),
+    "an error of a formula, said": Sheet(
+        column("4", "#DIV/0!", "#WERT!"), ones(4, None, None), values=["#DIV/0!=,#WERT!="]
+    ),
     # Columns.
     "two annotators, one with a comma": Sheet(
         WIDE, [(4, 3), (2,)], map=['mark=Rater Anna,"Rater Ben, PhD"']
@@ -372,9 +378,9 @@ def read(sheet: Sheet, path: Path) -> tuple[list[tuple[object, ...]], tuple[str,
     mapping: Mapping[str, Any] = read_mapping(tuple(pair.split("=", 1)) for pair in sheet.map)  # type: ignore[misc]
     values = read_values(sheet.values)
     if sheet.pairs:
-        labelled = data.read_pairs(path, mapping=mapping, values=values)
+        labelled = data.read_pairs(path, map=mapping, values=values)
         return [pair.votes for pair in labelled.pairs], labelled.notes
-    outputs = data.read_labels(path, mapping=mapping, values=values, dimensions=["mark"])
+    outputs = data.read_labels(path, map=mapping, values=values, dimensions=["mark"])
     return [item.ratings.get("mark", ()) for item in outputs.outputs], outputs.notes
 
 

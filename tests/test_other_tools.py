@@ -479,7 +479,7 @@ def test_texts_are_found_by_role_by_name_and_by_mapping() -> None:
         mapped({"article": ROW["in"], "draft": ROW["out"], **dict.fromkeys(ROW, "x")}) == expected
     )
     with pytest.raises(OptionError, match="reads document, summary, not sumary"):
-        asking(judge, mapping={"sumary": "out"})
+        asking(judge, map={"sumary": "out"})
 
 
 def test_a_pair_is_the_output_against_the_reference() -> None:

@@ -60,15 +60,15 @@ FORMS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_labels_in_memory_are_read_as_those_of_a_file(form: str, file: Path) -> None:
-    in_memory = data.read_labels(FORMS[form](), mapping=MAP, dimensions=["relevance"])
-    from_file = data.read_labels(file, mapping=MAP, dimensions=["relevance"])
+    in_memory = data.read_labels(FORMS[form](), map=MAP, dimensions=["relevance"])
+    from_file = data.read_labels(file, map=MAP, dimensions=["relevance"])
     assert in_memory.outputs == from_file.outputs
     # The one rating that is missing is not made up.
     assert in_memory.outputs[4].ratings["relevance"] == (float(ROWS[4]["Anna"]),)
 
 
 def test_the_same_rows_have_the_hash_of_their_file(file: Path) -> None:
-    assert data.read_labels(ROWS, mapping=MAP).sha256 == data.read_labels(file, mapping=MAP).sha256
+    assert data.read_labels(ROWS, map=MAP).sha256 == data.read_labels(file, map=MAP).sha256
 
 
 def test_a_fault_in_memory_is_told_by_row_column_and_value() -> None:
@@ -76,7 +76,7 @@ def test_a_fault_in_memory_is_told_by_row_column_and_value() -> None:
     wrong["Anna"] = wrong["Anna"].astype(object)
     wrong.loc[6, "Anna"] = "five"
     with pytest.raises(data.LabelError, match=r"DataFrame, row 7, field 'Anna': 'five'"):
-        data.read_labels(wrong, mapping=MAP, dimensions=["relevance"])
+        data.read_labels(wrong, map=MAP, dimensions=["relevance"])
 
 
 @pytest.mark.parametrize(

@@ -111,13 +111,13 @@ def test_a_header_of_two_rows_names_columns_by_both(tmp_path: Path) -> None:
     ):
         path = workbook(tmp_path, Sheet=[upper, lower, *rows])
         mapping = {"tone": ["Anna tone", "Ben tone"]}
-        assert ratings(path, "tone", mapping=mapping) == {"a": (2, 4), "b": (4, 2)}
+        assert ratings(path, "tone", map=mapping) == {"a": (2, 4), "b": (4, 2)}
     merged = workbook(tmp_path, Sheet=[below[:3] + spanning[3:], ["", "", "", *below[3:]], *rows])
     book = load_workbook(merged)
     for area in ("A1:A2", "B1:B2", "C1:C2", "D1:E1", "F1:G1"):
         book.active.merge_cells(area)
     book.save(merged)
-    assert ratings(merged, "flow", mapping={"flow": ["Anna flow", "Ben flow"]})["a"] == (1, 3)
+    assert ratings(merged, "flow", map={"flow": ["Anna flow", "Ben flow"]})["a"] == (1, 3)
 
 
 def test_two_columns_of_a_name_are_refused_by_their_letters(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ SHEET = "Item,document,summary,Rater Anna,Rater Ben\na,One,Short,up,4\nb,Two,Oth
 
 def test_a_judge_remembers_how_its_labels_were_read(tmp_path: Path) -> None:
     """An export of the same sheet is read alike; flags go first, and other columns are no guess."""
-    first = data.read_labels(csv_of(tmp_path, SHEET), mapping=MAPPED, values={"Up": 5, "down": 1})
+    first = data.read_labels(csv_of(tmp_path, SHEET), map=MAPPED, values={"Up": 5, "down": 1})
     record = first.reading.record()
     assert record == {
         "map": {"engaging": ["Rater Anna", "Rater Ben"], "id": "Item"},
@@ -254,9 +254,12 @@ def test_a_judge_remembers_how_its_labels_were_read(tmp_path: Path) -> None:
         "read as the judge's own labels were: engaging from 'Rater Anna' and 'Rater Ben', id from "
         "'Item'; Up=5,down=1; --map and --values beat it"
     ) in labelled.notes
-    flags = {"mapping": {"engaging": "Rater Ben"}, "remembered": remembered}
+    flags = {"map": {"engaging": "Rater Ben"}, "remembered": remembered}
     labelled = data.read_labels(again, **flags)  # type: ignore[arg-type]
     assert [one.ratings["engaging"] for one in labelled.outputs] == [(4,), (2,)]
+    # Of what the user says anew nothing is remembered, and nothing noted.
+    (note,) = (note for note in labelled.notes if "own labels" in note)
+    assert note.startswith("read as the judge's own labels were: id from 'Item'; Up=5")
     other = csv_of(tmp_path, SHEET.replace("Rater Ben", "Carl"), name="other.csv")
     with pytest.raises(data.LabelError, match="'engaging': no output has a rating on it"):
         data.read_labels(other, dimensions=["engaging"], remembered=remembered)

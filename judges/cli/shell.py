@@ -63,7 +63,7 @@ def one_line(error: BaseException) -> str:
 
 def print_output(text: str) -> None:
     """Print a result, its control characters made visible."""
-    sys.stdout.write(visible(text) + "\n")
+    sys.stdout.write(visible(as_called(text)) + "\n")
     sys.stdout.flush()
 
 

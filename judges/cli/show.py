@@ -19,7 +19,8 @@ from judges.panel import Panel
 
 ABOUT_LIST = """\
 List the judges that come with this package: the texts each reads, its scale,
-and the paper that it follows. All can be scored, compared and tuned by name."""
+and the paper that it follows. All can be scored, compared and tuned by name;
+`python -m judges show NAME` tells all about one."""
 ABOUT_SHOW = """\
 Print what a judge is, where it comes from, and the very messages that a model
 gets; {{name}} is where a row's text goes. Nothing is asked.
@@ -34,6 +35,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     listing = commands.add_parser(
         "list", help="the judges that come with this package", description=ABOUT_LIST
     )
+    listing.add_argument("names", nargs="*", metavar="NAME", help="these alone (all)")
     listing.add_argument("--json", action="store_true", help="print as JSON, definitions too")
     listing.set_defaults(run=run_list)
     show = commands.add_parser(
@@ -51,7 +53,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 def run_list(args: argparse.Namespace) -> int:
     from judges import catalog
 
-    subjects = [catalog.find(name) for name in catalog.names()]
+    subjects = [catalog.find(name) for name in args.names or catalog.names()]
     if args.json:
         print(json.dumps([_entry(subject) for subject in subjects], indent=1))
         return 0

@@ -23,8 +23,9 @@ from msgspec import to_builtins
 
 from data.tables.atomic_write import in_use, write_atomically
 from data.tables.formats import RowWriter, partial_path, read_rows, written_format
-from data.tables.problems import RowsError
+from data.tables.problems import RowsError, excerpt
 from data.tables.text import Row, decode_json
+from dspy_judges.column_names import name_key
 from judges import frozen
 from judges.cli.arguments import mapping_of
 from judges.cli.estimate import Estimate, estimate_line, estimate_runs, total_price
@@ -139,6 +140,17 @@ def out_name(args: argparse.Namespace) -> str:
     return str(PIPE if args.to_stdout else args.out)
 
 
+def _columns_notes(texts: Mapping[str, Mapping[str, str]], mapping: Mapping[str, str]) -> list[str]:
+    """Which texts stand in columns of another name, as a judge's labels had them."""
+    renamed = {
+        f"{name} from {excerpt(column)}": None
+        for columns in texts.values()
+        for name, column in columns.items()
+        if name_key(name) != name_key(column) and name not in mapping
+    }
+    return [f"read {', '.join(renamed)}; --map beats it"] if renamed else []
+
+
 def prepare(
     judges: Sequence[Judge], args: argparse.Namespace, new_columns: Sequence[str]
 ) -> TableRun:
@@ -162,6 +174,7 @@ def prepare(
     for n_rows, row in enumerate(read_rows(args.data, notes), start=1):
         if n_rows == 1:
             texts = {judge.name: judge.find_columns(row, mapping) for judge in judges}
+            notes += _columns_notes(texts, mapping)
         columns.update(dict.fromkeys(row))
         for judge in judges:
             row_texts = texts_of(row, texts[judge.name])

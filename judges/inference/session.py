@@ -44,15 +44,14 @@ class ModelOptions(TypedDict, total=False):
 class Options(ModelOptions, total=False):
     """How a judge is run over many rows: its model, and the rows.
 
-    `order` and `seed` are for pairs, `map` says which column holds which text (its former name:
-    `mapping`), `progress` shows a line on stderr. `score_map` False gives the model's own scores
-    where a frozen judge would put them on people's scale.
+    `order` and `seed` are for pairs, `map` says which column holds which text, `progress` shows a
+    line on stderr. `score_map` False gives the model's own scores where a frozen judge would put
+    them on people's scale.
     """
 
     seed: int
     order: Literal["both", "random"]
     map: dict[str, str] | None
-    mapping: dict[str, str] | None
     progress: bool
     score_map: bool
 
@@ -244,11 +243,8 @@ def check_limits(**limits: object) -> None:
 
 
 def pop_map(options: Any) -> dict[str, str]:
-    """Take `map` out of the options, by either of its names; OptionError where it has both."""
-    chosen = [options.pop(name, None) for name in ("map", "mapping")]
-    if None not in chosen:
-        raise OptionError("map and mapping are two names of one option; give map")
-    return chosen[0] or chosen[1] or {}
+    """Take `map` out of the options; empty where there is none."""
+    return options.pop("map", None) or {}
 
 
 def check_options(options: Mapping[str, object]) -> None:

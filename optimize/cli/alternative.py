@@ -59,7 +59,7 @@ def alternative(flags: argparse.Namespace) -> Result:
         raise SettingsError(f"--epsilon {flags.epsilon}: expected 0 <= X < 1")
     labelled = data.read_labels(
         flags.data,
-        mapping=mapping(flags.map) or None,
+        map=mapping(flags.map) or None,
         values=values_of(flags.values),
         dimensions=flags.dimension or None,
         texts=(),

@@ -82,7 +82,7 @@ def estimate(flags: argparse.Namespace) -> Result:
         raise SettingsError(f"--confidence {flags.confidence}: expected between 0 and 1")
     labelled = data.read_labels(
         flags.data,
-        mapping=mapping(flags.map) or None,
+        map=mapping(flags.map) or None,
         values=values_of(flags.values),
         dimensions=[flags.dimension],
         texts=(),

@@ -141,7 +141,7 @@ def load_labels(
     pairwise = pairwise or isinstance(subject, Comparison)
     judged = None if recorded else subject
     how: dict[str, Any] = {
-        "mapping": mapping,
+        "map": mapping,
         "values": values,
         "remembered": None if judge is None else remembered_of(judge),
     }

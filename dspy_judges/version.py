@@ -1,0 +1,3 @@
+"""The project's version, which the build reads here."""
+
+__version__ = "0.1.0"
