@@ -226,6 +226,8 @@ class PanelMember(_Strict):
     weight: Annotated[float, Meta(gt=0, le=1e6)]
     # Of a recording whose replies are letters: these, the lowest rating's first.
     letters: Annotated[str, Meta(max_length=26, pattern=r"^[A-Za-z]+\Z")] | UnsetType = UNSET
+    # And where a letter prefers neither of a pair, that one.
+    tie: Annotated[str, Meta(pattern=r"^[A-Za-z]\Z")] | UnsetType = UNSET
 
     def read_judge(self) -> JudgeFile | None:
         """Its own file, every check made of it; raises FrozenJudgeError, as for a panel in it."""

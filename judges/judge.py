@@ -187,6 +187,10 @@ class Judge:
         """The judges that ask a model, each its own: itself, or a panel's members."""
         return (self,)
 
+    def runners(self, runner: "Runner") -> tuple["Runner", ...]:
+        """What asks the models of its parts, on the budget of `runner`, which asks the first."""
+        return (runner,)
+
     @property
     def is_frozen(self) -> bool:
         """Whether it asks as it was tuned: it has a plan of its own."""
@@ -294,17 +298,17 @@ class Judge:
         seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
-        judgements = judge_rows(
-            self.subject,
-            self.prompt,
-            self.plan_for(runner.model),
-            rows,
-            runner,
-            template=self.template(),
-            order=order,
-            seed=seed,
-        )
+        judgements = self.unmapped_rows(rows, runner, order, seed)
         return judgements if self.score_map is None else _mapped(judgements, self.score_map)
+
+    def unmapped_rows(
+        self, rows: Iterable[Mapping[str, object]], runner: "Runner", order: Order, seed: int
+    ) -> Generator[AnyJudgement, None, None]:
+        """What `judge_rows` gives without a score map."""
+        template, plan = self.template(), self.plan_for(runner.model)
+        return judge_rows(
+            self.subject, self.prompt, plan, rows, runner, template=template, order=order, seed=seed
+        )
 
     @contextmanager
     def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:

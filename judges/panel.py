@@ -64,6 +64,7 @@ class Member:
     judge: Judge | None = None
     recorded: Mapping[str, AnyJudgement] | None = field(default=None, compare=False, repr=False)
     letters: str = ""
+    tie: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,25 +101,25 @@ class Panel(Judge):
         of another dimension on another scale, a panel, two of a name.
         """
         judges = [member.judge for member in members if member.judge is not None]
-        others = {
+        more_inputs = {
             name: text
             for judge in judges
             for name, text in judge.subject.inputs.items()
             if name not in subject.inputs
         }
-        subject = replace(subject, inputs={**others, **subject.inputs})
-        settled = [
+        subject = replace(subject, inputs={**more_inputs, **subject.inputs})
+        checked = [
             member
             if member.judge is None
-            else replace(member, judge=_settled(subject, member.name, member.judge))
+            else replace(member, judge=_check_judge(subject, member.name, member.judge))
             for member in members
         ]
-        paid = [judge.lm for judge in judges if not is_embedded(judge.lm)]
+        paid_models = [judge.lm for judge in judges if not is_embedded(judge.lm)]
         return cls(
             subject=subject,
             prompt=seed_prompt(subject),
-            lm=next(iter(paid), EMBEDDED),
-            members=tuple(settled),
+            lm=next(iter(paid_models), EMBEDDED),
+            members=tuple(checked),
             missing=missing,
             provenance=provenance,
             score_map=score_map,
@@ -184,27 +185,27 @@ class Panel(Judge):
                 f"weights hold for these alone, so it cannot ask {unknown[0]}; leave the model out"
             )
         compatible = [judge for judge in self.parts if judge.lm.startswith("openai/")]
-        there = [j for j in compatible if api_base and j.endpoint == endpoint_of(j.lm, api_base)]
-        bases = [] if api_base is None else there or compatible
+        same = [j for j in compatible if api_base and j.endpoint == endpoint_of(j.lm, api_base)]
+        at_base = [] if api_base is None else same or compatible
 
-        def bound(member: Member) -> Member:
+        def with_model(member: Member) -> Member:
             judge = member.judge
             if judge is None:
                 return member
-            consent = judge.lm if judge.lm in named else None
-            at = api_base if any(judge is other for other in bases) else None
-            return replace(member, judge=judge.with_model(consent, at))
+            model = judge.lm if judge.lm in named else None
+            base = api_base if any(judge is compared for compared in at_base) else None
+            return replace(member, judge=judge.with_model(model, base))
 
-        return replace(self, members=tuple(bound(member) for member in self.members))
+        return replace(self, members=tuple(with_model(member) for member in self.members))
 
     def model_to_ask(
         self, lm: str | None = None, api_base: str | None = None
     ) -> tuple[str, str | None]:
         """Its first model that is not embedded, and the endpoint, all members' being allowed."""
-        asked = dict(
+        endpoints = dict(
             judge.model_to_ask() for judge in reversed(self.with_model(lm, api_base).parts)
         )
-        return self.lm, asked.get(self.lm)
+        return self.lm, endpoints.get(self.lm)
 
     def names_no_model(self, lm: str | None = None, api_base: str | None = None) -> bool:
         return False
@@ -221,8 +222,7 @@ class Panel(Judge):
         lm, api_base = self.model_to_ask()
         opening: Any = {**options, "lm": lm, "api_base": api_base}
         with open_runner(keep_going=keep_going, **opening) as runner:
-            for judge in self.parts:
-                self._runner(judge, runner)
+            self.runners(runner)
             yield runner
 
     @contextmanager
@@ -233,15 +233,10 @@ class Panel(Judge):
         with Judge.open(panel, **values) as judge_rows:
             yield judge_rows
 
-    def judge_rows(
-        self,
-        rows: Iterable[Mapping[str, object]],
-        runner: "Runner",
-        *,
-        order: Order = "both",
-        seed: int = 0,
+    def unmapped_rows(
+        self, rows: Iterable[Mapping[str, object]], runner: "Runner", order: Order, seed: int
     ) -> Generator[AnyJudgement, None, None]:
-        """Judge a stream of rows in their order; all members' requests are under way together.
+        """All members' requests are under way together.
 
         Raises PanelError where the judgements of a recorded member have not been given.
         """
@@ -249,15 +244,15 @@ class Panel(Judge):
             self.check_recorded()
         from judges.inference.budget import BudgetSpentError  # which loading does without
 
-        source, *copies = tee(rows, len(self.parts) + 1)
-        unread = iter(copies)
-        with ExitStack() as streams:
-            asked = {
-                member.name: streams.enter_context(
+        rows, *copies = tee(rows, len(self.parts) + 1)
+        rows_of_member = iter(copies)
+        with ExitStack() as stack:
+            streams = {
+                member.name: stack.enter_context(
                     closing(
                         member.judge.judge_rows(
-                            next(unread),
-                            self._runner(member.judge, runner),
+                            next(rows_of_member),
+                            self._runner_of(member.judge, runner),
                             order=order,
                             seed=seed,
                         )
@@ -266,30 +261,30 @@ class Panel(Judge):
                 for member in self.members
                 if member.judge is not None
             }
-            for row in source:
+            for row in rows:
                 try:
                     judgements = [
                         self._recorded(member, row)
                         if member.judge is None
-                        else next(asked[member.name])
+                        else next(streams[member.name])
                         for member in self.members
                     ]
                 except BudgetSpentError:
-                    self._await_paid(asked)
+                    self._await_paid(streams)
                     raise
                 yield self.joined(judgements)
 
-    def _await_paid(self, asked: Mapping[str, Iterator[AnyJudgement]]) -> None:
+    def _await_paid(self, streams: Mapping[str, Iterator[AnyJudgement]]) -> None:
         """Let arrive what other members have under way: it is paid for, and kept in the journal."""
         from judges.inference.budget import BudgetSpentError
 
         for member in self.members:
             if member.judge is not None and not is_embedded(member.judge.lm):
                 with suppress(BudgetSpentError):
-                    deque(asked[member.name], maxlen=0)
+                    deque(streams[member.name], maxlen=0)
 
     def joined(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
-        """One judgement from its members', in their order."""
+        """One judgement from its members', in their order, before the score map."""
         pairs = list(zip(self.members, judgements, strict=True))
         reasons = [
             f"member {member.name}: {judgement.failure or 'no score'}"
@@ -311,7 +306,7 @@ class Panel(Judge):
         if not isinstance(self.subject, Comparison):
             ratings = [judgement for judgement in by_weight if isinstance(judgement, Judgement)]
             return Judgement(
-                score=score if self.score_map is None else self.score_map(score),
+                score=score,
                 rationale=next((r.rationale for r in ratings if r.rationale), None),
                 samples=sum(judgement.samples for judgement in ratings),
                 unparsable=sum(judgement.unparsable for judgement in ratings),
@@ -351,7 +346,11 @@ class Panel(Judge):
         judgement = (member.recorded or {}).get(name)
         return judgement or failed(self.subject, f"no record of id {name!r:.60}")
 
-    def _runner(self, judge: Judge, runner: "Runner") -> "Runner":
+    def runners(self, runner: "Runner") -> tuple["Runner", ...]:
+        runners = [self._runner_of(judge, runner) for judge in self.parts]
+        return tuple(dict.fromkeys(runners))
+
+    def _runner_of(self, judge: Judge, runner: "Runner") -> "Runner":
         """What asks a member's model, on the budget of `runner`."""
         lm, api_base = judge.model_to_ask()
         if runner.open_sibling is not None:
@@ -377,6 +376,7 @@ class Panel(Judge):
                     map=Knotted.of(member.map),
                     weight=member.weight,
                     letters=member.letters or UNSET,
+                    tie=member.tie or UNSET,
                 )
                 for member in self.members
             ],
@@ -395,6 +395,7 @@ class Panel(Judge):
                 map=member.read_map(),
                 judge=None if (judge := member.read_judge()) is None else Judge.of_file(judge),
                 letters=member.letters or "",
+                tie=member.tie or "",
             )
             for member in file.members
         ]
@@ -442,8 +443,8 @@ class Panel(Judge):
         )
 
 
-def _settled(subject: Subject, name: str, judge: Judge) -> Judge:
-    """A judge as a member: with a plan, of the panel's kind, and no panel; raises PanelError."""
+def _check_judge(subject: Subject, name: str, judge: Judge) -> Judge:
+    """The judge as a member, with a plan; PanelError for a panel, or one of another kind."""
     if isinstance(judge, Panel):
         raise PanelError(f"member {name} is a panel itself; join its members instead")
     if isinstance(judge.subject, Comparison) != isinstance(subject, Comparison):

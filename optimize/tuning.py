@@ -59,8 +59,13 @@ class Run:
     def judgements(self) -> "pd.DataFrame":
         """Both judges' scores of the test outputs beside people's, a row each (see `split`).
 
+        Of a panel, `panel` beside each `members.NAME`, also of what its weights were learned from.
         Raises RunFolderError where the folder lacks them.
         """
+        if self._is_panel:
+            import pandas as pd
+
+            return pd.json_normalize(self._rows(run_folder.MEMBER_SCORES))
         judged = read_evidence(self.folder).judged
         splits = [(split, judged["seed"][split].items.items) for split in judged["seed"]]
         return judgements_frame(
@@ -74,17 +79,34 @@ class Run:
 
     @property
     def trials(self) -> "pd.DataFrame":
-        """What the search tried, in its order, a row each: candidate, stage, value, gain ..."""
+        """What the search tried, in its order, a row each: candidate, stage, value, gain ...
+
+        Of a panel, the ways to join its members. Raises RunFolderError where the folder lacks them.
+        """
         import pandas as pd
 
-        trials = read_json_lines(self.folder / run_folder.TRIALS)
-        return pd.DataFrame([trial.cells for trial in trials])
+        if self._is_panel:
+            return pd.json_normalize(list(self.summary.get("candidates", ())))
+        return pd.DataFrame(self._rows(run_folder.TRIALS))
+
+    @property
+    def _is_panel(self) -> bool:
+        return self.summary.get("command") == "optimize.panel"
+
+    def _rows(self, name: str) -> list[dict[str, Any]]:
+        """What a file of the folder holds; RunFolderError where there is none."""
+        path = self.folder / name
+        if not path.is_file():
+            raise run_folder.RunFolderError(
+                f"{self.folder}: holds no {name}; a panel without labels has none"
+            )
+        return [dict(row.cells) for row in read_json_lines(path)]
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r}, shipped {self.summary['shipped']})"
 
     def __str__(self) -> str:
-        if self.summary.get("command") == "optimize.panel":
+        if self._is_panel:
             from optimize.cli.panel import lines
 
             return "\n".join(lines(self.summary))
@@ -92,7 +114,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         """Both judges' rho on every split, with intervals and n, as notebooks show it."""
-        if self.summary.get("command") == "optimize.panel":
+        if self._is_panel:
             return f"<pre>{escape(str(self))}</pre>"
         from optimize.report.page import render_template
 

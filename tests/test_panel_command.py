@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body
 from openai_server import OpenAIServer, some_faults
 
@@ -19,8 +20,10 @@ from judges.cli import command as judges_command
 from judges.cli.arguments import read_recordings
 from judges.loading import load
 from judges.panel import Panel
-from optimize.cli import panel, report, verify
+from optimize.cli import compare, panel, report, verify
 from optimize.measuring.panel import onto_ratings
+from optimize.run.run_folder import RunFolderError
+from optimize.run.settings import SettingsError
 from optimize.tuning import tune
 
 DOCUMENTS, SYSTEMS = 24, 5
@@ -32,18 +35,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def lines(path: str, rows: list[dict[str, Any]]) -> str:
-    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 def world() -> list[str]:
     """Labels, and two recorded judges that err differently: each of noise as large as quality."""
     rng = np.random.default_rng(5)
     quality = rng.normal(size=(DOCUMENTS, SYSTEMS))
     ids = [(f"d{d}", f"s{s}") for d in range(DOCUMENTS) for s in range(SYSTEMS)]
     ratings = np.clip(np.round(3 + quality), 1, 5).ravel()
-    lines(
+    write_jsonl(
         "labels.jsonl",
         [
             {
@@ -59,7 +57,7 @@ def world() -> list[str]:
     )
     for name in ("a", "b"):
         noisy = (quality + rng.normal(size=quality.shape)).ravel()
-        lines(
+        write_jsonl(
             f"{name}.jsonl",
             [
                 {"id": f"{d}{s}", "dimension": "relevance", "score": float(score)}
@@ -89,7 +87,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) 
 
 
 def rows_of(folder: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (Path(folder) / "members.jsonl").read_text().splitlines()]
+    return read_jsonl(f"{folder}/members.jsonl")
 
 
 def test_a_panel_ships_that_says_of_every_output_what_was_measured(
@@ -110,13 +108,13 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured(
             if name in judge.recordings
         }
     )
-    labels = [json.loads(line) for line in Path("labels.jsonl").read_text().splitlines()]
+    labels = read_jsonl("labels.jsonl")
     said = dict(zip((r["id"] for r in labels), judge.judge_all(labels), strict=True))
     for row in rows_of("runs/panel-001"):
         assert said[row["id"]].score == row["panel"]
     parts = json.loads(Path("runs/panel-001/splits.json").read_text())
     test = [row for row in labels if row["id"] in set(parts["test"])]
-    lines("test.jsonl", test)
+    write_jsonl("test.jsonl", test)
     assert verify.command(["runs/panel-001", "--data", "test.jsonl", *RECORDED, "--json"]) == 0
     (verified,) = (
         cell
@@ -144,7 +142,7 @@ def test_in_code_a_panel_is_what_the_command_makes_of_a_file_or_of_rows(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     whole = joined(capsys, *world(), *RECORDED, "--own", "a")
-    rows = [json.loads(line) for line in Path("labels.jsonl").read_text().splitlines()]
+    rows = read_jsonl("labels.jsonl")
     given: Any = {"panel": [], "scores": ["a.jsonl", "b.jsonl"], "own": "a", "split": "document"}
     for data in ("labels.jsonl", rows):
         run = tune("relevance", data, **given, quiet=True)
@@ -152,8 +150,21 @@ def test_in_code_a_panel_is_what_the_command_makes_of_a_file_or_of_rows(
         assert run.summary["panel"] == whole["panel"]
         assert "shipped" in str(run)
         assert run.report.is_file()
+        judged, written = run.judgements, rows_of(str(run.folder))
+        assert judged["panel"].tolist() == [row["panel"] for row in written]
+        assert judged["members.a"].tolist() == [row["members"]["a"] for row in written]
+        assert run.trials["dev"].tolist() == [c["dev"] for c in whole["candidates"]]
+        again = tune("relevance", data, **given, quiet=True, out=run.folder, resume=True)
+        assert again.summary["panel"] == whole["panel"]
+        assert again.folder == run.folder
     assert capsys.readouterr().err == ""
     assert type(run.judge) is type(load("runs/panel-001"))
+    untuned = tune("relevance", panel=["relevance", "coherence"], quiet=True)
+    assert untuned.trials.empty
+    with pytest.raises(RunFolderError, match=r"holds no members\.jsonl"):
+        _ = untuned.judgements
+    with pytest.raises(SettingsError, match="without --data nothing is asked"):
+        tune("relevance", panel=["relevance", "coherence"], resume=True)
     for wrong in ({"own": "a"}, {"panel": "a"}, {"panel": [], "max_demos": 3}):
         with pytest.raises(TypeError):
             tune("relevance", "labels.jsonl", **wrong)  # type: ignore[arg-type]
@@ -214,8 +225,8 @@ def test_a_member_without_any_score_is_named_and_nothing_is_joined_of_such_alone
     start = world()
     ids = [json.loads(line)["id"] for line in Path("labels.jsonl").read_text().splitlines()]
     rows = [{"id": name, "dimension": "relevance"} for name in ids]
-    lines("mute.jsonl", [{**row, "replies": ["no idea"]} for row in rows])
-    lines("strange.jsonl", [{**row, "id": f"x{row['id']}", "score": 3} for row in rows])
+    write_jsonl("mute.jsonl", [{**row, "replies": ["no idea"]} for row in rows])
+    write_jsonl("strange.jsonl", [{**row, "id": f"x{row['id']}", "score": 3} for row in rows])
     line = refused(capsys, *start, *RECORDED, "--scores", "strange.jsonl", code=1)
     assert "strange: no record's id is the id of a labelled output" in line
     mute = ["--replies", "mute.jsonl"]
@@ -229,7 +240,7 @@ def test_a_member_without_any_score_is_named_and_nothing_is_joined_of_such_alone
 def test_a_recording_with_an_id_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     start = world()
     row = {"id": "d0s0", "dimension": "relevance", "replies": ["3"]}
-    lines("twice.jsonl", [row, row])
+    write_jsonl("twice.jsonl", [row, row])
     line = refused(capsys, *start, *RECORDED, "--replies", "twice.jsonl", code=1)
     assert "twice.jsonl: 'd0s0' is recorded twice" in line
 
@@ -253,7 +264,7 @@ def test_letters_of_a_recording_are_read_again_as_they_were(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     start = world()
-    labels = [json.loads(line) for line in Path("labels.jsonl").read_text().splitlines()]
+    labels = read_jsonl("labels.jsonl")
     rows = [
         {
             "id": row["id"],
@@ -264,7 +275,7 @@ def test_letters_of_a_recording_are_read_again_as_they_were(
         for row in labels
         for prompt, letters in (("digits", "12345"), ("letters", "EDCBA"))
     ]
-    lines("r.jsonl", rows)
+    write_jsonl("r.jsonl", rows)
     flags = ["--replies", "r.jsonl", "--letters", "r:letters=EDCBA", "--scores", "a.jsonl"]
     result = joined(capsys, *start, *flags, "--own", "r:letters")
     assert [m["test"]["value"] for m in result["members"][1:]] == [1.0, 1.0]
@@ -294,21 +305,33 @@ def test_pairs_are_joined_by_their_margins(capsys: pytest.CaptureFixture[str]) -
         is_right = rng.random() < 0.7
         choice = preferred if is_right else "AB"[1 - number % 2]
         swapped = "AB"[choice == "A"]
+        if rng.random() < 0.1:
+            choice = swapped = "C"
         replies.append({"id": name, "order_ab": choice, "order_ba": swapped})
         sign = 1 if preferred == "A" else -1
         margins.append({"id": name, "score": float(np.tanh(sign * 0.5 + rng.normal()))})
-    lines("pairs.jsonl", pairs)
-    lines("r.jsonl", replies)
-    lines("s.jsonl", margins)
-    flags = ["--pairwise", "tldr_concise", "--data", "pairs.jsonl"]
+    write_jsonl("pairs.jsonl", pairs)
+    write_jsonl("r.jsonl", replies)
+    write_jsonl("s.jsonl", margins)
+    flags = ["--pairwise", "tldr_concise", "--data", "pairs.jsonl", "--tie", "C"]
     members = ["--replies", "r.jsonl", "--scores", "s.jsonl"]
     result = joined(capsys, *flags, *members, "--members", "tldr_concise@embedded", "--own", "r")
     assert set(result["accuracy"]) == {"own_judge", "panel"}
     assert all(abs(row["panel"]) <= 1 for row in rows_of("runs/panel-001"))
     recordings = load("runs/panel-001").recordings  # type: ignore[attr-defined]
     given = [word for name in recordings for word in (f"--{KINDS[name]}", f"{name}.jsonl")]
-    assert verify.command(["runs/panel-001", "--data", "pairs.jsonl", *given]) == 0
-    lines("s.jsonl", [{"id": "p0", "score": 1.5}])
+    capsys.readouterr()
+    assert verify.command(["runs/panel-001", "--data", "pairs.jsonl", *given, "--json"]) == 0
+    # The letter of a tie is the frozen panel's own: without it, its replies would have failed.
+    assert json.loads(capsys.readouterr().out)["correlations"][0]["n_failed"] == 0
+    compared = ["compare", "runs/panel-001", "--data", "pairs.jsonl", *given]
+    assert judges_command.command([*compared, "--out", "verdicts.jsonl", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 60
+    margins = {row["id"]: row["panel"] for row in rows_of("runs/panel-001")}
+    for row in read_jsonl("verdicts.jsonl"):
+        preferred = row["verdict"]["preferred"]
+        assert preferred == "tie" or preferred == ("A" if margins[row["id"]] > 0 else "B")
+    write_jsonl("s.jsonl", [{"id": "p0", "score": 1.5}])
     assert "the margin of 'p0' is 1.5" in refused(capsys, *flags, *members, code=1)
 
 
@@ -361,14 +384,20 @@ def test_a_paid_member_is_asked_through_faults_a_kill_and_a_resume_once(
     assert openai_server.invalid == []
 
 
-def test_a_frozen_panel_asks_an_endpoint_and_the_embedded_model_within_one_budget(
-    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def endpoint_panel(openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The frozen mean of an endpoint and the embedded model in `panel`: what scores labels."""
     openai_server.judge = rating
     world()
     flags = ["--dimension", "relevance", "--members", "relevance@embedded"]
     joined(capsys, *flags, "relevance@openai/judge-1", "--out", "panel")
-    scored = ["score", "panel", "--data", "labels.jsonl", "--cache", "none", "--price", "1,4"]
+    return ["score", "panel", "--data", "labels.jsonl", "--cache", "none", "--price", "1,4"]
+
+
+def test_a_frozen_panel_asks_an_endpoint_and_the_embedded_model_within_one_budget(
+    endpoint_panel: list[str], openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scored = endpoint_panel
     openai_server.fault = some_faults(0.3, ("429", "500", "drop", "truncated"))
     assert judges_command.command([*scored, "--out", "out.jsonl", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -391,18 +420,62 @@ def test_a_frozen_panel_asks_an_endpoint_and_the_embedded_model_within_one_budge
 
 
 def test_batch_files_of_its_one_paid_model_give_the_scores_of_a_live_run(
-    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+    endpoint_panel: list[str], openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    openai_server.judge = rating
-    world()
-    flags = ["--dimension", "relevance", "--members", "relevance@embedded"]
-    joined(capsys, *flags, "relevance@openai/judge-1", "--out", "panel")
-    scored = ["score", "panel", "--data", "labels.jsonl", "--cache", "none"]
+    scored = endpoint_panel
     assert judges_command.command([*scored, "--out", "live.jsonl"]) == 0
     for step in ("submit", "collect"):
         batch = [*scored, "--out", "batch.jsonl", "--batch-api", step]
         assert judges_command.command(batch) == 0, capsys.readouterr().err
     assert Path("batch.jsonl").read_bytes() == Path("live.jsonl").read_bytes()
+
+
+def test_a_frozen_panel_is_compared_with_its_members_and_a_recording(
+    endpoint_panel: list[str], openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--dimension", "relevance", "--data", "labels.jsonl", "--cache", "none", "--json"]
+    models = ["panel", "--lm", "openai/judge-1", "--lm", "embedded", "--scores", "a.jsonl"]
+    prices = ["--price", "1,4"]
+    capsys.readouterr()
+    assert compare.command([*models, *flags, *prices]) == 0
+    result = json.loads(capsys.readouterr().out)
+    row = {row["name"]: row for row in result["judges"]}
+    n = DOCUMENTS * SYSTEMS
+    # The panel asks its paid member as --lm does, once for each output; its embedded one is free.
+    for name in ("panel", "openai/judge-1"):
+        assert (row[name]["lm"], row[name]["lm_calls"]) == ("openai/judge-1", n)
+        assert row[name]["cost_usd"] == row["openai/judge-1"]["cost_usd"] > 0
+    assert row["panel"]["plan"] == "panel"
+    folder = ["--resume", "--out", result["folder"]]
+    calls = len(openai_server.log)
+    assert compare.command([*models, *flags, *prices, *folder]) == 0
+    assert len(openai_server.log) == calls
+    capsys.readouterr()
+    assert compare.command([*models, *flags, *prices, "--max-calls", str(n)]) == 1
+    left_out = json.loads(capsys.readouterr().out)["left_out"]
+    assert "it takes 120 calls, and 0 of --max-calls" in left_out[0]["why"]
+
+
+def test_a_panel_with_recorded_members_is_compared_by_their_files(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    start = world()
+    joined(capsys, *start, *OWN, "--out", "panel")
+    recordings = load("panel").recordings  # type: ignore[attr-defined]
+    capsys.readouterr()
+    flags = ["--data", "labels.jsonl", "--json"]
+    assert compare.command(["panel", *RECORDED, *flags]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert {row["name"] for row in result["judges"]} == {"panel", "a", "b"}
+    (row,) = (row for row in result["judges"] if row["name"] == "panel")
+    assert row["tuned_on_these_labels"]
+    given = [word for name in recordings for word in ("--scores", f"{name}.jsonl")]
+    assert verify.command(["panel", *flags, *given]) == 0
+    measured = json.loads(capsys.readouterr().out)["correlations"][0]
+    assert measured["value"] == row["correlations"][0]["value"]
+    models = ["--lm", "embedded", "--dimension", "relevance"]
+    assert compare.command(["panel", *models, *flags]) == 1
+    assert "is a recording: give its file again" in capsys.readouterr().err
 
 
 def test_joined_scores_are_put_on_people_s_scale_by_a_rising_line() -> None:

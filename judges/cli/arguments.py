@@ -4,6 +4,7 @@ import argparse
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, get_args
 
@@ -348,11 +349,12 @@ def read_recordings(
     replies: Sequence[str],
     *,
     letters: Mapping[str, str] | None = None,
-    tie: str | None = None,
+    ties: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, AnyJudgement]]:
     """Judgements by id of each recorded judge: NAME, or NAME:PROMPT where a file has several.
 
-    `letters` are those of a judge whose replies are letters, by its name ("": of all).
+    `letters` are those of a judge whose replies are letters, by its name ("": of all); `ties` in
+    the same way the letter of replies that prefer neither of a pair.
     Raises RecordingError, and UsageError for two of a name.
     """
     recordings: dict[str, dict[str, AnyJudgement]] = {}
@@ -369,14 +371,20 @@ def read_recordings(
         name, file = split_name(text)
         stem = name or Path(file).stem
 
-        def letters_of(prompt: str, stem: str = stem) -> str:
-            names = (f"{stem}:{prompt}", stem, "")
-            return next(filter(None, map((letters or {}).get, names)), "")
-
-        by_prompt = recorded_replies(Path(file), subject, letters=letters_of, tie=tie)
+        by_prompt = recorded_replies(
+            Path(file),
+            subject,
+            letters=partial(_of_prompt, letters or {}, stem),
+            tie=partial(_of_prompt, ties or {}, stem),
+        )
         for prompt, judgements in by_prompt.items():
             add(f"{stem}{':' * bool(prompt)}{prompt}", judgements)
     return recordings
+
+
+def _of_prompt(values: Mapping[str, str], stem: str, prompt: str) -> str:
+    """What is said of a prompt's replies, else of its file's, else of all."""
+    return next(filter(None, map(values.get, (f"{stem}:{prompt}", stem, ""))), "")
 
 
 def with_recordings(judge: Judge, args: argparse.Namespace) -> Judge:
@@ -388,21 +396,40 @@ def with_recordings(judge: Judge, args: argparse.Namespace) -> Judge:
             raise UsageError(f"{judge.name} is no panel with recorded members: leave out {flag}")
         return judge
     panel = replace(judge, missing=args.missing) if args.missing else judge
-    letters = {member.name: member.letters for member in panel.members}
-    recordings = read_recordings(judge.subject, args.scores, args.replies, letters=letters)
-    # Of a file with several prompts, some may have had no weight.
-    members = {name: rows for name, rows in recordings.items() if name in panel.recordings}
+    panel, names = with_recorded_members(panel, args.scores, args.replies)
     for text in files:
         name = split_name(text)[0] or Path(split_name(text)[1]).stem
-        if not any(member == name or member.startswith(f"{name}:") for member in members):
+        if not any(member == name or member.startswith(f"{name}:") for member in names):
             raise UsageError(
                 f"{text}: {judge.name} has no recorded member {name}; there are "
                 f"{', '.join(panel.recordings) or 'none'}: name the file, as in NAME={text}"
             )
-    panel = panel.with_recorded(members)
     if panel.missing == "fail":
         panel.check_recorded()
     return panel
+
+
+def with_recorded_members(
+    panel: Panel, scores: Sequence[str], replies: Sequence[str]
+) -> tuple[Panel, tuple[str, ...]]:
+    """The panel with those of these recordings that are its members', and their names."""
+    # Of a file with several prompts, some may have had no weight.
+    stems = {name: name.partition(":")[0] for name in panel.recordings}
+
+    def of_members(files: Sequence[str]) -> list[str]:
+        named = [(text, *split_name(text)) for text in files]
+        known = {*stems, *stems.values()}
+        return [text for text, name, file in named if (name or Path(file).stem) in known]
+
+    recordings = read_recordings(
+        panel.subject,
+        of_members(scores),
+        of_members(replies),
+        letters={member.name: member.letters for member in panel.members},
+        ties={member.name: member.tie for member in panel.members},
+    )
+    recorded = {name: rows for name, rows in recordings.items() if name in stems}
+    return panel.with_recorded(recorded), tuple(recorded)
 
 
 def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:

@@ -168,11 +168,12 @@ def recorded_replies(
     subject: Subject,
     *,
     letters: Callable[[str], str] = lambda prompt: "",
-    tie: str | None = None,
+    tie: Callable[[str], str] = lambda prompt: "",
 ) -> dict[str, dict[str, AnyJudgement]]:
     """Judgements by id from a file of raw replies, for each of its prompts ("" where it has one).
 
-    `letters` gives the letters that replies to a prompt have for ratings, the lowest first.
+    `letters` gives the letters that replies to a prompt have for ratings, the lowest first, `tie`
+    the one that prefers neither of a pair.
     Raises RecordingError, as for two records of an id.
     """
     dimension = subject.name
@@ -190,7 +191,7 @@ def recorded_replies(
         if record.id in judgements:
             raise RecordingError(f"{path.name}: {record.id!r:.60} is recorded twice; give it once")
         if isinstance(record, RecordedPair):
-            judgements[record.id] = verdict(record, tie=tie)
+            judgements[record.id] = verdict(record, tie=tie(prompt) or None)
         else:
             assert isinstance(subject, Dimension)
             judgements[record.id] = judgement(

@@ -3,12 +3,12 @@
 import argparse
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from data.tables.atomic_write import in_use
 from judges.cli.arguments import (
@@ -22,12 +22,14 @@ from judges.cli.arguments import (
     price,
     seed,
     split_name,
+    with_recorded_members,
 )
-from judges.cli.estimate import estimate_run
+from judges.cli.estimate import estimate_runs
 from judges.cli.shell import DONE, FAILED, print_error, print_note, print_output, run_command
 from judges.define import read_subject
 from judges.dimension import Comparison as PairSubject
 from judges.dimension import Subject
+from judges.frozen import Missing
 from judges.inference.progress import verbose_logging
 from judges.judge import Judge
 from judges.loading import load
@@ -62,6 +64,7 @@ from optimize.run.run_folder import (
     BUDGET,
     CONFIG,
     REPORT,
+    SPLITS,
     SUMMARY,
     RunFolderError,
     check_fresh,
@@ -130,13 +133,22 @@ def parser() -> argparse.ArgumentParser:
         "judges", nargs="*", metavar="JUDGE", help="JUDGE or JUDGE@MODEL, as above; repeatable"
     )
     repeatable(who, "--lm", "MODEL", "asked with the catalogue judge's prompt; repeatable")
-    repeatable(who, "--scores", "FILE", "any judge's numbers, as optimize.verify reads them")
-    repeatable(
-        who, "--replies", "FILE", "any judge's raw replies; of several prompts, each is a judge"
+    add_recording_flags(who)
+    who.add_argument(
+        "--missing",
+        choices=get_args(Missing),
+        help="where a panel's member gives no score (as it was frozen)",
     )
     who.add_argument("--baseline", metavar="NAME", help="compare with this one (with the best)")
     add_common_flags(command_parser, "compare")
     return command_parser
+
+
+def add_recording_flags(group: Any) -> None:
+    repeatable(group, "--scores", "FILE", "any judge's numbers, as optimize.verify reads them")
+    repeatable(
+        group, "--replies", "FILE", "any judge's raw replies; of several prompts, each is a judge"
+    )
 
 
 def repeatable(group: Any, flag: str, metavar: str, text: str) -> None:
@@ -190,31 +202,18 @@ def add_common_flags(command_parser: argparse.ArgumentParser, run_name: str) -> 
 
 def command(arguments: Sequence[str]) -> int:
     """Measure and print all judges; returns 1 where one could not be measured."""
-    flags = parser().parse_intermixed_args(arguments)
-    comparison = Comparison(flags)
 
-    def print_result() -> int:
-        with verbose_logging(flags.verbose):
-            result = comparison.execute()
-        if result is None:
-            return DONE
-        if flags.json:
-            print_output(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
-        else:
-            from optimize.report.leaderboard_report import screen
+    def screen(result: dict[str, Any]) -> str:
+        # Drawing takes matplotlib, which a comparison that fails need not load.
+        from optimize.report import leaderboard_report
 
-            print_output(screen(result))
-        for row in result["left_out"]:
-            print_error(f"{NAME}: not measured: {row['name']}: {row['why']}")
-        return FAILED if result["left_out"] else DONE
+        return leaderboard_report.screen(result)
 
-    def interrupted() -> str:
-        where = f" --out {comparison.folder}" if comparison.folder else ""
-        return f"interrupted: the same command with --resume{where} goes on from here"
-
-    return run_command(
-        NAME, print_result, verbose=flags.verbose, quiet=flags.quiet, interrupted=interrupted
-    )
+    result, code = Comparison(parser().parse_intermixed_args(arguments)).run_command(NAME, screen)
+    left_out = [] if result is None else result["left_out"]
+    for row in left_out:
+        print_error(f"{NAME}: not measured: {row['name']}: {row['why']}")
+    return FAILED if left_out else code
 
 
 class JudgesRun:
@@ -233,6 +232,34 @@ class JudgesRun:
         # The judge whose own labels say how these are read, where nothing else does.
         self.remembering: Judge | None = None
         self.pairwise = False
+
+    def execute(self) -> dict[str, Any] | None:
+        """What --json prints; None after --dry-run, which prints what to expect alone."""
+        raise NotImplementedError
+
+    def run_command(
+        self, name: str, text_of: Callable[[dict[str, Any]], str]
+    ) -> tuple[dict[str, Any] | None, int]:
+        """Execute and print, whatever fails in one line; what was printed, and the exit code."""
+        flags, results = self.flags, list[dict[str, Any]]()
+
+        def print_result() -> int:
+            with verbose_logging(flags.verbose):
+                result = self.execute()
+            if result is not None:
+                results.append(result)
+                as_json = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False)
+                print_output(as_json if flags.json else text_of(result))
+            return DONE
+
+        def interrupted() -> str:
+            where = f" --out {self.folder}" if self.folder else ""
+            return f"interrupted: the same command with --resume{where} goes on from here"
+
+        code = run_command(
+            name, print_result, verbose=flags.verbose, quiet=flags.quiet, interrupted=interrupted
+        )
+        return next(iter(results), None), code
 
     def limits(self) -> str:
         """The limits on spending, as they stand behind what is expected."""
@@ -274,14 +301,17 @@ class JudgesRun:
             if texts not in labels:
                 labels[texts] = self._labels(judge.subject, flags.scale)
             items = items_of(labels[texts], self.dimension, judge.subject)
-            expected = estimate_run(
-                replace(judge.without_foreign_map(lm), lm=lm or judge.lm),
+            judge = judge.with_model(lm)
+            expected = estimate_runs(
+                judge,
                 n_rows=len(items),
                 characters=sum(len(text) for item in items.items for text in item.texts.values()),
                 orders=2 if self.pairwise else 1,
                 price=price_of(options[name].get("price")),
             )
-            entry = Entry(name=name, source=source, judge=judge, items=items, expected=expected)
+            entry = Entry(
+                name=name, source=source, judge=judge, items=items, expected=tuple(expected)
+            )
             entries.append(replace(entry, options=options[name]))
         labelled = next(iter(labels.values()), None) or self._labels(None, None)
         check_level(flags.level, items_of(labelled, self.dimension), pairs=self.pairwise)
@@ -307,6 +337,9 @@ class JudgesRun:
         self.remembering = next((judge for _, _, judge, _ in loaded if remembered_of(judge)), None)
         if flags.dimension and flags.pairwise:
             raise SettingsError("give --dimension NAME or --pairwise NAME, one of the two")
+        loaded = [
+            (name, source, self.with_recordings(judge), lm) for name, source, judge, lm in loaded
+        ]
         if word is None and (flags.lm or not loaded):
             raise SettingsError(
                 "say what is judged: --dimension NAME, or --pairwise NAME for pairs"
@@ -333,13 +366,19 @@ class JudgesRun:
             for name, source, judge, lm in (*asked, *loaded)
         ]
 
+    def with_recordings(self, judge: Judge) -> Judge:
+        """A panel with its recorded members, whose files are judges of their own here, too."""
+        if not isinstance(judge, Panel):
+            return judge
+        flags = self.flags
+        panel = replace(judge, missing=flags.missing) if flags.missing else judge
+        panel, _ = with_recorded_members(panel, flags.scores, flags.replies)
+        if panel.missing == "fail":
+            panel.check_recorded()
+        return panel
+
     def check_subject(self, name: str, judge: Judge) -> None:
         """Raise SettingsError for a judge of something else."""
-        if isinstance(judge, Panel):
-            raise SettingsError(
-                f"{name} is a panel, whose members ask models of their own: measure it by "
-                "python -m optimize.verify"
-            )
         if judge.name != self.dimension or (judge.kind == "pairwise") != self.pairwise:
             raise SettingsError(f"{name} is about {judge.name!r}, not {self.dimension!r}")
 
@@ -383,7 +422,19 @@ class JudgesRun:
             entries.append(_recorded(entry_name, "replies", scored))
         return entries
 
-    def open_folder(self, stack: ExitStack, entries: Sequence[Entry], labelled: Labelled) -> Path:
+    @contextmanager
+    def running(self, entries: Sequence[Entry], labelled: Labelled) -> Iterator[Path]:
+        """The run's folder, which is taken away where the run fails before any model answered."""
+        with ExitStack() as stack:
+            self.folder = self._open_folder(stack, entries, labelled)
+            try:
+                yield self.folder
+            except Exception:
+                if not self.flags.resume:
+                    remove_unanswered(self.folder)
+                raise
+
+    def _open_folder(self, stack: ExitStack, entries: Sequence[Entry], labelled: Labelled) -> Path:
         """The folder, new or to be resumed, with what is compared written down in it."""
         flags = self.flags
         config = {
@@ -422,26 +473,18 @@ class Comparison(JudgesRun):
         if flags.dry_run:
             print_output("\n".join(expectation_lines(entries, None, flags.seed, self.limits())))
             return None
-        with ExitStack() as stack:
-            folder = self.folder = self.open_folder(stack, entries, labelled)
-            try:
-                outcomes = self.ask(entries, folder)
-                result = leaderboard(
-                    outcomes,
-                    self.dimension,
-                    labelled,
-                    level=flags.level,
-                    seed=flags.seed,
-                    baseline=flags.baseline,
-                )
-            except Exception:
-                if not flags.resume:
-                    remove_unanswered(folder)
-                raise
+        with self.running(entries, labelled) as folder:
+            result = leaderboard(
+                self.ask(entries, folder),
+                self.dimension,
+                labelled,
+                level=flags.level,
+                seed=flags.seed,
+                baseline=flags.baseline,
+            )
             seconds = round(time.monotonic() - started, 3)
             result = {"command": self.command, **result, "seconds": seconds, "folder": str(folder)}
             write_json(folder / SUMMARY, result)
-            # Drawing takes matplotlib, which a comparison that fails need not load.
             from optimize.report.leaderboard_report import render
 
             write_text(folder / REPORT, render(result))
@@ -546,7 +589,7 @@ def remove_unanswered(folder: Path) -> None:
     replies = list((folder / REPLIES).glob("*"))
     if any(file.suffix == ".jsonl" and file.stat().st_size for file in replies):
         return
-    for file in (*replies, *(folder / name for name in (CONFIG, BUDGET, TIMES, ".lock"))):
+    for file in (*replies, *(folder / name for name in (CONFIG, SPLITS, BUDGET, TIMES, ".lock"))):
         file.unlink(missing_ok=True)
     with suppress(OSError):
         # Something of the user's own is in it.

@@ -1,37 +1,39 @@
 """The outside of optimize.panel: which judges are joined, on what labels, and what ships."""
 
 import argparse
-import json
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any, get_args
 
 from data.tables.text import read_json_file
 from data.types import LabelError
 from judges.cli.arguments import count, read_recordings
-from judges.cli.shell import DONE, print_error, print_output, run_command
+from judges.cli.shell import print_error, print_output
 from judges.define import read_subject
 from judges.dimension import Comparison, Subject
 from judges.frozen import Missing
-from judges.inference.progress import verbose_logging
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.panel import Panel
 from optimize.cli.compare import (
     JudgesRun,
     add_common_flags,
+    add_recording_flags,
     check_entries,
     letters_by_name,
-    remove_unanswered,
-    repeatable,
 )
 from optimize.cli.tool import Parser
 from optimize.figures import number_text
 from optimize.items import items_of
 from optimize.measuring.entries import Entry, Source, expectation_lines
 from optimize.measuring.measure import on_labels_scale
-from optimize.measuring.panel import asking, learn, scores_nothing, split_for_panel, untuned_panel
+from optimize.measuring.panel import (
+    asking,
+    learn,
+    scores_nothing,
+    split_for_panel,
+    untuned_panel,
+)
 from optimize.measuring.sources import score_items
 from optimize.panel.learn import Prefer
 from optimize.report.run_report import write_report_at_end
@@ -39,6 +41,7 @@ from optimize.run.labels import Labelled
 from optimize.run.run_folder import (
     CONFIG,
     JUDGE,
+    MEMBER_SCORES,
     SPLITS,
     SUMMARY,
     check_fresh,
@@ -50,7 +53,6 @@ from optimize.run.settings import SettingsError
 from optimize.search.trial_log import as_json
 
 NAME = "python -m optimize.panel"
-MEMBER_SCORES = "members.jsonl"
 ABOUT = """\
 Several judges joined in one frozen judge, whose score is a weighted mean of
 theirs. Judges that err differently are often better together than the best of
@@ -87,8 +89,8 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         allow_abbrev=False,
     )
-    who = command_parser.add_argument_group("who is joined (each may be NAME=...)")
-    who.add_argument(
+    members = command_parser.add_argument_group("who is joined (each may be NAME=...)")
+    members.add_argument(
         "--members",
         nargs="+",
         action="extend",
@@ -96,29 +98,26 @@ def parser() -> argparse.ArgumentParser:
         metavar="JUDGE",
         help="JUDGE or JUDGE@MODEL, one or more",
     )
-    repeatable(who, "--scores", "FILE", "any judge's numbers, as optimize.verify reads them")
-    repeatable(
-        who, "--replies", "FILE", "any judge's raw replies; of several prompts, each is a member"
-    )
-    who.add_argument(
+    add_recording_flags(members)
+    members.add_argument(
         "--own", metavar="NAME", help="the member to beat: yours (the one that agrees best)"
     )
-    how = command_parser.add_argument_group("how they are joined")
-    how.add_argument("--max-members", type=count, metavar="N", help="at most N of them (all)")
-    how.add_argument(
+    joining = command_parser.add_argument_group("how they are joined")
+    joining.add_argument("--max-members", type=count, metavar="N", help="at most N of them (all)")
+    joining.add_argument(
         "--prefer",
         choices=get_args(Prefer),
         default="accuracy",
         help="cost: the cheapest panel within a standard error of the best (accuracy)",
     )
-    how.add_argument(
+    joining.add_argument(
         "--missing",
         choices=get_args(Missing),
         default="fail",
         help="where a member gives no score: the panel fails, or the others' weights are "
         "renormalised (fail)",
     )
-    how.add_argument(
+    joining.add_argument(
         "--split",
         choices=("document", "system", "both"),
         help="what is held out for the test (both, where there are systems enough)",
@@ -132,26 +131,8 @@ def command(arguments: Sequence[str]) -> int:
     flags = parser().parse_args(arguments)
     # As the run over several judges has them, all of which are members here.
     flags.judges, flags.lm = flags.members, []
-    run = PanelRun(flags)
-
-    def print_result() -> int:
-        with verbose_logging(flags.verbose):
-            result = run.execute()
-        if result is None:
-            return DONE
-        if flags.json:
-            print_output(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
-        else:
-            print_output("\n".join(lines(result)))
-        return DONE
-
-    def interrupted() -> str:
-        where = f" --out {run.folder}" if run.folder else ""
-        return f"interrupted: the same command with --resume{where} goes on from here"
-
-    return run_command(
-        NAME, print_result, verbose=flags.verbose, quiet=flags.quiet, interrupted=interrupted
-    )
+    _, code = PanelRun(flags).run_command(NAME, lambda summary: "\n".join(lines(summary)))
+    return code
 
 
 class PanelRun(JudgesRun):
@@ -163,13 +144,14 @@ class PanelRun(JudgesRun):
     def execute(self) -> dict[str, Any] | None:
         """What --json prints; None after --dry-run, which prints what to expect alone."""
         flags, started = self.flags, time.monotonic()
-        word = flags.dimension or flags.pairwise
-        if word is None or (flags.dimension and flags.pairwise):
+        if bool(flags.dimension) == bool(flags.pairwise):
             raise SettingsError(
                 "say what is judged: --dimension NAME, or --pairwise NAME for pairs"
             )
-        subject = on_labels_scale(Judge.of(read_subject(word)), flags.scale).subject
+        subject = self.subject()
         if flags.data is None:
+            if flags.resume:
+                raise SettingsError("--resume: without --data nothing is asked; leave it out")
             return self._untuned(subject)
         entries, labelled = self.entries()
         check_entries(entries, flags, flags.own, "--own")
@@ -179,41 +161,34 @@ class PanelRun(JudgesRun):
         if flags.dry_run:
             print_output("\n".join(expectation_lines(entries, None, flags.seed, self.limits())))
             return None
-        with ExitStack() as stack:
-            folder = self.folder = self.open_folder(stack, entries, labelled)
+        with self.running(entries, labelled) as folder:
             write_json(folder / SPLITS, splits.record)
-            try:
-                outcomes = self.ask(entries, folder)
-                panel = learn(
-                    subject,
-                    outcomes,
-                    labelled,
-                    splits,
-                    own=flags.own,
-                    level=None if flags.level == "auto" else flags.level,
-                    seed=flags.seed,
-                    max_members=flags.max_members,
-                    prefer=flags.prefer,
-                    missing=flags.missing,
-                    letters=self._letters([entry.name for entry in entries]),
-                    started=str(read_json_file(folder / CONFIG)["started"]),
-                )
-            except Exception:
-                if not flags.resume:
-                    remove_unanswered(folder)
-                raise
+            outcomes = self.ask(entries, folder)
+            panel = learn(
+                subject,
+                outcomes,
+                labelled,
+                splits,
+                own=flags.own,
+                level=None if flags.level == "auto" else flags.level,
+                seed=flags.seed,
+                max_members=flags.max_members,
+                prefer=flags.prefer,
+                missing=flags.missing,
+                **self._reply_letters([e.name for e in entries if e.source == "replies"]),
+                started=str(read_json_file(folder / CONFIG)["started"]),
+            )
             judge, notes = panel.judge.without_secrets()
             judge.save(folder / JUDGE, overwrite=True)
             write_text(folder / MEMBER_SCORES, "".join(as_json(row) + "\n" for row in panel.rows))
             # What is answered here, for free, is no call of the run.
-            paid = [o for o in outcomes if o.entry.judge is not None and not o.entry.in_process]
-            spent = [outcome.use for outcome in paid]
-            costs = [use["cost_usd"] for use in spent]
+            uses = [outcome.use for outcome in outcomes if not outcome.entry.in_process]
+            costs = [use["cost_usd"] for use in uses]
             summary = {
                 **panel.summary,
                 **({"left_out": list(notes)} if notes else {}),
-                "lm_calls": sum(use["lm_calls"] for use in spent),
-                "cached_calls": sum(use["cached_calls"] for use in spent),
+                "lm_calls": sum(use["lm_calls"] for use in uses),
+                "cached_calls": sum(use["cached_calls"] for use in uses),
                 "cost_usd": None if None in costs else round(sum(costs), 6),
                 "seconds": round(time.monotonic() - started, 3),
                 "folder": str(folder),
@@ -222,14 +197,24 @@ class PanelRun(JudgesRun):
             write_report_at_end(folder)
         return summary
 
+    def subject(self) -> Subject:
+        """What is judged, on the labels' scale."""
+        name = self.flags.dimension or self.flags.pairwise
+        return on_labels_scale(Judge.of(read_subject(name)), self.flags.scale).subject
+
+    def with_recordings(self, judge: Judge) -> Judge:
+        """As it is: a panel is none of its members, and recordings are members of their own."""
+        return judge
+
     def check_subject(self, name: str, judge: Judge) -> None:
         """Whether they can be joined the panel itself tells; a panel is none of its members."""
         if isinstance(judge, Panel):
             raise SettingsError(f"{name} is a panel itself; join its members instead")
         if (judge.kind == "pairwise") != self.pairwise:
-            does = "compares two outputs" if judge.kind == "pairwise" else "rates one output"
-            right = "--pairwise" if judge.kind == "pairwise" else "--dimension"
-            raise SettingsError(f"{name} {does}, and this panel does not ({right} NAME joins such)")
+            pairs = judge.kind == "pairwise"
+            task = "compares two outputs" if pairs else "rates one output"
+            flag = "--pairwise" if pairs else "--dimension"
+            raise SettingsError(f"{name} {task}, and this panel does not ({flag} NAME joins such)")
 
     def recordings(self, labelled: Labelled) -> list[Entry]:
         items = items_of(labelled, self.dimension)
@@ -250,31 +235,38 @@ class PanelRun(JudgesRun):
         return entries
 
     def _recordings(self) -> dict[str, tuple[Source, Mapping[str, AnyJudgement]]]:
-        """Every recorded member's judgements by id; of a file that is no member, an error."""
-        flags = self.flags
-        word = flags.dimension or flags.pairwise
-        subject = on_labels_scale(Judge.of(read_subject(word)), flags.scale).subject
-        sources: tuple[tuple[Source, Any], ...] = (
-            ("scores", {"scores": flags.scores, "replies": []}),
-            ("replies", {"scores": [], "replies": flags.replies}),
-        )
+        """Every recorded member's judgements by id."""
+        flags, subject = self.flags, self.subject()
         recorded: dict[str, tuple[Source, Mapping[str, AnyJudgement]]] = {}
-        for source, files in sources:
-            found = read_recordings(subject, **files, letters=letters_by_name(flags), tie=flags.tie)
-            for name, judgements in found.items():
+        by_source: tuple[tuple[Source, dict[str, dict[str, AnyJudgement]]], ...] = (
+            ("scores", read_recordings(subject, flags.scores, [])),
+            (
+                "replies",
+                read_recordings(
+                    subject,
+                    [],
+                    flags.replies,
+                    letters=letters_by_name(flags),
+                    ties={"": flags.tie or ""},
+                ),
+            ),
+        )
+        for source, recordings in by_source:
+            for name, judgements in recordings.items():
                 if name in recorded:
                     raise SettingsError(f"two members are called {name}: name one, as in X=FILE")
                 recorded[name] = (source, judgements)
         return recorded
 
-    def _letters(self, names: Sequence[str]) -> dict[str, str]:
-        """The letters of each member whose replies are letters."""
-        given = letters_by_name(self.flags)
-        by_name = {
-            name: given.get(name) or given.get(name.partition(":")[0]) or given.get("", "")
+    def _reply_letters(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Of members with recorded replies, the letters of ratings, and the one of a tie."""
+        of_name = letters_by_name(self.flags)
+        letters = {
+            name: of_name.get(name) or of_name.get(name.partition(":")[0]) or of_name.get("", "")
             for name in names
         }
-        return {name: letters for name, letters in by_name.items() if letters}
+        tie = self.flags.tie
+        return {"letters": letters, "ties": dict.fromkeys(names, tie) if tie else {}}
 
     def _untuned(self, subject: Subject) -> dict[str, Any]:
         """Freeze the plain mean, which takes no labels and asks nothing."""
@@ -284,16 +276,18 @@ class PanelRun(JudgesRun):
         for name, _, judge, lm in self._judges():
             if name in members:
                 raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")
-            members[name] = asking(
-                Entry(name=name, source="judge", judge=judge, options={"lm": lm})
-            )
-        for name in self._recordings():
+            members[name] = asking(Entry(name=name, source="judge", judge=judge.with_model(lm)))
+        recordings = self._recordings()
+        for name in recordings:
             if name in members:
                 raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")
             members[name] = None
         if len(members) < 2:
             raise SettingsError("name two judges or more: --members, --scores, --replies")
-        panel, _ = untuned_panel(subject, members, missing=flags.missing).without_secrets()
+        replies = [name for name, (source, _) in recordings.items() if source == "replies"]
+        panel, _ = untuned_panel(
+            subject, members, missing=flags.missing, **self._reply_letters(replies)
+        ).without_secrets()
         folder = self.folder = open_fresh(flags.out, self.run_name)
         check_fresh(folder)
         summary = {
@@ -324,17 +318,17 @@ def lines(summary: Mapping[str, Any]) -> list[str]:
     text = [f"{summary['dimension']}: shipped {SHIPPED[summary['shipped']]}", summary["why"], ""]
     width = max(len(member["name"]) for member in summary["members"])
     for member in sorted(summary["members"], key=lambda member: -member["weight"]):
-        alone = member.get("test")
-        rho = f"  test rho alone {number_text(alone['value'])}" if alone else ""
+        test = member.get("test")
+        rho = f"  test rho alone {number_text(test['value'])}" if test else ""
         cost = member.get("cost_per_1000_rows")
         dollars = "" if not cost else f"  ${cost:.4f} for 1,000 rows"
         text.append(f"  {member['name']:<{width}}  weight {member['weight']:.3f}{rho}{dollars}")
     if "own_judge" in summary:
         text.append("")
-        for who, name in ((f"own judge ({summary['own']})", "own_judge"), ("panel", "panel")):
-            for split, found in summary[name].items():
-                if found is not None:
-                    text.append(f"  {who}, {split.replace('_', ' ')}: {_figure(found)}")
+        for title, name in ((f"own judge ({summary['own']})", "own_judge"), ("panel", "panel")):
+            for split, rho in summary[name].items():
+                if rho is not None:
+                    text.append(f"  {title}, {split.replace('_', ' ')}: {_rho_text(rho)}")
         for split, gain in summary["gain"].items():
             ends = ", ".join(number_text(gain[end]) for end in ("low", "high"))
             text.append(
@@ -353,10 +347,10 @@ SHIPPED = {
 }
 
 
-def _figure(found: Mapping[str, Any]) -> str:
-    ends = ", ".join(number_text(found[end]) for end in ("low", "high"))
+def _rho_text(rho: Mapping[str, Any]) -> str:
+    ends = ", ".join(number_text(rho[end]) for end in ("low", "high"))
     return (
-        f"{found['level']}-level rho {number_text(found['value'])} [{ends}] "
-        f"n={found['n_documents']} documents ({found['n_undefined']} undefined, "
-        f"{found['n_failed']} failed)"
+        f"{rho['level']}-level rho {number_text(rho['value'])} [{ends}] "
+        f"n={rho['n_documents']} documents ({rho['n_undefined']} undefined, "
+        f"{rho['n_failed']} failed)"
     )

@@ -19,17 +19,17 @@ from data.tables.formats import read_json_lines
 from judges.cli.estimate import Estimate, total_price
 from judges.inference.budget import Budget, BudgetSpentError
 from judges.inference.progress import Progress
-from judges.inference.runner import Runner
+from judges.inference.runner import Runner, answers_in_process
 from judges.inference.session import ModelOptions, Session
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.models.dialect import is_reasoning
 from judges.models.journal import describe
-from judges.models.prices import find_price, price_of
 from judges.models.providers import RECORDING
+from judges.panel import Panel
 from judges.protocol import FatalModelError, is_embedded
 from optimize.figures import DIGITS, Cell, counted
-from optimize.items import Items, scores_of
+from optimize.items import Items, rows_to_judge, scores_of
 from optimize.measuring.sources import ScoredItems
 from optimize.run.run_folder import BUDGET
 
@@ -48,7 +48,8 @@ class Entry:
     """One judge of a leaderboard: to be asked (`judge`), or recorded before (`scored`).
 
     `items` have the texts that it reads, `options` are its own model's, and `expected` says what
-    asking it may take.
+    asking it may take, for each judge of a panel that asks. `judge` has the model that its user
+    named for it.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Entry:
     judge: Judge | None = None
     items: Items = field(default_factory=lambda: Items(()))
     options: ModelOptions = field(default_factory=ModelOptions)
-    expected: Estimate | None = None
+    expected: tuple[Estimate, ...] = ()
     scored: ScoredItems | None = None
 
     @property
@@ -67,19 +68,32 @@ class Entry:
     @property
     def in_process(self) -> bool:
         """Whether it is answered here, for free: nothing of it is kept or counted as paid."""
-        return is_embedded(self.lm) or self.lm.startswith(RECORDING)
+        return self.judge is None or all(map(is_in_process, (j.lm for j in self.judge.parts)))
+
+    @property
+    def paid(self) -> tuple[Estimate, ...]:
+        """What is expected of those of its models that are elsewhere."""
+        return tuple(e for e in self.expected if not is_in_process(e.lm))
+
+    @property
+    def n_requests(self) -> int:
+        """How many are expected to be sent for all of its items."""
+        return sum(estimate.requests for estimate in self.paid)
 
     @property
     def expected_cost(self) -> float | None:
         """US dollars for all of its items; None where no price is known."""
-        return total_price([self.expected]) if self.expected else 0.0
+        return total_price(self.paid)
 
     def key(self, seed: int) -> str:
         """What its files are called: its name, and a digest of all that its replies depend on."""
         assert self.judge is not None
-        plan = asdict(self.judge.plan) if self.judge.plan else None
         options = {k: self.options.get(k) for k in ("api_base", "max_tokens", "reasoning_effort")}
-        identity = [self.lm, self.judge.template(), plan, options, seed]
+        prompts: list[object] = []
+        for judge in self.judge.parts:
+            lm = self.lm if judge is self.judge else judge.lm
+            prompts += [lm, judge.template(), asdict(judge.plan) if judge.plan else None]
+        identity = [*prompts, options, seed]
         digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:12]
         return f"{re.sub(r'[^A-Za-z0-9.]+', '-', self.name)[:MAX_NAME_LENGTH]}-{digest}"
 
@@ -92,7 +106,12 @@ class Entry:
         journal = self.journal(folder, seed) if folder and self.judge else None
         if journal is None or not journal.exists() or not self.expected:
             return 1.0
-        return max(0.0, 1 - describe(journal).n_requests / max(1, self.expected.requests))
+        return max(0.0, 1 - describe(journal).n_requests / max(1, self.n_requests))
+
+
+def is_in_process(lm: str) -> bool:
+    """Whether a model answers here, for free."""
+    return is_embedded(lm) or lm.startswith(RECORDING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,18 +144,22 @@ def expectation_lines(
     lines = [f"recorded, at no cost: {', '.join(recordings)}"] if recordings else []
     total, unpriced = 0.0, []
     for entry in entries:
+        if entry.judge is None:
+            continue
         if entry.in_process:
             lines.append(f"{entry.name}: {counted(len(entry.items), 'row')} here, free")
-        elif entry.expected is not None:
-            expected, cost = entry.expected, entry.expected_cost
-            share = entry.share_unanswered(folder, seed)
+        elif entry.expected:
+            cost, share = entry.expected_cost, entry.share_unanswered(folder, seed)
             answered = f" ({1 - share:.0%} answered before)" if share < 1 else ""
-            thoughts = " and its thoughts" if is_reasoning(entry.lm.partition("/")[2]) else ""
+            thinks = any(is_reasoning(estimate.lm.partition("/")[2]) for estimate in entry.paid)
+            thoughts = " and its thoughts" if thinks else ""
             dollars = "price unknown" if cost is None else f"about ${cost * share:.4f}"
+            tokens_in = sum(estimate.tokens_in for estimate in entry.paid)
+            tokens_out = sum(estimate.tokens_out for estimate in entry.paid)
             lines.append(
-                f"{entry.name}: {expected.requests:,} calls{answered}, about "
-                f"{expected.tokens_in * share:,.0f} tokens in and "
-                f"{expected.tokens_out * share:,.0f} out{thoughts}, {dollars}"
+                f"{entry.name}: {entry.n_requests:,} calls{answered}, about "
+                f"{tokens_in * share:,.0f} tokens in and "
+                f"{tokens_out * share:,.0f} out{thoughts}, {dollars}"
             )
             total += (cost or 0.0) * share
             unpriced += [entry.name] if cost is None else []
@@ -191,6 +214,9 @@ def ask_entries(
             for entry in entries
             if entry.judge is not None
         }
+        for entry in entries:
+            if entry.judge is not None:
+                entry.judge.runners(runners[entry.name])
         asked = [entry for entry in entries if entry.judge is not None]
         for entry in sorted(asked, key=lambda e: math.inf if (c := e.expected_cost) is None else c):
             outcome = _ask(entry, runners[entry.name], folder, seed)
@@ -204,7 +230,11 @@ def ask_entries(
 
 def _opening(entry: Entry, judge: Judge) -> dict[str, Any]:
     """How its model is opened, at the endpoint that its user chose; raises FatalModelError."""
-    _, api_base = judge.model_to_ask(entry.options.get("lm"), entry.options.get("api_base"))
+    lm, api_base = entry.options.get("lm"), entry.options.get("api_base")
+    if not isinstance(judge, Panel):  # whose members' models are named in it already
+        _, api_base = judge.model_to_ask(lm, api_base)
+    else:
+        _, api_base = judge.model_to_ask()
     names = ("api_key_env", "price", "max_tokens", "reasoning_effort")
     return {"api_base": api_base, **{name: entry.options.get(name) for name in names}}
 
@@ -216,7 +246,7 @@ def _ask(entry: Entry, runner: Runner, folder: Path, seed: int) -> Outcome:
     reason = _unaffordable(entry, runner.account.budget, entry.share_unanswered(folder, seed))
     started = time.monotonic()
     if not reason:
-        rows = (item.texts for item in entry.items.items)
+        rows = rows_to_judge(entry.items)
         try:
             with Progress(
                 entry.name,
@@ -231,7 +261,7 @@ def _ask(entry: Entry, runner: Runner, folder: Path, seed: int) -> Outcome:
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
         finally:
-            _write_time(folder / TIMES, entry.key(seed), runner, time.monotonic() - started)
+            _write_time(folder / TIMES, entry, runner, seed, time.monotonic() - started)
     use = _use(entry, entry.judge, runner, len(judgements), _times(folder / TIMES, entry.key(seed)))
     if reason:
         reason += f" ({len(judgements):,} of {len(entry.items):,} judged)"
@@ -248,9 +278,9 @@ def _ask(entry: Entry, runner: Runner, folder: Path, seed: int) -> Outcome:
 def _unaffordable(entry: Entry, budget: Budget, share: float) -> str:
     """Why a share of the requests is not begun, since it would end half-way; empty if it may do."""
     needs = ""
-    if entry.in_process or entry.expected is None:
+    if entry.in_process or not entry.expected:
         return needs
-    calls, cost = math.ceil(entry.expected.requests * share), (entry.expected_cost or 0.0) * share
+    calls, cost = math.ceil(entry.n_requests * share), (entry.expected_cost or 0.0) * share
     if budget.max_calls is not None and calls > (left := max(0, budget.max_calls - budget.calls)):
         needs = f"it takes {calls:,} calls, and {left:,} of --max-calls {budget.max_calls:,}"
     elif budget.max_cost is not None:
@@ -263,14 +293,28 @@ def _unaffordable(entry: Entry, budget: Budget, share: float) -> str:
     return f"not begun: {needs} are left; --resume with a larger limit goes on" if needs else ""
 
 
-def _write_time(path: Path, key: str, runner: Runner, seconds: float) -> None:
+def _write_time(path: Path, entry: Entry, runner: Runner, seed: int, seconds: float) -> None:
     """Add a line on how long so many responses took that were not recorded before."""
-    n_sent = runner.totals.responses - runner.totals.cached
+    assert entry.judge is not None
+    runners = _paid_runners(entry, entry.judge, runner)
+    n_sent = sum(asked.totals.responses - asked.totals.cached for asked in runners)
     if not n_sent:
         return
-    times = {"key": key, "responses": n_sent, "seconds": seconds, "latency": runner.latency}
+    times = {
+        "key": entry.key(seed),
+        "responses": n_sent,
+        "seconds": seconds,
+        "latency": runners[0].latency,
+    }
     before = path.read_bytes() if path.exists() else b""
     write_atomically(path, before + json.dumps(times).encode() + b"\n", overwrite=True)
+
+
+def _paid_runners(entry: Entry, judge: Judge, runner: Runner) -> tuple[Runner, ...]:
+    """What asks its models: of a panel those elsewhere, the first of them first."""
+    if entry.in_process:
+        return (runner,)
+    return tuple(asked for asked in judge.runners(runner) if not answers_in_process(asked.model))
 
 
 def _times(path: Path, key: str) -> list[dict[str, Any]]:
@@ -282,27 +326,35 @@ def _times(path: Path, key: str) -> list[dict[str, Any]]:
 def _use(
     entry: Entry, judge: Judge, runner: Runner, n_rows: int, times: Sequence[Mapping[str, Any]]
 ) -> Cell:
-    """What an entry took, for `n_rows` judged."""
-    account, totals, plan = runner.account, runner.totals, judge.plan_for(runner.model)
-    price = price_of(entry.options.get("price")) or find_price(entry.lm)
+    """What an entry took, for `n_rows` judged; of a panel, all its models together."""
+    runners = _paid_runners(entry, judge, runner)
+    accounts = [asked.account for asked in runners]
     # What a recording costs to use is its model's affair.
-    is_priced = price is not None and not entry.lm.startswith(RECORDING)
-    cost = price.cost(totals.tokens_in, totals.tokens_out) if price and is_priced else None
+    is_recording = entry.lm.startswith(RECORDING)
+    prices = [None if is_recording else asked.account.price for asked in runners]
+    costs = [
+        None if price is None else price.cost(asked.totals.tokens_in, asked.totals.tokens_out)
+        for asked, price in zip(runners, prices, strict=True)
+    ]
     n_timed = sum(row["responses"] for row in times)
     seconds_each = sum(row["seconds"] for row in times) / n_timed if n_timed else None
     latencies = [(row["latency"], row["responses"]) for row in times if row["latency"] is not None]
     n_latencies = sum(n for _, n in latencies)
+    n_responses = sum(asked.totals.responses for asked in runners)
 
     def per_row(total: float | None, rows: int = 1) -> float | None:
         return None if total is None or not n_rows else round(total / n_rows * rows, DIGITS)
 
-    likely = account.cost_likely
+    likely = _sum([account.cost_likely for account in accounts])
     use = {
-        "plan": f"mean of {plan.samples}" if plan.kind == "mean" else plan.kind,
-        "tokens_per_row": {"in": per_row(totals.tokens_in), "out": per_row(totals.tokens_out)},
-        "cost_per_1000_rows": per_row(cost, 1000),
+        "plan": _plan_name(judge, runner),
+        "tokens_per_row": {
+            "in": per_row(sum(asked.totals.tokens_in for asked in runners)),
+            "out": per_row(sum(asked.totals.tokens_out for asked in runners)),
+        },
+        "cost_per_1000_rows": per_row(_sum(costs), 1000),
         "seconds_per_1000_rows": per_row(
-            None if seconds_each is None else seconds_each * totals.responses, 1000
+            None if seconds_each is None else seconds_each * n_responses, 1000
         ),
         "latency_seconds": (
             round(sum(seconds * n for seconds, n in latencies) / n_latencies, DIGITS)
@@ -310,11 +362,29 @@ def _use(
             else None
         ),
         "concurrency": 1 if entry.in_process else runner.concurrency,
-        "lm_calls": account.calls,
+        "lm_calls": sum(account.calls for account in accounts),
         "cached_calls": runner.journal.n_cached if runner.journal else 0,
-        "tokens": {"in": account.tokens_in, "out": account.tokens_out},
+        "tokens": {
+            "in": sum(account.tokens_in for account in accounts),
+            "out": sum(account.tokens_out for account in accounts),
+        },
         "cost_usd": None if likely is None else round(likely, DIGITS),
-        "cost_unconfirmed_usd": round((likely or 0.0) - (account.cost or 0.0), DIGITS),
+        "cost_unconfirmed_usd": round(
+            (likely or 0.0) - (_sum([account.cost for account in accounts]) or 0.0), DIGITS
+        ),
     }
     assert use.keys() == NO_USE.keys()
     return use
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    """None where one is unknown."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) if len(known) == len(values) else None
+
+
+def _plan_name(judge: Judge, runner: Runner) -> str:
+    if isinstance(judge, Panel):
+        return "panel"
+    plan = judge.plan_for(runner.model)
+    return f"mean of {plan.samples}" if plan.kind == "mean" else plan.kind

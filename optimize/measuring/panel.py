@@ -119,10 +119,12 @@ def learn(
     missing: Missing = "fail",
     started: str = "",
     letters: Mapping[str, str] | None = None,
+    ties: Mapping[str, str] | None = None,
 ) -> LearnedPanel:
     """Learn the panel and measure it, and the own judge, on what neither has seen.
 
-    `letters` are those of recorded members whose replies are letters, by name.
+    `letters` are those of recorded members whose replies are letters, by name, and `ties` in the
+    same way the letter of replies that prefer neither of a pair.
     Raises SettingsError for what cannot be asked of these members.
     """
     judgements = {outcome.entry.name: _by_id(outcome) for outcome in outcomes}
@@ -169,7 +171,9 @@ def learn(
         pairs=pairs,
     )
     own = own or (fit.candidates[0] if fit.candidates else fit).members[0]
-    panel = _joined(subject, outcomes, fit, missing, judgements, splits.learned, letters or {})
+    panel = _joined(
+        subject, outcomes, fit, missing, judgements, splits.learned, letters or {}, ties or {}
+    )
     shipped: Judge = panel
     entries = {outcome.entry.name: outcome.entry for outcome in outcomes}
     if fit.kind == "own" and (judge := asking(entries[own])) is not None:
@@ -243,10 +247,13 @@ def untuned_panel(
     judges: Mapping[str, Judge | None],
     *,
     missing: Missing = "fail",
+    letters: Mapping[str, str] | None = None,
+    ties: Mapping[str, str] | None = None,
 ) -> Panel:
     """The plain mean of the members' scores, each from its own scale onto the panel's.
 
-    `judges` are None for recordings, whose scores are taken to be on the panel's scale.
+    `judges` are None for recordings, whose scores are taken to be on the panel's scale; `letters`
+    and `ties` are as for `learn`.
     """
 
     def onto(judge: Judge | None) -> MonotoneMap:
@@ -258,7 +265,14 @@ def untuned_panel(
         return MonotoneMap(ends[0], ends[1])
 
     members = [
-        Member(name=name, weight=1 / len(judges), map=onto(judge), judge=judge)
+        Member(
+            name=name,
+            weight=1 / len(judges),
+            map=onto(judge),
+            judge=judge,
+            letters=(letters or {}).get(name, ""),
+            tie=(ties or {}).get(name, ""),
+        )
         for name, judge in judges.items()
     ]
     return Panel.join(
@@ -273,7 +287,7 @@ def asking(entry: Entry) -> Judge | None:
     """An entry's judge with the model and the endpoint that its user named; None: recorded."""
     if entry.judge is None:
         return None
-    judge = entry.judge.with_model(entry.options.get("lm"), entry.options.get("api_base"))
+    judge = entry.judge.with_model(None, entry.options.get("api_base"))
     return judge if judge.plan is not None else judge.with_plan(judge.resolved_plan())
 
 
@@ -319,6 +333,7 @@ def _joined(
     judgements: Mapping[str, Mapping[str, AnyJudgement]],
     items: Items,
     letters: Mapping[str, str],
+    ties: Mapping[str, str],
 ) -> Panel:
     """The panel of a fit; its ratings on people's scale by what was learned from."""
     entries = {outcome.entry.name: outcome.entry for outcome in outcomes}
@@ -330,7 +345,8 @@ def _joined(
                 weight=weight,
                 map=map,
                 judge=asking(entries[name]),
-                letters=letters.get(name, "") if entries[name].source == "replies" else "",
+                letters=letters.get(name, ""),
+                tie=ties.get(name, ""),
             )
             for name, weight, map in zip(fit.members, fit.weights, fit.maps, strict=True)
         ],
