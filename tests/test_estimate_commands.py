@@ -136,7 +136,9 @@ def test_a_number_that_makes_no_sense_is_wrong_usage(
 def test_scores_that_are_all_missing_are_not_called_scores_of_other_outputs(
     tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(tmp_path / "scores.jsonl", [{"id": "0-plain", "dimension": "clarity", "score": None}])
+    write_jsonl(
+        tmp_path / "scores.jsonl", [{"id": "0-plain", "dimension": "clarity", "score": None}]
+    )
     assert alternative_command.command(files) == 1
     assert "holds no score of any output" in capsys.readouterr().err
 

@@ -202,7 +202,7 @@ def test_a_level_that_the_labels_lack_is_refused_before_a_model_is_asked(
         {"id": f"{n}", "document": f"D{n}.", "summary": "S.", "ratings": {"fluency": 1 + n % 5}}
         for n in range(12)
     ]
-    data = lines(tmp_path / "l.jsonl", rows)
+    data = write_jsonl(tmp_path / "l.jsonl", rows)
 
     def ask(*_: object, **__: object) -> None:
         raise AssertionError("a model was asked")
