@@ -52,10 +52,10 @@ def figure_text(value: float | None, low: float | None = None, high: float | Non
 
 
 def json_number(value: float, digits: int | None = None) -> float | None:
-    """For JSON, which has no NaN: what does not exist is null."""
-    if math.isnan(value):
+    """For JSON, which has neither NaN nor infinity: what does not exist is null; -0 is 0."""
+    if not math.isfinite(value):
         return None
-    return float(value) if digits is None else round(float(value), digits)
+    return (float(value) if digits is None else round(float(value), digits)) + 0.0
 
 
 def interval_cell(interval: Interval | None, digits: int | None = None) -> dict[str, float | None]:
@@ -70,13 +70,17 @@ Cell = dict[str, Any]
 DIGITS = 6
 
 
+def value_cell(value: float, interval: Interval | None, digits: int | None = None) -> Cell:
+    """A figure and the ends of its interval for JSON, null where unknown."""
+    return {"value": json_number(value, digits), **interval_cell(interval, digits)}
+
+
 def cell(statistic: Correlation) -> Cell:
     """A correlation as summary.json has it."""
     return {
         "coefficient": statistic.coefficient,
         "level": statistic.level,
-        "value": json_number(statistic.value, DIGITS),
-        **interval_cell(statistic.interval, DIGITS),
+        **value_cell(statistic.value, statistic.interval, DIGITS),
         "n_outputs": statistic.n_outputs,
         "n_documents": statistic.n_documents,
         "n_undefined": statistic.n_undefined,

@@ -197,7 +197,7 @@ def correlation_lines(result: Mapping[str, Any]) -> list[str]:
 
     Those are by the primary convention, then by the published one where it is another figure.
     """
-    data, cells = result["data"], result["correlations"]
+    name, data, cells = result["dimension"], result["data"], result["correlations"]
     is_paired = "accuracy" in result
     unit = "pairs" if is_paired else "outputs"
     lines = [
@@ -213,7 +213,7 @@ def correlation_lines(result: Mapping[str, Any]) -> list[str]:
         # Where no document counts 0, both conventions are one figure.
         differs = cell["level"] == "summary" and cell["n_undefined"]
         if cell["undefined"] == PRIMARY or (cell["undefined"] == "left_out" and differs):
-            lines.append(quotable_line(result["dimension"], cell, unit=unit))
+            lines.append(quotable_line(name, cell, unit=unit, n_systems=data["n_systems"]))
     return lines
 
 

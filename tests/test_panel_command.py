@@ -237,6 +237,32 @@ def test_a_member_without_any_score_is_named_and_nothing_is_joined_of_such_alone
     assert "note: mute gives no labelled output a score (no " in capsys.readouterr().err
 
 
+def test_a_gain_on_a_single_document_has_no_interval_and_is_written_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    places = [(d, k) for d in range(8) for k in range(4)]
+    rows = [{"id": f"{d}-{k}", "group": f"{d}", "summary": f"{d}, {k}."} for d, k in places]
+    # People tell outputs of the documents 0 and 1 apart, of which one is held out.
+    human = [k + 1 if d < 2 else 3 for d, k in places]
+    lines(
+        "one.jsonl", [r | {"ratings": {"relevance": h}} for r, h in zip(rows, human, strict=True)]
+    )
+    for name, noise in (("a", [0.0, 2.5, 0.3, 1.0]), ("b", [1.5, 0.0, 2.0, 0.4])):
+        scores = [h + noise[k] for h, (_, k) in zip(human, places, strict=True)]
+        lines(
+            f"{name}.jsonl",
+            [
+                {"id": row["id"], "dimension": "relevance", "score": score}
+                for row, score in zip(rows, scores, strict=True)
+            ],
+        )
+    labels = ["--dimension", "relevance", "--data", "one.jsonl"]
+    result = joined(capsys, *labels, *RECORDED, "--level", "summary", "--split", "document")
+    gains = [candidate["gain"] for candidate in result["candidates"] if candidate["gain"]]
+    assert gains
+    assert all(gain["low"] is None and gain["high"] is None for gain in gains)
+
+
 def test_a_recording_with_an_id_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     start = world()
     row = {"id": "d0s0", "dimension": "relevance", "replies": ["3"]}

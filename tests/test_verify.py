@@ -222,6 +222,17 @@ def test_a_level_that_the_labels_lack_is_refused_before_a_model_is_asked(
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_line_at_system_level_says_of_how_many_systems(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [[1.0, 2.0, 3.0], [2.0, 3.0, 5.0]]
+    arguments = ["--scores", scores(tmp_path / "s.jsonl", rows), "--dimension", "charm"]
+    assert command([*arguments, "--data", labels(tmp_path / "l.jsonl", rows)]) == 0
+    printed = [line for line in capsys.readouterr().out.splitlines() if "system-level" in line]
+    assert len(printed) == 3
+    assert all("n=3 systems, 2 documents, 6 outputs" in line for line in printed)
+
+
 def test_stdout_holds_json_or_markdown_and_never_both(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

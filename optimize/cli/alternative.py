@@ -11,7 +11,7 @@ import data
 from data.types import LabelError
 from judges.cli.arguments import seed
 from optimize.cli.tool import Parser, Result, run
-from optimize.figures import CONVENTIONS, figure_text, interval_cell, json_number
+from optimize.figures import CONVENTIONS, figure_text, json_number, value_cell
 from optimize.items import annotation_matrix, read_scores
 from optimize.run.settings import SettingsError, mapping, values_of
 from optimize.statistics.human import EPSILON, alternative_test, human_ceiling
@@ -113,15 +113,9 @@ def _test(
         ],
         "n_annotators_left_out": test.n_annotators_left_out,
         "n_failed": test.n_failed,
-        "ceiling": {"value": json_number(ceiling.human), **interval_cell(ceiling.human_interval)},
-        "judge_under_ceiling": {
-            "value": json_number(ceiling.judge),
-            **interval_cell(ceiling.judge_interval),
-        },
-        "share_of_ceiling": {
-            "value": json_number(ceiling.share),
-            **interval_cell(ceiling.share_interval),
-        },
+        "ceiling": value_cell(ceiling.human, ceiling.human_interval),
+        "judge_under_ceiling": value_cell(ceiling.judge, ceiling.judge_interval),
+        "share_of_ceiling": value_cell(ceiling.share, ceiling.share_interval),
         "n_documents": ceiling.n_documents,
         "n_documents_with_rho": ceiling.n_defined,
         "why_no_share": ceiling.why or None,

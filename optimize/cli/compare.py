@@ -1,7 +1,6 @@
 """The outside of optimize.compare: which judges, on what labels, and how they stand."""
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -38,7 +37,7 @@ from judges.models.providers import endpoint_of
 from judges.models.registry import check_name
 from judges.panel import Panel
 from judges.parsing.recorded import read_pair_replies, read_replies
-from optimize.cli.tool import Parser, add_label_flags
+from optimize.cli.tool import Parser, add_label_flags, print_json
 from optimize.cli.verify import recorded_scale
 from optimize.items import items_of
 from optimize.measuring.entries import (
@@ -248,8 +247,10 @@ class JudgesRun:
                 result = self.execute()
             if result is not None:
                 results.append(result)
-                as_json = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False)
-                print_output(as_json if flags.json else text_of(result))
+                if flags.json:
+                    print_json(result)
+                else:
+                    print_output(text_of(result))
             return DONE
 
         def interrupted() -> str:

@@ -14,7 +14,7 @@ from data.types import LabelError
 from judges.cli.arguments import positive
 from judges.cli.shell import print_error
 from optimize.cli.tool import Parser, Result, run
-from optimize.figures import figure_text, interval_cell
+from optimize.figures import figure_text, json_number, value_cell
 from optimize.items import read_scores
 from optimize.run.settings import SettingsError, mapping, values_of
 from optimize.statistics.coefficients import Vector
@@ -185,14 +185,10 @@ def _estimate_row(estimate: Estimate, width: float | None) -> dict[str, Any]:
     target = width if width is not None else width_now / 2 if width_now else None
     needed = labels_needed(estimate, target) if target else None
     return {
-        "value": estimate.value,
-        **interval_cell(interval),
-        "labels_only": {
-            "value": estimate.labels_only,
-            **interval_cell(estimate.labels_only_interval),
-        },
-        "judge_only": estimate.judge_only,
-        "weight": estimate.weight,
+        **value_cell(estimate.value, interval),
+        "labels_only": value_cell(estimate.labels_only, estimate.labels_only_interval),
+        "judge_only": json_number(estimate.judge_only),
+        "weight": json_number(estimate.weight),
         "n_labels": estimate.n_labels,
         "n_judgements": estimate.n_judgements,
         "n_documents": estimate.n_documents,

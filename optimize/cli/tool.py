@@ -1,7 +1,6 @@
 """What the commands share: how flags are parsed, and how one result is printed."""
 
 import argparse
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from data.tables.formats import READ_ENDINGS
 from judges.cli.arguments import Parser as OneLineParser
 from judges.cli.arguments import add_quiet_flag
 from judges.cli.shell import DONE, print_output, run_command
+from optimize.search.trial_log import as_json
 
 Result = Mapping[str, object]
 
@@ -51,6 +51,11 @@ def add_label_flags(group: Any) -> None:
     )
 
 
+def print_json(result: Result) -> None:
+    """Print what --json asks for."""
+    print_output(as_json(result, indent=1))
+
+
 def run(
     name: str,
     flags: argparse.Namespace,
@@ -62,7 +67,7 @@ def run(
     def print_result() -> int:
         result = compute(flags)
         if flags.json:
-            print_output(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
+            print_json(result)
         else:
             print_output("\n".join(lines(result)))
         return DONE

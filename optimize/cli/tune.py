@@ -11,9 +11,8 @@ from judges.cli.arguments import number, whole_number
 from judges.cli.shell import DONE, print_note, print_output, run_command
 from judges.inference.budget import BudgetSpentError
 from judges.inference.progress import quiet_notes
-from optimize.cli.tool import Parser
+from optimize.cli.tool import Parser, print_json
 from optimize.run.settings import GROUPS, SETTINGS, flag_of, kind_of, with_config
-from optimize.search.trial_log import as_json
 
 if TYPE_CHECKING:
     from optimize.run.labels import PreparedRun
@@ -103,7 +102,7 @@ def command(arguments: Sequence[str]) -> int:
             return _dry_run(*lifecycle.estimate(chosen), as_object=bool(chosen.get("json")))
         summary = lifecycle.execute(chosen)
         if chosen.get("json"):
-            print_output(as_json(summary, indent=1))
+            print_json(summary)
         else:
             from optimize.screen import scorecard
 
@@ -144,7 +143,7 @@ def _dry_run(prepared: "PreparedRun", estimate: "RunEstimate", *, as_object: boo
     models = {"lm": settings.lm, "proposer_lm": settings.proposer[0]}
     if as_object:
         head = {"dimension": name, **models, "optimizer": settings.optimizer, "data": counts}
-        print_output(as_json({**head, **estimate.to_json()}, indent=1))
+        print_json({**head, **estimate.to_json()})
         return DONE
     unit = "pairs" if settings.pairwise else "outputs"
     lines = [

@@ -1,7 +1,6 @@
 """The outside of optimize.verify: which judge, on what labels, and did it reach what was asked."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from judges.loading import load
 from judges.panel import Panel
 from judges.parsing.recorded import Reading
 from judges.protocol import is_embedded
-from optimize.cli.tool import Parser, add_label_flags
+from optimize.cli.tool import Parser, add_label_flags, print_json
 from optimize.figures import Cell
 from optimize.injection import PROBES_NOT_REQUESTED
 from optimize.items import items_of
@@ -173,7 +172,7 @@ def command(arguments: Sequence[str]) -> int:
         with verbose_logging(flags.verbose):
             result = verify(flags)
         if flags.json:
-            print_output(json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False))
+            print_json(result)
         elif flags.markdown != "-":
             readings = reading_lines(result.get("readings", ()))
             print_output("\n".join([*correlation_lines(result), *readings]))

@@ -14,7 +14,7 @@ import numpy as np
 
 from data.types import LabelledPairs
 from judges.errors import JudgesError
-from optimize.figures import DIGITS, Cell, cell_by_convention, json_number
+from optimize.figures import DIGITS, Cell, cell_by_convention, json_number, value_cell
 from optimize.items import Vector, data_counts
 from optimize.measuring.entries import Outcome
 from optimize.measuring.measure import Measured, measure_scores, pair_figures
@@ -23,7 +23,7 @@ from optimize.run.labels import AnyLevel, Labelled
 from optimize.search.gate import Gain, gains
 from optimize.search.objective import Level, contrast, correlation
 from optimize.statistics.accuracy import contrast_accuracy
-from optimize.statistics.bootstrap import stream
+from optimize.statistics.bootstrap import Interval, stream
 from optimize.statistics.difference import Contrast
 from optimize.statistics.scale import scale_use
 
@@ -231,13 +231,8 @@ def _is_tuned_on(outcome: Outcome, sha256: str) -> bool:
 def _difference_cell(gain: Gain | None) -> Cell | None:
     if gain is None:
         return None
-
-    def end(value: float) -> float | None:
-        # With 0 added, since -0 is none.
-        return round(value, DIGITS) + 0.0 if math.isfinite(value) else None
-
-    ends = {"low": end(gain.low), "high": end(gain.high)}
-    return {"value": end(gain.value), **ends, "n_documents": gain.n_documents}
+    cell = value_cell(gain.value, Interval(gain.low, gain.high), DIGITS)
+    return {**cell, "n_documents": gain.n_documents}
 
 
 def _on_all(scored: ScoredItems, n_compared: int, level: Level, pairs: bool, seed: int) -> Cell:

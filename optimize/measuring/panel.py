@@ -1,7 +1,6 @@
 """A panel from its members' scores: learned on train and dev, and measured once on test."""
 
 import math
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +18,7 @@ from judges.judgement import AnyJudgement, Judgement
 from judges.judging import ID
 from judges.monotone import MonotoneMap
 from judges.panel import Member, Panel
-from optimize.figures import DIGITS, Cell, cell, json_number
+from optimize.figures import DIGITS, Cell, cell, json_number, value_cell
 from optimize.items import Items, Vector, data_counts, items_of, scores_of
 from optimize.measuring.entries import Entry, Outcome
 from optimize.panel.composition import compose
@@ -30,15 +29,13 @@ from optimize.panel.learn import (
     learn_panel,
 )
 from optimize.panel.members import MemberScores
-from optimize.run.final_table import gain
+from optimize.run.final_table import accuracy_of, gain
 from optimize.run.labels import Labelled, check_level
 from optimize.run.pipeline import versions
 from optimize.run.settings import SettingsError
 from optimize.search.objective import Level, choose_level, correlation
-from optimize.statistics.accuracy import pair_accuracy
-from optimize.statistics.bootstrap import stream
+from optimize.statistics.bootstrap import Interval, stream
 
-AnyLevel = Level | None
 UNTUNED = "untuned"
 MEASURED = ("test", "test_unseen_systems")
 # Of the least slope at which joined scores are put on people's scale, in their own spreads.
@@ -220,7 +217,10 @@ def learn(
         "composition": composition.record(),
     }
     if pairs:
-        summary["accuracy"] = {"own_judge": evidence.accuracy(own), "panel": evidence.accuracy("")}
+        summary["accuracy"] = {
+            judge: accuracy_of(scores["test"][name], splits.test)
+            for judge, name in (("own_judge", own), ("panel", ""))
+        }
     provenance = {
         "data": {
             "name": labelled.name,
@@ -232,7 +232,7 @@ def learn(
         "own_judge": own_cells,
         "panel": panel_cells,
         "gain": gains,
-        "versions": {"python": platform.python_version(), **versions()},
+        "versions": versions(),
         "started": started,
     }
     if shipped is panel:
@@ -406,12 +406,6 @@ class _Evidence:
             for split in MEASURED
         }
 
-    def accuracy(self, name: str) -> float | None:
-        items = self.splits.test
-        documents = [item.document_id for item in items.items]
-        accuracy = pair_accuracy(self.scores["test"][name], items.human, documents)
-        return json_number(accuracy.value, DIGITS)
-
     def n_failed(self, name: str) -> int:
         return sum(int(np.isnan(by_name[name]).sum()) for by_name in self.scores.values())
 
@@ -447,24 +441,20 @@ def _member_row(outcome: Outcome, fit: PanelFit, evidence: _Evidence) -> dict[st
         **evidence.cells(entry.name),
         "n_failed": evidence.n_failed(entry.name),
         **outcome.use,
-        "cost_per_1000_rows": None if math.isnan(cost) else cost,
+        "cost_per_1000_rows": json_number(cost),
     }
 
 
 def _candidate_row(candidate: Any) -> dict[str, Any]:
-    found = candidate.gain
+    gain = candidate.gain
     return {
         "kind": candidate.kind,
         "members": list(candidate.members),
         "weights": [round(weight, DIGITS) for weight in candidate.weights],
         "dev": json_number(candidate.dev, DIGITS),
         "gain": None
-        if found is None
-        else {
-            "value": json_number(found.value, DIGITS),
-            "low": json_number(found.low, DIGITS),
-            "high": json_number(found.high, DIGITS),
-        },
+        if gain is None
+        else value_cell(gain.value, Interval(gain.low, gain.high), DIGITS),
         "cost_per_1000_rows": json_number(candidate.cost_per_1000, DIGITS),
         "why": candidate.why,
     }

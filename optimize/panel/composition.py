@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from optimize.figures import json_number
 from optimize.panel.crossfit import CrossFit, cross_fit
 from optimize.panel.learn import PanelFit
 from optimize.panel.maps import apply_map, codes, standard_ranks
@@ -266,7 +267,9 @@ def _front(
             )
         )
     return tuple(
-        sorted(panels, key=lambda one: (np.nan_to_num(one.cost_per_1000, nan=np.inf), -one.rho))
+        sorted(
+            panels, key=lambda panel: (np.nan_to_num(panel.cost_per_1000, nan=np.inf), -panel.rho)
+        )
     )
 
 
@@ -277,9 +280,9 @@ def _price(labelled: LabelledScores, plan: Plan) -> float:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
-        return None if np.isnan(value) or np.isinf(value) else float(value)
+        return json_number(value)
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(element) for element in value]
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(element) for name, element in value.items()}
     return value

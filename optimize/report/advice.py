@@ -13,7 +13,7 @@ from optimize.answer import (
     on_the_interval,
     on_the_run,
 )
-from optimize.figures import interval_cell, json_number
+from optimize.figures import value_cell
 from optimize.report.measures import LENGTH, Measures, PairMeasures
 from optimize.run.evidence import JudgedSplit
 
@@ -75,8 +75,7 @@ def _accuracy_cell(pairs: PairMeasures) -> Cell:
     """Accuracy in the form of a correlation's cell."""
     accuracy = pairs.accuracy
     return {
-        "value": json_number(accuracy.value),
-        **interval_cell(accuracy.interval),
+        **value_cell(accuracy.value, accuracy.interval),
         "n_documents": accuracy.n_documents,
     }
 

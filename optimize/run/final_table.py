@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from optimize.figures import DIGITS, Cell, cell, interval_cell, json_number
+from optimize.figures import DIGITS, Cell, cell, json_number, value_cell
 from optimize.items import Items, Vector
 from optimize.run.active_run import ActiveRun
 from optimize.search.evaluator import Evaluator
@@ -77,7 +77,7 @@ def measure_finally(
         gain=gain(on_test["tuned_judge"], on_test["seed_judge"], labels.test, level, seed)
         if on_test
         else {},
-        accuracy={judge: _accuracy(on_test[judge], labels.test) for judge in on_test}
+        accuracy={judge: accuracy_of(on_test[judge], labels.test) for judge in on_test}
         if run.judge.kind == "pairwise"
         else {},
     )
@@ -95,13 +95,10 @@ def gain(tuned: Vector, seed_judge: Vector, items: Items, level: Level, seed: in
         system=systems,
         rng=stream(seed, "gain"),
     )
-    return {
-        "value": json_number(difference.value, DIGITS),
-        **interval_cell(difference.interval, DIGITS),
-    }
+    return value_cell(difference.value, difference.interval, DIGITS)
 
 
-def _accuracy(scores: Vector, items: Items) -> float | None:
+def accuracy_of(scores: Vector, items: Items) -> float | None:
     """Share of the pairs people decided that the judge decides alike; its ties are half right."""
     documents = [item.document_id for item in items.items]
     return json_number(pair_accuracy(scores, items.human, documents).value, DIGITS)

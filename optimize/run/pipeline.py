@@ -9,8 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-
 from data.readers import is_constructed
 from judges.dimension import Dimension, Subject
 from judges.inference.budget import BudgetSpentError
@@ -262,7 +260,7 @@ def _finalist_row(run: ActiveRun, result: SearchResult, figures: FinalistFigures
         "reasoning": reasoning_of(prompt),
         "dev": json_number(figures.value, DIGITS),
         "gain": json_number(figures.gain, DIGITS),
-        "gain_error": json_number(figures.error, DIGITS) if np.isfinite(figures.error) else None,
+        "gain_error": json_number(figures.error, DIGITS),
         unit: round(1000 * figures.item_cost, DIGITS),
         "shipped": candidate.id == shipped.id,
     }
@@ -299,7 +297,7 @@ def shipped_judge_with_provenance(
         "seed_judge": summary["seed_judge"],
         "tuned_judge": summary["tuned_judge"],
         "gain": summary["gain"],
-        "versions": {"python": platform.python_version(), **versions()},
+        "versions": versions(),
         "started": run_folder.started(run.folder),
     }
     return replace(shipped_judge(run, result), provenance=provenance)
@@ -323,8 +321,8 @@ def shipped_judge(run: ActiveRun, result: SearchResult) -> Judge:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the packages that figures depend on, as far as they are installed."""
-    installed = {}
+    """Python's version and those of the packages that figures depend on, where installed."""
+    installed = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
             installed[name] = version(name)

@@ -6,7 +6,7 @@ import numpy as np
 
 from data.types import LabelledPair, LabelledSet
 from judges.monotone import MonotoneMap
-from optimize.figures import DIGITS, interval_cell, json_number
+from optimize.figures import DIGITS, interval_cell, json_number, value_cell
 from optimize.items import VOTES, AnnotationsError, annotation_matrix
 from optimize.run.evidence import JudgedSplit, RunEvidence
 from optimize.statistics.accuracy import (
@@ -29,8 +29,7 @@ def order_figures(judged: JudgedSplit) -> dict[str, Any]:
     if judged.verdicts:
         accuracy = pair_accuracy(judged.scores, judged.human, judged.documents)
         figures = {
-            "value": json_number(accuracy.value, DIGITS),
-            **interval_cell(accuracy.interval, DIGITS),
+            **value_cell(accuracy.value, accuracy.interval, DIGITS),
             "n_pairs": accuracy.n_decided,
             "n_ties": accuracy.n_ties,
             "n_tied_by_people": len(judged.items) - accuracy.n_failed - accuracy.n_decided,
@@ -47,8 +46,7 @@ def order_figures(judged: JudgedSplit) -> dict[str, Any]:
 
 def _share(agreement: OrderAgreement) -> dict[str, Any]:
     return {
-        "value": json_number(agreement.value, DIGITS),
-        **interval_cell(agreement.interval, DIGITS),
+        **value_cell(agreement.value, agreement.interval, DIGITS),
         "n_pairs": agreement.n_pairs,
         "n_ties": agreement.n_ties,
         "n_tied_by_people": agreement.n_tied_by_people,

@@ -5,10 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from judges.inference.budget import Account, Spending
+from optimize.figures import DIGITS
 from optimize.run.models import PURPOSES
-
-# To which summary.json rounds dollars.
-DIGITS = 6
 
 
 def spending_summary(*accounts: Account) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from optimize.statistics.difference import Contrast
 
@@ -26,8 +25,6 @@ FEWEST_DOCUMENTS = 6
 MOST_FAILED = 0.1
 # A tuned judge that is no worse and fails on so much less of the outputs ships for that.
 FEWER_FAILED = 0.05
-
-Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +287,8 @@ def confirm(choice: Choice, gap: Contrast, plan: str, rng: np.random.Generator) 
 
 
 def _gain_text(gain: Gain, unit: str = "") -> str:
-    return f"{gain.value:+.3f} {unit}[{gain.low:+.3f}, {gain.high:+.3f}]"
+    ends = f"[{gain.low:+.3f}, {gain.high:+.3f}]" if np.isfinite(gain.high) else "(no interval)"
+    return f"{gain.value:+.3f} {unit}{ends}"
 
 
 def _fails_clearly_less(finalist: ComparedCandidate, rng: np.random.Generator) -> bool:

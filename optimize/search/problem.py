@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-import numpy as np
-
 from judges.inference.runner import Runner
 from judges.judgement import NoScoreError
 from judges.prompt import Reasoning
+from optimize.figures import DIGITS, json_number
 from optimize.items import Items
 from optimize.search.candidates import Candidate, TextGuard
 from optimize.search.evaluator import Evaluator
@@ -109,11 +108,8 @@ class SearchProblem:
             instruction=candidate.instruction,
             demos=list(candidate.demo_set.ids),
             how=candidate.demo_set.kind,
-            **{name: _for_json(value) for name, value in figures.items()},
+            **{
+                name: value if isinstance(value, int) else json_number(value, DIGITS)
+                for name, value in figures.items()
+            },
         )
-
-
-def _for_json(value: float) -> float | None:
-    if isinstance(value, int):
-        return value
-    return round(value, 6) if np.isfinite(value) else None

@@ -14,7 +14,7 @@ Trial = Mapping[str, Any]
 
 
 def as_json(value: object, indent: int | None = None) -> str:
-    """JSON that UTF-8 can hold: a lone surrogate, as in some file names, stays escaped."""
+    """JSON without NaN that UTF-8 can hold: a lone surrogate, as in some file names, is escaped."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     if encodable(text) == text:
         return text
