@@ -244,12 +244,12 @@ def test_a_gain_on_a_single_document_has_no_interval_and_is_written_so(
     rows = [{"id": f"{d}-{k}", "group": f"{d}", "summary": f"{d}, {k}."} for d, k in places]
     # People tell outputs of the documents 0 and 1 apart, of which one is held out.
     human = [k + 1 if d < 2 else 3 for d, k in places]
-    lines(
+    write_jsonl(
         "one.jsonl", [r | {"ratings": {"relevance": h}} for r, h in zip(rows, human, strict=True)]
     )
     for name, noise in (("a", [0.0, 2.5, 0.3, 1.0]), ("b", [1.5, 0.0, 2.0, 0.4])):
         scores = [h + noise[k] for h, (_, k) in zip(human, places, strict=True)]
-        lines(
+        write_jsonl(
             f"{name}.jsonl",
             [
                 {"id": row["id"], "dimension": "relevance", "score": score}
