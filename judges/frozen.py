@@ -171,8 +171,18 @@ class _Split(Struct):
     sha256: Hash
 
 
+class _People(Struct, kw_only=True):
+    mean: float
+    sd: float
+    # Earlier files hold neither.
+    low: float | None = None
+    high: float | None = None
+    n_outputs: int
+
+
 class _Provenance(Struct, kw_only=True):
     data: _Data | UnsetType = UNSET
+    people: _People | UnsetType = UNSET
     split: _Split | UnsetType = UNSET
     optimizer: Named = "none"
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0

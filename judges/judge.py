@@ -24,6 +24,7 @@ from judges.dimension import (
     seed_prompt,
 )
 from judges.errors import OptionError
+from judges.human_scale import Ratings
 from judges.inference.session import ModelOptions, Options, check_options, open_runner, pop_map
 from judges.judgement import AnyJudgement, Judgement
 from judges.judging import (
@@ -204,6 +205,22 @@ class Judge:
             return False
         # Files of earlier releases name the starter set and say no more.
         return bool(source.get("constructed", source.get("name") in STARTER))
+
+    @property
+    def human_ratings(self) -> Ratings | None:
+        """The ratings it was tuned on, where they and its scores are of one scale."""
+        people, data = ((self.provenance or {}).get(name) for name in ("people", "data"))
+        if not isinstance(people, Mapping) or isinstance(self.subject, Comparison):
+            return None
+        figures: list[Any] = [people.get(key) for key in ("mean", "sd", "low", "high", "n_outputs")]
+        if None in figures:
+            return None
+        mean, sd, low, high, n = figures
+        scale = self.subject.scale
+        if self.score_map is None and not scale[0] <= low <= high <= scale[-1]:
+            return None
+        constructed = isinstance(data, Mapping) and bool(data.get("constructed"))
+        return Ratings(mean=mean, sd=sd, n=n, constructed=constructed)
 
     @property
     def endpoint(self) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from data.readers import is_constructed
+from judges.human_scale import differences
 from optimize.figures import counted, figure_text, many_failed
 from optimize.statistics.bootstrap import (
     POWER,
@@ -225,21 +226,14 @@ def scale_warning(result: Summary) -> str:
         return ""
     people = people_of(result)
     theirs = "people's" if people == "people" else "the labels'"
-    parts = []
-    if scales["is_shifted"]:
-        side = "higher" if scales["shift"] > 0 else "lower"
-        parts.append(
-            f"its mean is {scales['judge_mean']:.2f}, {theirs} {scales['human_mean']:.2f} "
-            f"({abs(scales['shift']):.2f} {side})"
-        )
-    if scales["is_spread_differently"]:
-        side = "more" if scales["spread"] > 1 else "less"
-        parts.append(
-            f"its scores are {side} spread out (standard deviation {scales['judge_sd']:.2f}, "
-            f"{theirs} {scales['human_sd']:.2f})"
-        )
+    what = differences(
+        *(scales[name] for name in ("judge_mean", "judge_sd", "human_mean", "human_sd")),
+        shifted=scales["is_shifted"],
+        spread_differently=scales["is_spread_differently"],
+        theirs=theirs,
+    )
     return (
-        f"Do not read its scores as {theirs} ratings: on the same outputs {', and '.join(parts)}. "
+        f"Do not read its scores as {theirs} ratings: on the same outputs {what}. "
         "Every figure here is about their order."
     )
 

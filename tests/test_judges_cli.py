@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from jsonl import read_jsonl, write_jsonl
@@ -37,10 +38,11 @@ def test_score_writes_each_row_and_its_judgements(
         for name, judgement in judgements.items():
             assert list(judgement) == ["score", "rating", "distribution", "rationale", "failure"]
             assert judgement["score"] == judgement["rating"] == wanted(name, i)
-    means = [sum(wanted(name, i) for i in range(6)) / 6 for name in ("relevance", "fluency")]
+    given = [[wanted(name, i) for i in range(6)] for name in ("relevance", "fluency")]
+    (mean, sd), (other_mean, other_sd) = ((np.mean(scores), np.std(scores)) for scores in given)
     assert out.splitlines() == [
-        f"relevance  mean {means[0]:.3f}  n=6 (0 failed)",
-        f"fluency    mean {means[1]:.3f}  n=6 (0 failed)",
+        f"relevance  mean {mean:.3f}  sd {sd:.3f}  n=6 (0 failed)",
+        f"fluency    mean {other_mean:.3f}  sd {other_sd:.3f}  n=6 (0 failed)",
     ]
     assert "estimate: 12 requests" in err
     assert "judging: 6 of 6 rows in" in err

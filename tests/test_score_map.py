@@ -207,3 +207,55 @@ def test_a_run_learns_one_where_it_helps_and_its_figures_stay(
     mapped, own = optimize.measure(judge), optimize.measure(raw)
     # The order is the same, so that every rank correlation is.
     assert mapped.rho == own.rho
+
+
+def frozen_with(people: Mapping[str, object], folder: Path) -> Path:
+    provenance = {
+        "data": {"name": "labels", "sha256": "0" * 64},
+        "people": {"sd": 1.0, "low": 1, "high": 5, "n_outputs": 400, **people},
+    }
+    path = folder / "judge.json"
+    replace(RAW, provenance=provenance).save(path, overwrite=True)
+    return path
+
+
+def score_rows(judge: Path, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
+    """What `score --json` prints of forty rows alike in threes, and its warnings."""
+    rows = write_jsonl(judge.parent / "rows.jsonl", ROWS * 13)
+    out = judge.parent / "scored.jsonl"
+    words = ["score", str(judge), "--data", str(rows), "--out", str(out), "--force"]
+    assert main([*words, "--lm", "embedded", "--quiet"]) == 0
+    text = capsys.readouterr()
+    assert main([*words, "--lm", "embedded", "--quiet", "--json"]) == 0
+    (figures,) = json.loads(capsys.readouterr().out)["judges"].values()
+    return {**figures, "text": text.out}, text.err
+
+
+def test_score_prints_peoples_mean_and_spread_and_warns_where_they_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = np.array([one.score for one in judge(RAW)])
+    far = float(raw.mean()) - 1
+    figures, warned = score_rows(frozen_with({"mean": far}, tmp_path), capsys)
+    assert figures["mean"] == pytest.approx(raw.mean())
+    assert figures["sd"] == pytest.approx(raw.std())
+    assert figures["people"] == {"mean": far, "sd": 1.0, "n": 400}
+    assert f"  people   mean {far:.3f}  sd 1.000  n=400 it was tuned on" in figures["text"]
+    assert f"its mean is {raw.mean():.2f}, people's {far:.2f} (1.00 higher)" in warned
+    assert warned.startswith(f"warning: {RAW.name}: ")
+    assert figures["warning"] in warned
+    # Three quarters of a warning's quarter of a standard deviation apart, and as spread out.
+    like = {"mean": float(raw.mean()) - 0.75 * 0.25 * raw.std(), "sd": float(raw.std())}
+    figures, warned = score_rows(frozen_with(like, tmp_path), capsys)
+    assert (figures["warning"], warned) == (None, "")
+    assert "  people" in figures["text"]
+
+
+def test_ratings_of_another_scale_are_not_beside_scores_that_no_map_puts_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures, warned = score_rows(
+        frozen_with({"mean": 70.0, "sd": 20.0, "high": 100}, tmp_path), capsys
+    )
+    assert (figures["people"], figures["warning"], warned) == (None, None, "")
+    assert "people" not in figures["text"]

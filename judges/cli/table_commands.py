@@ -25,6 +25,7 @@ from judges.cli.arguments import (
     with_recordings,
 )
 from judges.cli.estimate import estimate_record, estimate_table
+from judges.cli.shell import print_error
 from judges.cli.table_run import (
     TableRun,
     batch_status,
@@ -38,6 +39,7 @@ from judges.cli.table_run import (
 )
 from judges.dimension import Comparison
 from judges.errors import UsageError
+from judges.human_scale import differences_from
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.loading import load
@@ -198,14 +200,18 @@ class Scores:
             record = {
                 "out": out_name(run.args),
                 "rows": run.n_rows,
-                "judges": {name: average.record() for name, average in averages.items()},
+                "judges": {judge.name: averages[judge.name].record(judge) for judge in self.judges},
                 **cost,
             }
             print(json.dumps(record, indent=1))
         else:
-            width = max(map(len, averages))
-            for name, average in averages.items():
-                print(f"{name:<{width}}  {average}")
+            lines = [line for judge in self.judges for line in averages[judge.name].lines(judge)]
+            width = max(len(name) for name, _ in lines)
+            for name, text in lines:
+                print(f"{name:<{width}}  {text}")
+            for judge in self.judges:
+                if different := averages[judge.name].difference(judge):
+                    print_error(f"warning: {judge.name}: {different}")
         if not any(average.n for average in averages.values()):
             reason = next(iter(averages[self.judges[0].name].failures))
             raise RowsError(f"no row got a score; the first reason: {reason}")
@@ -215,7 +221,9 @@ class Scores:
 class Average:
     """One judge's scores, summed up as they come."""
 
-    total: float = 0.0
+    mean: float = math.nan
+    # Of the scores' squared distances from their mean (Welford 1962).
+    squares: float = 0.0
     n: int = 0
     unparsable: int = 0
     outside: float = 0.0
@@ -227,15 +235,34 @@ class Average:
         if judgement.failure is not None:
             self.failures[judgement.failure[:200]] += 1
             return
-        self.total += judgement.score
         self.n += 1
+        before = judgement.score if self.n == 1 else self.mean
+        self.mean = before + (judgement.score - before) / self.n
+        self.squares += (judgement.score - before) * (judgement.score - self.mean)
         if judgement.outside is not None:
             self.outside += judgement.outside
             self.n_outside += 1
 
-    def record(self) -> dict[str, Any]:
+    @property
+    def sd(self) -> float:
+        return math.sqrt(self.squares / self.n) if self.n else math.nan
+
+    def difference(self, judge: Judge) -> str:
+        """A warning where these scores lie elsewhere than the ratings that the judge learned."""
+        people = judge.human_ratings
+        what = "" if people is None else differences_from(people, self.mean, self.sd, self.n)
+        return what and (
+            f"{what}: unless these texts are as different from those it was tuned on, read its "
+            "scores as an order, and not as ratings"
+        )
+
+    def record(self, judge: Judge) -> dict[str, Any]:
+        people = judge.human_ratings
         return {
-            "mean": self.total / self.n if self.n else None,
+            "mean": self.mean if self.n else None,
+            "sd": self.sd if self.n else None,
+            "people": people and {"mean": people.mean, "sd": people.sd, "n": people.n},
+            "warning": self.difference(judge) or None,
             "n": self.n,
             "n_failed": self.failures.total(),
             "n_unparsable_replies": self.unparsable,
@@ -243,12 +270,18 @@ class Average:
             "failures": dict(self.failures.most_common(20)),
         }
 
-    def __str__(self) -> str:
-        mean = f"{self.total / self.n:.3f}" if self.n else "no score"
-        text = f"mean {mean}  n={self.n:,} ({self.failures.total():,} failed)"
+    def lines(self, judge: Judge) -> list[tuple[str, str]]:
+        """The judge and its figures; below it people and theirs, where they are known."""
+        people, figures = judge.human_ratings, "no score"
+        if self.n:
+            figures = f"mean {self.mean:.3f}  sd {self.sd:.3f}"
+        text = f"{figures}  n={self.n:,} ({self.failures.total():,} failed)"
         if self.n_outside and (outside := self.outside / self.n_outside) >= 0.001:
             text += f", {outside:.1%} of probability off the scale"
-        return text
+        if people is None:
+            return [(judge.name, text)]
+        theirs = f"mean {people.mean:.3f}  sd {people.sd:.3f}  n={people.n:,} it was tuned on"
+        return [(judge.name, text), ("  labels" if people.constructed else "  people", theirs)]
 
 
 class Verdicts:

@@ -309,6 +309,8 @@ def _people(train: Items) -> dict[str, Any]:
         "people": {
             "mean": json_number(float(train.human.mean()), DIGITS),
             "sd": json_number(float(train.human.std()), DIGITS),
+            "low": json_number(float(train.human.min()), DIGITS),
+            "high": json_number(float(train.human.max()), DIGITS),
             "n_outputs": len(train),
         }
     }

@@ -9,13 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from judges.human_scale import is_shifted, is_spread_differently
 from optimize.statistics.bootstrap import CONFIDENCE, Interval, student_quantile
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.levels import Codes, read_rows
-
-# What is worth a warning: so many of people's standard deviations between the means, and so many
-# times the other's standard deviation.
-MIN_SHIFT, MIN_SPREAD = 0.25, 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +38,13 @@ class ScaleComparison:
     def is_shifted(self) -> bool:
         """Whether the means differ by more than chance, and by a quarter of people's SD or more."""
         ends = self.shift_interval
-        return ends is not None and 0 not in ends and abs(self.shift) >= MIN_SHIFT * self.human_sd
+        return ends is not None and is_shifted(self.shift, ends.low, ends.high, self.human_sd)
 
     @property
     def is_spread_differently(self) -> bool:
         """Whether the SDs differ by more than chance, and one is a quarter more than the other."""
-        ends, spread = self.spread_interval, self.spread
-        return ends is not None and 1 not in ends and not 1 / MIN_SPREAD < spread < MIN_SPREAD
+        ends = self.spread_interval
+        return ends is not None and is_spread_differently(self.spread, ends.low, ends.high)
 
 
 def compare_scales(
