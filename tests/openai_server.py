@@ -299,6 +299,11 @@ class OpenAIServer:
                 batch[name] = self._keep(content, "batch_output")["id"]
 
 
+def hang_from(first: int) -> Callable[[int, Body], str | None]:
+    """Answer no request from this one on: whoever asks cannot end before it is interrupted."""
+    return lambda number, body: "hang" if number >= first else None
+
+
 def some_faults(
     share: float, kinds: Sequence[str] = FAULTS, *, once: bool = True
 ) -> Callable[[int, Body], str | None]:

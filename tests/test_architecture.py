@@ -2,12 +2,11 @@
 
 import ast
 import re
-import subprocess
-import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("judges", "optimize", "data", "dspy_judges")
@@ -95,9 +94,7 @@ def test_importing_judges_and_scoring_a_row_leaves_dspy_and_pandas_alone() -> No
         "heavy &= set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_python("-c", script)
     assert done.returncode == 0, done.stderr
 
 

@@ -5,8 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 from jsonl import write_jsonl
 from openai_replies import Body, follow
 from openai_server import WITHHELD, OpenAIServer, some_faults
+from processes import run_python, until
 
 from judges.inference.budget import (
     ENOUGH_FOR_OVERHEAD,
@@ -125,13 +124,6 @@ def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_r
     assert (here / "run" / "report.html").exists()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 240  # a machine that does much else is slow to start
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 @pytest.mark.parametrize("limit", [("--max-calls", "800"), ("--max-cost", "0.3")])
 def test_limits_hold_over_a_run_that_is_killed_twice_and_resumed(
@@ -145,7 +137,7 @@ def test_limits_hold_over_a_run_that_is_killed_twice_and_resumed(
         process = subprocess.Popen(run, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         until(lambda number=number: len(openai_server.log) > number)  # type: ignore[misc]
         os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=10)
+        process.communicate()
     assert command(["--resume", "--out", "run"]) == 0
     summary = read(here / "run" / "summary.json")
     check_spending(summary)
@@ -160,28 +152,29 @@ def test_limits_hold_over_a_run_that_is_killed_twice_and_resumed(
     assert served(openai_server) <= summary["cost_usd"] * 1.01
 
 
+SCORE = [
+    *("-m", "judges", "score", "relevance", "--lm", "openai/judge-1"),
+    *("--data", "in.jsonl", "--out", "out.jsonl"),
+]
+
+
 def test_a_judges_own_run_counts_on_where_it_was_killed(
     here: Path, openai_server: OpenAIServer
 ) -> None:
     rows = [{"document": f"Document {i} says much.", "summary": f"One {i}."} for i in range(120)]
     write_jsonl(here / "in.jsonl", rows)
     openai_server.latency = 0.01
-    arguments = [sys.executable, "-m", "judges", "score", "relevance", "--lm", "openai/judge-1"]
-    arguments += ["--data", "in.jsonl", "--out", "out.jsonl", "--max-calls", "60"]
-    arguments += ["--concurrency", "4"]
-    process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
+    score = [*SCORE, "--concurrency", "4", "--max-calls"]
+    process = subprocess.Popen([sys.executable, *score, "60"], stderr=subprocess.DEVNULL)
     until(lambda: len(openai_server.log) > 20)
     os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=10)
+    process.communicate()
     for _ in range(2):
-        again = subprocess.run(
-            [*arguments, "--resume"], stderr=subprocess.PIPE, text=True, timeout=60, check=False
-        )
+        again = run_python(*score, "60", "--resume")
         assert again.returncode == 1
         assert "budget of 60 calls is spent" in again.stderr
         assert 60 - 4 <= len(openai_server.log) <= 60
-    more = [*arguments[:-4], "--max-calls", "140", "--concurrency", "4", "--resume"]
-    subprocess.run(more, stderr=subprocess.PIPE, timeout=60, check=True)
+    run_python(*score, "140", "--resume", check=True)
     assert len(openai_server.log) <= 120 + 4
     assert not list(here.glob("*budget*"))
 
@@ -285,17 +278,14 @@ def test_scoring_a_table_ends_where_the_first_replies_all_fail_unless_told_to_go
     rows = [{"document": f"Document {i} says much.", "summary": f"One {i}."} for i in range(200)]
     write_jsonl(here / "in.jsonl", rows)
     openai_server.fault = lambda number, body: "truncated"
-    arguments = [sys.executable, "-m", "judges", "score", "relevance", "--lm", "openai/judge-1"]
-    arguments += ["--data", "in.jsonl", "--out", "out.jsonl"]
-    done = subprocess.run(arguments, stderr=subprocess.PIPE, text=True, timeout=100, check=False)
+    done = run_python(*SCORE)
     assert done.returncode == 1
     assert "48 of the first 48 judgements failed, 48 of them: no text within" in done.stderr
     assert "--resume" in done.stderr
     few = len(openai_server.log)
     assert few <= 3 * 48
     openai_server.fault = lambda number, body: None if number % 2 else "truncated"
-    more = [*arguments, "--resume", "--keep-going"]
-    subprocess.run(more, stderr=subprocess.PIPE, timeout=100, check=True)
+    run_python(*SCORE, "--resume", "--keep-going", check=True)
     assert len((here / "out.jsonl").read_text().splitlines()) == 200
 
 

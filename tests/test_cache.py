@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from openai_replies import Body
 from openai_server import GARBAGE, OpenAIServer
+from processes import until
 
 import judges
 from judges.__main__ import main
@@ -264,7 +265,8 @@ def test_processes_share_it_and_a_killed_one_harms_nobody(tmp_path: Path) -> Non
     victim = start(10_000, 10**6)
     assert victim.stdout is not None
     assert victim.stdout.readline() == "open\n"
-    time.sleep(0.1)
+    with ReplyCache(tmp_path) as cache:
+        until(lambda: cache.get(key(10_000)) is not None)
     victim.send_signal(signal.SIGKILL)
     victim.communicate()
     for writer in writers:

@@ -1,13 +1,12 @@
 """dspy-judges and python -m beside a user's own modules: names, suggestions, versions, start-up."""
 
-import os
 import subprocess
-import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 from dspy_judges import __version__, commands
 from dspy_judges.__main__ import main
@@ -34,15 +33,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_python(*words, cwd=folder, env=environment)
 
 
 @pytest.fixture(autouse=True)

@@ -5,13 +5,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from jsonl import read_jsonl, write_jsonl
-from openai_server import OpenAIServer, Serving
+from openai_server import OpenAIServer, Serving, hang_from
+from processes import TIMEOUT, run_python, until
 
 from dspy_judges.startup import loading_time
 
@@ -44,17 +44,14 @@ def start(server: OpenAIServer | None, *arguments: str) -> subprocess.Popen[str]
 
 def interrupt(running: subprocess.Popen[str]) -> tuple[int, str]:
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=TIMEOUT)
     return running.returncode, err
 
 
 def wait_for(server: OpenAIServer, requests: int, running: subprocess.Popen[str]) -> None:
     """Wait until a running command has sent so many requests."""
-    end = time.monotonic() + 120
-    while len(server.log) < requests:
-        assert running.poll() is None, running.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: len(server.log) >= requests or running.poll() is not None)
+    assert running.poll() is None, running.communicate()
 
 
 SCORE = ["judges", "score", "relevance", "--data", "in.jsonl", "--out", "o.jsonl"]
@@ -62,9 +59,11 @@ SCORE = ["judges", "score", "relevance", "--data", "in.jsonl", "--out", "o.jsonl
 
 def test_scoring_stops_with_what_came_and_goes_on_from_there(slow: OpenAIServer) -> None:
     ask = [*SCORE, "--lm", "openai/judge-1", "--concurrency", "2"]
+    slow.fault = hang_from(12)
     running = start(slow, *ask)
     wait_for(slow, 9, running)
     code, err = interrupt(running)
+    slow.fault = lambda number, body: None
     assert code == 130
     assert "Traceback" not in err
     last = err.splitlines()[-1]
@@ -76,12 +75,12 @@ def test_scoring_stops_with_what_came_and_goes_on_from_there(slow: OpenAIServer)
     # Without --resume nothing is touched.
     before = {path.name: path.read_bytes() for path in Path().iterdir()}
     again = start(slow, *ask)
-    assert "--resume goes on with it" in again.communicate(timeout=60)[1]
+    assert "--resume goes on with it" in again.communicate(timeout=TIMEOUT)[1]
     assert again.returncode == 1
     assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
     asked = len(slow.log)
     resumed = start(slow, *ask, "--resume")
-    resumed.communicate(timeout=60)
+    resumed.communicate(timeout=TIMEOUT)
     assert resumed.returncode == 0
     assert len(slow.log) - asked == len(ROWS) - kept
     rows = read_jsonl("o.jsonl")
@@ -97,9 +96,7 @@ def test_while_a_command_is_loaded_it_ends_at_once_and_afterwards_as_ever() -> N
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    time.sleep(60)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", loading], capture_output=True, text=True, check=False
-    )
+    done = run_python("-c", loading)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
     before = signal.getsignal(signal.SIGINT)
     with loading_time():
@@ -123,6 +120,7 @@ def test_a_thread_may_load_a_command_too() -> None:
 def test_tuning_says_what_to_give_again_beside_the_folder(slow: OpenAIServer) -> None:
     slow.models = ("gpt-4.1-mini",)
     flags = ["--dimension", "relevance", "--lm", "openai/gpt-4.1-mini", "--cache", "none"]
+    slow.fault = hang_from(8)
     running = start(slow, "optimize", *flags, "--api-base", slow.url, "--out", "run")
     wait_for(slow, 2, running)
     code, err = interrupt(running)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from jsonl import write_jsonl
 from openai_server import OpenAIServer
+from processes import TIMEOUT
 
 import data
 from data.tables.atomic_write import InUseError, in_use
@@ -450,7 +451,7 @@ def run_both(both: list[list[str]], module: str) -> tuple[list[int], list[str]]:
         )
         for arguments in both
     ]
-    said = [process.communicate(timeout=120)[1] for process in processes]
+    said = [process.communicate(timeout=TIMEOUT)[1] for process in processes]
     assert not any("Traceback" in one for one in said)
     return [process.returncode for process in processes], said
 

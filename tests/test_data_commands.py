@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from jsonl import write_jsonl
+from processes import TIMEOUT, run_python
 
 from data.cli import main
 
@@ -173,7 +174,7 @@ def test_a_users_own_data_folder_is_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / "data" / "labels.csv").write_text("id,document,relevance\na,Text,3\n")
     script = [sys.executable, "-m", "data", "check", "data/labels.csv"]
     done = subprocess.run(
-        script, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        script, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("labels: no problem in 1 output for 1 document, rated on")
@@ -186,9 +187,7 @@ def test_reading_text_files_imports_no_heavy_library(tmp_path: Path) -> None:
         f"data.read_labels({str(path)!r})\n"
         "print({'pandas', 'pyarrow', 'datasets', 'scipy', 'dspy'} & set(sys.modules))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = run_python("-c", script, check=True)
     assert done.stdout == "set()\n"
 
 

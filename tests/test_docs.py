@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 import unicodedata
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +9,7 @@ from textwrap import dedent
 
 import pytest
 import yaml
+from processes import run_python
 
 from judges import read_subject
 
@@ -145,12 +144,8 @@ def test_the_worked_example_of_levels_prints_what_it_says() -> None:
 
 @pytest.mark.skipif(find_spec("material") is None, reason="the extra `docs` is not installed")
 def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+    built = run_python(
+        "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path, cwd=ROOT
     )
     assert built.returncode == 0, built.stderr
     pages = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")]

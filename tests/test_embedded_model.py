@@ -2,12 +2,11 @@
 
 import asyncio
 import math
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import run_python
 
 from judges.catalog import find, names
 from judges.dimension import Comparison, Dimension
@@ -196,5 +195,5 @@ def test_importing_the_model_loads_nothing_heavy():
         "import sys; import judges.models.embedded;"
         "print([m for m in ('dspy', 'pandas', 'scipy', 'sklearn', 'litellm') if m in sys.modules])"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = run_python("-c", code, check=True)
     assert out.stdout.strip() == "[]"

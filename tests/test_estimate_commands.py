@@ -1,14 +1,13 @@
 """optimize.estimate and optimize.alternative from files to printed lines."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from jsonl import read_jsonl, write_jsonl
+from processes import run_python
 
 import data
 from optimize.cli import alternative as alternative_command
@@ -187,17 +186,11 @@ def test_one_command_tests_three_models_on_summeval() -> None:
         pytest.skip("needs ../shared/data")
     folder = SHARED / "summeval"
     models = ("gpt-4o-mini", "llama-3.1", "mistral-7b-v0.3")
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "optimize.alternative"),
-            *("--data", str(folder / "summeval.jsonl")),
-            *("--annotations", str(folder / "expert_annotations.jsonl")),
-            "--scores",
-            *(str(SHARED / "summeval_scores" / f"scores_{model}.jsonl") for model in models),
-        ],
+    done = run_python(
+        *("-m", "optimize.alternative", "--data", folder / "summeval.jsonl"),
+        *("--annotations", folder / "expert_annotations.jsonl", "--scores"),
+        *(SHARED / "summeval_scores" / f"scores_{model}.jsonl" for model in models),
         check=True,
-        capture_output=True,
-        text=True,
         cwd=Path(__file__).parents[1],
     )
     lines = done.stdout.splitlines()[1:]

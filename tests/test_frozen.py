@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 from frozen_cases import KINDS, MEAN, SAVED, TEXTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import run_python
 from scripted_model import Scripted
 
 from judges import frozen
@@ -81,9 +80,7 @@ def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path: Path) 
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
         "print(repr(said.score))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_python("-c", script)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) == SAVED(**TEXTS).score
 

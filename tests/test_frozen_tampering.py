@@ -239,11 +239,11 @@ def test_a_hostile_file_is_refused_with_one_line(
 @pytest.mark.parametrize("end", ["Rate it.", "Rate it.\n  Well."])
 def test_an_instruction_of_blank_lines_loads_at_once(blank: str, end: str) -> None:
     lines = blank * (190_000 // len(blank))
-    start = time.monotonic()
+    start = time.process_time()
     judge = Judge.of(RELEVANCE).with_prompt(instruction=f"{lines}{end}")
     assert judge.prompt.instruction.split() == end.split()
     Judge.loads(replace(judge, plan=WEIGHTED).dumps().encode())
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 10  # a minute, where lines go one by one
 
 
 @settings(max_examples=300, deadline=None)

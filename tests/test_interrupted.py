@@ -5,13 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from openai_replies import Body
-from openai_server import OpenAIServer, some_faults
+from openai_server import OpenAIServer, hang_from, some_faults
+from processes import TIMEOUT, until
 
 from judges.inference.runner import ModelRequest, Runner
 from judges.models import open_model
@@ -66,7 +65,7 @@ def start(folder: Path, rows: int, most: str = "-") -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, complaints = process.communicate(timeout=60)
+    _, complaints = process.communicate(timeout=TIMEOUT)
     return process.returncode, complaints
 
 
@@ -74,40 +73,35 @@ def output(folder: Path) -> list[str]:
     return (folder / "out.jsonl").read_text().splitlines()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
-
-
 def test_a_run_killed_three_times_ends_as_if_it_never_was(
     openai_server: OpenAIServer, tmp_path: Path
 ) -> None:
-    openai_server.latency = 0.01
     rows = 600
     for times in (1, 2, 3):
+        openai_server.fault = hang_from(120 * times + 1)
         process = start(tmp_path / "killed", rows)
         until(lambda times=times: len(openai_server.log) > 120 * times)  # type: ignore[misc]
         os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=10)
+        process.communicate()
+    openai_server.fault = lambda number, body: None
     assert finish(start(tmp_path / "killed", rows)) == (0, "")
-    n_sent = len(openai_server.log)
+    n_answered = sum(openai_server.n_answered.values())
     assert finish(start(tmp_path / "whole", rows)) == (0, "")
     assert output(tmp_path / "killed") == output(tmp_path / "whole")
     assert len(output(tmp_path / "whole")) == rows
-    # At most the 16 in flight at each of the three kills are sent again.
-    assert rows <= n_sent <= rows + 3 * 16
+    # At most the 16 in flight at each of the three kills are answered again.
+    assert rows <= n_answered <= rows + 3 * 16
 
 
 def test_an_interrupted_run_keeps_every_answer_and_says_so_cleanly(
     openai_server: OpenAIServer, tmp_path: Path
 ) -> None:
-    openai_server.latency = 0.01
+    openai_server.fault = hang_from(151)
     process = start(tmp_path, 600)
     until(lambda: len(openai_server.log) > 150)
     process.send_signal(signal.SIGINT)
     assert finish(process) == (130, "interrupted\n")
+    openai_server.fault = lambda number, body: None
     answered = len(openai_server.n_answered)
     kept = describe(tmp_path / "journal.jsonl").n_requests
     assert answered - 16 <= kept <= answered

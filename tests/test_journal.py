@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonl import read_jsonl
+from processes import TIMEOUT
 
 from judges.cli.command import command
 from judges.inference.runner import ModelRequest, Runner
@@ -166,7 +167,7 @@ with Journal(path) as journal:
 def test_two_processes_on_one_journal_corrupt_nothing(tmp_path: Path) -> None:
     path = tmp_path / "j"
     both = [subprocess.Popen([sys.executable, "-c", APPEND, path, name]) for name in ("p", "q")]
-    assert [process.wait(30) for process in both] == [0, 0]
+    assert [process.wait(TIMEOUT) for process in both] == [0, 0]
     with Journal(path) as journal:
         assert len(journal) == 600
         assert all(

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import TIMEOUT, run_python
 
 import judges
 from judges.__main__ import main
@@ -119,7 +120,7 @@ def test_help_is_what_was_reviewed(
 def test_a_reader_that_leaves_early_is_no_error() -> None:
     command = f"{sys.executable} -m judges list | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", command], capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
     assert done.stdout.splitlines()[1:] == ["0"]
     assert done.stderr == ""
@@ -131,7 +132,5 @@ def test_listing_starts_without_what_it_does_not_need() -> None:
         "heavy = {'dspy', 'pandas', 'scipy', 'litellm', 'openai', 'datasets', 'aiohttp'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_python("-c", script)
     assert done.returncode == 0, done.stderr

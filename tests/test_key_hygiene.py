@@ -1,9 +1,7 @@
 """A key is written nowhere: not by failures, nor by servers that repeat it, nor by --verbose."""
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +11,7 @@ from aiohttp import web
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
+from processes import run_python
 
 from data.cli import main as check
 from judges import load
@@ -91,14 +90,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A command with keys planted in its environment, as users give them."""
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        env={**os.environ, "OPENAI_API_KEY": KEY, "GROQ_API_KEY": KEY, "SOME_PROXY_TOKEN": OTHER},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    keys = {"OPENAI_API_KEY": KEY, "GROQ_API_KEY": KEY, "SOME_PROXY_TOKEN": OTHER}
+    return run_python("-m", *arguments, env=keys)
 
 
 def files() -> str:

@@ -1,11 +1,9 @@
 """An account: what is spent, and that no limit is ever passed; prices and token estimates."""
 
-import subprocess
-import sys
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import run_python
 
 from judges.inference.budget import (
     ENOUGH_ANSWERS,
@@ -175,7 +173,7 @@ def test_prices_do_not_import_litellm() -> None:
         "assert find_price('gpt-4o-mini')\n"
         "assert not {'litellm', 'dspy', 'openai'} & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    run_python("-c", script, check=True)
 
 
 @given(st.text())

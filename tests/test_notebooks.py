@@ -52,6 +52,9 @@ def test_a_notebook_runs_and_prints_what_it_stores(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTEBOOK_ROWS", "600")  # of the 100,000 that the stored run scored
+    # Jupyter keeps files of its own: the folder of whoever runs this may be read-only.
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "MPLCONFIGDIR"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
     fresh = script("refresh").execute(path.name, tmp_path)
     # The figures move with every change of the embedded model; what kind of output comes does not.
     assert kinds(fresh) == kinds(nbformat.read(path, as_version=4))

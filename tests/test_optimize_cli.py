@@ -1,13 +1,12 @@
 """python -m optimize from the outside: flags, folders, one clear line for whatever fails."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonl import write_jsonl
+from processes import run_python
 
 from optimize.cli.tune import command
 from optimize.run.settings import Settings, SettingsError, resolve
@@ -145,14 +144,7 @@ def test_a_resumed_run_keeps_what_it_was_told() -> None:
 def test_a_users_own_data_folder_is_no_trouble(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "labels.jsonl").write_text("{}\n", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "optimize", "--help"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python("-m", "optimize", "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert max(map(len, done.stdout.splitlines())) <= 80
 

@@ -1,17 +1,14 @@
 """Whole runs on the starter set: the folder, resuming, and what test labels may touch."""
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from openai_server import OpenAIServer
+from processes import run_python
 
 import data
 from data.types import LabelledSet
@@ -149,25 +146,29 @@ def test_a_run_killed_anywhere_resumes_to_the_same_trials_judge_and_replies(
         assert read(cut / "summary.json") | {"seconds": 0} == same
 
 
+# Ctrl-C as the hundredth reply is written down.
+INTERRUPTED = """
+import os, runpy, signal
+from judges.models.journal import Journal
+put, n_replies = Journal.put, 0
+def put_and_interrupt(*arguments, **options):
+    global n_replies
+    put(*arguments, **options)
+    n_replies += 1
+    if n_replies == 100:
+        os.kill(os.getpid(), signal.SIGINT)
+Journal.put = put_and_interrupt
+runpy.run_module("optimize", run_name="__main__", alter_sys=True)
+"""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 def test_ctrl_c_ends_with_130_and_says_how_to_go_on(here: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "optimize", *FEW, "--out", "run"],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    replies = here / "run" / "replies.jsonl"
-    until = time.monotonic() + 60
-    while time.monotonic() < until and not (replies.exists() and replies.stat().st_size > 20_000):
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert out == ""
-    assert "--resume --out run" in err.splitlines()[-1]
-    assert "Traceback" not in err
+    done = run_python("-c", INTERRUPTED, *FEW, "--out", "run")
+    assert done.returncode == 130, done.stderr
+    assert done.stdout == ""
+    assert "--resume --out run" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
     assert command(["--resume", "--out", "run"]) == 0
 
 

@@ -1,8 +1,6 @@
 """From Python: labels in memory, frames out, tables in notebooks, and types that mypy sees."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import fields
 from inspect import signature
@@ -15,6 +13,7 @@ import pandas as pd
 import pytest
 from frozen_cases import KINDS
 from jsonl import read_jsonl
+from processes import run_python
 
 import data
 import judges
@@ -258,14 +257,8 @@ REFUSED = [
 
 def test_mypy_sees_real_types_in_a_users_script(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run(
-        # The project's own settings, so that its cache serves and DSPy need not be read.
-        [sys.executable, "-m", "mypy", str(tmp_path / "script.py")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # The project's own settings, so that its cache serves and DSPy need not be read.
+    done = run_python("-m", "mypy", tmp_path / "script.py", cwd=ROOT)
     lines = [line for line in done.stdout.splitlines() if "script.py:" in line]
     notes = [line for line in lines if "Revealed type" in line]
     errors = [line for line in lines if " error: " in line]

@@ -2,13 +2,12 @@
 
 import math
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from processes import run_python
 from report_cases import PROBES, folder, outputs, pairs, plain, result
 
 from judges.judgement import Judgement
@@ -314,15 +313,9 @@ def test_a_folder_that_holds_no_finished_run_is_one_clear_line(tmp_path: Path) -
 
 def test_the_command_draws_again_without_asking_a_model(tmp_path: Path) -> None:
     run = folder(tmp_path / "run", plain())
-    done = subprocess.run(
-        [sys.executable, "-m", "optimize.report", str(run)],
-        capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60,
-    )  # fmt: skip
+    done = run_python("-m", "optimize.report", run, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"{run / 'report.html'}\n"), done.stderr
-    missing = subprocess.run(
-        [sys.executable, "-m", "optimize.report", str(tmp_path / "none")],
-        capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60,
-    )  # fmt: skip
+    missing = run_python("-m", "optimize.report", tmp_path / "none", cwd=tmp_path)
     assert missing.returncode == 1
     assert missing.stderr.count("\n") == 1
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from behaving_model import Model, asks, echo, parsed
+from processes import TIMEOUT, until
 
 from judges.inference.budget import Budget
 from judges.inference.runner import ModelRequest, ModelResponse, Runner
@@ -91,7 +92,7 @@ def test_far_longer_than_answers_have_taken_is_given_up(monkeypatch: pytest.Monk
     with Runner(Hanging(echo)) as runner:
         start = time.monotonic()
         assert parsed(list(runner.run(asks(100)))) == list(range(100))
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
 
 
 @pytest.mark.parametrize("endpoint", ["test", "embedded"])
@@ -183,11 +184,10 @@ def test_a_consumer_that_stops_early_leaves_nothing_running() -> None:
             assert answer.parsed == (0,)
             break
         gc.collect()
-        time.sleep(0.05)
+        until(lambda: model.busy == 0)
         before = model.calls
         time.sleep(0.05)
         assert model.calls == before
-        assert model.busy == 0
 
 
 def test_a_forgotten_run_may_be_closed_by_the_loops_own_thread() -> None:
@@ -202,7 +202,7 @@ def test_a_forgotten_run_may_be_closed_by_the_loops_own_thread() -> None:
             closed.set()
 
         loop.loop.call_soon_threadsafe(collect)
-        assert closed.wait(5)
+        assert closed.wait(TIMEOUT)
         assert parsed(list(runner.run(asks(10)))) == list(range(10))
 
 

@@ -1,14 +1,13 @@
 """Tuning from Python: the same run as the command's, as an object."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from jsonl import write_jsonl
+from processes import run_python
 
 import judges
 import optimize
@@ -86,13 +85,8 @@ def test_a_runs_judge_is_its_frozen_judge(run: optimize.Run) -> None:
 
 
 def test_the_command_makes_the_same_run(run: optimize.Run) -> None:
-    command = [sys.executable, "-m", "optimize", "--dimension", "fluency", "--json"]
-    done = subprocess.run(
-        [*command, "--max-calls", str(CALLS), "--out", "by-command"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = ["-m", "optimize", "--dimension", "fluency", "--json"]
+    done = run_python(*command, "--max-calls", str(CALLS), "--out", "by-command", check=True)
     theirs = json.loads(done.stdout)
     assert {**theirs, "seconds": 0} == {**run.summary, "seconds": 0}
 
@@ -126,12 +120,7 @@ def test_a_run_on_a_definition_in_code_can_be_resumed(plain: optimize.Run) -> No
 
 
 def test_the_command_resumes_it_too(plain: optimize.Run) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "optimize", "--resume", "--out", str(plain.folder), "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-m", "optimize", "--resume", "--out", plain.folder, "--json", check=True)
     assert {**json.loads(done.stdout), "seconds": 0} == {**plain.summary, "seconds": 0}
 
 
@@ -191,7 +180,7 @@ def test_every_public_name_can_be_imported_and_importing_none_loads_dspy() -> No
         assert getattr(optimize, name).__name__ == name
     assert optimize.__all__ == sorted(optimize.__all__)
     heavy = "import optimize, sys; print({'dspy', 'scipy', 'pandas'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    done = run_python("-c", heavy, check=True)
     assert done.stdout == "set()\n"
 
 

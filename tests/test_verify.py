@@ -1,13 +1,12 @@
 """optimize.verify on recorded scores and replies, against published or derived figures."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonl import write_jsonl
+from processes import run_python
 
 from optimize import measure
 from optimize.cli import compare, tune
@@ -403,13 +402,7 @@ def test_recorded_pairs_reproduce_llmbars_accuracy(capsys: pytest.CaptureFixture
 
 
 def test_help_fits_eighty_columns() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "optimize.verify", "--help"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python("-m", "optimize.verify", "--help")
     assert done.returncode == 0, done.stderr
     assert max(map(len, done.stdout.splitlines())) <= 80
 
