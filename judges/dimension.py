@@ -127,6 +127,11 @@ class Comparison:
         """The names of the texts it is judged from, in the order shown."""
         return (*self.inputs, *self.fields)
 
+    @property
+    def scale(self) -> tuple[int, ...]:
+        """Empty, since a choice is no rating."""
+        return ()
+
     def prompt(self) -> Prompt:
         """The seed prompt: texts and both candidates in, one comparing sentence, then A or B."""
         sides = [

@@ -67,6 +67,16 @@ class Items:
     def documents(self) -> tuple[str, ...]:
         return tuple(self.places)
 
+    @property
+    def document_ids(self) -> list[str]:
+        """Each item's document, in order."""
+        return [item.document_id for item in self.items]
+
+    @property
+    def system_ids(self) -> list[str]:
+        """Each item's system, in order; those that name none are one system's, ""."""
+        return [item.system or "" for item in self.items]
+
     def of_documents(self, documents: Collection[str]) -> "Items":
         selected = set(documents)
         return Items(tuple(item for item in self.items if item.document_id in selected))

@@ -232,6 +232,28 @@ def test_a_line_at_system_level_says_of_how_many_systems(
     assert all("n=3 systems, 2 documents, 6 outputs" in line for line in printed)
 
 
+def test_an_id_that_is_recorded_twice_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twice = [{"id": "d0s0", "dimension": "fluency", "replies": [reply]} for reply in ("1", "5")]
+    rows = [{"id": "d0s0", "summary": "S.", "ratings": {"fluency": 3}}]
+    arguments = ["--data", write_jsonl(tmp_path / "l.jsonl", rows), "--dimension", "fluency"]
+    assert command([*arguments, "--replies", write_jsonl(tmp_path / "r.jsonl", twice)]) == 1
+    assert "r.jsonl: 'd0s0' is recorded 2 times; give it once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("letters", ["ABCD", "ABCDEF", "AABCD"])
+def test_letters_are_one_for_each_rating(
+    letters: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replies = [{"id": "d0s0", "dimension": "fluency", "replies": ["D"]}]
+    rows = [{"id": "d0s0", "summary": "S.", "ratings": {"fluency": 3}}]
+    arguments = ["--data", write_jsonl(tmp_path / "l.jsonl", rows), "--dimension", "fluency"]
+    arguments += ["--replies", write_jsonl(tmp_path / "r.jsonl", replies), "--letters", letters]
+    assert command([*arguments, "--scale", "1-5"]) == 2
+    assert "one letter for each of the 5 ratings 1 to 5" in capsys.readouterr().err
+
+
 def test_stdout_holds_json_or_markdown_and_never_both(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,7 @@ from data.tables.problems import CellError, RowsError
 from data.tables.text import decode_json
 from data.values import RatingCells
 from judges.dimension import Comparison, Dimension, Subject
-from judges.errors import JudgesError
+from judges.errors import JudgesError, UsageError
 from judges.judgement import AnyJudgement, Choice, Judgement, NoScoreError, Verdict
 from judges.parsing.choice import parse_choice
 from judges.parsing.rating import parse_score
@@ -197,12 +197,25 @@ def recorded_replies(
             judgements[record.id] = judgement(
                 record.replies,
                 subject.scale,
-                letters=dict(zip(letters(prompt), subject.scale, strict=False)) or None,
+                letters=letter_ratings(letters(prompt), subject.scale),
                 names=(dimension,),
             )
     if not by_prompt:
         raise RecordingError(f"{path.name}: no replies on {dimension!r}")
     return by_prompt if len(by_prompt) > 1 else {"": next(iter(by_prompt.values()))}
+
+
+def letter_ratings(letters: str, scale: Sequence[int]) -> dict[str, int] | None:
+    """What each letter of recorded replies counts, the lowest first; None without letters.
+
+    Raises UsageError where they are not one for each rating.
+    """
+    if letters and not len(set(letters)) == len(letters) == len(scale):
+        raise UsageError(
+            f"--letters {letters}: give one letter for each of the {len(scale)} ratings "
+            f"{scale[0]} to {scale[-1]}, the lowest first"
+        )
+    return dict(zip(letters, scale, strict=True)) if letters else None
 
 
 def judgement(

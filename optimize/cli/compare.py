@@ -36,7 +36,7 @@ from judges.models.prices import price_of
 from judges.models.providers import endpoint_of
 from judges.models.registry import check_name
 from judges.panel import Panel
-from judges.parsing.recorded import read_pair_replies, read_replies
+from judges.parsing.recorded import letter_ratings, read_pair_replies, read_replies
 from optimize.cli.tool import Parser, add_label_flags, print_json
 from optimize.cli.verify import recorded_scale
 from optimize.items import items_of
@@ -416,7 +416,7 @@ class JudgesRun:
                 scored = from_pair_replies(path, items, dimension, prompt, self.flags.tie)
             else:
                 scale = recorded_scale(self.flags.scale, find_subject(dimension))
-                rating_of = dict(zip(letters.get(entry_name, ""), scale, strict=False)) or None
+                rating_of = letter_ratings(letters.get(entry_name, ""), scale)
                 scored = from_replies(
                     path, items, dimension, scale, prompt=prompt, letters=rating_of
                 )

@@ -22,13 +22,14 @@ from judges.inference.progress import verbose_logging, visible
 from judges.judge import Judge
 from judges.loading import load
 from judges.panel import Panel
-from judges.parsing.recorded import Reading
+from judges.parsing.recorded import Reading, letter_ratings
 from judges.protocol import is_embedded
 from optimize.cli.tool import Parser, add_label_flags, print_json
 from optimize.figures import Cell
 from optimize.injection import PROBES_NOT_REQUESTED
 from optimize.items import items_of
 from optimize.measuring.measure import (
+    Measured,
     measure_scores,
     on_labels_scale,
     other_readings,
@@ -41,8 +42,7 @@ from optimize.measuring.sources import (
     from_replies,
     from_scores,
 )
-from optimize.run.evidence import JudgedSplit, labelled_in_order
-from optimize.run.labels import Labelled, check_level, find_subject, load_labels
+from optimize.run.labels import check_level, find_subject, load_labels
 from optimize.run.run_folder import write_text
 from optimize.run.settings import (
     SettingsError,
@@ -54,9 +54,6 @@ from optimize.run.settings import (
 )
 from optimize.screen import correlation_lines
 from optimize.search.objective import LEVELS
-
-Scale = tuple[int, ...]
-
 
 ABOUT = """\
 Measure a judge, or any judge's recorded replies or scores, against people:
@@ -202,48 +199,32 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
             raise SettingsError(f"{file}: the folder {Path(file).parent} does not exist")
     readings: list[dict[str, Any]] = []
     if loaded is not None:
-        name, labelled, scored, scale = _measure_judge(loaded, flags)
+        measured = _measure_judge(loaded, flags)
     else:
-        name, labelled, scored, scale, readings = _measure_recorded(flags)
+        measured, readings = _measure_recorded(flags)
+    scored = measured.scored_items
     if scored.n_unjudged or scored.n_unknown:
         print_error(
             f"{scored.n_unjudged} labelled outputs have no record, and {scored.n_unknown} "
             "records no labelled output: both are left out"
         )
-    measured = measure_scores(
-        sources[0], name, labelled, scored, level=flags.level, seed=flags.seed, scale=scale
-    )
     result = {**measured.summary(), **({"readings": readings} if readings else {})}
     shortfalls = _shortfalls(result["correlations"][0], len(scored.items), flags)
     result["passed"] = not shortfalls
     if shortfalls:
         result["short"] = shortfalls
     if flags.report or flags.markdown:
-        _write_reports(flags, result, scored, labelled, scale)
+        _write_reports(flags, result, measured)
     return result
 
 
-def _write_reports(
-    flags: argparse.Namespace,
-    result: dict[str, Any],
-    scored: ScoredItems,
-    labelled: Labelled,
-    scale: Scale,
-) -> None:
+def _write_reports(flags: argparse.Namespace, result: dict[str, Any], measured: Measured) -> None:
     """Write the page and the short table that --report and --markdown name."""
     # Drawing takes matplotlib, which a check in CI need not load.
     from optimize.report.measures import measure_split
     from optimize.report.verification_report import PROBES_NEED_A_MODEL, render, verification_table
 
-    judged = JudgedSplit(
-        dimension=result["dimension"],
-        split="these labels",
-        level=result["level"],
-        items=scored.items,
-        judgements=scored.judgements,
-        scale=scale,
-        labelled=labelled_in_order(labelled, scored.items),
-    )
+    judged, scored = measured.judged, measured.scored_items
     probes = scored.probes or (PROBES_NOT_REQUESTED if scored.lm else PROBES_NEED_A_MODEL)
     if flags.report:
         page = render(result, judged, probes, seed=flags.seed, lm=scored.lm)
@@ -273,10 +254,8 @@ def _shortfalls(cell: Cell, number: int, flags: argparse.Namespace) -> list[str]
     return reasons
 
 
-def _measure_judge(
-    loaded: Judge, flags: argparse.Namespace
-) -> tuple[str, Labelled, ScoredItems, Scale]:
-    """Have the judge score the labelled items: its name, the labels, the scores, the scale."""
+def _measure_judge(loaded: Judge, flags: argparse.Namespace) -> Measured:
+    """Have the judge score the labelled items, and measure its scores."""
     if note := constructed_note(loaded):
         print_note(f"note: {note}")
     judge = with_recordings(on_labels_scale(loaded, flags.scale), flags)
@@ -315,16 +294,23 @@ def _measure_judge(
     )
     if scored.cache_note:
         print_note(scored.cache_note)
-    scale = subject.scale if isinstance(subject, Dimension) else ()
-    return subject.name, labelled, scored, scale
+    return measure_scores(
+        flags.judge,
+        subject.name,
+        labelled,
+        scored,
+        level=flags.level,
+        seed=flags.seed,
+        scale=subject.scale,
+    )
 
 
-def _measure_recorded(
-    flags: argparse.Namespace,
-) -> tuple[str, Labelled, ScoredItems, Scale, list[dict[str, Any]]]:
+def _measure_recorded(flags: argparse.Namespace) -> tuple[Measured, list[dict[str, Any]]]:
     """As `_measure_judge` from recorded replies or scores, and how the replies were read."""
     if (flags.dimension is None) == (flags.pairwise is None):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
+    if flags.missing:
+        raise SettingsError("--missing is for a panel: leave it out")
     name = flags.dimension or flags.pairwise
     subject = find_subject(name)
     name = subject.name if subject else name
@@ -338,28 +324,36 @@ def _measure_recorded(
         recorded=True,
         pairwise=flags.pairwise is not None,
     )
-    items = items_of(labelled, name)
-    if flags.missing:
-        raise SettingsError("--missing is for a panel: leave it out")
+    items, scale = items_of(labelled, name), subject.scale if subject else ()
+    readings: list[dict[str, Any]] = []
+    (file,) = flags.scores or flags.replies
+    path = Path(file)
     if flags.scores:
-        scale = subject.scale if isinstance(subject, Dimension) else ()
-        return name, labelled, from_scores(Path(flags.scores[0]), items, name), scale, []
-    path = Path(flags.replies[0])
-    if flags.pairwise:
+        scored = from_scores(path, items, name)
+    elif flags.pairwise:
         scored = from_pair_replies(path, items, name, flags.prompt, flags.tie)
-        return name, labelled, scored, (), []
-    scale = recorded_scale(flags.scale, subject)
-    letters = dict(zip(flags.letters, scale, strict=False)) if flags.letters else None
+    else:
+        scale = recorded_scale(flags.scale, subject)
+        letters = letter_ratings(flags.letters or "", scale)
 
-    def read(reading: Reading) -> ScoredItems:
-        return from_replies(
-            path, items, name, scale, prompt=flags.prompt, letters=letters, reading=reading
-        )
+        def read(reading: Reading) -> ScoredItems:
+            return from_replies(
+                path, items, name, scale, prompt=flags.prompt, letters=letters, reading=reading
+            )
 
-    scored = read(flags.reading)
-    strict = flags.reading == "strict" and letters is None
-    readings = other_readings(scored, scale, read) if strict else []
-    return name, labelled, scored, scale, readings
+        scored = read(flags.reading)
+        if flags.reading == "strict" and letters is None:
+            readings = other_readings(scored, scale, read)
+    measured = measure_scores(
+        file,
+        name,
+        labelled,
+        scored,
+        level=flags.level,
+        seed=flags.seed,
+        scale=scale,
+    )
+    return measured, readings
 
 
 def recorded_scale(scale: str | None, subject: object) -> tuple[int, ...]:

@@ -170,11 +170,10 @@ def _differences(
     if named:
         compared = [(name, reference) for name in order if name != reference]
     items = scored[reference].items
-    documents = [item.document_id for item in items.items]
 
     def difference(a: Vector, b: Vector) -> Contrast:
         if pairs:
-            return contrast_accuracy(a, b, items.human, documents)
+            return contrast_accuracy(a, b, items.human, items.document_ids)
         return contrast(a, b, items, level)
 
     contrasts = [difference(scored[a].scores, scored[b].scores) for a, b in compared]
@@ -206,7 +205,7 @@ def _ties(scored: ScoredItems, pairs: bool) -> float | None:
     if pairs:
         margins = scored.scores[~np.isnan(scored.scores)]
         return json_number(float((margins == 0).mean()), DIGITS) if margins.size else None
-    documents = [item.document_id for item in scored.items.items]
+    documents = scored.items.document_ids
     if len(set(documents)) == len(documents):
         documents = [""] * len(documents)
     return json_number(scale_use(scored.scores, documents, (0.0,)).tied, DIGITS)

@@ -77,6 +77,7 @@ class Measured:
     data: Mapping[str, Any]
     level: Level
     scored_items: ScoredItems
+    judged: JudgedSplit
     every_correlation: tuple[Correlation, ...]
     order: Mapping[str, Any]
     scales: Mapping[str, Any] | None
@@ -235,9 +236,9 @@ def measure(
             )
         if dimension is None:
             raise TypeError("measure() needs dimension=NAME, to know what the scores are about")
-        labelled = load_labels(data, dimension, find_subject(dimension), recorded=True, **reading)
+        subject = find_subject(dimension)
+        labelled = load_labels(data, dimension, subject, recorded=True, **reading)
         scored = from_numbers(_scores_by_id(judge), items_of(labelled, dimension))
-        known = find_subject(dimension)
         return measure_scores(
             "scores",
             dimension,
@@ -245,7 +246,7 @@ def measure(
             scored,
             level=level,
             seed=seed,
-            scale=known.scale if isinstance(known, Dimension) else (),
+            scale=subject.scale if subject else (),
         )
     loaded = on_labels_scale(judge if isinstance(judge, Judge) else load(judge), scale_text)
     if dimension not in (None, loaded.name):
@@ -264,15 +265,8 @@ def measure(
         **options,
     )
     name = loaded.name if isinstance(judge, Judge) else os.fspath(judge)
-    subject = loaded.subject
     return measure_scores(
-        name,
-        loaded.name,
-        labelled,
-        scored,
-        level=level,
-        seed=seed,
-        scale=subject.scale if isinstance(subject, Dimension) else (),
+        name, loaded.name, labelled, scored, level=level, seed=seed, scale=loaded.subject.scale
     )
 
 
@@ -284,7 +278,7 @@ def measure_scores(
     *,
     level: AnyLevel = "auto",
     seed: int = 0,
-    scale: Sequence[int] = (),
+    scale: tuple[int, ...] = (),
 ) -> Measured:
     """Every figure of scores that are there already; `scale` is the judge's, where it is known."""
     items = scored.items
@@ -299,7 +293,7 @@ def measure_scores(
         level=level,
         items=items,
         judgements=scored.judgements,
-        scale=tuple(scale),
+        scale=scale,
         labelled=labelled_in_order(labelled, items),
     )
     return Measured(
@@ -308,6 +302,7 @@ def measure_scores(
         data=data_counts(labelled, items),
         level=level,
         scored_items=scored,
+        judged=judged,
         every_correlation=tuple(
             all_correlations(scored.scores, items, seed, level=level, pairs=pairs)
         ),
@@ -364,7 +359,7 @@ def pair_figures(scored: ScoredItems) -> dict[str, Any]:
     failed pairs left out.
     """
     items = scored.items
-    accuracy = pair_accuracy(scored.scores, items.human, [item.document_id for item in items.items])
+    accuracy = pair_accuracy(scored.scores, items.human, items.document_ids)
     decided = [
         (verdict, "A" if margin > 0 else "B")
         for verdict, margin in zip(scored.verdicts, items.human, strict=True)
@@ -418,8 +413,7 @@ def other_readings(
             continue
         lenient = read(reading)
         is_same = np.isclose(lenient.scores, scored.scores, equal_nan=True)
-        documents = [item.document_id for item in lenient.items.items]
-        human = lenient.items.human
+        documents, human = lenient.items.document_ids, lenient.items.human
         primary = summary_level(lenient.scores, human, documents)
         published = summary_level(lenient.scores, human, documents, undefined="left_out")
         rows.append(

@@ -140,8 +140,7 @@ def learn(
         for outcome in outcomes
     ]
     items = splits.learned
-    documents = [item.document_id for item in items.items]
-    systems = [item.system or "" for item in items.items] if items.systems else None
+    documents, systems = items.document_ids, items.system_ids if items.systems else None
     shared: Any = {
         "own": own,
         "rng": stream(seed, "panel"),

@@ -1,5 +1,6 @@
 """Where scores to verify come from: a judge that is asked, recorded replies, or plain numbers."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -118,6 +119,9 @@ def _of_prompt(path: Path, dimension: str, prompt: str | None, records: Iterable
     if not selected:
         of = f" to prompt {prompt!r}" if prompt else ""
         raise LabelError(f"{path.name}: no replies on {dimension!r}{of}")
+    name, count = Counter(record.id for record in selected).most_common(1)[0]
+    if count > 1:
+        raise LabelError(f"{path.name}: {name!r:.60} is recorded {count} times; give it once")
     return selected
 
 

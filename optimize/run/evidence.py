@@ -57,11 +57,11 @@ class JudgedSplit:
 
     @property
     def documents(self) -> list[str]:
-        return [item.document_id for item in self.items.items]
+        return self.items.document_ids
 
     @property
     def systems(self) -> list[str]:
-        return [item.system or "" for item in self.items.items]
+        return self.items.system_ids
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:

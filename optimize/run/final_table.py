@@ -85,14 +85,13 @@ def measure_finally(
 
 def gain(tuned: Vector, seed_judge: Vector, items: Items, level: Level, seed: int) -> Cell:
     """The tuned judge's rho less the seed's, on the outputs that both scored."""
-    systems = [item.system or "" for item in items.items] if level == "system" else None
     difference = paired_difference(
         tuned,
         seed_judge,
         items.human,
-        [item.document_id for item in items.items],
+        items.document_ids,
         level=level,
-        system=systems,
+        system=items.system_ids if level == "system" else None,
         rng=stream(seed, "gain"),
     )
     return value_cell(difference.value, difference.interval, DIGITS)
@@ -100,5 +99,4 @@ def gain(tuned: Vector, seed_judge: Vector, items: Items, level: Level, seed: in
 
 def accuracy_of(scores: Vector, items: Items) -> float | None:
     """Share of the pairs people decided that the judge decides alike; its ties are half right."""
-    documents = [item.document_id for item in items.items]
-    return json_number(pair_accuracy(scores, items.human, documents).value, DIGITS)
+    return json_number(pair_accuracy(scores, items.human, items.document_ids).value, DIGITS)

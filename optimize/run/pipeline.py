@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from data.readers import is_constructed
-from judges.dimension import Dimension, Subject
+from judges.dimension import Subject
 from judges.inference.budget import BudgetSpentError
 from judges.inference.progress import Progress
 from judges.judge import Judge
@@ -353,7 +353,7 @@ def collect_evidence(
                 level=prepared.level,
                 items=items,
                 judgements=evaluator.judgements(candidate, items),
-                scale=subject.scale if isinstance(subject, Dimension) else (),
+                scale=subject.scale,
                 labelled=labelled_in_order(labels.labelled, items),
             )
             for split, items in splits.items()

@@ -66,7 +66,7 @@ def objective(scores: Vector, items: Items, level: Level) -> float:
     At dataset and system level a judge that says one thing of all has a rho of 0 here, so that a
     search can rank it; it stays NaN where people say one thing.
     """
-    rows = read_rows(scores, items.human, *_places(items))
+    rows = read_rows(scores, items.human, items.document_ids, items.system_ids)
     if not rows.n_documents:
         return float("nan")
     statistic = level_statistic(rows, level, "spearman", "judge_zero")
@@ -86,22 +86,18 @@ def correlation(
 ) -> Correlation:
     """One level's correlation with its interval; by the primary convention, as everywhere."""
     options: Any = {"coefficient": coefficient, "undefined": undefined, "rng": rng}
-    documents, systems = _places(items)
     if level == "summary":
-        return summary_level(scores, items.human, documents, **options)
+        return summary_level(scores, items.human, items.document_ids, **options)
     if level == "system":
-        return system_level(scores, items.human, systems, documents, **options)
-    return dataset_level(scores, items.human, documents, **options)
+        return system_level(scores, items.human, items.system_ids, items.document_ids, **options)
+    return dataset_level(scores, items.human, items.document_ids, **options)
 
 
 def contrast(scores: Vector, base: Vector, items: Items, level: Level) -> Contrast:
     """How much better the scores rank the items than `base` does, where both have a score."""
-    return contrast_judges(scores, base, items.human, *_places(items), level=level)
-
-
-def _places(items: Items) -> tuple[list[str], list[str]]:
-    """Each item's document and system; items that name no system are one system's."""
-    return [item.document_id for item in items.items], [item.system or "" for item in items.items]
+    return contrast_judges(
+        scores, base, items.human, items.document_ids, items.system_ids, level=level
+    )
 
 
 def placement_terms(
