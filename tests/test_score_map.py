@@ -21,6 +21,8 @@ from judges.frozen import FrozenJudgeError, digest
 from judges.judge import Judge, ScoreMapWarning
 from judges.judgement import Judgement
 from judges.monotone import MonotoneMap
+from optimize.items import Item, Items
+from optimize.run.score_map import choose, mapped_in_folds
 from optimize.statistics.score_map import fit_score_map
 
 MAPPED = KINDS["with a score map"]
@@ -186,6 +188,56 @@ def test_a_map_gives_the_scores_it_was_learned_on_peoples_mean(
     mapped = np.mean(score_map.all([float(x) for x in scores]))
     # Blocks have people's means; within a block, lines bend by less than a rating.
     assert abs(mapped - ratings.mean()) < 0.75
+
+
+# Forty outputs of ten documents, and of four ratings; every fifth document is a fold.
+RATINGS = np.tile([1.0, 2.0, 3.0, 4.0], 10)
+ENDS = {"judge_ends": (1, 5), "human_ends": (1, 5)}
+
+
+def outputs(human: np.ndarray) -> Items:
+    return Items(
+        tuple(
+            Item(id=f"{i}", document_id=f"d{i % 10}", system=None, texts={}, human=float(rating))
+            for i, rating in enumerate(human)
+        )
+    )
+
+
+def test_a_document_is_mapped_as_other_folds_documents_are() -> None:
+    scores = RATINGS + 1
+    mapped = mapped_in_folds(outputs(RATINGS), scores, ENDS)
+    assert mapped is not None
+    # Each fold leaves all four ratings to the others; the ends' rise of 0.008 is all that differs.
+    assert mapped == pytest.approx(RATINGS, abs=0.01)
+    # A fifth of the documents rated 5, whatever they score: no other fold knows of that.
+    human = np.where(np.arange(40) % 5 == 4, 5.0, RATINGS)
+    without = mapped_in_folds(outputs(human), scores, ENDS)
+    assert without is not None
+    assert without[4::5] == pytest.approx(RATINGS[4::5], abs=0.01)
+    whole = fit_score_map(scores, human, **ENDS)
+    assert whole is not None
+    assert np.abs(np.array(whole.all(scores[4::5].tolist())) - RATINGS[4::5]).mean() > 0.2
+
+
+def test_dev_ships_a_map_that_it_was_held_out_from_and_that_helps() -> None:
+    dev = outputs(RATINGS)
+    for shift, used in ((1.0, True), (0.0, False)):
+        scores = RATINGS + shift
+        score_map = fit_score_map(scores, RATINGS, **ENDS)
+        mapped = mapped_in_folds(dev, scores, ENDS)
+        made = choose("dev", score_map, dev, scores, mapped, n_learned=40)
+        assert (made.score_map is not None) == used
+        assert made.to_json()["dev_mean_absolute_error"]["raw"] == shift
+        assert "on dev, by folds of documents" in made.why
+
+
+def test_a_search_that_pays_for_its_calls_learns_one_on_dev(tmp_path: Path) -> None:
+    run = optimize.tune("fluency", out=tmp_path / "run", max_calls=300, quiet=True)
+    choice = run.summary["score_map"]
+    assert choice["learned_on"] == "dev"
+    assert choice["n_learned"] == choice["n_dev"] >= 38
+    assert choice["used"] == (run.judge.score_map is not None)
 
 
 def test_a_run_learns_one_where_it_helps_and_its_figures_stay(
