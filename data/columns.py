@@ -3,13 +3,14 @@
 import csv
 import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice, pairwise
 
 from data.cells import DOT, LINE, as_object, is_blank, is_rating, join_texts, value_in
 from data.tables.formats import Table
 from data.tables.problems import Problems, excerpt, joined_names
-from data.values import looks_like_rating, says_nothing
+from data.values import looks_like_rating, plain_text, says_nothing
 from dspy_judges.column_names import name_key
 
 # What systems were given, by the names people use for it, the most telling first.
@@ -35,8 +36,47 @@ _ALIASES = {
         *("annotator_id", "annotator_name", "worker", "worker_id", "rater", "rater_id"),
         *("rater_name", "assessor", "coder", "labeler", "labeller", "reviewer", "evaluator"),
         *("participant", "participant_id", "prolific_pid", "annotated_by", "rated_by"),
+        *("completed_by", "bewerter", "bewerterin", "gutachter", "gutachterin", "annotateur"),
+        *("annotatrice", "évaluateur", "évaluatrice", "evaluador", "evaluadora", "anotador"),
+        *("anotadora", "valutatore", "valutatrice"),
+    ),
+    "dimension": (
+        *("criterion", "criteria", "aspect", "dimension_name", "kriterium", "merkmal", "aspekt"),
+        *("critère", "critere", "criterio", "dimensión", "dimensione", "aspecto"),
+    ),
+    "rating": (
+        *("score", "value", "mark", "grade", "points", "wertung", "bewertung", "note", "punkte"),
+        *("puntuación", "puntuacion", "calificación", "calificacion", "valoración", "valoracion"),
+        *("punteggio", "valutazione", "voto"),
     ),
 }
+# Numbers under such a name count, number or date something, and rate nothing.
+_COUNT_WORDS = frozenset(
+    (
+        *("id", "ids", "uid", "key", "nr", "no", "num", "number", "index", "idx", "row", "line"),
+        *("item", "turn", "conversation", "dialogue", "dialog", "session", "page", "batch", "hit"),
+        *("age", "time", "seconds", "secs", "ms", "minutes", "duration", "latency", "date", "year"),
+        *("timestamp", "month", "day", "words", "tokens", "chars", "characters", "seed", "fold"),
+        *("participant", "worker", "cost", "price", "nummer", "zeile", "jahr", "datum", "zeit"),
+        *(
+            "dauer",
+            "alter",
+            "anzahl",
+            "gespräch",
+            "numéro",
+            "numero",
+            "identifiant",
+            "âge",
+            "durée",
+        ),
+        *("fecha", "edad", "hora", "número", "turno", "conversación"),
+    )
+)
+_NAME_PARTS = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
+# Of a longer name, one such word says little.
+_MAX_COUNT_PARTS = 3
+# No usual scale goes further, and fewer rows may well have risen by chance.
+_MAX_USUAL_RATING, _MIN_RISING_ROWS = 100, 6
 NESTED = ("ratings", "annotations")
 _SEVERAL_COLUMNS = frozenset({"votes", "preferred", "preference"})
 _ROLES = _SEVERAL_COLUMNS | {
@@ -46,6 +86,8 @@ _ROLES = _SEVERAL_COLUMNS | {
 # What is longer, has more words, or comes in more kinds is no label but a text.
 _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
 
+_PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
+_INNER_ROWS = 20
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d{1,2}", re.ASCII)
 
 # What a name is read from: one column, or several with one annotator each.
@@ -173,7 +215,10 @@ class Columns:
     @cached_property
     def is_long(self) -> bool:
         """Whether the table names dimensions in one column and rates them in another."""
-        return self.find("dimension") is not None and self.find("rating") is not None
+        column = self.find("dimension")
+        named = "dimension" in (*self.mapping, name_key(column or ""))
+        is_label = column is not None and (named or not self.is_prose(column))
+        return is_label and self.find("rating") is not None
 
     @cached_property
     def has_annotator_rows(self) -> bool:
@@ -242,6 +287,39 @@ class Columns:
             self._numeric[column] = 2 * n_ratings >= len(values) > 0
         return self._numeric[column]
 
+    @cached_property
+    def counts(self) -> Mapping[str, str]:
+        """Columns of numbers that nobody would guess to be ratings, and why."""
+        numeric = [column for column in self.table.columns if self.is_numeric(column)]
+        counts = {column: why for column in numeric if (why := self._count_reason(column))}
+        rising = [column for column in numeric if column not in counts and self._rises(column)]
+        # A sheet may be in the order of its only ratings.
+        if len(counts) + len(rising) < len(numeric):
+            counts |= dict.fromkeys(rising, "since its numbers rise row by row")
+        return counts
+
+    def _count_reason(self, column: str) -> str:
+        """Why a column of numbers holds no ratings, as far as its name and numbers tell."""
+        parts = [part.casefold() for part in _NAME_PARTS.findall(column)]
+        if len(parts) > _MAX_COUNT_PARTS:
+            parts = parts[-1:]
+        if not _COUNT_WORDS.isdisjoint(parts):
+            return "by its name"
+        large = any(abs(number) > _MAX_USUAL_RATING for number in self._plain_numbers(column))
+        return "for its large numbers" if large else ""
+
+    def _rises(self, column: str) -> bool:
+        """Whether a column numbers its rows, or blocks of them."""
+        numbers = self._plain_numbers(column)
+        steps = {after - before for before, after in pairwise(numbers)}
+        return len(numbers) >= _MIN_RISING_ROWS and numbers[0] in (0, 1) and steps in ({1}, {0, 1})
+
+    def _plain_numbers(self, column: str) -> list[float]:
+        """The numbers of a column that holds nothing else; [] where it does."""
+        texts = [plain_text(value) for value in self.values(column) if not is_blank(value)]
+        plain = all(_PLAIN_NUMBER.fullmatch(text) for text in texts)
+        return [float(text) for text in texts] if plain else []
+
     def count_numbers(self, column: str) -> int:
         """How many of a column's cells are numbers, though most may not be."""
         values = self.values(column)
@@ -259,6 +337,33 @@ class Columns:
         )
         return tuple(dict.fromkeys(names))
 
+    @cached_property
+    def inner_texts(self) -> tuple[str, ...]:
+        """The texts inside objects, dotted, as a mapping names them."""
+        return self._inner(
+            lambda key, part: (
+                isinstance(part, str)
+                and not is_blank(part)
+                and (is_known_text(key) or len(part) > _MAX_LABEL_LENGTH)
+            )
+        )
+
+    @cached_property
+    def inner_ratings(self) -> tuple[str, ...]:
+        """The ratings inside objects, dotted, as a mapping names them."""
+        return self._inner(lambda key, part: not is_blank(part) and is_rating(part, typed=True))
+
+    def _inner(self, holds: Callable[[str, object], bool]) -> tuple[str, ...]:
+        """The dotted names of what `holds` inside the objects of the first rows."""
+        paths = (
+            f"{column}{DOT}{key}"
+            for column in self.table.columns
+            for value in islice(self.values(column), _INNER_ROWS)
+            for key, part in (as_object(value) or {}).items()
+            if DOT not in f"{column}{key}" and holds(str(key), part)
+        )
+        return tuple(dict.fromkeys(paths))
+
     def _is_text(self, column: str) -> bool:
         if is_known_text(column):
             return True
@@ -269,7 +374,12 @@ class Columns:
     def _text_name(self, column: str) -> str:
         """A text's name: the column's own, or the known name that differs in case alone."""
         known = name_key(column)
-        return known if is_known_text(column) and self.cased(known) == column else column
+        if is_known_text(column):
+            return known if self.cased(known) == column else column
+        # As crowd platforms export what people were shown.
+        root, _, name = known.partition(DOT)
+        is_shown = root == "input" and is_known_text(name) and self.cased(name) is None
+        return name if is_shown else column
 
 
 def is_known_text(column: str) -> bool:

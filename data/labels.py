@@ -1,9 +1,11 @@
 """From a table to labelled outputs or pairs, with every problem and every note on the way."""
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from data.cells import DOT, is_blank, value_in
+from data.cells import DOT, as_object, is_blank, value_in
+from data.column_groups import ask_for_annotators, two_sides
 from data.columns import (
     NESTED,
     OUTPUTS,
@@ -53,6 +55,9 @@ def read_outputs(
         columns = columns.with_ids()
     file_columns, file_rating_columns = columns, find_ratings(columns, options.dimensions)
     check_shared(columns, problems, file_rating_columns.flat)
+    if options.dimensions is None and not (columns.is_long or file_rating_columns.nested):
+        guessed = [name for name in file_rating_columns.flat if name not in columns.mapping]
+        ask_for_annotators(columns, guessed, problems)
     columns, file_ratings, notes = _join_annotators(columns, file_rating_columns, problems, options)
     rating_columns = find_ratings(columns, options.dimensions)
     ratings_by_id = {**(file_ratings or {})}
@@ -135,7 +140,7 @@ def _join_annotators(
         rating_reader = RatingReader(columns, rating_columns, problems, options)
         ratings = read_annotator_rows(columns, problems, rating_reader)
         notes = rating_reader.notes()
-        rated = {column.partition(DOT)[0] for column in rating_columns.all()}
+        rated = rating_columns.all() | {column.partition(DOT)[0] for column in rating_columns.all()}
     else:
         return columns, None, []
     columns, more_notes = merge_rows(columns, problems, rated=rated, texts=own_texts.values())
@@ -224,14 +229,24 @@ def _check_rated(
     if not rated and not options.dimensions:
         advice = "add a column named as the dimension, or name yours with --map DIMENSION=COLUMN"
         used = columns.used(_OUTPUT_ROLES)
-        labels = []
+        labels: dict[str, str] = {}
         for column in columns.table.columns:
             value = next((value for value in columns.values(column) if not is_blank(value)), None)
             text = is_known_text(column) or columns.is_prose(column)
-            if value is not None and column not in used and not text:
-                labels.append(f"{excerpt(column)} has {excerpt(value)}")
+            label = value is not None and as_object(value) is None
+            if label and column not in used and not text:
+                labels[column] = f"{excerpt(column)} has {excerpt(value)}"
         fault = "no output has a rating"
-        fault += f" that is a number ({'; '.join(labels[:3])})" if labels else ""
+        if labels:
+            fault += f" that is a number ({'; '.join([*labels.values()][:3])})"
+            names = [column if column.isprintable() else "NAME" for column in [*labels][:3]]
+            flags = " or ".join(f"--dimension {shlex.quote(name)}" for name in names)
+            advice = f"name the column that holds ratings, as in {flags}, or add one"
+        if columns.inner_ratings:
+            path = columns.inner_ratings[0]
+            path = path if path.isprintable() else f"NAME{DOT}NAME"
+            flag = shlex.quote(f"{path.rpartition(DOT)[2]}={path}")
+            advice = f"name the ratings that stand inside others, as in --map {flag}"
         problems.add("no-rating", fault, advice)
 
 
@@ -283,6 +298,15 @@ def _unread_notes(
         for name, mapped in columns.mapping.items()
         if name not in known
     ]
+    used = {*columns.used(_OUTPUT_ROLES), *rating_columns.all(), *texts.values()}
+    counts = {name: why for name, why in columns.counts.items() if name not in used}
+    if counts and options.dimensions is None and not columns.is_long and not rating_columns.nested:
+        shown = ", ".join(f"{excerpt(name)} {why}" for name, why in counts.items())
+        first = next((name for name in counts if name.isprintable()), "NAME")
+        notes.append(
+            f"numbers read as no ratings: {shown}; --dimension NAME reads one, as in "
+            f"--dimension {shlex.quote(first)}"
+        )
     for name, column in texts.items() if options.dimensions is None else ():
         if not is_known_text(name) and (n_numbers := columns.count_numbers(column)):
             notes.append(
@@ -344,8 +368,11 @@ def find_sides(columns: Columns) -> tuple[str, str, str] | None:
     for column in known:
         word, end = column[:-2], {"_a": "_b", "_1": "_2"}.get(column[-2:])
         if end and f"{word}{end}" in known and word not in ("system", "model", "generator"):
-            return word, column, f"{word}{end}"
-    return None
+            other = f"{word}{end}"
+            if not (columns.is_numeric(column) or columns.is_numeric(other)):
+                return word, column, other
+    sides = two_sides(columns)
+    return None if sides is None else ("response", *sides)
 
 
 def _find_choices(columns: Columns) -> tuple[str, ...]:

@@ -84,7 +84,9 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
         if column in used or column in columns.mapping:
             continue
         if dimensions is None:
-            is_dimension = not nested and columns.is_numeric(column)
+            is_dimension = (
+                not nested and columns.is_numeric(column) and column not in columns.counts
+            )
         else:
             is_dimension = column in dimensions
         if is_dimension:
@@ -182,7 +184,10 @@ class RatingReader:
             if is_blank(value):
                 return {}
             if not isinstance(value, Mapping):
-                advice = "write an object of dimensions and their ratings"
+                advice = (
+                    "write an object of dimensions and their ratings; what a tool keeps of its "
+                    "annotations is read from its export as CSV"
+                )
                 raise CellError("no-object", "is no object", advice, value)
         except CellError as error:
             self.problems.add_cell(error, line=row.line, field=column)

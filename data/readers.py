@@ -7,13 +7,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from data.column_groups import joined_choices
 from data.columns import ColumnNames, Columns
 from data.flags import map_flags, read_values, scale_flags, values_flags
 from data.labels import find_sides, holds_pairs, read_outputs, read_pair_rows
 from data.ratings import Ratings, ReadOptions, read_long
 from data.tables.formats import read_table
 from data.tables.in_memory import Rows, is_in_memory, name_of
-from data.tables.problems import Problem, Problems, excerpt
+from data.tables.problems import Problem, Problems, excerpt, joined_names
 from data.types import LabelError, LabelledPairs, LabelledSet, Vote
 from data.values import Scale, Values
 
@@ -158,6 +159,7 @@ def _read_columns(
     table = read_table(path, problems)
     if table is None:
         return None, options
+    table, mapping = joined_choices(table, mapping or {}, options.dimensions or ())
     file_columns = Columns(table, mapping)
     old_mapping, old_values = remembered_reading(remembered or {})
     if not (old_mapping or old_values):
@@ -217,6 +219,13 @@ def _check_outputs(
         advice = "read it with read_pairs, or tune on it with --pairwise"
         problems.add("pairs", "holds pairs of candidates and votes, not rated outputs", advice)
         return None, tuple(problems)
+    if {"chosen", "rejected"} <= {*columns.table.columns} and find_sides(columns) is None:
+        advice = (
+            "write them as response_a and response_b in an order drawn at random, and the chosen "
+            "one's letter as preferred"
+        )
+        problems.add("pairs", "holds chosen and rejected texts", advice)
+        return None, tuple(problems)
     labelled = read_outputs(columns, problems, options, ratings or None)
     if (sides := find_sides(columns)) is not None:
         note = (
@@ -225,6 +234,14 @@ def _check_outputs(
             "each output"
         )
         labelled = replace(labelled, notes=(*labelled.notes, note))
+        named = options.dimensions is not None or columns.mapping.keys() & labelled.dimensions
+        if not (named or ratings or columns.is_long or columns.holds_ratings):
+            advice = (
+                "for pairs name people's choice with --map votes=COLUMN, for outputs what is rated "
+                "with --dimension COLUMN"
+            )
+            candidates = joined_names(sides[1:])
+            problems.add("pairs", f"holds two candidates a row, {candidates}", advice)
     if annotation_problems.notes:
         notes = [f"{annotations}: {note}" for note in annotation_problems.notes]
         labelled = replace(labelled, notes=(*labelled.notes, *notes))

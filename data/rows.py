@@ -1,12 +1,13 @@
 """From a table's rows to one row an output or pair, and what both kinds have in common."""
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from data.cells import LINE, is_blank, is_name, join_texts, value_in
+from data.cells import DOT, LINE, is_blank, is_name, join_texts, value_in
 from data.columns import OUTPUTS, SOURCES, Columns
 from data.documents import document_of
 from data.tables.problems import CellError, Problems, count, excerpt, joined_names
@@ -201,6 +202,12 @@ class RowReader:
                 field="id",
             )
         if not self._texts:
+            inside = self._columns.inner_texts
+            if inside:
+                pairs = (f"{path.rpartition(DOT)[2]}={path}" for path in inside[:4])
+                pairs = (pair if pair.isprintable() else "NAME=COLUMN.NAME" for pair in pairs)
+                flags = " ".join(f"--map {shlex.quote(pair)}" for pair in pairs)
+                advice = f"name those that stand inside others, as in {flags}"
             self._problems.add("no-text", f"no column holds texts; there are {known}", advice)
 
     def read(self, row: TableRow) -> ItemFields | None:

@@ -37,6 +37,15 @@ _TRUTHS = (
     ("ja", "nein"),
     ("oui", "non"),
     ("sí", "no"),
+    ("vero", "falso"),
+    ("sì", "no"),
+    ("sim", "não"),
+    ("waar", "onwaar"),
+    ("ja", "nee"),
+    ("tak", "nie"),
+    ("да", "нет"),
+    ("是", "否"),
+    ("はい", "いいえ"),
     ("👍", "👎"),
     ("thumbs up", "thumbs down"),
     ("thumbsup", "thumbsdown"),
@@ -48,6 +57,7 @@ _TRUTHS = (
     ("☑", "☐"),
 )
 _TRUTH_WORDS = {word: float(1 - i) for pair in _TRUTHS for i, word in enumerate(pair)}
+_UNACCENTED = {"si": "sí", "nao": "não"}
 _MISSING = frozenset(
     (
         *("n/a", "na", "n.a.", "n. a.", "#n/a", "#nv", "#na", "nan", "null", "none", "nil", "nd"),
@@ -56,8 +66,29 @@ _MISSING = frozenset(
         *("missing", "skipped", "skip", "(blank)", "blank", "empty", "prefer not to say"),
         *("don't know", "dont know", "do not know", "dk", "no opinion", "unknown"),
         *("k.a.", "k. a.", "keine angabe", "weiß nicht", "weiss nicht", "sans réponse", "sin dato"),
+        *("entfällt", "nicht zutreffend", "s.o.", "s/o", "n.d.", "sans objet", "non applicable"),
+        *("no aplica", "no sabe", "non applicabile", "não se aplica"),
     )
 )
+
+# What the ends of a scale are called: who calls 1 very good counts downwards, as German marks do.
+_GOOD = frozenset(
+    (
+        *("good", "excellent", "great", "best", "perfect", "gut", "hervorragend", "ausgezeichnet"),
+        *("bien", "bon", "bonne", "excelente", "bueno", "buono", "ottimo", "eccellente", "agree"),
+    )
+)
+_BAD = frozenset(
+    (
+        *("bad", "poor", "worst", "terrible", "awful", "unusable", "schlecht", "mangelhaft"),
+        *("ungenügend", "ausreichend", "mauvais", "médiocre", "malo", "pésimo", "cattivo"),
+        *("disagree", "pessimo", "scarso"),
+    )
+)
+_NEGATIONS = frozenset({"not", "no", "nicht", "kein", "keine", "pas", "non"})
+
+# A word for yes or no that several languages have.
+_SHARED = "no"
 
 # What surveys write for no answer: so far above the ratings, or negative where none is.
 _CODES = frozenset(
@@ -66,7 +97,7 @@ _CODES = frozenset(
         *(88.0, 98.0, 99.0, 888.0, 998.0, 999.0, 9999.0),
     )
 )
-_CODE_ABOVE = 3.0
+_CODE_ABOVE, _LEAST_CODED = 3.0, 3.0
 
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _COMMA = re.compile(r"[+-]?(\d*),(\d+)", re.ASCII)
@@ -82,7 +113,7 @@ _UNIT = re.compile(rf"([+-]?[\d.,]+)\s*(?:{_UNITS})", re.IGNORECASE)
 _NUMBER = r"[+-]?(?:\d+(?:[.,]\d+)?)"
 # "4 - good", "4: good", "(4) good", "4. good", "good (4)", "good - 4", "good: 4".
 _LABELLED = re.compile(
-    rf"(?:[(\[]\s*({_NUMBER})\s*[)\]]\s*[-–—:=]?|({_NUMBER})\s*(?:[-–—:=|)\]]|[.]\s))\s*([^\W\d].*)"
+    rf"(?:[(\[]\s*({_NUMBER})\s*[)\]]\s*[-–—:=]?|({_NUMBER})\s*(?:[-–—:=|)\]]|[.,]\s))\s*([^\W\d].*)"
     rf"|({_NUMBER})\s*[(\[]\s*([^\W\d].*?)[)\]]"
 )
 _LABEL_FIRST = re.compile(
@@ -98,6 +129,7 @@ _DATE = re.compile(
     rf"|(?:{_MONTHS})\w*[-. /]+\d{{1,4}}|\d{{1,2}}:\d\d(?::\d\d)?",
     re.IGNORECASE | re.ASCII,
 )
+_PLUSES, _MINUSES = re.compile(r"\s*\++\s*"), re.compile(r"\s*[-–—−]+\s*")
 # In any language: #DIV/0!, #REF!, #NAME?, #WERT!.
 _FORMULA_ERROR = re.compile(r"#[^\W_][\w/]*[!?]")
 _DATE_ADVICE = (
@@ -168,11 +200,12 @@ def _parse(value: object) -> _Cell:
             return _Cell("number", math.inf)
     text = plain_text(value)
     word = text.casefold()
+    word = _UNACCENTED.get(word, word)
     if word in _MISSING:
         return _Cell("missing")
     if word in _TRUTH_WORDS:
         pairs = ["/".join(pair) for pair in _TRUTHS if word in pair]
-        return _Cell("truth", _TRUTH_WORDS[word], pairs[0] if len(pairs) == 1 else "no")
+        return _Cell("truth", _TRUTH_WORDS[word], pairs[0] if len(pairs) == 1 else _SHARED)
     if (number := _parse_number(text)) is not None:
         return number
     if (stars := _STARS.fullmatch(text)) is not None:
@@ -258,6 +291,13 @@ def looks_like_rating(value: object, *, typed: bool) -> bool:
     return isinstance(value, int | float | Decimal)
 
 
+def truth_of(value: object) -> bool | None:
+    """Whether a cell says yes (or 1) or no (or 0); None where it says neither."""
+    cell = _parse(value)
+    is_truth = cell.kind == "truth" or (cell.kind == "number" and cell.number in (0, 1))
+    return bool(cell.number) if is_truth else None
+
+
 def says_nothing(value: object) -> bool:
     """Whether a cell is blank or a word for a rating that there is not."""
     return value is None or (
@@ -293,6 +333,11 @@ class RatingCells:
                 self._counts[type(value), value if _is_hashable(value) else str(value)] += 1
         for key in self._counts:
             self._cells[key] = self._parse(key[1])
+        if any(_PLUSES.fullmatch(str(key[1])) for key in self._cells):
+            # Beside ++ and +, a - is a rating too.
+            minuses = (key for key in self._cells if _MINUSES.fullmatch(str(key[1])))
+            own_words = (key for key in minuses if word_of(key[1]) not in self._words)
+            self._cells |= dict.fromkeys(own_words, _Cell("word"))
         kinds: Counter[Kind] = Counter()
         details: Counter[str] = Counter()
         for key, number in self._counts.items():
@@ -308,6 +353,7 @@ class RatingCells:
         }
         self._spaced_labels_agree = self._check_spaced_labels()
         self._codes = self._find_codes()
+        self._turned = self._find_turned()
 
     def read(self, value: object, scale: Scale | None = None) -> float | None:
         """The rating in a cell, None where it has none; raises CellError."""
@@ -404,9 +450,9 @@ class RatingCells:
         return _parse(value)
 
     def _usual_detail(self, details: Counter[str]) -> str:
-        """The whole that shares are of, or the words for yes and no; `no` is several languages'."""
-        if set(details) - {"no"}:
-            details = Counter({name: number for name, number in details.items() if name != "no"})
+        """The whole that shares are of, or the words for yes and no, some several languages'."""
+        if set(details) - {_SHARED}:
+            details = Counter({name: n for name, n in details.items() if name != _SHARED})
         return max(details, key=lambda name: details[name]) if details else ""
 
     def _check_spaced_labels(self) -> bool:
@@ -427,7 +473,7 @@ class RatingCells:
         if cell.kind not in _KINDS:
             raise self._refusal(cell, value)
         if cell.kind != self._kind or (
-            cell.kind in ("share", "truth") and cell.detail not in (self._detail, "no")
+            cell.kind in ("share", "truth") and cell.detail not in (self._detail, _SHARED)
         ):
             usual = _KINDS[self._kind]
             if cell.kind == self._kind:
@@ -437,6 +483,8 @@ class RatingCells:
         if cell.detail.startswith(" ") and not self._spaced_labels_agree:
             advice = f"write {cell.number:g} alone, or say what it counts: {_values_flag([value])}"
             raise CellError("not-a-number", "is not a number", advice, value)
+        if self._turned and cell.detail:
+            raise self._turned_refusal(value)
         if cell.style in ("either,", "either."):
             return self._open_number(cell, value, scale)
         if cell.number in self._codes and scale is None:
@@ -446,14 +494,35 @@ class RatingCells:
             raise CellError("not-a-number", fault, advice, value)
         return cell.number
 
+    def _find_turned(self) -> Mapping[float, str]:
+        """Each number and its text, where the lowest is called good and the highest bad."""
+        labels = {
+            cell.number: (cell.detail.strip(" ."), str(key[1]))
+            for key, cell in self._cells.items()
+            if cell.kind == "number" and cell.detail
+        }
+        if len(labels) < 2:
+            return {}
+        low, high = (labels[end(labels)][0].split() for end in (min, max))
+        turned = not _GOOD.isdisjoint(low) and not _BAD.isdisjoint(high)
+        negated = any(not _NEGATIONS.isdisjoint(words) for words in (low, high))
+        texts = {number: text for number, (_, text) in sorted(labels.items())}
+        return texts if turned and not negated else {}
+
     def _find_codes(self) -> frozenset[float]:
         """The numbers that surveys write for no answer, where no rating can be like them."""
         numbers = {cell.number for cell in self._cells.values() if cell.kind == "number"}
-        ratings = numbers - _CODES
+        ratings = numbers - _CODES - {-1}
+        if -1 in numbers and min(ratings, default=0) < 1:
+            ratings = numbers - _CODES
         if self._kind != "number" or len(ratings) < 2 or min(ratings) < 0:
             return frozenset()
         above = _CODE_ABOVE * max(ratings)
-        return frozenset(code for code in numbers & _CODES if code < 0 or code > above)
+        codes = {code for code in numbers & _CODES if code < 0 or code > above}
+        # On a scale with a sign there are 0, or other negative ratings.
+        if min(ratings) >= 1 and max(ratings) >= _LEAST_CODED and -1 in numbers:
+            codes.add(-1)
+        return frozenset(codes)
 
     def _open_number(self, cell: _Cell, value: object, scale: Scale | None) -> float:
         """A number with one mark before three digits: as the column has it, or as the scale can."""
@@ -481,6 +550,18 @@ class RatingCells:
             advice = f"give --scale, write the one that is meant, or say {' or '.join(flags)}"
             raise CellError("not-a-number", fault, advice, value)
         return cell.other if groups else cell.number
+
+    def _turned_refusal(self, value: object) -> CellError:
+        """Why a scale on which a low number is good is not read as one on which it is bad."""
+        lowest, highest = min(self._turned), max(self._turned)
+        flags = []
+        for counts in (lowest + highest - number for number in self._turned), self._turned:
+            pairs = zip(self._turned.values(), counts, strict=True)
+            words = (f"{text}={count:g}" for text, count in pairs)
+            flags.append(",".join(f'"{word}"' if "," in word else word for word in words))
+        fault = f"is good, and {excerpt(self._turned[highest])} bad, though a higher number"
+        advice = f"turn the scale by --values '{flags[0]}', or keep it by --values '{flags[1]}'"
+        return CellError("not-a-number", fault, advice, value)
 
     def _refusal(self, cell: _Cell, value: object) -> CellError:
         if cell.kind == "date":

@@ -53,6 +53,7 @@ class VoteCells:
     sides: tuple[str, str]
     _read: dict[str, str] = field(default_factory=dict, init=False)
     _numbers: frozenset[float] = field(default=frozenset(), init=False)
+    _has_systems: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.words = {word_of(word): vote for word, vote in self.words.items()}
@@ -119,6 +120,7 @@ class VoteCells:
         if text in self.words:
             counted = self.words[text]
             return counted if isinstance(counted, str) else None
+        self._has_systems = None not in systems
         by_name = self._by_name(text, systems)
         by_word = self._by_number(float(text)) if _NUMBER.fullmatch(text) else _vote_of(text)
         if by_name and by_word and by_name != by_word:
@@ -150,6 +152,8 @@ class VoteCells:
                 return "write A, B or tie, or say which is which: --values 0=A,1=B (or 0=B,1=A)"
             pairs = ",".join(f"{number:g}=..." for number in numbers[:6])
             return f"write A, B or tie, or say which is which: --values {pairs}"
+        if self._has_systems:
+            return "write A, B, tie, or the name of one of the pair's two systems as they are named"
         plain = "WORD" if len(text) > 40 or not text.isprintable() or "'" in text else text
         return f"write A, B or tie, or say what it means: --values '{plain}=A' (or B, or tie)"
 

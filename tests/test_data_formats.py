@@ -80,7 +80,8 @@ rows_of_texts = st.lists(
             "system": names,
             "document": sound_texts,
             "summary": sound_texts,
-            "relevance": st.integers(1, 5) | st.floats(1, 5).map(lambda value: round(value, 6)),
+            # Not with three decimals, which may be thousands where cells stand between semicolons.
+            "relevance": st.integers(1, 5) | st.integers(10, 50).map(lambda tenths: tenths / 10),
         }
     ),
     min_size=1,

@@ -223,10 +223,12 @@ def test_the_words_of_chatbot_arena_are_votes_and_any_other_choice_is_asked_for(
         data.read_pairs(path)
 
 
-def test_two_candidates_with_a_score_each_are_noted_where_read_as_one_output(
+def test_two_candidates_with_a_score_each_are_read_as_one_output_only_if_that_is_asked_for(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "pairs.csv"
     path.write_text("id,question,answer_a,answer_b,score_a,score_b\na,Ask,Yes,No,3,4\n")
-    (note,) = data.read_labels(path).notes
+    with pytest.raises(data.LabelError, match="two candidates a row, answer_a, answer_b; for"):
+        data.read_labels(path)
+    (note,) = data.read_labels(path, dimensions=["score_a"]).notes
     assert note.startswith("holds two candidates a row, answer_a and answer_b, and was read as one")

@@ -94,7 +94,9 @@ def test_a_line_that_is_no_row_is_named(name: str, tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_or_not_readable_as_such_says_so(tmp_path: Path) -> None:
     assert refused(tmp_path / "none.csv") == ": does not exist; check the path"
     (tmp_path / "labels.ods").write_text("x")
-    assert "give one of .jsonl, .ndjson" in refused(tmp_path / "labels.ods")
+    assert "save it as .xlsx or as CSV" in refused(tmp_path / "labels.ods")
+    (tmp_path / "labels.doc").write_text("x")
+    assert "give one of .jsonl, .ndjson" in refused(tmp_path / "labels.doc")
     (tmp_path / "labels.xlsx").write_text("x")
     assert "is no .xlsx workbook; save it as .xlsx anew" in refused(tmp_path / "labels.xlsx")
     (tmp_path / "labels.parquet").write_text("x")

@@ -1,6 +1,7 @@
 """A zoo of label files as people export them: each is read right, or refused in one line."""
 
 import csv
+import gzip
 import io
 import json
 import math
@@ -123,12 +124,16 @@ ZOO: dict[str, Sheet] = {
     "a code for missing, said": Sheet(column(4, 2, 999), ones(4, 2, None), values=["999="]),
     "a code among signs": Sheet(column(40, -2, -99), ones(40, -2, -99)),
     "99 among percentages of agreement": Sheet(column(99, 2, 55), ones(99, 2, 55)),
+    "minus one among marks from one": Sheet(
+        column(4, 2, -1), ("line 4", "code for a missing rating", "--values=-1=")
+    ),
+    "minus one among marks, said": Sheet(column(4, 2, -1), ones(4, 2, None), values=["-1="]),
     "minus one among signs": Sheet(column(1, 0, -1), ones(1, 0, -1)),
     "nine of ten": Sheet(column(9, 2, 6), ones(9, 2, 6)),
     "points of thousands": Sheet(column("1.234,5", "1.250"), ones(1234.5, 1250)),
     "three decimals": Sheet(column("4.333", "3.667"), ones(4.333, 3.667)),
     "thousands by spaces": Sheet(column("1\u202f234", "950"), ones(1234, 950), note="thousands"),
-    "full width and minus": Sheet(column("４．５", "−1", "\xa03\xa0"), ones(4.5, -1, 3)),
+    "full width and minus": Sheet(column("４．５", "−0.5", "\xa03\xa0"), ones(4.5, -0.5, 3)),
     "numbers as text, whole numbers with a point": Sheet(
         column('="4"', "'3", "5.0", "4."), ones(4, 3, 5, 4)
     ),
@@ -162,6 +167,39 @@ ZOO: dict[str, Sheet] = {
     "labels after other marks": Sheet(
         column("4: good", "1. bad", "3) fair", "2=poor"), ones(4, 1, 3, 2)
     ),
+    "labels after a comma": Sheet(column("4, good", "1, bad"), ones(4, 1), note="'4, good' as 4"),
+    "shares in German": Sheet(
+        column("4,0 von 5", "3,5 von 5", delimiter=";"), ones(4, 3.5), note="of 5"
+    ),
+    "German marks, of which 1 is the best": Sheet(
+        column("1 (sehr gut)", "5 (mangelhaft)", "3 (befriedigend)"),
+        (
+            "line 2",
+            "'1 (sehr gut)' is good, and '5 (mangelhaft)' bad",
+            "--values '1 (sehr gut)=5,3 (befriedigend)=3,5 (mangelhaft)=1'",
+        ),
+    ),
+    "German marks, turned": Sheet(
+        column("1 (sehr gut)", "5 (mangelhaft)"),
+        ones(5, 1),
+        values=["1 (sehr gut)=5,5 (mangelhaft)=1"],
+    ),
+    "1 that is not good": Sheet(column("1 - not good", "5 - bad luck"), ones(1, 5)),
+    "pluses and minuses": Sheet(
+        column("++", "+", "-"), ("line 2", "--values '+=NUMBER,++=NUMBER,-=NUMBER'")
+    ),
+    "pluses and minuses, said": Sheet(
+        column("++", "+", "-"), ones(2, 1, -1), values=["++=2,+=1,-=-1"]
+    ),
+    "several in a cell": Sheet(column("4;3;5", "2; 1,5"), [(4, 3, 5), (2, 1.5)]),
+    "several in a cell as a tool exports them": Sheet(
+        column('[{"rating": 4, "user_id": "u2"}, {"rating": 2, "user_id": "u1"}]', "[3]"),
+        [(4, 2), (3,)],
+    ),
+    "one annotator twice in a cell": Sheet(
+        column('[{"value": 4, "user": "u"}, {"value": 2, "user": "u"}]'),
+        ("line 2", "has two ratings by one annotator"),
+    ),
     "labels after a space": Sheet(column("4 good", "1 bad", "4 good"), ones(4, 1, 4)),
     "counts of things": Sheet(
         column("3 errors", "1 errors"), ("line 2", "'3 errors' is not a number", "write 3 alone")
@@ -190,6 +228,8 @@ ZOO: dict[str, Sheet] = {
         column("Yes", "no ", "N/A", "yes"), ones(1, 0, None, 1), note="1 without a rating"
     ),
     "truth in German": Sheet(column("WAHR", "FALSCH", delimiter=";"), ones(1, 0)),
+    "truth in Italian": Sheet(column("VERO", "Falso"), ones(1, 0)),
+    "yes in Spanish, with its accent and without": Sheet(column("Sí", "No", "Si"), ones(1, 0, 1)),
     "thumbs": Sheet(column("👍", "👎🏽", "👍"), ones(1, 0, 1)),
     "yes among numbers": Sheet(
         column("4", "3", "yes"), ("line 4", "'yes' stands among plain numbers")
@@ -278,6 +318,47 @@ ZOO: dict[str, Sheet] = {
     "two columns of one name": Sheet(
         "id,document,summary,mark,mark\nr0,T,S,1,2\n", ("line 1", "'mark'", "names two columns")
     ),
+    "a header that comes again": Sheet(
+        column("4", "2") + "id,document,summary,mark\r\nz,T,S,3\r\n",
+        ("line 4", "repeats the header", "leave the row out"),
+    ),
+    "no header": Sheet(
+        "0,A text of many words that no column is called like,Short,4\n"
+        "1,Another text of many words,Brief,2\n",
+        ("begins with a row of data", "put the columns' names in the first row"),
+    ),
+    "a compressed file": Sheet(
+        gzip.compress(column("4", "2").encode()),
+        ("is compressed", "unpack it first: gunzip < ", " > labels.csv"),
+        name="labels.csv.gz",
+    ),
+    "a spreadsheet of another program": Sheet(
+        b"x", ("is of no format known", "save it as .xlsx or as CSV"), name="labels.ods"
+    ),
+    "rows inside an object": Sheet(
+        json.dumps({"version": 2, "items": json.loads(NESTED)}, indent=1),
+        [(4,), (2, 3)],
+        name="labels.json",
+        note="the rows are those inside 'items'",
+    ),
+    "columns as objects": Sheet(
+        json.dumps({"document": {"0": "T"}, "summary": {"0": "S"}, "mark": {"0": 3}}),
+        ("is one object of objects", "to_json(FILE, orient='records')"),
+        name="labels.json",
+    ),
+    "texts inside objects": Sheet(
+        json.dumps({"id": 1, "fields": {"document": "T", "summary": "S"}, "mark": 4}),
+        ("no column holds texts", "--map document=fields.document --map summary=fields.summary"),
+        name="labels.jsonl",
+    ),
+    "texts inside objects, said": Sheet(
+        json.dumps(
+            {"id": 1, "fields": {"document": "T", "summary": "S"}, "r": {"mark": [{"value": 4}]}}
+        ),
+        [(4,)],
+        map=["document=fields.document", "summary=fields.summary", "mark=r.mark"],
+        name="labels.jsonl",
+    ),
     "an empty answer": Sheet(
         column("4", "2", "3").replace("Short 1; brief", ""),
         ones(4, 3),
@@ -292,6 +373,25 @@ ZOO: dict[str, Sheet] = {
     ),
     "annotators' rows without ids": Sheet(
         NO_IDS, [(4, 2), (5,)], map=["annotator=Who"], note="no column holds ids"
+    ),
+    "a long sheet in French": Sheet(
+        "identifiant;article;résumé;annotateur;critère;note\r\n"
+        "1;Un;Bref;Ana;mark;3,5\r\n1;Un;Bref;Luc;mark;4\r\n2;Deux;Court;Ana;mark;2\r\n",
+        [(3.5, 4), (2,)],
+        map=["id=identifiant"],
+    ),
+    "a long sheet in Spanish": Sheet(
+        "id,documento,resumen,evaluador,dimensión,puntuación\n1,Uno,Corto,Ana,mark,3\n"
+        "1,Uno,Corto,Luis,mark,4\n1,Uno,Corto,Luis,tono,1\n",
+        [(3, 4)],
+    ),
+    "a question with a column for each choice": Sheet(
+        "WorkerId,Input.document,Input.summary,Answer.mark.1,Answer.mark.2,Answer.mark.3\n"
+        "w1,One,Short,false,false,true\nw2,One,Short,true,false,false\n"
+        "w1,Two,Brief,false,true,false\nw2,Two,Brief,false,true,false\n",
+        [(3, 1), (2, 2)],
+        map=["mark=Answer.mark"],
+        note="'Answer.mark' is read from Answer.mark.1, Answer.mark.2, Answer.mark.3",
     ),
     "annotators' rows without ids or names": Sheet(
         NO_IDS, ("line 3", "holds the same texts as line 2", "--map annotator=COLUMN")
@@ -355,6 +455,26 @@ ZOO: dict[str, Sheet] = {
     "1 to 7": votes(
         "1", "7", "4", expected=("line 2", "'1' is no vote", "--values 1=...,4=...,7=...")
     ),
+    "a model that neither side is called like": votes(
+        "gpt4",
+        expected=("line 2", "'gpt4' is no vote", "the name of one of the pair's two systems"),
+        more={"model_a": ["gpt-4"], "model_b": ["llama"]},
+    ),
+    "a column for each winner": Sheet(
+        "id,prompt,response_a,response_b,winner_model_a,winner_model_b,winner_tie\n"
+        "1,Ask,Yes,No,1,0,0\n2,Ask,Yes,No,0,1,0\n3,Ask,Yes,No,0,0,1\n4,Ask,Yes,No,0,1,0\n",
+        [("A",), ("B",), ("tie",), ("B",)],
+        pairs=True,
+        note="'winner' is read from winner_model_a",
+    ),
+    "sides called in words": Sheet(
+        "id,prompt,Model A output,Model B output,preference (-3 to 3)\n"
+        "1,Ask,Yes I do think so and have for years,No I do not think so at all,-3\n"
+        "2,Ask,Yes,No,2\n3,Ask,Yes,No,0\n",
+        [("A",), ("B",), ("tie",)],
+        map=["votes=preference (-3 to 3)"],
+        pairs=True,
+    ),
     "nobody voted": votes(
         "A", "n/a", "B", expected=[("A",), ("B",)], note="1 pair left out for want of a vote"
     ),
@@ -400,6 +520,82 @@ def test_a_messy_file_is_read_right_or_refused_in_one_line(name: str, tmp_path: 
     assert message.startswith(str(path))
     for part in sheet.expected:
         assert str(part) in message
+
+
+TEXTS = [f"Text {n} is about the day and what came of it" for n in range(8)]
+
+
+def table(**columns: Sequence[object]) -> str:
+    """A sheet of eight outputs with texts and columns of one's own."""
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(["id", "document", "summary", *columns])
+    for place, cells in enumerate(zip(*columns.values(), strict=True)):
+        writer.writerow([f"r{place}", TEXTS[place], f"Short {place}.", *cells])
+    return file.getvalue()
+
+
+MARKS = (3, 1, 2, 3, 3, 1, 2, 2)
+GUESSES: dict[str, tuple[str, dict[str, tuple[str, ...]] | tuple[str, ...]]] = {
+    "numbers that count": (
+        table(conversation=(4, 4, 4, 4, 2, 2, 2, 2), turn=MARKS, mark=MARKS),
+        {"mark": ("mark",)},
+    ),
+    "numbers that rise row by row": (
+        table(block=(1, 1, 1, 2, 2, 3, 3, 4), mark=MARKS),
+        {"mark": ("mark",)},
+    ),
+    "ratings that rise": (table(mark=(1, 1, 2, 2, 3, 3, 4, 5)), {"mark": ("mark",)}),
+    "large numbers": (
+        table(words=MARKS, size=(900, 20, 31, 55, 70, 8, 9, 101), mark=MARKS),
+        {"mark": ("mark",)},
+    ),
+    "questions of a form": (
+        table(**{"How good is it? (1-5)": MARKS, "WorkTimeInSeconds": MARKS, "Q1": MARKS}),
+        {"How good is it? (1-5)": ("How good is it? (1-5)",), "Q1": ("Q1",)},
+    ),
+    "a column for each annotator": (
+        table(**{"Rater Anna": MARKS, "Rater Ben": MARKS}),
+        ("Rater Anna, Rater Ben look like one annotator each", "--map 'NAME=Rater Anna,Rater Ben'"),
+    ),
+    "numbered columns": (
+        table(mark_1=MARKS, mark_2=MARKS),
+        ("mark_1, mark_2 look like one annotator each", "--map mark=mark_1,mark_2"),
+    ),
+    "annotators and dimensions": (
+        table(Anna_mark=MARKS, Anna_tone=MARKS, Ben_mark=MARKS, Ben_tone=MARKS),
+        ("one annotator and dimension each", "--map mark=Anna_mark,Ben_mark --map tone="),
+    ),
+    "a column for each system": (
+        table(summary_gpt=TEXTS, summary_llama=TEXTS, gpt_mark=MARKS, llama_mark=MARKS),
+        ("rate the outputs of several systems in one row", "write a row for each output"),
+    ),
+    "words that may be ratings": (
+        table(mark=["good", "bad", *["good"] * 6]),
+        ("'mark' has 'good'", "--dimension mark"),
+    ),
+    "chosen and rejected": (
+        "prompt,chosen,rejected\nAsk,Yes,No\n",
+        ("holds chosen and rejected texts", "in an order drawn at random"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GUESSES)
+def test_columns_that_nobody_names_are_read_where_that_is_sure_and_else_asked_about(
+    name: str, tmp_path: Path
+) -> None:
+    content, expected = GUESSES[name]
+    path = tmp_path / "labels.csv"
+    path.write_text(content)
+    if isinstance(expected, dict):
+        assert data.read_labels(path).reading.ratings == expected
+        return
+    with pytest.raises(data.LabelError) as caught:
+        data.read_labels(path)
+    for part in expected:
+        assert part in str(caught.value)
+    assert len(caught.value.problems) == 1
 
 
 CELLS = st.lists(

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -220,10 +221,27 @@ def _format_of(path: Path, problems: Problems) -> Format | None:
     if file.exists() and not file.is_file():
         problems.add("no-file", "is not a regular file", "give a file")
         return None
+    unpack = _UNPACK.get(_first_bytes(file)) if form is None or form.unit == "line" else None
+    if unpack is not None:
+        unpacked = file.stem if form is None else f"unpacked{file.suffix}"
+        words = f"{unpack} < {shlex.quote(str(file))} > {shlex.quote(unpacked)}"
+        problems.add("no-format", "is compressed", f"unpack it first: {words}")
+        return None
     if form is None:
         advice = f"give one of {', '.join(READABLE)}"
+        if file.suffix.lower() in _OTHER_SPREADSHEETS:
+            advice = "save it as .xlsx or as CSV"
         problems.add("no-format", "is of no format known here", advice)
     return form
+
+
+def _first_bytes(path: Path) -> bytes:
+    """What tells a compressed file; empty where it cannot be read, which its reader says."""
+    try:
+        with path.open("rb") as file:
+            return file.read(2)
+    except OSError:
+        return b""
 
 
 def _add_empty(problems: Problems) -> None:
@@ -232,6 +250,8 @@ def _add_empty(problems: Problems) -> None:
 
 # Columns that libraries write for themselves, or that have no name.
 _PRIVATE = ("__", UNNAMED.strip())
+_UNPACK = {b"\x1f\x8b": "gunzip", b"BZ": "bunzip2", b"\xfd7": "unxz", b"(\xb5": "unzstd"}
+_OTHER_SPREADSHEETS = (".xls", ".ods", ".numbers", ".gsheet", ".sav", ".dta")
 
 
 def _read_all(

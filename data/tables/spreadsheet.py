@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from data.tables.encoding import find_encoding, open_regular
-from data.tables.problems import Problems, excerpt
+from data.tables.problems import Problems, excerpt, joined_names
 from data.tables.text import MAX_LINE_LENGTH, TableRow, read_lines
 
 # What stands before a header stands in the first rows.
@@ -24,6 +24,7 @@ _QUOTES = "quote fields that hold separators or line breaks, and double the quot
 UNNAMED = "Unnamed: "
 _NUMBER = re.compile(r"[-+\d.,%/ ]*\d[-+\d.,%/ ]*")
 _ZIP, _OLD_WORKBOOK = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+_LONG_NAME, _LONG_SPACES = 40, 5
 # Below a header, in tables of Markdown.
 _RULE = re.compile(r"\s*:?-{2,}:?\s*")
 _MARKS = "\ufeff\u200b\u200e\u200f"
@@ -69,7 +70,16 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         problems.letters = {name: letters_of(index) for index, name in enumerate(names)}
     if header_at < len(head) and _is_rule(head[header_at]):
         header_at += 1
+    if _looks_like_data(names, head[header_at:]):
+        shown = joined_names([name for name in names if name])
+        advice = "put the columns' names in the first row"
+        problems.add("no-header", f"begins with a row of data, not of names ({shown})", advice)
+        return
     for row in chain(head[header_at:], grid):
+        if list(row.cells[:1]) == names[:1] and [_name(cell) for cell in row.cells] == names:
+            advice = "leave the row out, or give what follows as a file of its own"
+            problems.add("two-headers", "repeats the header", advice, line=row.line)
+            continue
         if len(row.cells) == len(names) or (
             len(row.cells) > len(names) and all(map(is_empty, row.cells[len(names) :]))
         ):
@@ -77,6 +87,21 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         elif _filled(row):
             fault = f"has {len(row.cells)} cells, the header {len(names)}"
             problems.add("ragged", fault, _QUOTES, line=row.line)
+
+
+def _looks_like_data(names: Sequence[str], rows: Sequence[GridRow]) -> bool:
+    """Whether a header has a number above numbers, and a text as long as no name is."""
+    numbers = [
+        index
+        for index, name in enumerate(names)
+        if name and _is_numeric(name) and all(_is_number_at(row, index) for row in rows)
+    ]
+    texts = (name for name in names if len(name) > _LONG_NAME and name.count(" ") > _LONG_SPACES)
+    return bool(rows and numbers) and any(not name.rstrip().endswith(("?", ")")) for name in texts)
+
+
+def _is_number_at(row: GridRow, index: int) -> bool:
+    return index < len(row.cells) and _is_numeric(row.cells[index])
 
 
 def letters_of(index: int) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from io import TextIOWrapper
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
 
@@ -138,8 +138,64 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     lines = chain(head, lines)
     if head and head[-1][1].lstrip().startswith("["):
         yield from _array_objects(lines, problems)
-    else:
-        yield from _json_objects(lines, problems, _ARRAY_OR_LINES)
+        return
+    first = list(islice((line for line in lines if line[1].strip()), 2))
+    lines = chain(first, lines)
+    if not (len(first) == 2 and _is_json(first[0][1])):
+        text_lines = list(_limited(lines))
+        rows = _rows_inside("".join(text for _, text in text_lines), problems)
+        if rows is not None:
+            yield from rows
+            return
+        lines = iter(text_lines)
+    yield from _json_objects(lines, problems, _ARRAY_OR_LINES)
+
+
+def _limited(lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines of an object that spans them, as long as one is read whole."""
+    size = 0
+    for line in lines:
+        size += len(line[1])
+        yield line
+        if size > MAX_CHARACTERS:
+            return
+
+
+def _is_json(text: str) -> bool:
+    try:
+        _DECODER.decode(text.strip())
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _rows_inside(text: str, problems: Problems) -> list[TableRow] | None:
+    """The rows of the one list of objects that one object holds; None where the text is no such."""
+    if _is_mostly_brackets(text):
+        return None
+    try:
+        whole = _DECODER.decode(text.strip())
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(whole, dict):
+        return None
+    lists = {
+        name: value
+        for name, value in whole.items()
+        if isinstance(value, list) and value and all(isinstance(row, dict) for row in value)
+    }
+    others = [value for value in whole.values() if isinstance(value, str) and len(value) > 60]
+    if len(lists) == 1 and not others:
+        ((name, rows),) = lists.items()
+        problems.unit = "row"
+        problems.notes.append(f"the rows are those inside {name!r}")
+        return [TableRow(number, row) for number, row in enumerate(rows, 1)]
+    if len(whole) > 1 and all(isinstance(value, dict) for value in whole.values()):
+        fault = "is one object of objects, which may be rows or columns"
+        advice = "write an array of rows, as DataFrame.to_json(FILE, orient='records') does"
+        problems.add("no-object", fault, advice)
+        return []
+    return None
 
 
 def _json_objects(lines: Iterable[Line], problems: Problems, advice: str) -> Iterator[TableRow]:

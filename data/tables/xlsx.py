@@ -72,6 +72,7 @@ def _open(path: Path, problems: Problems, *, values: bool) -> "Workbook | None":
             encrypted = file.read(4) == _ENCRYPTED
         fault = "is no .xlsx workbook"
         fault += " (an older .xls, or one with a password)" if encrypted else ""
+        advice = "save it as .xlsx anew, or under the ending that it has the format of"
         problems.add("bad-xlsx", fault, advice)
     # Whatever a damaged file makes the library stumble over.
     except (
@@ -115,7 +116,8 @@ def _choose_sheet(workbook: "Workbook", name: str | None, problems: Problems) ->
     if len(tables) > 1:
         file = problems.file
         fault = f"has {len(tables)} sheets with tables: {joined_names(tables)}"
-        problems.add("no-sheet", fault, f"name one, as in '{file}:{tables[0]}'")
+        largest = max(tables, key=lambda title: sheets[title].max_row * sheets[title].max_column)
+        problems.add("no-sheet", fault, f"name one, as in '{file}:{largest}'")
         return None
     if not tables:
         return None
