@@ -14,7 +14,7 @@ from typing import Any
 
 from judges.dimension import Comparison, Dimension, Subject
 from judges.errors import JudgesError
-from judges.export_scripts import DEEPEVAL, INSPECT, PROMPTFOO, SERVED, write_script
+from judges.export_scripts import DEEPEVAL, INSPECT, PROMPTFOO, SERVED, python_name, write_script
 from judges.judge import STARTER, Judge
 from judges.models.dialect import Dialect
 from judges.prompt import SLOT
@@ -103,7 +103,7 @@ def to_mlflow(judge: Judge) -> str:
             "from mlflow.genai.judges import make_judge",
             "",
             f"# inputs: {', '.join(judge.texts[:-1]) or 'none'}; outputs: {judge.texts[-1]}",
-            f"{judge.name} = make_judge(",
+            f"{python_name(judge.name)} = make_judge(",
             f"    name={judge.name!r},",
             f"    instructions={_mlflow_instructions(judge)!r},",
             f"    feedback_value_type={kind},",

@@ -5,7 +5,9 @@ stands under its header), and makes the score by the judge's plan: one reply, a 
 weighted by their probabilities.
 """
 
+import builtins
 import json
+import keyword
 import re
 
 from judges.dimension import Dimension
@@ -15,6 +17,7 @@ from judges.prompt import HEADER, MARKER_START, MARKERS_AS_WRITTEN, MARKERS_IN_A
 from judges.protocol import is_embedded
 from judges.scoring import sampling_of
 
+_IMPORTS = re.compile(r"^(?:from \S+ )?import (.+)$|^(?:def|class) (\w+)", re.MULTILINE)
 _MARK = re.compile(r"@([a-z_]+)@")
 # Where `python -m judges serve embedded` answers.
 SERVED = "http://127.0.0.1:8000/v1"
@@ -337,7 +340,7 @@ def write_script(judge: Judge, template: str) -> str:
         others = judge.texts[:-1] if len(judge.texts) > 2 else ()
         given = f"the input is {first}; metadata hold {', '.join(others) or 'no text'}"
     plain = {
-        "name_word": judge.name,
+        "name_word": judge.name if javascript else python_name(judge.name, template + PYTHON),
         "origin": f"Plan {plan.kind}{samples}; made by dspy-judges{served}.",
         "texts": f"Texts: the output is {judge.texts[-1]}; {given}.",
         "key": key,
@@ -366,6 +369,13 @@ def write_script(judge: Judge, template: str) -> str:
         text = text.replace(f"@{mark}@", value)
     parts = _MARK.split(text)
     return "".join(write(values[part]) if i % 2 else part for i, part in enumerate(parts))
+
+
+def python_name(name: str, code: str = "") -> str:
+    """A judge's name as a variable's in `code`; one that Python or the code uses gets `_judge`."""
+    imports = [word for match in _IMPORTS.finditer(code) for word in re.findall(r"\w+", match[0])]
+    used = keyword.iskeyword(name) or hasattr(builtins, name) or name in imports
+    return f"{name}_judge" if used else name
 
 
 def _javascript(value: object) -> str:

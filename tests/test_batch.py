@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from openai_server import OpenAIServer
 
 import judges
@@ -180,6 +181,24 @@ def test_a_batch_takes_the_key_the_limit_and_the_effort_that_its_user_names(
     assert (body["max_tokens"], body["reasoning_effort"]) == (99, "low")
     lines = Path("out.jsonl").read_text().splitlines()
     assert all(json.loads(line)["judgements"]["relevance"]["score"] for line in lines)
+
+
+def test_what_a_provider_says_of_a_batch_moves_no_cursor(
+    openai_server: OpenAIServer,
+    table_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress = batch._progress
+
+    def hostile(part: batch.Part, answer: Any) -> batch.Part:
+        return replace(progress(part, answer), status="validating\x1b[2J")
+
+    monkeypatch.setattr("judges.inference.batch._progress", hostile)
+    files = ["score", "relevance", "--data", "in.jsonl", "--out", "out.jsonl", "--lm", LM]
+    for step in ("submit", "status"):
+        assert main([*files, "--batch-api", step]) == 0
+        assert "validating\\u001b[2J" in capsys.readouterr().out
 
 
 def test_a_batch_of_a_model_that_reasons_leaves_room_for_it(

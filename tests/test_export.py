@@ -93,6 +93,20 @@ def test_an_mlflow_judge_of_the_output_alone_asks_for_no_input() -> None:
     assert "{{ inputs }}" not in write("mlflow", fluency)
 
 
+@pytest.mark.parametrize("name", ["math", "class", "min", "score_of", "scorer"])
+@pytest.mark.parametrize("target", ["inspect", "mlflow"])
+def test_a_judge_named_as_what_its_code_uses_hides_nothing_there(target: str, name: str) -> None:
+    written = write(target, replace(PAID, subject=replace(RELEVANCE, name=name)))
+    names: list[str] = []
+    for node in ast.parse(written).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.append(node.name)
+    assert len(names) == len(set(names))
+    assert name != "min" or "min" not in names
+
+
 def test_dspys_state_loads_into_a_module(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text(write("dspy", PAID), encoding="utf-8")
     module = RatingJudge(RELEVANCE)

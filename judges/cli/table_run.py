@@ -29,10 +29,10 @@ from dspy_judges.column_names import name_key
 from judges import frozen
 from judges.cli.arguments import mapping_of
 from judges.cli.estimate import Estimate, estimate_line, estimate_runs, total_price
-from judges.cli.shell import print_error, print_note
+from judges.cli.shell import print_error, print_note, print_output
 from judges.errors import JudgesError, UsageError
 from judges.inference.budget import Account, BudgetSpentError
-from judges.inference.progress import Progress, visible
+from judges.inference.progress import Progress
 from judges.inference.runner import FailingRunError
 from judges.inference.session import ModelOptions, Session, budget_file_of
 from judges.judge import Judge
@@ -469,7 +469,7 @@ def submit_batch(run: TableRun) -> int:
             print("nothing to submit: every reply is in the journal; collect with --resume instead")
             return 0
     print_note(estimate_line(run.estimates, DISCOUNT))
-    print(batch.submit(folder, **where))
+    print_output(str(batch.submit(folder, **where)))
     return 0
 
 
@@ -482,7 +482,7 @@ def batch_status(args: argparse.Namespace) -> int:
         counts = {"done": state.done, "requests": state.n_requests, "answered": state.n_completed}
         print(json.dumps(counts))
     else:
-        print(visible(str(state)))
+        print_output(str(state))
     if not state.submitted:
         raise FatalModelError(f"{folder}: not all of it is submitted; --batch-api submit goes on")
     return 0
