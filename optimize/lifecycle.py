@@ -64,8 +64,11 @@ class RunLifecycle:
 
     def estimate(self, flags: Mapping[str, Any]) -> tuple[PreparedRun, RunEstimate]:
         """What a run with these flags would take, or one that is resumed takes in all."""
-        prepared = self._prepare_resumed(flags, None) if flags.get("resume") else None
-        prepared = prepared or prepare(resolve(flags))
+        if flags.get("resume"):
+            self.folder = _find_started(flags, None)
+            prepared = _prepare_resumed(self.folder, flags, None)
+        else:
+            prepared = prepare(resolve(flags))
         return prepared, estimate(prepared)
 
     @property
@@ -99,23 +102,11 @@ class RunLifecycle:
         stack: ExitStack,
     ) -> dict[str, Any]:
         """Go on with a run from its folder; returns its summary."""
-        self.folder = _find_started(flags, subject)
+        folder = self.folder = _find_started(flags, subject)
         if rows is not None:
-            flags = {**flags, "data": run_folder.check_rows(rows, self.folder)}
-        stack.enter_context(in_use(self.folder))
-        return self._run(self._prepare_resumed(flags, subject), self.folder)
-
-    def _prepare_resumed(self, flags: Mapping[str, Any], subject: Subject | None) -> PreparedRun:
-        """The run that the flags resume, as its folder holds it."""
-        self.folder = _find_started(flags, subject)
-        saved = _with_saved_definition(run_folder.read_config(self.folder), self.folder, flags)
-        endpoints = run_folder.read_endpoints(self.folder)
-        if subject is not None:
-            flags = {**flags, **run_folder.check_definition(subject, self.folder)}
-        prepared = prepare(resolve(flags, saved, endpoints))
-        labels = prepared.labels
-        run_folder.check_labels(self.folder, labels.counts(), labels.split)
-        return prepared
+            flags = {**flags, "data": run_folder.check_rows(rows, folder)}
+        stack.enter_context(in_use(folder))
+        return self._run(_prepare_resumed(folder, flags, subject), folder)
 
     def _begin(
         self,
@@ -165,6 +156,20 @@ class RunLifecycle:
         for note in prepared.labels.labelled.notes:
             self._print_line(f"note: {note}")
         return run(prepared, folder, self._print_line, self._opened, self._stderr)
+
+
+def _prepare_resumed(
+    folder: Path, flags: Mapping[str, Any], subject: Subject | None
+) -> PreparedRun:
+    """The run that the flags resume, as its folder holds it."""
+    saved = _with_saved_definition(run_folder.read_config(folder), folder, flags)
+    endpoints = run_folder.read_endpoints(folder)
+    if subject is not None:
+        flags = {**flags, **run_folder.check_definition(subject, folder)}
+    prepared = prepare(resolve(flags, saved, endpoints))
+    labels = prepared.labels
+    run_folder.check_labels(folder, labels.counts(), labels.split)
+    return prepared
 
 
 def _with_saved_definition(

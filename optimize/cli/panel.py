@@ -31,13 +31,12 @@ from optimize.measuring.panel import (
     asking,
     learn,
     scores_nothing,
-    split_for_panel,
     untuned_panel,
 )
 from optimize.measuring.sources import score_items
 from optimize.panel.learn import Prefer
 from optimize.report.run_report import write_report_at_end
-from optimize.run.labels import Labelled
+from optimize.run.labels import Labelled, split_labelled
 from optimize.run.run_folder import (
     CONFIG,
     JUDGE,
@@ -155,20 +154,19 @@ class PanelRun(JudgesRun):
             return self._untuned(subject)
         entries, labelled = self.entries()
         check_entries(entries, flags, flags.own, "--own")
-        splits = split_for_panel(labelled, subject.name, flags.split, flags.seed)
+        labels = split_labelled(labelled, subject.name, flags.split, flags.seed)
         # Refused before anything is paid for where they cannot be joined.
         untuned_panel(subject, {entry.name: asking(entry) for entry in entries}).freeze()
         if flags.dry_run:
             print_output("\n".join(expectation_lines(entries, None, flags.seed, self.limits())))
             return None
         with self.running(entries, labelled) as folder:
-            write_json(folder / SPLITS, splits.record)
+            write_json(folder / SPLITS, labels.split)
             outcomes = self.ask(entries, folder)
             panel = learn(
                 subject,
                 outcomes,
-                labelled,
-                splits,
+                labels,
                 own=flags.own,
                 level=None if flags.level == "auto" else flags.level,
                 seed=flags.seed,

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-import data
 from data.readers import is_constructed
-from data.splits import By
-from data.types import LabelError, LabelledPairs
+from data.types import LabelledPairs
 from judges.dimension import Comparison, Dimension, Subject
 from judges.frozen import Missing
 from judges.judge import Judge
@@ -19,7 +17,7 @@ from judges.judging import ID
 from judges.monotone import MonotoneMap
 from judges.panel import Member, Panel
 from optimize.figures import DIGITS, Cell, cell, json_number, value_cell
-from optimize.items import Items, Vector, data_counts, items_of, scores_of
+from optimize.items import Items, Vector, data_counts, scores_of
 from optimize.measuring.entries import Entry, Outcome
 from optimize.panel.composition import compose
 from optimize.panel.learn import (
@@ -30,7 +28,7 @@ from optimize.panel.learn import (
 )
 from optimize.panel.members import MemberScores
 from optimize.run.final_table import accuracy_of, gain
-from optimize.run.labels import Labelled, check_level
+from optimize.run.labels import Labels, check_level
 from optimize.run.pipeline import versions
 from optimize.run.settings import SettingsError
 from optimize.search.objective import Level, choose_level, correlation
@@ -43,27 +41,10 @@ LEAST_SLOPE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PanelSplits:
-    """Labels dealt into what weights are learned from and what is looked at once."""
-
-    learned: Items
-    test: Items
-    unseen: Items | None
-    record: Mapping[str, Any]
-
-    @property
-    def measured(self) -> dict[str, Items]:
-        """The held-out parts by name."""
-        parts = {"test": self.test, "test_unseen_systems": self.unseen}
-        return {name: items for name, items in parts.items() if items is not None}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedPanel:
     """What ships, and the evidence for it.
 
-    `judgements` are each judge's by split: of every member, and of "panel" what the shipped judge
-    says; `own` is the name of the judge to beat.
+    `own` is the name of the judge to beat; `rows` hold what every judge says of each output.
     """
 
     judge: Judge
@@ -73,40 +54,10 @@ class LearnedPanel:
     rows: tuple[Mapping[str, Any], ...]
 
 
-def split_for_panel(labelled: Labelled, dimension: str, by: By | None, seed: int) -> PanelSplits:
-    """Deal labels as a search does; train and dev are one, since weights are chosen by folds."""
-    by = by or data.default_by(labelled)
-    # Any, since mypy solves split's type variable for one kind of labels at a time.
-    any_labelled: Any = labelled
-    splits = data.split(any_labelled, by=by, seed=seed)
-    unseen = splits.test_unseen_systems
-    parts = [items_of(part, dimension).items for part in (splits.train, splits.dev)]
-    learned = Items(tuple(item for part in parts for item in part))
-    if np.ptp(learned.human) == 0:
-        raise LabelError(
-            f"{labelled.name}: every rating on {dimension} is {learned.human[0]:g}: there is no "
-            "order to learn"
-        )
-    return PanelSplits(
-        learned=learned,
-        test=items_of(splits.test, dimension),
-        unseen=None if unseen is None else items_of(unseen, dimension),
-        record={
-            "by": by,
-            "seed": seed,
-            "sha256": splits.sha256,
-            "held_out_systems": list(splits.held_out_systems),
-            "n_unused": splits.n_unused,
-            **splits.ids(),
-        },
-    )
-
-
 def learn(
     subject: Subject,
     outcomes: Sequence[Outcome],
-    labelled: Labelled,
-    splits: PanelSplits,
+    labels: Labels,
     *,
     own: str | None,
     level: Level | None,
@@ -128,18 +79,19 @@ def learn(
     reasons = [scores_nothing(list(by_id.values())) for by_id in judgements.values()]
     if all(reasons):
         raise SettingsError(f"no member gives any output a score: the first, {reasons[0]}")
+    labelled = labels.labelled
     pairs = isinstance(labelled, LabelledPairs)
-    check_level(level or "auto", splits.learned, pairs=pairs)
-    level = "dataset" if pairs else level or choose_level(splits.learned)
+    check_level(level or "auto", labels.learned, pairs=pairs)
+    level = "dataset" if pairs else level or choose_level(labels.learned)
     members = [
         MemberScores(
             name=outcome.entry.name,
-            scores=scores_on(judgements[outcome.entry.name], splits.learned),
+            scores=scores_on(judgements[outcome.entry.name], labels.learned),
             cost_per_1000=cost_of(outcome),
         )
         for outcome in outcomes
     ]
-    items = splits.learned
+    items = labels.learned
     documents, systems = items.document_ids, items.system_ids if items.systems else None
     shared: Any = {
         "own": own,
@@ -168,32 +120,28 @@ def learn(
     )
     own = own or (fit.candidates[0] if fit.candidates else fit).members[0]
     panel = _joined(
-        subject, outcomes, fit, missing, judgements, splits.learned, letters or {}, ties or {}
+        subject, outcomes, fit, missing, judgements, labels.learned, letters or {}, ties or {}
     )
     shipped: Judge = panel
     entries = {outcome.entry.name: outcome.entry for outcome in outcomes}
     if fit.kind == "own" and (judge := asking(entries[own])) is not None:
         shipped = judge
-    as_recorded = [
-        replace(member, judge=None, recorded=judgements[member.name]) for member in panel.members
-    ]
-    recorded = Panel.join(panel.subject, as_recorded, missing=missing, score_map=panel.score_map)
     scores: dict[str, dict[str, Vector]] = {
         split: {
             **{name: scores_on(by_id, items) for name, by_id in judgements.items()},
-            "": _panel_scores(recorded, items),
+            "": _panel_scores(panel, judgements, items),
         }
-        for split, items in {"learned": splits.learned, **splits.measured}.items()
+        for split, items in {"learned": labels.learned, **labels.measured}.items()
     }
     # What ships where the own judge is kept speaks on its own scale.
     if shipped is not panel:
         for by_name in scores.values():
             by_name[""] = by_name[own]
-    evidence = _Evidence(splits=splits, scores=scores, level=level, seed=seed)
+    evidence = _Evidence(labels=labels, scores=scores, level=level, seed=seed)
     own_cells, panel_cells = evidence.cells(own), evidence.cells("")
     gains = {
         split: gain(scores[split][""], scores[split][own], items, level, seed)
-        for split, items in splits.measured.items()
+        for split, items in labels.measured.items()
     }
     summary: dict[str, Any] = {
         "command": "optimize.panel",
@@ -202,7 +150,7 @@ def learn(
         "optimizer": "panel",
         "seed": seed,
         "level": level,
-        "data": data_counts(labelled, items_of(labelled, subject.name)),
+        "data": data_counts(labelled, labels.everything),
         "own": own,
         "own_judge": own_cells,
         "panel": panel_cells,
@@ -217,7 +165,7 @@ def learn(
     }
     if pairs:
         summary["accuracy"] = {
-            judge: accuracy_of(scores["test"][name], splits.test)
+            judge: accuracy_of(scores["test"][name], labels.test)
             for judge, name in (("own_judge", own), ("panel", ""))
         }
     provenance = {
@@ -226,7 +174,7 @@ def learn(
             "sha256": labelled.sha256,
             "constructed": is_constructed(labelled.sha256),
         },
-        "split": {"by": splits.record["by"], "sha256": splits.record["sha256"]},
+        "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
         **{name: summary[name] for name in ("optimizer", "seed", "level", "shipped", "why", "own")},
         "own_judge": own_cells,
         "panel": panel_cells,
@@ -353,8 +301,7 @@ def _joined(
     )
     if isinstance(subject, Comparison):
         return panel
-    recorded = [replace(m, judge=None, recorded=judgements[m.name]) for m in panel.members]
-    scores = _panel_scores(Panel.join(panel.subject, recorded, missing=missing), items)
+    scores = _panel_scores(panel, judgements, items)
     return replace(panel, score_map=onto_ratings(scores, items.human))
 
 
@@ -375,8 +322,14 @@ def onto_ratings(scores: Vector, ratings: Vector) -> MonotoneMap | None:
     return MonotoneMap((low, high), (ends[0], ends[1]))
 
 
-def _panel_scores(recorded: Panel, items: Items) -> Vector:
-    """What a panel of recordings alone says of the items."""
+def _panel_scores(
+    panel: Panel, judgements: Mapping[str, Mapping[str, AnyJudgement]], items: Items
+) -> Vector:
+    """What the panel says of the items by what its members have said already."""
+    members = [
+        replace(member, judge=None, recorded=judgements[member.name]) for member in panel.members
+    ]
+    recorded = Panel.join(panel.subject, members, missing=panel.missing, score_map=panel.score_map)
     return scores_of(recorded.judge_all({ID: item.id} for item in items.items))
 
 
@@ -384,7 +337,7 @@ def _panel_scores(recorded: Panel, items: Items) -> Vector:
 class _Evidence:
     """Every judge's scores by split and name, the panel's under an empty name."""
 
-    splits: PanelSplits
+    labels: Labels
     scores: Mapping[str, Mapping[str, Vector]]
     level: Level
     seed: int
@@ -395,12 +348,12 @@ class _Evidence:
             split: cell(
                 correlation(
                     self.scores[split][name],
-                    self.splits.measured[split],
+                    self.labels.measured[split],
                     self.level,
                     stream(self.seed, "verify", self.level),
                 )
             )
-            if split in self.splits.measured
+            if split in self.labels.measured
             else None
             for split in MEASURED
         }
@@ -410,7 +363,7 @@ class _Evidence:
 
     def rows(self, judgements: Mapping[str, Mapping[str, AnyJudgement]]) -> list[Mapping[str, Any]]:
         """A line for each labelled output: every member's score, and the panel's."""
-        parts = {"learned": self.splits.learned, **self.splits.measured}
+        parts = {"learned": self.labels.learned, **self.labels.measured}
         return [
             {
                 "id": item.id,

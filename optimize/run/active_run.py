@@ -80,8 +80,9 @@ class ActiveRun:
     def _split_of(self) -> dict[str, str]:
         """What scoring each item is for; train's are left out."""
         labels = self.prepared.labels
-        measured = (*labels.test.items, *(labels.unseen.items if labels.unseen else ()))
-        return {item.id: DEV for item in labels.dev.items} | {item.id: TEST for item in measured}
+        return {item.id: DEV for item in labels.dev.items} | {
+            item.id: TEST for items in labels.measured.values() for item in items.items
+        }
 
     def search(self, evaluator: Evaluator) -> SearchResult:
         """Search on train with the optimizer of the settings, and choose on dev."""

@@ -9,6 +9,7 @@ import numpy as np
 
 import data
 import judges.define
+from data.splits import By
 from data.tables.in_memory import Rows, is_in_memory
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
@@ -39,6 +40,17 @@ class Labels:
     unseen: Items | None
     split: Mapping[str, Any]
 
+    @property
+    def learned(self) -> Items:
+        """Train and dev together."""
+        return Items((*self.train.items, *self.dev.items))
+
+    @property
+    def measured(self) -> dict[str, Items]:
+        """The held-out parts by name: looked at once."""
+        parts = {"test": self.test, "test_unseen_systems": self.unseen}
+        return {name: items for name, items in parts.items() if items is not None}
+
     def counts(self) -> dict[str, Any]:
         """The `data` of summary.json."""
         return {
@@ -57,33 +69,45 @@ def split_labels(settings: Settings, subject: Subject) -> Labels:
         values=settings.values,
         scale=settings.scale,
     )
-    everything = items_of(labelled, subject.name, subject)
-    if np.ptp(everything.human) == 0:
-        raise LabelError(
-            f"{labelled.name}: every rating on {subject.name} is {everything.human[0]:g}: there is "
-            "no order to learn"
-        )
-    by: Any = settings.split or data.default_by(labelled)
+    return split_labelled(labelled, subject.name, settings.split, settings.seed, subject)
+
+
+def split_labelled(
+    labelled: Labelled, dimension: str, by: By | None, seed: int, subject: Subject | None = None
+) -> Labels:
+    """Split labels by document or system, with the texts that `subject` is judged from, if given.
+
+    Raises LabelError where people rate all that is learned from alike.
+    """
+    everything = items_of(labelled, dimension, subject)
+    by = by or data.default_by(labelled)
     # Any, since mypy solves split's type variable for one kind of labels at a time.
     any_labelled: Any = labelled
-    splits = data.split(any_labelled, by=by, seed=settings.seed)
+    splits = data.split(any_labelled, by=by, seed=seed)
     unseen = splits.test_unseen_systems
-    return Labels(
+    labels = Labels(
         labelled=labelled,
         everything=everything,
-        train=items_of(splits.train, subject.name, subject),
-        dev=items_of(splits.dev, subject.name, subject),
-        test=items_of(splits.test, subject.name, subject),
-        unseen=None if unseen is None else items_of(unseen, subject.name, subject),
+        train=items_of(splits.train, dimension, subject),
+        dev=items_of(splits.dev, dimension, subject),
+        test=items_of(splits.test, dimension, subject),
+        unseen=None if unseen is None else items_of(unseen, dimension, subject),
         split={
             "by": by,
-            "seed": settings.seed,
+            "seed": seed,
             "sha256": splits.sha256,
             "held_out_systems": list(splits.held_out_systems),
             "n_unused": splits.n_unused,
             **splits.ids(),
         },
     )
+    if np.ptp(labels.learned.human) == 0:
+        where = " in train and dev" if np.ptp(everything.human) else ""
+        raise LabelError(
+            f"{labelled.name}: every rating on {dimension}{where} is "
+            f"{labels.learned.human[0]:g}: there is no order to learn"
+        )
+    return labels
 
 
 def check_rows(rows: Rows, settings: Settings) -> None:

@@ -344,7 +344,6 @@ def collect_evidence(
     """
     prepared, labels, subject = run.prepared, run.prepared.labels, run.prepared.subject
     candidates = {"seed": run.seed, "tuned": result.tuned}
-    splits = {"test": labels.test, "test_unseen_systems": labels.unseen}
     judged = {
         name: {
             split: JudgedSplit(
@@ -356,8 +355,7 @@ def collect_evidence(
                 scale=subject.scale,
                 labelled=labelled_in_order(labels.labelled, items),
             )
-            for split, items in splits.items()
-            if items is not None
+            for split, items in labels.measured.items()
         }
         for name, candidate in candidates.items()
     }
