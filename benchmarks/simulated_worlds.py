@@ -117,7 +117,8 @@ class World:
     """Documents, outputs, people and a judge; `seed` draws all of them.
 
     Item i is output i % n_systems of document i // n_systems; items past `n_items` have no label
-    in the label file and are what a shipped judge is measured on.
+    in the label file and are what a shipped judge is measured on. Where the labels are `shuffled`,
+    each document's are dealt anew among its outputs: nothing can be learned from them.
     """
 
     name: str
@@ -131,6 +132,7 @@ class World:
     people_error: float = 0.55
     n_annotators: int = 3
     n_true: int = 3
+    shuffled: bool = False
 
     @cached_property
     def names(self) -> tuple[tuple[str, ...], ...]:
@@ -180,14 +182,29 @@ class World:
         """What each annotator gave each item, shape (items, annotators)."""
         error = self.rng("people").normal(size=(len(self.gold), self.n_annotators))
         marks = (self.gold[:, None] + self.people_error * error) / math.hypot(1, self.people_error)
-        return 1 + np.searchsorted(thresholds(0.25), marks)
+        ratings = 1 + np.searchsorted(thresholds(0.25), marks)
+        if self.shuffled:
+            rng = self.rng("shuffled")
+            for start in range(0, self.n_items, self.n_systems):
+                rows = slice(start, start + self.n_systems)
+                ratings[rows] = rng.permutation(ratings[rows])
+        return ratings
 
     @cached_property
     def human(self) -> Vector:
         return np.asarray(self.ratings.mean(axis=1), float)
 
+    @cached_property
+    def _texts(self) -> dict[int, dict[str, str]]:
+        return {}
+
     def texts(self, item: int) -> dict[str, str]:
-        """What the judge reads of an item."""
+        """What the judge reads of an item; written once, since searches ask for it many times."""
+        if item not in self._texts:
+            self._texts[item] = self._written(item)
+        return self._texts[item]
+
+    def _written(self, item: int) -> dict[str, str]:
         document = item // self.n_systems
         source, reply = self.words
         return {

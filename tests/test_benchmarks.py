@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from judges.define import read_subject
 from judges.dimension import seed_prompt
@@ -243,6 +244,51 @@ def test_a_simulated_world_heeds_what_its_truth_says(named: Any) -> None:
     # Without errors of its own, the judge of the third world says the same whatever it is told.
     worlds.JUDGES["nothing"] = replace(worlds.JUDGES["nothing"], error=0.0)
     assert rho("nothing") == rho("nothing", named_qualities=True) == rho("nothing", shown="best")
+
+
+def test_held_out_rho_is_the_mean_of_each_documents_own(named: Any) -> None:
+    """As scipy computes them one by one; what people rate alike is left out, a constant judge 0."""
+    rng = np.random.default_rng(0)
+    scores, human = rng.integers(1, 4, 80).astype(float), rng.integers(1, 4, 80).astype(float)
+    scores[:4], human[4:8] = 3.0, 2.0
+    pairs = [(scores[i : i + 4], human[i : i + 4]) for i in range(0, 80, 4)]
+    values = [
+        spearmanr(*pair).statistic if np.ptp(pair[0]) else 0.0 for pair in pairs if np.ptp(pair[1])
+    ]
+    assert named("simulated").mean_rho(scores, human, 4) == pytest.approx(np.mean(values))
+
+
+def test_shuffled_labels_are_dealt_anew_within_documents_that_are_labelled(named: Any) -> None:
+    """A document keeps its ratings, and what a shipped judge is measured on stays as it is."""
+    worlds = named("simulated_worlds")
+    plain, shuffled = (
+        worlds.World(name="wording", seed=0, judge=worlds.JUDGES["wording"], shuffled=is_shuffled)
+        for is_shuffled in (False, True)
+    )
+    n = plain.n_items
+    assert (plain.human[n:] == shuffled.human[n:]).all()
+    assert (plain.human[:n] != shuffled.human[:n]).any()
+    dealt = [np.sort(world.human[:n].reshape(-1, plain.n_systems)) for world in (plain, shuffled)]
+    assert (dealt[0] == dealt[1]).all()
+    # Of 100 documents with three differences each, a correlation's standard error is .06.
+    gold, human = (
+        side[:n].reshape(-1, plain.n_systems) for side in (shuffled.gold, shuffled.human)
+    )
+    within = [(side - side.mean(axis=1, keepdims=True)).ravel() for side in (gold, human)]
+    assert abs(np.corrcoef(*within)[0, 1]) < 0.15
+
+
+def test_a_shipped_judge_is_compared_with_the_cheapest_that_is_as_good(named: Any) -> None:
+    """Of rho .50 at $2: .495 at $1 is as good, .489 at $.20 is not; .49 by another at $.50 is."""
+    judge = {"rho": 0.5, "cost_1000": 2.0}
+    world = {"world": "w", "vocabulary": "v", "seed": 0, "n_systems": 4, "shuffled": False}
+    finalists = [judge, {"rho": 0.495, "cost_1000": 1.0}, {"rho": 0.489, "cost_1000": 0.2}]
+    run = {**world, **judge, "dollars": 2.0, "finalists": finalists}
+    other = {**world, "dollars": 2.0, "rho": 0.491, "cost_1000": 0.5}
+    elsewhere = {**other, "seed": 1, "cost_1000": 0.1}
+    cost_ratios = named("simulated").cost_ratios
+    assert cost_ratios(run, [run, other, elsewhere]) == (2.0, 4.0)
+    assert cost_ratios({**run, **finalists[2]}, [run]) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ class SimulatedRun:
         }
         self.flags, self.world = flags, world
         self.estimate = estimate(prepare(Settings(**flags))).to_json()
-        self.summary = module.tuned_in_process(flags, folder / "run", server)
+        self.summary, _ = module.tuned_in_process(flags, folder / "run", server)
         self.trials = read_trials(folder / "run")
         self.dollars = server.dollars
 
