@@ -16,7 +16,7 @@ SAMPLE_SEED_STEP = 10_007
 OUT_OF_TOKENS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 CUT_SHORT = OUT_OF_TOKENS | frozenset(
     {
-        *("model_context_window_exceeded", "incomplete", "error"),
+        *("model_context_window_exceeded", "incomplete", "error", "other"),
         *("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii"),
     }
 )

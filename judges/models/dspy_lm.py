@@ -16,10 +16,19 @@ from typing import Any
 
 from dspy_judges.libraries import naming_libraries
 from judges.models.dialect import LESS_EXACT, Dialect, is_reasoning
-from judges.models.openai_format import read_token, read_usage, token_of
+from judges.models.openai_format import (
+    CONTENT_REFUSALS,
+    QUOTA,
+    read_token,
+    read_usage,
+    token_of,
+    wait_in_words,
+)
+from judges.models.prices import most_likely_tokens
 from judges.models.providers import dspy_endpoint, endpoint_of
 from judges.models.redaction import Redactor, hide, secrets_among
 from judges.protocol import (
+    CUT_SHORT,
     Completion,
     FatalModelError,
     Message,
@@ -31,6 +40,8 @@ from judges.protocol import (
     ThrottledError,
     TransientError,
     UnreachableError,
+    UnsupportedRequestError,
+    Usage,
 )
 
 _log = logging.getLogger(__name__)
@@ -60,7 +71,7 @@ class DspyModel:
         api_key: str | None = None,
         timeout: float = 120.0,
     ) -> None:
-        _use_bundled_tables()
+        _prepare_dspy()
         with naming_libraries():
             import dspy
 
@@ -80,6 +91,7 @@ class DspyModel:
         """Answer once; raises ModelError."""
         import dspy
 
+        _OWN_REQUEST.set(True)
         body = self.dialect.body(self.name, messages, sampling)
         try:
             with dspy.context(disable_history=True):
@@ -89,7 +101,7 @@ class DspyModel:
             learned_from = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
             if isinstance(error, learned_from) and self.dialect.learn(body, _complaint(error)):
                 raise RespelledError(f"{self.name} wants the request spelled otherwise") from None
-            raise _model_error(error, self.name, self._secrets) from None
+            raise _model_error(error, self.name, self._secrets, messages) from None
         # What DSPy's engines let through of an answer that is none.
         except MALFORMED as error:
             reason = type(error).__name__
@@ -119,9 +131,20 @@ CONNECTION = frozenset(
 OF_THE_REQUEST = frozenset({"temperature", "max_tokens", "max_completion_tokens", "n"})
 
 
-def _use_bundled_tables() -> None:
-    """Have DSPy's clients look up prices and capabilities here, and not in the network."""
+def _prepare_dspy() -> None:
+    """Have DSPy's clients look up prices and capabilities here, and not in the network.
+
+    Nor do they warn of every reply of ours that is cut short, which is said once and asked again.
+    """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    logging.getLogger("dspy.clients.lm").addFilter(_is_another_request)  # once, as filters are
+
+
+_OWN_REQUEST = contextvars.ContextVar("own request", default=False)
+
+
+def _is_another_request(record: logging.LogRecord) -> bool:
+    return not (_OWN_REQUEST.get() and "truncated" in record.getMessage())
 
 
 def configured_lm() -> Any | None:
@@ -145,13 +168,14 @@ class ConfiguredModel:
     has_logprobs: bool | None = None
 
     def __init__(self, lm: Any) -> None:
-        _use_bundled_tables()
+        _prepare_dspy()
         arguments: Mapping[str, Any] = {
             name: value for name, value in lm.kwargs.items() if value is not None
         }
         self._lm = lm.copy(cache=False, num_retries=0)
         self._arguments = arguments
         self._context = contextvars.copy_context()
+        self._context.run(_OWN_REQUEST.set, True)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         hide(secrets := secrets_among(arguments))
         self._secrets = Redactor(secrets, url=self.api_base or "")
@@ -187,7 +211,7 @@ class ConfiguredModel:
             entry = await loop.create_task(asking, context=self._context.copy())
             return self._secrets.clean(_completion_of_entry(entry, messages))
         except (dspy.LMError, NotImplementedError) as error:
-            raise self._error(error, options) from None
+            raise self._error(error, options, messages) from None
         except MALFORMED as error:
             reason = type(error).__name__
             raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
@@ -233,7 +257,9 @@ class ConfiguredModel:
             if value is not None and name not in self._refused
         }
 
-    def _error(self, error: Exception, options: Mapping[str, Any]) -> ModelError:
+    def _error(
+        self, error: Exception, options: Mapping[str, Any], messages: Sequence[Message]
+    ) -> ModelError:
         """What to do about an error; what only we have added to the LM's arguments is given up."""
         text = str(error)
         if not self._is_sync and (isinstance(error, NotImplementedError) or "async_engine" in text):
@@ -245,7 +271,7 @@ class ConfiguredModel:
                     _log.warning("%s takes no %s: asked without", self.name, name)
                 self._refused.add(name)
                 return RespelledError(f"{self.name} takes no {name}")
-        return _model_error(error, self.name, self._secrets)
+        return _model_error(error, self.name, self._secrets, messages)
 
     def _digest(self) -> str:
         """A few letters for the arguments that decide on replies; "" where there are none."""
@@ -340,8 +366,11 @@ def _text_of(error: Exception) -> str:
 
 
 def _completion(response: Any, messages: Sequence[Message], name: str) -> Completion:
+    from dspy.lm15 import TextPart
+
     reply = Reply(
-        text=response.message.text or "",
+        # Beside thoughts, `message.text` is none.
+        text="".join(part.text for part in response.message.parts if isinstance(part, TextPart)),
         tokens=tuple(
             read_token(
                 token.token,
@@ -350,10 +379,25 @@ def _completion(response: Any, messages: Sequence[Message], name: str) -> Comple
             )
             for token in response.logprobs or ()
         ),
-        finish_reason=str(response.finish_reason or "stop"),
+        finish_reason=_finish_of(response),
     )
     usage = read_usage(_counts(response.usage, name), messages, (reply,))
     return Completion(replies=(reply,), model=response.model, **asdict(usage))
+
+
+def _finish_of(response: Any) -> str:
+    """Why a reply ended, in the provider's word where DSPy knows it not and calls it a stop."""
+    finish = str(response.finish_reason or "stop")
+    data = response.provider_data
+    if finish != "stop" or not isinstance(data, Mapping):
+        return finish
+    choices = data.get("choices") or data.get("candidates")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(first, Mapping):
+        return finish
+    words = (first.get("finish_reason"), first.get("finishReason"))
+    cut_short = (word for word in words if isinstance(word, str) and word.lower() in CUT_SHORT)
+    return next(cut_short, finish)
 
 
 def _counts(usage: Any, name: str) -> dict[str, Any]:
@@ -376,22 +420,48 @@ def _counts(usage: Any, name: str) -> dict[str, Any]:
     }
 
 
-def _model_error(error: Any, name: str, secrets: Redactor) -> ModelError:
+def _model_error(
+    error: Any, name: str, secrets: Redactor, messages: Sequence[Message]
+) -> ModelError:
     """File one of DSPy's errors under what the runner does about it."""
     import dspy
 
     text = _text_of(error)
     message = f"{name}: {secrets.redact(text)[:300]}"
     if isinstance(error, dspy.LMRateLimitError):
-        return ThrottledError(message, error.retry_after)
+        wait = wait_in_words(text) if error.retry_after is None else error.retry_after
+        if wait is None and QUOTA.search(text):
+            return FatalModelError(f"{message}; resume once there is more")
+        return ThrottledError(message, wait)
     if isinstance(error, dspy.LMTransportError):
-        return UnreachableError(message)
+        return (
+            TransientError(message, billed=True) if _was_sent(error) else UnreachableError(message)
+        )
     if isinstance(error, dspy.LMTimeoutError):
         return TransientError(message, billed=True)
     if isinstance(error, dspy.LMServerError):
         return TransientError(message, error.retry_after)
     if isinstance(error, dspy.ContextWindowExceededError):
         return RefusedError(message)
-    if "is not JSON" in text:
-        return TransientError(message, billed=True)
+    if isinstance(error, dspy.LMUnexpectedError) or "is not JSON" in text:
+        return TransientError(message, billed=True)  # an answer that is none
+    invalid = isinstance(error, dspy.LMInvalidRequestError)
+    if invalid and error.status is None:
+        # An answer in whose place Gemini says that it was withheld: this text's, and billed.
+        withheld = RefusedError(message)
+        withheld.usage = Usage(most_likely_tokens(messages), 0, estimated=True)
+        return withheld
+    if invalid and any(word in f"{error.provider_code} {text}" for word in CONTENT_REFUSALS):
+        return RefusedError(message)
+    if invalid and error.status in {400, 422}:
+        return UnsupportedRequestError(message)
     return FatalModelError(message)
+
+
+def _was_sent(error: BaseException | None) -> bool:
+    """Whether a line broke once there was one, so that the request may be billed."""
+    while error is not None:
+        if type(error).__name__ in {"ReadError", "ReadTimeout", "ProtocolError"}:
+            return True
+        error = error.__cause__
+    return False

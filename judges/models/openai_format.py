@@ -38,7 +38,8 @@ LONGEST_WORD = 200  # of a model's name, and of why a reply ended
 MOST_TOKENS = 100_000_000
 ROUNDING = 1e-3  # a log-probability so little above 0 is 0
 NEVER = -9999.0  # the log-probability of what cannot be, for which JSON has no number
-REFUSALS = ("context_length_exceeded", "content_filter", "content_policy_violation", "string_above")
+CONTENT_REFUSALS = ("content_filter", "content_policy_violation")
+REFUSALS = ("context_length_exceeded", *CONTENT_REFUSALS, "string_above")
 TOO_LONG = re.compile(
     r"context (?:length|window|size)|too many tokens|maximum.{0,20} tokens|prompt is too long", re.I
 )
@@ -460,10 +461,14 @@ def _wait_in(error: Mapping[str, Any]) -> float | None:
         for detail in (details if isinstance(details, list) else ())
         if isinstance(detail, Mapping)
     ]
-    for text in (*delays, error.get("message")):
-        if isinstance(text, str) and (match := WAIT.search(text)):
-            return duration(match[1])
-    return None
+    texts = (text for text in (*delays, error.get("message")) if isinstance(text, str))
+    return next((wait for text in texts if (wait := wait_in_words(text)) is not None), None)
+
+
+def wait_in_words(text: str) -> float | None:
+    """How long a text asks to wait; None where it does not say."""
+    match = WAIT.search(text)
+    return duration(match[1]) if match else None
 
 
 def duration(text: str) -> float | None:

@@ -1,0 +1,215 @@
+"""What providers answer whom only DSPy's clients ask, through `judges score` and back."""
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from openai_replies import completion
+from openai_server import Serving
+
+from judges.__main__ import main
+
+CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
+ROUTED = "openrouter/openai/gpt-4o-mini"
+N_ROWS = 3
+Respond = Callable[[int, str], object]
+
+
+class Provider:
+    """Answers any path; `respond` gets the request's number and the rating that its text names."""
+
+    def __init__(self, respond: Respond) -> None:
+        self.respond = respond
+        self.n_requests = 0
+        self.url = ""
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_post("/{path:.*}", self._answer)
+        return app
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        number, self.n_requests = self.n_requests, self.n_requests + 1
+        answer = self.respond(number, (await request.text()).partition("worth ")[2][:1])
+        status, body = answer if isinstance(answer, tuple) else (200, answer)
+        return web.json_response(body, status=status)
+
+
+def claude(*content: dict[str, Any], stop: str = "end_turn") -> dict[str, Any]:
+    return {
+        "id": "msg_0",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-4-5",
+        "content": list(content),
+        "stop_reason": stop,
+        "usage": {"input_tokens": 200, "output_tokens": 2},
+    }
+
+
+def gemini(*parts: dict[str, Any], finish: str = "STOP") -> dict[str, Any]:
+    content = {"role": "model", "parts": list(parts)}
+    return {
+        "candidates": [{"content": content, "finishReason": finish, "index": 0}],
+        "usageMetadata": {
+            "promptTokenCount": 200,
+            "candidatesTokenCount": 2,
+            "totalTokenCount": 202,
+        },
+        "modelVersion": "gemini-2.5-flash",
+    }
+
+
+def text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def routed(rating: str, finish: str = "stop") -> dict[str, Any]:
+    answer = completion({"model": "openai/gpt-4o-mini", "messages": []}, [rating])
+    answer["choices"][0]["finish_reason"] = finish
+    return answer
+
+
+def refused(message: str, status: int = 429) -> tuple[int, dict[str, Any]]:
+    error = {"code": status, "message": message, "status": "RESOURCE_EXHAUSTED"}
+    return status, {"error": error}
+
+
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+THOUGHT = {"type": "thinking", "thinking": "1 or 2?", "signature": "s"}
+HIDDEN = {"type": "redacted_thinking", "data": "c2VjcmV0"}
+RIGHT: list[tuple[str, str, Respond]] = [
+    ("Claude's thoughts", CLAUDE, lambda _, rating: claude(THOUGHT, text(rating))),
+    ("Claude's hidden thoughts", CLAUDE, lambda _, rating: claude(HIDDEN, text(rating))),
+    (
+        "Gemini's thoughts",
+        GEMINI,
+        lambda _, rating: gemini({"text": "1 or 2?", "thought": True}, {"text": rating}),
+    ),
+    (
+        "a limit a minute in the words of a quota",
+        GEMINI,
+        lambda number, rating: (
+            refused(f"{QUOTA} Please retry in 0.05s.") if number == 0 else gemini({"text": rating})
+        ),
+    ),
+    (
+        "one answer that is no answer",
+        CLAUDE,
+        lambda number, rating: ["what?"] if number == 0 else claude(text(rating)),
+    ),
+]
+
+
+def score(
+    lm: str, respond: Respond, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, list[dict[str, Any]], int]:
+    """The exit code, every row's judgement, and how many requests came."""
+    for name in ("ANTHROPIC", "GEMINI", "OPENROUTER"):
+        monkeypatch.setenv(f"{name}_API_KEY", "sk-local-test-key-0123456789")
+    data, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    rows = [{"document": "A.", "summary": f"This summary is worth {i + 1}."} for i in range(N_ROWS)]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    provider = Provider(respond)
+    with Serving(provider):  # type: ignore[arg-type]
+        flags = ["--data", str(data), "--out", str(out), "--api-base", provider.url, "--lm", lm]
+        code = main(["score", "relevance", *flags, "--concurrency", "1"])
+    lines = out.read_text().splitlines() if out.exists() else []
+    return (
+        code,
+        [json.loads(line)["judgements"]["relevance"] for line in lines],
+        provider.n_requests,
+    )
+
+
+@pytest.mark.parametrize(("lm", "respond"), [row[1:] for row in RIGHT], ids=[r[0] for r in RIGHT])
+def test_an_answer_in_a_providers_own_form_is_read(
+    lm: str, respond: Respond, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, judgements, _ = score(lm, respond, tmp_path, monkeypatch)
+    assert (code, [judgement["score"] for judgement in judgements]) == (0, [1, 2, 3])
+
+
+WITHHELD: list[tuple[str, str, Respond, str]] = [
+    (
+        "a reply held back",
+        GEMINI,
+        lambda _, rating: gemini(finish="SAFETY") if rating == "2" else gemini({"text": rating}),
+        "Candidate blocked: SAFETY",
+    ),
+    (
+        "a prompt held back",
+        GEMINI,
+        lambda _, rating: (
+            {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
+            if rating == "2"
+            else gemini({"text": rating})
+        ),
+        "Prompt blocked: PROHIBITED_CONTENT",
+    ),
+    (
+        "a reply broken off for a reason of Gemini's own",
+        GEMINI,
+        lambda _, rating: gemini({"text": rating}, finish="OTHER" if rating == "2" else "STOP"),
+        "cut short",
+    ),
+    (
+        "a reply broken off by the router",
+        ROUTED,
+        lambda _, rating: routed(rating, "error" if rating == "2" else "stop"),
+        "cut short",
+    ),
+    (
+        "a text that is refused as a request",
+        CLAUDE,
+        lambda _, rating: (
+            refused("messages: text content must be non-empty", 400)
+            if rating == "2"
+            else claude(text(rating))
+        ),
+        "must be non-empty",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("lm", "respond", "reason"), [row[1:] for row in WITHHELD], ids=[row[0] for row in WITHHELD]
+)
+def test_what_is_refused_to_one_text_fails_its_row_alone(
+    lm: str, respond: Respond, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, judgements, _ = score(lm, respond, tmp_path, monkeypatch)
+    assert (code, [judgement["score"] for judgement in judgements]) == (0, [1, None, 3])
+    assert reason in judgements[1]["failure"]
+
+
+def test_a_quota_that_is_gone_ends_the_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, n_requests = score(GEMINI, lambda *_: refused(QUOTA), tmp_path, monkeypatch)
+    assert (code, n_requests) == (1, 1)
+    assert "please check your plan" in capsys.readouterr().err
+
+
+def test_dspy_does_not_warn_of_every_reply_that_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign]
+    dspy_logger = logging.getLogger("dspy.clients.lm")
+    dspy_logger.addHandler(handler)
+    try:
+        code, judgements, _ = score(
+            CLAUDE, lambda *_: claude(THOUGHT, stop="max_tokens"), tmp_path, monkeypatch
+        )
+        dspy_logger.warning("LM response was truncated, of another's request")
+    finally:
+        dspy_logger.removeHandler(handler)
+    assert code == 1
+    assert "a reasoning model needs more" in judgements[0]["failure"]
+    assert ["another's" in record.getMessage() for record in records] == [True]
