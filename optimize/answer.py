@@ -41,7 +41,7 @@ def run_answer(summary: Summary, *, paired: bool) -> list[str]:
     failed = many_failed(cell["n_failed"], cell["n_outputs"] + cell["n_failed"], unit)
     return [
         *([failed] if failed else []),
-        _agreement(f"The {shipped} judge", order, cell, summary, paired=paired),
+        agreement(f"The {shipped} judge", order, cell, summary, paired=paired),
         *two_people(order),
         *_unseen(summary, paired=paired),
         *([] if _says_nothing(cell) else [gain_sentence(summary, unit)]),
@@ -56,7 +56,7 @@ def verification_answer(result: Summary) -> list[str]:
     reasons = "; ".join(result.get("short", ()))
     return [
         *([failed] if failed and not _says_nothing(cell) else []),
-        _agreement("The judge", order, cell, result, paired=paired),
+        agreement("The judge", order, cell, result, paired=paired),
         *two_people(order),
         *([f"It falls short of what was asked for: {reasons}."] if reasons else []),
     ]
@@ -71,7 +71,7 @@ def _order(summary: Summary, split: str, judge: str) -> Cell | None:
     return order
 
 
-def _agreement(who: str, order: Cell | None, cell: Cell, result: Summary, *, paired: bool) -> str:
+def agreement(who: str, order: Cell | None, cell: Cell, result: Summary, *, paired: bool) -> str:
     """In how many of a hundred pairs it does as people do, with its interval, beside a coin."""
     if _says_nothing(cell):
         return f"{who} gave no score at all, so there is nothing to report."

@@ -22,7 +22,7 @@ from judges.loading import load
 from judges.scoring import SamplingPlan
 from optimize.cli import compare, report, tune, verify
 from optimize.measuring.leaderboard import pareto_front
-from optimize.report.leaderboard_report import render
+from optimize.report.leaderboard_report import leaderboard_answer, render
 from optimize.statistics.accuracy import contrast_accuracy, pair_accuracy
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -121,6 +121,21 @@ def test_the_best_comes_first_and_what_is_clearly_worse_is_told_from_what_is_not
     fair = result["judges"][2]
     assert fair["difference"]["value"] == pytest.approx((1 - 10) * 0.2 / 12)
     assert fair["difference"]["low"] < fair["difference"]["value"] < fair["difference"]["high"] < 0
+
+
+def test_the_answer_begins_with_how_often_the_best_orders_outputs_as_people_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    result = compared(capsys, *recorded())
+    n, best = len(result["judges"]), result["judges"][0]
+    first, *_, last = leaderboard_answer(result)
+    assert first.startswith(
+        f"Of {n} judges {best['name']} agrees best with people: it orders two outputs of one "
+        f"document as people do in {best['order']['value']:.0%} of pairs (95% interval "
+    )
+    assert last.startswith(("By rho, these cannot be told from it: ", "Its rho is clearly above"))
+    alone = {**result, "judges": [best]}
+    assert leaderboard_answer(alone)[0].startswith(f"{best['name']} orders two outputs of one ")
 
 
 def test_a_baseline_is_compared_with_each_and_the_intervals_are_narrower(

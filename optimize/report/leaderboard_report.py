@@ -6,7 +6,7 @@ from typing import Any
 
 from data.readers import is_constructed
 from judges.protocol import is_embedded
-from optimize.answer import COIN, PLANNED, how_to_use, label_your_own, people_of, two_people
+from optimize.answer import PLANNED, agreement, how_to_use, label_your_own, people_of, two_people
 from optimize.figures import (
     CONSTRUCTED,
     CONVENTIONS,
@@ -338,26 +338,27 @@ def leaderboard_answer(result: Result) -> list[str]:
     best, *others = result["judges"]
     order, people = best["order"], people_of(result)
     flattered = ", which was tuned on these very labels," if best["tuned_on_these_labels"] else ""
-    lead = f"{best['name']}{flattered} agrees best with {people}: {_symbol(result)} {_figure(best)}"
-    sentences = [f"{lead}."]
-    if order["value"] is not None and not _is_paired(result):
-        ends = "" if order["low"] is None else f" ({order['low']:.0%} to {order['high']:.0%})"
-        sentences.append(
-            f"It orders two outputs as {people} do in {order['value']:.0%}{ends} of pairs; tossing "
-            f"a coin would in {COIN:.0%}."
-        )
-    sentences += two_people(order)
+    who = f"{best['name']}{flattered}"
+    if others:
+        who = f"Of {len(others) + 1} judges {who} agrees best with {people}: it"
+    sentences = [
+        agreement(who, order, _cell(best), result, paired=_is_paired(result)),
+        *two_people(order),
+    ]
     if result["baseline"] is not None:
         better = [row["name"] for row in result["judges"] if row["standing"] == "better"]
         names = ", ".join(better) or "none"
-        return [*sentences, f"Clearly better than {result['baseline']}: {names}."]
+        return [
+            *sentences,
+            f"By {_symbol(result)}, clearly better than {result['baseline']}: {names}.",
+        ]
     equals = [row for row in others if row["standing"] == "unclear"]
     if others and not equals:
-        return [*sentences, "That is clearly more than every other judge."]
+        return [*sentences, f"Its {_symbol(result)} is clearly above that of every other judge."]
     if not equals:
         return sentences
     names = ", ".join(row["name"] for row in equals)
-    told = f"These cannot be told from it: {names}"
+    told = f"By {_symbol(result)}, these cannot be told from it: {names}"
     cheapest = _cheapest([best, *equals])
     if cheapest is not None and cheapest is not best:
         cost = _dollars(cheapest, "cost_per_1000_rows")
