@@ -24,11 +24,11 @@ from data.flags import (
     map_option,
     read_mapping,
     read_values,
-    scale_flags,
     scale_option,
     values_flags,
     values_option,
 )
+from data.next_step import NextStep, next_step
 from data.ratings import ReadOptions
 from data.readers import (
     SHIPPED_NAMES,
@@ -105,7 +105,7 @@ def _check(options: argparse.Namespace) -> int:
     elif problems:
         print(as_called(problem_list(problems, every=options.all)))
     elif labelled is not None:
-        print(check_page(labelled, notes, _next_command(labelled, options)))
+        print(check_page(labelled, notes, _next_step(labelled, options)))
     return 1 if problems else 0
 
 
@@ -165,29 +165,33 @@ def _scales(options: argparse.Namespace) -> dict[str, Scale]:
     return scales
 
 
-def _next_command(labelled: LabelledSet | LabelledPairs, options: argparse.Namespace) -> list[str]:
-    """The command that goes on from here, with the user's own flags."""
+def _next_step(
+    labelled: LabelledSet | LabelledPairs, options: argparse.Namespace
+) -> NextStep | None:
+    """How to go on from here, with the user's own flags; None where it is no way."""
     mapping = read_mapping(options.map)
     if len(labelled.documents) < MIN_UNITS_TO_SPLIT or options.file in SHIPPED_NAMES:
-        return []
+        return None
     if isinstance(labelled, LabelledPairs):
         words = ["python", "-m", "optimize", "--pairwise", "NAME", "--data", options.file]
-        return [*words, *map_flags(mapping), *values_flags(read_values(options.values))]
+        words += [*map_flags(mapping), *values_flags(read_values(options.values))]
+        return NextStep(words, "`python -m judges list` names the comparisons; NAME is one of them")
     mapped = [name for name in mapping if name in labelled.dimensions]
-    dimension = (options.dimension or mapped or labelled.dimensions)[0]
-    # Judges' names are in small letters.
-    name = dimension.lower()
-    if name != dimension:
-        in_column = dimension in labelled.reading.ratings
-        mapping |= {name: dimension if in_column else f"ratings.{dimension}"}
-    words = ["python", "-m", "optimize", "--dimension", name]
-    if options.annotations:
-        words = ["python", "-m", "optimize.verify", name, "--annotations", options.annotations]
-    words += ["--data", options.file, *map_flags(mapping)]
-    words += values_flags(read_values(options.values))
+    rated = sorted(
+        labelled.dimensions,
+        key=lambda name: -sum(name in output.ratings for output in labelled.outputs),
+    )
+    dimension = (options.dimension or mapped or rated)[0]
     scales = _scales(options)
-    scale = scales.get(name, scales.get("*"))
-    return words + scale_flags({"*": scale} if scale else None)
+    return next_step(
+        labelled,
+        options.file,
+        dimension=dimension,
+        mapping=mapping,
+        values=read_values(options.values),
+        scale=scales.get(dimension, scales.get("*")),
+        annotations=options.annotations,
+    )
 
 
 ABOUT = f"""\

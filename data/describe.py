@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
+from data.next_step import NextStep
 from data.tables.problems import Problem, count
 from data.types import Item, LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from dspy_judges.commands import as_called
@@ -166,7 +167,7 @@ def problem_list(problems: Sequence[Problem], *, every: bool) -> str:
 
 
 def check_page(
-    labelled: LabelledSet | LabelledPairs, notes: Sequence[str], next_command: Sequence[str] = ()
+    labelled: LabelledSet | LabelledPairs, notes: Sequence[str], step: NextStep | None = None
 ) -> str:
     """A file without problems: what was read, what to know about it, the command that goes on."""
     record = full_summary(labelled)
@@ -182,18 +183,11 @@ def check_page(
     lines = textwrap.wrap(f"{labelled.name}: no problem in {holds}", _WIDTH)
     lines += _entry("documents", f"by {labelled.grouped_by}")
     lines += reading_lines(labelled) + _notes(notes)
-    if "--dimension" in next_command:
-        name = next_command[next_command.index("--dimension") + 1]
-        texts = ", ".join(f"{text}: what it is" for text in labelled.reading.texts)
-        lines += _entry(
-            "dimension",
-            f"where `python -m judges list` has no {_plain(name)}, give --dimension FILE.yaml that "
-            f"says name: {_plain(name)}, definition: what it means, "
-            f"inputs: {{{_plain(texts)}}}, scale: [LOW, HIGH]",
-        )
-    if next_command:
+    if step is not None:
+        lines += _entry("judge", _plain(step.note)) if step.note else []
+        lines += [f"{'':<13}{_plain(line)}" for line in step.definition]
         # On one line, so that it can be copied.
-        lines.append(f"next       {as_called(_plain(shlex.join(next_command)))}")
+        lines.append(f"next       {as_called(_plain(shlex.join(step.command)))}")
     return "\n".join(lines)
 
 

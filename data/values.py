@@ -16,6 +16,9 @@ Scale = tuple[float, float]
 # A user's words and what they count: a rating, a choice, or None where they say nothing.
 Values = Mapping[str, float | Vote | None]
 
+# What people are commonly given, the narrowest first.
+USUAL_SCALES = ((0, 1), (1, 3), (-1, 1), (1, 4), (1, 5), (1, 7), (1, 10), (0, 10), (0, 100))
+
 # How a number is written: with a decimal mark, with thousands set apart by one, or by either.
 Style = Literal["", "point", "comma", "groups", "groups,", "groups.", "either,", "either."]
 Kind = Literal["number", "percent", "share", "stars", "truth", "mapped", "missing", "date", "word"]
@@ -559,7 +562,8 @@ class RatingCells:
             pairs = zip(self._turned.values(), counts, strict=True)
             words = (f"{text}={count:g}" for text, count in pairs)
             flags.append(",".join(f'"{word}"' if "," in word else word for word in words))
-        fault = f"is good, and {excerpt(self._turned[highest])} bad, though a higher number"
+        best, worst = (excerpt(self._turned[end]) for end in (lowest, highest))
+        fault = f"is on a scale that counts downwards, from {best} to {worst}"
         advice = f"turn the scale by --values '{flags[0]}', or keep it by --values '{flags[1]}'"
         return CellError("not-a-number", fault, advice, value)
 

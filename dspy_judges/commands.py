@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 
 SCRIPT = "dspy-judges"
 
@@ -69,6 +70,13 @@ _MODULE_FORM = re.compile(
     + "|python -m (?:judges|data)(?![\\w.])"
 )
 _script_is_running = False
+
+
+def catalogue_texts(name: str) -> tuple[str, ...] | None:
+    """What the catalogue's judge of this name reads; None where it has none. For advice alone."""
+    # By its name: what stands below the judges knows nothing else of them.
+    catalogue = import_module("judges.catalog")
+    return tuple(catalogue.find(name).inputs) if name in catalogue.names() else None
 
 
 def name_by_script() -> None:

@@ -1,6 +1,7 @@
 """`python -m data`: what it prints, what it exits with, and where it runs."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -234,14 +235,61 @@ def test_check_prints_how_columns_were_understood_and_the_command_that_goes_on(
     )
     assert "engaging 0, 0 by A, B" in words
     assert (
-        "has no engaging, give --dimension FILE.yaml that says name: engaging, definition: what it "
-        "means, inputs: {summary: what it is, seen: what it is, document: what it is}, "
-        "scale: [LOW, HIGH]"
+        "no judge of the catalogue is called engaging: write engaging.yaml, with words of your own "
+        "name: engaging definition: what engaging means "
+        "inputs: {summary: what it is, document: what it is} scale: [0, 100] next"
     ) in words
     assert printed.splitlines()[-1] == (
-        "next       python -m optimize --dimension engaging --data labels.csv --map group=doc "
+        "next       python -m optimize --dimension engaging.yaml --data labels.csv --map group=doc "
         "--map document=article --map engaging=A --map engaging=B --scale 0-100"
     )
+
+
+@pytest.mark.parametrize(
+    ("header", "flags", "advised"),
+    [
+        (
+            "id,Dokument,Zusammenfassung,relevance",
+            [],
+            "--dimension relevance --data labels.csv --map document=Dokument "
+            "--map summary=Zusammenfassung",
+        ),
+        (
+            "id,document,summary,Rate it [Flüssigkeit]",
+            [],
+            "--dimension flussigkeit.yaml --data labels.csv "
+            "--map 'flussigkeit=Rate it [Flüssigkeit]'",
+        ),
+        (
+            "id,Der Text,rating,Wie gut? (1 bis 5)",
+            ["--text", "rating"],
+            "--dimension wie_gut.yaml --data labels.csv --map 'wie_gut=Wie gut? (1 bis 5)' "
+            "--map 'der_text=Der Text' --map rating_text=rating",
+        ),
+    ],
+)
+def test_the_command_that_check_advises_works_as_it_stands(
+    header: str,
+    flags: list[str],
+    advised: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from optimize.cli.tune import command
+
+    monkeypatch.chdir(tmp_path)
+    rows = [f"r{i},Words of {i} and what came of it.,Short text {i}.,{i % 5 + 1}" for i in range(8)]
+    Path("labels.csv").write_text("\n".join([header, *rows]) + "\n")
+    assert main(["check", "labels.csv", *flags]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == f"next       python -m optimize {advised}"
+    definition = [line.strip() for line in lines if line.startswith(" " * 13)]
+    words = shlex.split(lines[-1])[4:]
+    if definition:
+        assert definition[-1] == "scale: [1, 5]"
+        Path(words[words.index("--dimension") + 1]).write_text("\n".join(definition) + "\n")
+    assert command([*words, "--dry-run"]) == 0
 
 
 def test_optimize_prints_the_same_reading_and_refuses_what_check_refuses(

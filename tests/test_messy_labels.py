@@ -175,7 +175,7 @@ ZOO: dict[str, Sheet] = {
         column("1 (sehr gut)", "5 (mangelhaft)", "3 (befriedigend)"),
         (
             "line 2",
-            "'1 (sehr gut)' is good, and '5 (mangelhaft)' bad",
+            "'1 (sehr gut)' is on a scale that counts downwards, from '1 (sehr gut)' to '5 (mang",
             "--values '1 (sehr gut)=5,3 (befriedigend)=3,5 (mangelhaft)=1'",
         ),
     ),

@@ -12,6 +12,7 @@ import judges.define
 from data.splits import By
 from data.tables.in_memory import Rows, is_in_memory
 from data.types import LabelError, LabelledPairs, LabelledSet
+from data.values import USUAL_SCALES
 from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
@@ -19,9 +20,6 @@ from optimize.items import Items, data_counts, items_of
 from optimize.run.settings import Settings, SettingsError, bounds_of, label_bounds
 from optimize.run.settings import read as read_subject
 from optimize.search.objective import Level, choose_level, levels_of
-
-# What people are commonly given, the narrowest first.
-USUAL_SCALES = ((0, 1), (1, 3), (-1, 1), (1, 4), (1, 5), (1, 7), (1, 10), (0, 10), (0, 100))
 
 Labelled = LabelledSet | LabelledPairs
 AnyPath = str | os.PathLike[str]
