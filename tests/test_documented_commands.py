@@ -36,7 +36,7 @@ def commands() -> Iterator[tuple[str, str]]:
         for block in re.findall(r"```bash\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():
                 # A comment begins after a blank: `--map id=#line` has none.
-                typed = re.split(r"(?:^|\s)#", line)[0]
+                typed = re.split(r"(?:^|\s)[#>]", line)[0]
                 for command in re.findall(r"python -m ((?:optimize|judges|data)\b[^&]*)", typed):
                     yield page.name, " ".join(command.split())
 
