@@ -24,6 +24,11 @@ WIDE = 0.10
 # From this share of outputs on, fewer failures are an answer of their own.
 FEWER_FAILED = 0.05
 
+CONSTRUCTED = (
+    "These labels are constructed, computed from known faults; no person gave them. Agreement with "
+    "them says that the judge finds these faults, not that it agrees with people."
+)
+
 Cell = Mapping[str, Any]
 Summary = Mapping[str, Any]
 
@@ -102,8 +107,18 @@ def agreement(who: str, order: Cell | None, cell: Cell, result: Summary, *, pair
 
 def people_of(result: Summary) -> str:
     """Who gave the labels: constructed ones are nobody's."""
-    constructed = is_constructed(str(result["data"]["sha256"]))
-    return "the constructed labels" if constructed else "people"
+    return "the constructed labels" if has_constructed_labels(result) else "people"
+
+
+def has_constructed_labels(result: Summary) -> bool:
+    """Whether no figure says anything of people."""
+    return is_constructed(str(result["data"]["sha256"]))
+
+
+def warnings(result: Summary) -> list[str]:
+    """What would mislead a reader who does not know it."""
+    constructed = CONSTRUCTED if has_constructed_labels(result) else ""
+    return [text for text in (constructed, scale_warning(result)) if text]
 
 
 def _certainty(order: Cell) -> str:
@@ -240,7 +255,7 @@ def scale_warning(result: Summary) -> str:
 
 def next_steps(summary: Summary, *, paired: bool) -> list[str]:
     """What to do after a run, from its figures alone; the most pressing first."""
-    if is_constructed(str(summary["data"]["sha256"])):
+    if has_constructed_labels(summary):
         return [label_your_own(summary["dimension"], paired=paired, shipped=summary["shipped"])]
     cell = summary[f"{summary['shipped']}_judge"].get("test")
     if cell is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from optimize.statistics.agreement import Correlation
 from optimize.statistics.bootstrap import Interval
+from optimize.statistics.levels import PRIMARY
 
 # From this share of failures on, they are said before any figure.
 MANY_FAILED = 0.05
@@ -93,6 +94,22 @@ def cell_by_convention(statistic: Correlation) -> Cell:
     return {**cell(statistic), "n_zero": statistic.n_zero, "undefined": statistic.undefined}
 
 
+def conventions_differ(cells: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a document without a correlation makes the conventions two figures."""
+    return any(cell["level"] == "summary" and cell["n_undefined"] for cell in cells)
+
+
+def cells_to_show(cells: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The cells by the primary convention, and as published tables have those that differ."""
+    differ = conventions_differ(cells)
+    return [
+        cell
+        for cell in cells
+        if cell["undefined"] == PRIMARY
+        or (cell["undefined"] == "left_out" and cell["level"] == "summary" and differ)
+    ]
+
+
 def counted(number: int, unit: str) -> str:
     """A number and what it counts."""
     return f"{number:,} {unit}{'s' * (number != 1)}"
@@ -163,10 +180,6 @@ def many_failed(n_failed: int, number: int, unit: str = "outputs") -> str:
 
 
 WIDTH = 80
-CONSTRUCTED = (
-    "These labels are constructed, so the figures show how a run works, and the judge is no "
-    "judge to use: tune one on labels of your own (--data FILE)."
-)
 # Pairs: what each order alone reaches, by its key in JSON.
 ORDERS = {
     "accuracy_mean_of_orders": "accuracy, mean of the two orders taken alone",
@@ -174,7 +187,7 @@ ORDERS = {
     "accuracy_order_ba": "accuracy, B shown first",
     "order_agreement": "same answer in both orders",
 }
-SPLITS = (("dev", "dev"), ("test", "test"), ("test_unseen_systems", "unseen systems"))
+SPLITS = {"dev": "dev", "test": "test", "test_unseen_systems": "unseen systems"}
 
 
 def finalist_name(row: Mapping[str, Any]) -> str:

@@ -4,16 +4,15 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from data.readers import is_constructed
 from judges.inference.progress import dollars_text
-from optimize.answer import next_steps, run_answer, scale_warning, verification_answer
+from optimize.answer import next_steps, run_answer, verification_answer, warnings
 from optimize.figures import (
     CHOSEN_ON_DEV,
-    CONSTRUCTED,
     CONVENTIONS,
     ORDERS,
     SPLITS,
     WIDTH,
+    cells_to_show,
     cost_text,
     cost_unit,
     finalist_name,
@@ -70,15 +69,14 @@ def scorecard(summary: Mapping[str, Any], folder: str) -> str:
 
 def _answer(sentences: Sequence[str], result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the answer, then what has to be known before any figure."""
-    constructed = is_constructed(str(result["data"]["sha256"]))
-    for text in (*sentences, CONSTRUCTED if constructed else "", scale_warning(result)):
+    for text in (*sentences, *warnings(result)):
         yield from _wrapped(text)
 
 
 def _share_rows(summary: Mapping[str, Any], *, paired: bool) -> list[str]:
     """How often either judge does as people do, a line for each split on which that is known."""
     rows = []
-    for split, label in SPLITS:
+    for split, label in SPLITS.items():
         judges = summary.get("order", {}).get(split)
         if judges:
             seed, tuned = judges["seed_judge"], judges["tuned_judge"]
@@ -103,7 +101,7 @@ def _failures(summary: Mapping[str, Any], unit: str) -> list[str]:
     """Where either judge gave no score to more than a few, but what the answer says of it."""
     lines = []
     for judge in ("seed", "tuned"):
-        for split, name in SPLITS:
+        for split, name in SPLITS.items():
             cell = summary[f"{judge}_judge"].get(split)
             if not cell or (judge, split) == (summary["shipped"], "test"):
                 continue
@@ -115,7 +113,7 @@ def _failures(summary: Mapping[str, Any], unit: str) -> list[str]:
 
 def _split_rows(summary: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each split: the seed's figure, the tuned judge's and n."""
-    for split, label in SPLITS:
+    for split, label in SPLITS.items():
         seed, tuned = summary["seed_judge"][split], summary["tuned_judge"][split]
         if seed is None or tuned is None:
             continue
@@ -209,12 +207,10 @@ def correlation_lines(result: Mapping[str, Any]) -> list[str]:
     ]
     if is_paired:
         lines += accuracy_lines(result)
-    for cell in cells:
-        # Where no document counts 0, both conventions are one figure.
-        differs = cell["level"] == "summary" and cell["n_undefined"]
-        if cell["undefined"] == PRIMARY or (cell["undefined"] == "left_out" and differs):
-            lines.append(quotable_line(name, cell, unit=unit, n_systems=data["n_systems"]))
-    return lines
+    return lines + [
+        quotable_line(name, cell, unit=unit, n_systems=data["n_systems"])
+        for cell in cells_to_show(cells)
+    ]
 
 
 def accuracy_lines(result: Mapping[str, Any]) -> list[str]:

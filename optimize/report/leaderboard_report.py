@@ -4,11 +4,18 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from data.readers import is_constructed
 from judges.protocol import is_embedded
-from optimize.answer import PLANNED, agreement, how_to_use, label_your_own, people_of, two_people
+from optimize.answer import (
+    PLANNED,
+    agreement,
+    has_constructed_labels,
+    how_to_use,
+    label_your_own,
+    people_of,
+    two_people,
+    warnings,
+)
 from optimize.figures import (
-    CONSTRUCTED,
     CONVENTIONS,
     ORDERS,
     WIDTH,
@@ -79,7 +86,7 @@ def screen(result: Result) -> str:
         *_difference_notes(result),
         *(legend if _is_paired(result) else []),
         *_use_notes(result),
-        *([CONSTRUCTED] if is_constructed(str(result["data"]["sha256"])) else []),
+        *warnings(result),
     ]
     lines += ["", *(line for note in notes for line in _wrapped(note)), ""]
     return "\n".join([*lines, f"{_spent(result)}, {result['seconds']:.0f} s", result["folder"]])
@@ -158,7 +165,7 @@ def render(result: Result) -> str:
         title=f"{result['dimension']}: {counted(len(rows), 'judge')} side by side",
         about=f"{_about(result)}.",
         answer=leaderboard_answer(result),
-        warnings=[CONSTRUCTED] if is_constructed(str(result["data"]["sha256"])) else [],
+        warnings=warnings(result),
         picture=_picture(result),
         steps=leaderboard_steps(result),
         notes=[EMBEDDED] if is_model_embedded else [],
@@ -370,7 +377,7 @@ def leaderboard_answer(result: Result) -> list[str]:
 def leaderboard_steps(result: Result) -> list[str]:
     """What to do next: which judge to use, and what would tell the best from the second."""
     rows, paired = result["judges"], _is_paired(result)
-    if is_constructed(str(result["data"]["sha256"])):
+    if has_constructed_labels(result):
         return [label_your_own(result["dimension"], paired=paired, shipped=None)]
     best, steps = rows[0], []
     equals = [best, *(row for row in rows[1:] if row["standing"] == "unclear")]

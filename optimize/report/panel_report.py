@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from optimize.answer import how_to_use
-from optimize.figures import counted, figure_text, interval_text, number_text
+from optimize.figures import SPLITS, counted, figure_text, interval_text, number_text
 from optimize.report import charts
 from optimize.report.page import Picture, Section, page, section
-from optimize.report.sections import SPLITS, cell_point
+from optimize.report.sections import cell_point
 
 # `Composition.record()`, as `summary.json` has it under "composition".
 Record = Mapping[str, Any]

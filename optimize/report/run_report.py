@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from data.readers import is_constructed
 from data.tables.formats import read_json_lines
 from data.types import LabelError, LabelledOutput
 from judges.monotone import MonotoneMap
-from optimize.answer import run_answer
+from optimize.answer import CONSTRUCTED, has_constructed_labels, run_answer, warnings
 from optimize.figures import (
     CHOSEN_ON_DEV,
+    SPLITS,
     cell_by_convention,
     cost_text,
     cost_unit,
@@ -28,8 +28,6 @@ from optimize.report.measures import Measures, PairMeasures, measure_pairs, meas
 from optimize.report.page import Section, page, render_template, section
 from optimize.report.panel_report import panel_page
 from optimize.report.sections import (
-    CONSTRUCTED,
-    SPLITS,
     cut_text,
     data_facts,
     judge_sections,
@@ -38,14 +36,12 @@ from optimize.report.sections import (
     scorecard,
     sentence,
     shares_picture,
-    warnings,
 )
 from optimize.run import run_folder
-from optimize.run.evidence import JudgedSplit, PromptParts, RunEvidence, read_evidence
+from optimize.run.evidence import JUDGES, JudgedSplit, PromptParts, RunEvidence, read_evidence
 from optimize.run.plain_figures import plain_figures
 from optimize.run.run_folder import RunFolderError
 
-JUDGES = {"seed": "seed_judge", "tuned": "tuned_judge"}
 MAX_DEMOS = 20
 # The pages of what several judges made, by the `command` of summary.json, and what that is.
 PAGES = {"optimize.panel": panel_page, "optimize.compare": leaderboard_report.render}
@@ -69,7 +65,7 @@ class FinishedRun:
     @property
     def cell(self) -> Mapping[str, Any]:
         """The shipped judge's rho on test."""
-        cell: Mapping[str, Any] = self.summary[JUDGES[self.summary["shipped"]]]["test"]
+        cell: Mapping[str, Any] = self.summary[f"{self.summary['shipped']}_judge"]["test"]
         return cell
 
     @property
@@ -223,7 +219,7 @@ def run_table(run: FinishedRun) -> str:
         unit=run.unit,
         chosen_on_dev=sentence(CHOSEN_ON_DEV),
         stand_ins=sentence(summary.get("stand_ins")),
-        constructed=CONSTRUCTED if is_constructed(str(summary["data"]["sha256"])) else "",
+        constructed=CONSTRUCTED if has_constructed_labels(summary) else "",
         ceiling=run.measures.annotator_agreement.ceiling,
     )
 

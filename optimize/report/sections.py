@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data.readers import is_constructed
 from data.types import LabelledOutput
 from judges.protocol import is_embedded
-from optimize.answer import people_of, scale_warning
+from optimize.answer import people_of
 from optimize.figures import (
     CHOSEN_ON_DEV,
     CONVENTIONS,
+    SPLITS,
+    cells_to_show,
+    conventions_differ,
     counted,
     quotable_line,
     with_interval,
@@ -21,15 +23,13 @@ from optimize.figures import (
 from optimize.report import charts
 from optimize.report.measures import AnnotatorAgreement, Measures, PairMeasures
 from optimize.report.page import Picture, Section, section
-from optimize.run.evidence import JudgedSplit, disagreements
+from optimize.run.evidence import JUDGES, JudgedSplit, disagreements
 from optimize.statistics.bootstrap import Interval, stream
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.levels import PRIMARY, document_values, read_rows
 from optimize.statistics.scale import nearest_ratings
 from optimize.statistics.systems import MIN_SYSTEMS
 
-SPLITS = {"dev": "dev", "test": "test", "test_unseen_systems": "test, unseen systems"}
-JUDGES = {"seed_judge": "seed", "tuned_judge": "tuned"}
 COEFFICIENTS = {
     "spearman": "Spearman's rho",
     "kendall": "Kendall's tau-b",
@@ -43,10 +43,6 @@ MAX_OUTPUTS, MAX_TEXT, MAX_REASON = 20, 1500, 300
 EMBEDDED = (
     "The embedded model is a small statistical judge, not a language model: it reads the same "
     "prompt, and is the baseline that a language model has to beat."
-)
-CONSTRUCTED = (
-    "The starter set's labels are computed from known faults; no person gave them. Agreement "
-    "with them says that the judge finds these faults, not that it agrees with people."
 )
 # A correlation as summary.json and `optimize.verify --json` have it.
 Cell = Mapping[str, Any]
@@ -93,12 +89,6 @@ def shares_picture(shares: Mapping[str, Cell], result: Mapping[str, Any]) -> Pic
         f"is {does} alike, with 95% intervals over documents. A coin reaches 50%."
     )
     return Picture(charts.shares(drawn, label, result["dimension"]), caption)
-
-
-def warnings(result: Mapping[str, Any]) -> list[str]:
-    """What would mislead a reader who does not know it."""
-    constructed = is_constructed(str(result["data"]["sha256"]))
-    return [text for text in (CONSTRUCTED if constructed else "", scale_warning(result)) if text]
 
 
 def scorecard(
@@ -455,29 +445,14 @@ def _levels(cells: Sequence[Cell], measures: Measures, judged: JudgedSplit, of: 
         "levels.html",
         of=of,
         unit="pairs" if measures.pairs else "outputs",
-        cells=by_convention(cells) if any(cell["n_outputs"] for cell in cells) else [],
-        conventions=CONVENTIONS if _conventions_differ(cells) else {},
+        cells=cells_to_show(cells) if any(cell["n_outputs"] for cell in cells) else [],
+        conventions=CONVENTIONS if conventions_differ(cells) else {},
         coefficients=COEFFICIENTS,
         levels={cell["level"] for cell in cells},
         n_systems=len(judged.items.systems),
         min_systems=MIN_SYSTEMS,
         accuracy=measures.accuracy,
     )
-
-
-def by_convention(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells by the primary convention, and as published tables have those that differ."""
-    differ = _conventions_differ(cells)
-    return [
-        cell
-        for cell in cells
-        if cell["undefined"] == PRIMARY
-        or (cell["undefined"] == "left_out" and cell["level"] == "summary" and differ)
-    ]
-
-
-def _conventions_differ(cells: Sequence[Cell]) -> bool:
-    return any(cell["level"] == "summary" and cell["n_undefined"] for cell in cells)
 
 
 def sentence(clause: str | None) -> str:

@@ -4,20 +4,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optimize.answer import verification_answer
-from optimize.figures import CONVENTIONS, many_failed
+from optimize.answer import verification_answer, warnings
+from optimize.figures import CONVENTIONS, cells_to_show, many_failed
 from optimize.injection import Probes
 from optimize.report.advice import advice
 from optimize.report.measures import Measures, measure_split
 from optimize.report.page import page, render_template, section
 from optimize.report.sections import (
-    by_convention,
     data_facts,
     judge_sections,
     notes,
     quotable_lines,
     shares_picture,
-    warnings,
 )
 from optimize.run.evidence import JudgedSplit
 from optimize.run.plain_figures import order_figures, scale_figures
@@ -82,7 +80,7 @@ def verification_table(result: Mapping[str, Any], measures: Measures | None = No
         data=result["data"],
         judge=judge_name(result),
         cell=cell,
-        cells=by_convention(result["correlations"]),
+        cells=cells_to_show(result["correlations"]),
         conventions=CONVENTIONS,
         pairs=pairs,
         unit=unit,
