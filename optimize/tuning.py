@@ -159,7 +159,7 @@ def tune(
         for name, given in recorded:
             if isinstance(given, str):
                 raise TypeError(f"{name} is a list of texts, not {given!r} alone")
-        members = {name: [os.fspath(one) for one in given] for name, given in recorded}
+        members = {name: [os.fspath(member) for member in given] for name, given in recorded}
         return _join(dimension, data, out, {**flags, **members, "own": own}, quiet=quiet)
     if not isinstance(dimension, str | Dimension | Comparison):
         raise TypeError(

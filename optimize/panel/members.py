@@ -103,7 +103,9 @@ class LabelledScores:
         z, people = self.ranks(values, rows), self.ranks(human, rows)
         group = codes(self.group[rows])
         flat, unranked = (
-            np.stack([np.bincount(group, np.abs(np.nan_to_num(one)))[group] for one in side.T], 1)
+            np.stack(
+                [np.bincount(group, np.abs(np.nan_to_num(ranks)))[group] for ranks in side.T], 1
+            )
             == 0
             for side in (z, people)
         )

@@ -6,7 +6,7 @@ Colours are handed to the page as CSS variables, so that one drawing serves ligh
 import io
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
@@ -219,7 +219,7 @@ def bars(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
     """Labelled horizontal bars, such as the judge beside its human ceiling."""
 
     def draw(axes: "Axes") -> None:
-        for position, (value, interval) in zip(range(len(rows))[::-1], rows.values(), strict=True):
+        for position, _, (value, interval) in _placed(axes, rows, 28):
             axes.barh(position, value, color=ACCENT, height=0.55, alpha=0.75, lw=0)
             if interval is not None:
                 axes.plot(_ends(interval), (position, position), color=INK, lw=1.4)
@@ -232,7 +232,6 @@ def bars(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
                 va="center",
                 color=INK,
             )
-        axes.set_yticks(range(len(rows))[::-1], abbreviated(list(rows), 28))
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.set_xlabel(xlabel)
         axes.axvline(0, color=INK, lw=0.8)
@@ -247,9 +246,7 @@ def shares(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
     def draw(axes: "Axes") -> None:
         ends = [end for value, interval in rows.values() for end in _span(value, interval)]
         axes.set_xlim(min(0.45, min(ends) - 0.03), 1.0)
-        for position, (key, (value, interval)) in zip(
-            range(len(rows))[::-1], rows.items(), strict=True
-        ):
+        for position, key, (value, interval) in _placed(axes, rows, 24):
             colour = SECOND if key == "two people" else ACCENT
             fill = colour if position == len(rows) - 1 else "none"
             axes.plot(_span(value, interval), (position, position), color=colour, lw=2)
@@ -266,12 +263,20 @@ def shares(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
         axes.annotate(
             "a coin", (0.5, len(rows) - 0.5), xytext=(3, 0), textcoords="offset points", color=INK
         )
-        axes.set_yticks(range(len(rows))[::-1], abbreviated(list(rows), 24))
         axes.set_ylim(-0.5, len(rows) - 0.15)
         axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
         axes.set_xlabel(xlabel)
 
     return _svg(_single(draw), f"{name}, {xlabel}: {_described(rows)}", 1.1 + 0.42 * len(rows))
+
+
+def _placed(
+    axes: "Axes", rows: Mapping[str, Point], length: int
+) -> Iterator[tuple[int, str, Point]]:
+    """Name the rows on the y-axis, from top to bottom, and yield each one's place, name, point."""
+    places = range(len(rows))[::-1]
+    axes.set_yticks(places, abbreviated(list(rows), length))
+    yield from zip(places, rows, rows.values(), strict=True)
 
 
 def _span(value: float, interval: Interval | None) -> tuple[float, float]:
@@ -282,15 +287,12 @@ def shifts(rows: Mapping[str, Point], control: str, xlabel: str, name: str) -> s
     """How far each attack moves the scores, with intervals; the control's line is hollow."""
 
     def draw(axes: "Axes") -> None:
-        for position, (key, (value, interval)) in zip(
-            range(len(rows))[::-1], rows.items(), strict=True
-        ):
+        for position, key, (value, interval) in _placed(axes, rows, 28):
             colour, fill = (SECOND, "none") if key == control else (ACCENT, ACCENT)
             if interval is not None:
                 axes.plot(_ends(interval), (position, position), color=colour, lw=1.4)
             axes.plot(value, position, "o", ms=5, color=colour, markerfacecolor=fill, mew=1.4)
         axes.axvline(0, color=INK, lw=0.8)
-        axes.set_yticks(range(len(rows))[::-1], abbreviated(list(rows), 28))
         axes.set_xlabel(xlabel)
 
     return _svg(_single(draw), f"{name}: {_described(rows)}", 0.9 + 0.24 * len(rows))

@@ -77,12 +77,12 @@ def screen(result: Result) -> str:
             f" {_dollars(row, 'cost_per_1000_rows'):>8}"
             f" {_seconds(row['seconds_per_1000_rows']):>8} {_dollars(row, 'cost_usd'):>8}"
         )
-    starred = [f"* {FRONT}"] if any(row["on_front"] for row in rows) else []
+    front = [f"* {FRONT}"] if any(row["on_front"] for row in rows) else []
     left_out = [f"left out: {row['name']}: {row['why']}" for row in result["left_out"]]
     legend = ["orders: alike in both orders; in one: accuracy, mean of the orders taken alone"]
     notes = [
         *left_out,
-        *starred,
+        *front,
         *_difference_notes(result),
         *(legend if _is_paired(result) else []),
         *_use_notes(result),
@@ -303,11 +303,11 @@ def _difference_notes(result: Result) -> Iterator[str]:
             "95% intervals that hold together"
             f"{'' if result['baseline'] is not None else f' {together}'}; unclear: 0 is in it"
         )
-    fuller = [
+    with_more = [
         {**row, **row["on_all"], "correlations": [row["on_all"]]} for row in rows if "on_all" in row
     ]
-    if fuller:
-        figures = (f"{r['name']} {_figure(r)} n={r['on_all']['n_outputs']:,}" for r in fuller)
+    if with_more:
+        figures = (f"{r['name']} {_figure(r)} n={r['on_all']['n_outputs']:,}" for r in with_more)
         yield (
             f"every figure is on the {n_outputs:,} of {result['n_labelled']:,} labelled "
             f"{_unit(result)} that all judges have; on all that it has: {'; '.join(figures)}"
@@ -317,16 +317,16 @@ def _difference_notes(result: Result) -> Iterator[str]:
 def _use_notes(result: Result) -> list[str]:
     """How cost and time were measured, and of which judges they are not known."""
     rows = result["judges"]
-    asked = [row for row in rows if row["plan"] is not None]
+    with_model = [row for row in rows if row["plan"] is not None]
     sentences = []
-    if asked:
-        in_flight = max(row["concurrency"] for row in asked)
+    if with_model:
+        in_flight = max(row["concurrency"] for row in with_model)
         sentences.append(
             "$/1,000: the tokens of all replies at list price, no discounts, for 1,000 rows; "
             "s/1,000: wall time"
             + (f" with up to {in_flight} requests in flight" if in_flight > 1 else "")
         )
-    unpriced = [row["name"] for row in asked if row["cost_per_1000_rows"] is None]
+    unpriced = [row["name"] for row in with_model if row["cost_per_1000_rows"] is None]
     if unpriced:
         sentences.append(
             f"no price is known for {', '.join(unpriced)}, which has no place on the front: "
@@ -342,14 +342,15 @@ def _use_notes(result: Result) -> list[str]:
 
 def leaderboard_answer(result: Result) -> list[str]:
     """Which judge is best, how sure that is, and the cheapest of those that may be as good."""
-    best, *others = result["judges"]
+    best, *rest = result["judges"]
     order, people = best["order"], people_of(result)
-    flattered = ", which was tuned on these very labels," if best["tuned_on_these_labels"] else ""
-    who = f"{best['name']}{flattered}"
-    if others:
-        who = f"Of {len(others) + 1} judges {who} agrees best with {people}: it"
+    judge = str(best["name"])
+    if best["tuned_on_these_labels"]:
+        judge += ", which was tuned on these very labels,"
+    if rest:
+        judge = f"Of {len(rest) + 1} judges {judge} agrees best with {people}: it"
     sentences = [
-        agreement(who, order, _cell(best), result, paired=_is_paired(result)),
+        agreement(judge, order, _cell(best), result, paired=_is_paired(result)),
         *two_people(order),
     ]
     if result["baseline"] is not None:
@@ -359,19 +360,19 @@ def leaderboard_answer(result: Result) -> list[str]:
             *sentences,
             f"By {_symbol(result)}, clearly better than {result['baseline']}: {names}.",
         ]
-    equals = [row for row in others if row["standing"] == "unclear"]
-    if others and not equals:
+    as_good = [row for row in rest if row["standing"] == "unclear"]
+    if rest and not as_good:
         return [*sentences, f"Its {_symbol(result)} is clearly above that of every other judge."]
-    if not equals:
+    if not as_good:
         return sentences
-    names = ", ".join(row["name"] for row in equals)
-    told = f"By {_symbol(result)}, these cannot be told from it: {names}"
-    cheapest = _cheapest([best, *equals])
+    names = ", ".join(row["name"] for row in as_good)
+    sentence = f"By {_symbol(result)}, these cannot be told from it: {names}"
+    cheapest = _cheapest([best, *as_good])
     if cheapest is not None and cheapest is not best:
         cost = _dollars(cheapest, "cost_per_1000_rows")
         price = ", which is free" if cost == "free" else f" at {cost} for 1,000 rows"
-        told += f"; the cheapest of these is {cheapest['name']}{price}"
-    return [*sentences, f"{told}."]
+        sentence += f"; the cheapest of these is {cheapest['name']}{price}"
+    return [*sentences, f"{sentence}."]
 
 
 def leaderboard_steps(result: Result) -> list[str]:
@@ -380,16 +381,16 @@ def leaderboard_steps(result: Result) -> list[str]:
     if has_constructed_labels(result):
         return [label_your_own(result["dimension"], paired=paired, shipped=None)]
     best, steps = rows[0], []
-    equals = [best, *(row for row in rows[1:] if row["standing"] == "unclear")]
-    cheapest = _cheapest(equals)
-    if result["baseline"] is None and len(equals) > 1:
+    as_good = [best, *(row for row in rows[1:] if row["standing"] == "unclear")]
+    cheapest = _cheapest(as_good)
+    if result["baseline"] is None and len(as_good) > 1:
         if cheapest is not None:
             steps.append(
                 f"Use {cheapest['name']}: of those that may be the best and have a known cost, it "
                 "costs least."
             )
-        difference = equals[1]["difference"]
-        steps += _what_tells(best["name"], equals[1]["name"], difference, result["level"])
+        difference = as_good[1]["difference"]
+        steps += _documents_to_decide(best["name"], as_good[1]["name"], difference, result["level"])
     elif result["baseline"] is None:
         steps.append(f"Use {best['name']}.")
     if any(row["tuned_on_these_labels"] for row in rows):
@@ -402,7 +403,9 @@ def leaderboard_steps(result: Result) -> list[str]:
     return steps or [how_to_use(run=False, paired=paired)]
 
 
-def _what_tells(best: str, second: str, difference: Row | None, level: str) -> Iterator[str]:
+def _documents_to_decide(
+    best: str, second: str, difference: Row | None, level: str
+) -> Iterator[str]:
     """Yield what it takes to tell the best judge from the second, where that is known."""
     if difference is None or difference["value"] is None or difference["low"] is None:
         yield f"How many documents would tell {best} from {second} is not known from so few."
@@ -433,10 +436,10 @@ def _picture(result: Result) -> Picture | None:
     if chart is not None:
         caption = f"With 95% intervals. Filled, on the line: {FRONT}. {_legend(rows)}."
         return Picture(chart, caption)
-    drawn = rows[:MAX_DRAWN]
+    first_rows = rows[:MAX_DRAWN]
     if _is_paired(result):
-        return shares_picture({row["name"]: row["order"] for row in drawn}, result)
-    points = {row["name"]: point for row in drawn if (point := cell_point(_cell(row)))}
+        return shares_picture({row["name"]: row["order"] for row in first_rows}, result)
+    points = {row["name"]: point for row in first_rows if (point := cell_point(_cell(row)))}
     if not points:
         return None
     label = f"{result['level']}-level Spearman's rho"

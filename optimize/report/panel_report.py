@@ -65,7 +65,7 @@ def _steps(summary: Mapping[str, Any]) -> list[str]:
             f"Give the files of its recorded members again, for the rows at hand: "
             f"{', '.join(recorded)}."
         )
-    listed = [one["document"] for one in summary["composition"]["disagreements"][:3]]
+    listed = [row["document"] for row in summary["composition"]["disagreements"][:3]]
     if listed:
         steps.append(
             f"If you can label more, begin with what the members disagree on: {', '.join(listed)}."
@@ -119,7 +119,7 @@ def panel_section(record: Record) -> Section:
         effective=number_text(record["effective_judges"]),
         rho=number_text(record["rho"]),
         documents=counted(record["n_documents"], "document"),
-        members=[_member_row(name, one) for name, one in zip(numbered, members, strict=True)],
+        members=[_member_row(name, row) for name, row in zip(numbered, members, strict=True)],
         correlations=[
             [name, *map(number_text, row)]
             for name, row in zip(numbered, record["correlations"], strict=True)
@@ -131,14 +131,14 @@ def panel_section(record: Record) -> Section:
         ],
         chart=_front_chart(record["panels"]),
         disagreements=[
-            [one["document"], number_text(one["spread"])] for one in record["disagreements"]
+            [row["document"], number_text(row["spread"])] for row in record["disagreements"]
         ],
     )
 
 
 def _shipped(summary: Mapping[str, Any]) -> str:
-    kept = {"own": "The own judge is kept", "mean": "The plain mean of all members ships"}
-    return kept.get(summary["shipped"], "A mean weighted by labels ships")
+    sentences = {"own": "The own judge is kept", "mean": "The plain mean of all members ships"}
+    return sentences.get(summary["shipped"], "A mean weighted by labels ships")
 
 
 def _answer(summary: Mapping[str, Any]) -> list[str]:

@@ -276,9 +276,13 @@ def _shared(items: Sequence[Item], own: Collection[str] = ()) -> dict[str, str]:
 
 def _quoted(text: str, length: int) -> str:
     """A text in quotes on one line; a long one without its middle."""
-    if len(text) > length:
-        text = f"{text[: length // 2]} [...] {text[-(length // 2) :]}"
-    return json.dumps(text, ensure_ascii=False)
+    return json.dumps(without_middle(text, length), ensure_ascii=False)
+
+
+def without_middle(text: str, length: int) -> str:
+    """A text's two ends, so many characters together; a shorter one whole."""
+    half = length // 2
+    return text if len(text) <= length else f"{text[:half]} [...] {text[-half:]}"
 
 
 def _each(item: Item) -> str:

@@ -15,7 +15,7 @@ from judges.prompt import Field, Prompt
 from judges.protocol import Reply, Sampling
 from optimize.items import Item, Items, Vector
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, fault
-from optimize.search.lessons import JudgedItems
+from optimize.search.lessons import JudgedItems, without_middle
 from optimize.search.problem import History, SearchProblem
 from optimize.search.proposal_replies import Anchors
 from optimize.search.proposer import (
@@ -301,8 +301,4 @@ def _largest_gaps(gaps: Vector) -> list[int]:
 
 def shortened_texts(item: Item) -> dict[str, str]:
     """Long texts lose their middle: a proposer need not read a whole report eight times."""
-    half = TEXT_SHOWN // 2
-    return {
-        name: text if len(text) <= TEXT_SHOWN else f"{text[:half]} [...] {text[-half:]}"
-        for name, text in item.texts.items()
-    }
+    return {name: without_middle(text, TEXT_SHOWN) for name, text in item.texts.items()}

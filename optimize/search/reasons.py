@@ -16,6 +16,7 @@ from judges.parsing.parse import content_span
 from judges.prompt import NOT_GIVEN, Field, Prompt, Reasoning, Value, reasoning_of
 from judges.protocol import Reply, Sampling
 from optimize.search.candidates import Candidate, Demo, DemoSet
+from optimize.search.lessons import without_middle
 from optimize.search.problem import SearchProblem
 
 DEMOS_PER_REQUEST = 4
@@ -170,7 +171,9 @@ def reasons_request(prompt: Prompt, demos: Sequence[Demo], seed: int, attempt: i
         json.dumps(
             {
                 "example": number,
-                "texts": {f.name: _shortened(str(demo[f.name])) for f in prompt.inputs},
+                "texts": {
+                    f.name: without_middle(str(demo[f.name]), TEXT_SHOWN) for f in prompt.inputs
+                },
                 "answer": demo[prompt.answer.name],
             },
             ensure_ascii=False,
@@ -204,8 +207,3 @@ def _reader(outputs: Sequence[Field]) -> Callable[[Reply], tuple[str, ...]]:
 
 def _is_short(text: str) -> bool:
     return len(text) <= LONGEST_REASONS and text != NOT_GIVEN
-
-
-def _shortened(text: str) -> str:
-    half = TEXT_SHOWN // 2
-    return text if len(text) <= TEXT_SHOWN else f"{text[:half]} [...] {text[-half:]}"

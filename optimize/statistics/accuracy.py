@@ -143,13 +143,13 @@ def order_agreement_of_people(
     people, judged = (
         _OrderSums(np.zeros(documents.size), np.zeros(documents.size)) for _ in range(2)
     )
-    for one, other in np.ndindex(ratings.shape[1], ratings.shape[1]):
-        rows = np.flatnonzero(scored & ~np.isnan(ratings[:, one] + ratings[:, other]))
-        if one == other or not rows.size:
+    for first, second in np.ndindex(ratings.shape[1], ratings.shape[1]):
+        rows = np.flatnonzero(scored & ~np.isnan(ratings[:, first] + ratings[:, second]))
+        if first == second or not rows.size:
             continue
         present = np.unique(codes[rows])
-        for total, side in ((people, ratings[:, one]), (judged, scores)):
-            pairs = read_rows(side[rows], ratings[rows, other], codes[rows])
+        for total, side in ((people, ratings[:, first]), (judged, scores)):
+            pairs = read_rows(side[rows], ratings[rows, second], codes[rows])
             total.add(_order_sums(pairs, degree), present)
     return people.agreement(degree), judged.agreement(degree)
 
