@@ -66,7 +66,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
         assert word in out
     assert "round 1" in err
     folder = here / "runs" / "relevance-001"
-    assert {path.name for path in folder.iterdir()} == FILES
+    assert {path.name for path in folder.iterdir()} == {*FILES, "finalists"}
     summary = read(folder / "summary.json")
     assert set(summary) == {
         *("dimension", "lm", "optimizer", "seed", "level", "data", "seed_judge", "tuned_judge"),

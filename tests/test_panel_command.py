@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -513,3 +514,60 @@ def test_joined_scores_are_put_on_people_s_scale_by_a_rising_line() -> None:
     assert falling is not None
     assert falling(1.0) > falling(0.0)
     assert onto_ratings(np.array([1.0, 1.0]), np.array([2.0, 1.0])) is None
+
+
+def noisy_rating(body: Body) -> str:
+    """The rating that the summary names, or one drawn: more seldom where the prompt has demos."""
+    text = str(body["messages"])
+    draw = zlib.crc32(text.encode()) % 100
+    if draw < (75 if len(body["messages"]) <= 2 else 35):
+        return str(1 + zlib.crc32(text[::-1].encode()) % 5)
+    return rating(body)
+
+
+def test_finalists_of_a_search_are_joined_on_what_taught_none_of_them_and_paid_for_once(
+    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai_server.judge = noisy_rating
+    start = world()
+    search = {"lm": "openai/judge-1", "proposer_lm": "embedded", "price": (1.0, 4.0)}
+    run = tune(
+        "relevance",
+        "labels.jsonl",
+        **search,  # type: ignore[arg-type]
+        max_calls=1500,
+        split="document",
+        out="runs/x",
+        quiet=True,
+    )
+    finalists = {path.stem: load(path) for path in Path("runs/x/finalists").glob("*.json")}
+    met_dev = {t["candidate"] for t in read_jsonl("runs/x/trials.jsonl") if t["stage"] == "dev"}
+    assert len(finalists) > 1
+    assert finalists.keys() == met_dev
+    prices = ["--price", "1,4"]
+    asked = {seen.asked for seen in openai_server.log}
+    result = joined(capsys, *start, "--members", "runs/x#finalists", "relevance@embedded", *prices)
+    paid = [m for m in result["members"] if m["name"].startswith("runs/x#")]
+    assert {m["name"].partition("#")[2] for m in paid} == finalists.keys()
+    parts = json.loads(Path("runs/x/splits.json").read_text())
+    used = {row["id"]: row["split"] for row in rows_of(result["folder"])}
+    learned = {name for name, split in used.items() if split == "learned"}
+    assert learned <= set(parts["dev"])
+    assert {name for name, split in used.items() if split == "test"} == set(parts["test"])
+    # No prompt that the search has asked is asked again: what is paid for is test alone.
+    later = [seen.asked for seen in openai_server.log if seen.answered]
+    assert len(later) == len(set(later))
+    assert set(later) - asked
+    assert result["lm_calls"] <= len(parts["test"]) * len(paid)
+    shown = {demo["document"] for judge in finalists.values() for demo in judge.prompt.demos}
+    documents = {row["id"]: row["document"] for row in read_jsonl("labels.jsonl")}
+    assert shown
+    assert not shown & {documents[name] for name in used}
+    # The judge that shipped, or any other tuned on these labels, is weighed by the same rows.
+    if run.summary["shipped"] == "tuned":
+        alone = joined(capsys, *start, "--members", "runs/x", "relevance@embedded", *prices)
+        assert {r["id"] for r in rows_of(alone["folder"])} <= used.keys()
+    line = refused(capsys, *start, "--members", "runs/x#finalists", *RECORDED, "--split", "both")
+    assert "was tuned on these labels with --split document" in line
+    line = refused(capsys, *start, "--members", "runs/y#finalists", *RECORDED, code=1)
+    assert "runs/y: keeps no finalists" in line

@@ -37,9 +37,10 @@ from judges.models.providers import endpoint_of
 from judges.models.registry import check_name
 from judges.panel import Panel
 from judges.parsing.recorded import letter_ratings, read_pair_replies, read_replies
+from judges.scoring import SamplingPlan
 from optimize.cli.tool import Parser, add_label_flags, print_json
 from optimize.cli.verify import recorded_scale
-from optimize.items import items_of
+from optimize.items import Items, items_of
 from optimize.measuring.entries import (
     REPLIES,
     TIMES,
@@ -52,6 +53,7 @@ from optimize.measuring.entries import (
 from optimize.measuring.leaderboard import leaderboard
 from optimize.measuring.measure import on_labels_scale
 from optimize.measuring.sources import ScoredItems, from_pair_replies, from_replies, from_scores
+from optimize.run import run_folder
 from optimize.run.labels import (
     Labelled,
     check_level,
@@ -108,6 +110,8 @@ def address(text: str) -> str:
     return text
 
 
+# Behind a run folder: the candidates that its search met dev with.
+OF_FINALISTS = "#finalists"
 # The flags that may be given for one model, as in --price NAME=0.40,1.60, and their readers.
 FLAGS_PER_MODEL: Mapping[str, Callable[[str], Any]] = {
     "api_base": address,
@@ -289,37 +293,42 @@ class JudgesRun:
     def entries(self) -> tuple[list[Entry], Labelled]:
         """Every judge with the items that it reads, and the labels; raises what is to be mended."""
         flags = self.flags
-        asked = self._judges()
-        options: dict[str, Any] = {name: {"lm": lm} for name, _, _, lm in asked}
+        loaded = self._judges()
+        options: dict[str, Any] = {entry.name: entry.options for entry in loaded}
         for option, read_option in FLAGS_PER_MODEL.items():
             for name, value in _values_by_name(flags, option, list(options), read_option).items():
-                options[name][option] = value
+                options[name] = {**options[name], option: value}
         # Labels are read with the texts of a judge; most judges read the same.
         labels: dict[tuple[str, ...], Labelled] = {}
-        entries: list[Entry] = []
-        for name, source, judge, lm in asked:
+        judges = [entry.judge for entry in loaded if entry.judge is not None]
+        for judge in judges:
             texts = tuple(judge.subject.inputs)
             if texts not in labels:
                 labels[texts] = self._labels(judge.subject, flags.scale)
-            items = items_of(labels[texts], self.dimension, judge.subject)
-            judge = judge.with_model(lm)
+        labelled = next(iter(labels.values()), None) or self._labels(None, None)
+        check_level(flags.level, items_of(labelled, self.dimension), pairs=self.pairwise)
+        entries: list[Entry] = []
+        for entry, judge in zip(loaded, judges, strict=True):
+            labels_read = labels[tuple(judge.subject.inputs)]
+            items = items_of(labels_read, self.dimension, judge.subject)
+            items = self.items_to_judge(items, labelled, judges)
             expected = estimate_runs(
                 judge,
                 n_rows=len(items),
                 characters=sum(len(text) for item in items.items for text in item.texts.values()),
                 orders=2 if self.pairwise else 1,
-                price=price_of(options[name].get("price")),
+                price=price_of(options[entry.name].get("price")),
             )
-            entry = Entry(
-                name=name, source=source, judge=judge, items=items, expected=tuple(expected)
-            )
-            entries.append(replace(entry, options=options[name]))
-        labelled = next(iter(labels.values()), None) or self._labels(None, None)
-        check_level(flags.level, items_of(labelled, self.dimension), pairs=self.pairwise)
+            entry = replace(entry, items=items, expected=tuple(expected))
+            entries.append(replace(entry, options=options[entry.name]))
         entries += self.recordings(labelled)
         for note in labelled.notes:
             print_note(f"note: {note}")
         return entries, labelled
+
+    def items_to_judge(self, items: Items, labelled: Labelled, judges: Sequence[Judge]) -> Items:
+        """What each judge is asked about: all that is labelled."""
+        return items
 
     def recordings(self, labelled: Labelled) -> list[Entry]:
         """What was recorded of other judges."""
@@ -330,41 +339,49 @@ class JudgesRun:
                 entries += read(name or Path(file).stem, Path(file), labelled)
         return entries
 
-    def _judges(self) -> list[tuple[str, Source, Judge, str | None]]:
-        """Name, source, judge and the model that its user chose; settles what is judged."""
+    def _judges(self) -> list[Entry]:
+        """The judges that are asked, without items yet; settles what is judged."""
         flags = self.flags
         word = flags.dimension or flags.pairwise
-        loaded = [_load_judge(text) for text in flags.judges]
-        self.remembering = next((judge for _, _, judge, _ in loaded if remembered_of(judge)), None)
+        loaded = [
+            (entry, self.with_recordings(judge))
+            for text in flags.judges
+            for entry, judge in _load_judges(text)
+        ]
+        loaded = _without_repeated_finalists(loaded)
+        self.remembering = next((judge for _, judge in loaded if remembered_of(judge)), None)
         if flags.dimension and flags.pairwise:
             raise SettingsError("give --dimension NAME or --pairwise NAME, one of the two")
-        loaded = [
-            (name, source, self.with_recordings(judge), lm) for name, source, judge, lm in loaded
-        ]
         if word is None and (flags.lm or not loaded):
             raise SettingsError(
                 "say what is judged: --dimension NAME, or --pairwise NAME for pairs"
             )
         subject = (read_subject if flags.lm else find_subject)(word) if word else None
-        self.pairwise = bool(flags.pairwise) if word else loaded[0][2].kind == "pairwise"
+        self.pairwise = bool(flags.pairwise) if word else loaded[0][1].kind == "pairwise"
         if subject is not None and isinstance(subject, PairSubject) != self.pairwise:
             right = "--dimension" if self.pairwise else "--pairwise"
             raise SettingsError(f"{subject.name}: say {right} {word}")
-        self.dimension = subject.name if subject else word or loaded[0][2].name
-        for name, _, judge, _ in loaded:
-            self.check_subject(name, judge)
+        self.dimension = subject.name if subject else word or loaded[0][1].name
+        for entry, judge in loaded:
+            self.check_subject(entry.name, judge)
             if note := constructed_note(judge):
                 print_note(f"note: {note}")
-        asked: list[tuple[str, Source, Judge, str | None]] = []
+        of_models: list[tuple[Entry, Judge]] = []
         for text in flags.lm:
             name, lm = split_name(text)
             check_name(lm)
             assert subject is not None
-            judge = Judge.of(subject, reasoning=flags.reasoning, lm=lm)
-            asked.append((name or lm, "model", replace(judge, plan=plan_of(flags)), lm))
+            of_models.append((_entry(name or lm, "model", lm), Judge.of(subject, lm=lm)))
+        judges = [*of_models, *loaded]
+        plan = plan_of(flags)
+        if judges and (plan or flags.reasoning) and all(judge.is_frozen for _, judge in judges):
+            raise SettingsError(
+                "--plan, --samples, --temperature and --reasoning are of judges that are not "
+                "frozen, and all of these are: leave them out"
+            )
         return [
-            (name, source, on_labels_scale(judge, flags.scale), lm)
-            for name, source, judge, lm in (*asked, *loaded)
+            replace(entry, judge=_as_flags_say(judge, flags, plan).with_model(entry.options["lm"]))
+            for entry, judge in judges
         ]
 
     def with_recordings(self, judge: Judge) -> Judge:
@@ -506,16 +523,77 @@ def letters_by_name(flags: argparse.Namespace) -> dict[str, str]:
     return {target or "": value for target, value in map(_split_target, flags.letters)}
 
 
-def _load_judge(text: str) -> tuple[str, Source, Judge, str | None]:
-    """[NAME=]JUDGE[@MODEL]: its name, the judge, and the model where one is named."""
+def _load_judges(text: str) -> list[tuple[Entry, Judge]]:
+    """The judge of [NAME=]JUDGE[@MODEL]; of RUN#finalists[@MODEL] each of the search's finalists.
+
+    The journal of a run folder goes with its judges, so that none of its replies is paid again.
+    """
     name, spec = split_name(text)
     file, at, lm = spec.rpartition("@")
     if not at or Path(spec).exists():
         file, lm = spec, ""
     check_name(lm)
+    run = Path(file.removesuffix(OF_FINALISTS))
     # Folders above say more of a machine than of a judge.
-    short = "/".join(Path(file).parts[-2:]) + at * bool(lm) + lm
-    return name or short, "judge", load(file), lm or None
+    short = name or "/".join(run.parts[-2:]) + at * bool(lm) + lm
+    journal = run / run_folder.REPLIES
+    earlier = journal if journal.is_file() else None
+    if run == Path(file) or Path(file).exists():
+        return [(_entry(short, "judge", lm or None, earlier), load(file))]
+    return [
+        (_entry(f"{short}#{path.stem}", "judge", lm or None, earlier), load(path))
+        for path in finalists_of(run)
+    ]
+
+
+def _without_repeated_finalists(loaded: list[tuple[Entry, Judge]]) -> list[tuple[Entry, Judge]]:
+    """Without finalists that ask what a judge named beside them asks: the one that shipped."""
+
+    def identity(entry: Entry, judge: Judge) -> tuple[object, ...]:
+        return str(judge.template()), judge.plan, entry.options["lm"] or judge.lm
+
+    named = {
+        identity(entry, judge)
+        for entry, judge in loaded
+        if not isinstance(judge, Panel) and "#" not in entry.name
+    }
+    return [
+        (entry, judge)
+        for entry, judge in loaded
+        if "#" not in entry.name or isinstance(judge, Panel) or identity(entry, judge) not in named
+    ]
+
+
+def _entry(name: str, source: Source, lm: str | None, earlier: Path | None = None) -> Entry:
+    """A judge by its name and the model that its user chose, before anything is known of it."""
+    return Entry(name=name, source=source, options={"lm": lm}, earlier=earlier)
+
+
+def finalists_of(run: Path) -> list[Path]:
+    """The files of a search's finalists; RunFolderError where it has left none."""
+    folder = run / run_folder.FINALISTS
+    if not folder.is_dir():
+        raise RunFolderError(
+            f"{run}: keeps no finalists; a search that has ended does, and one of an earlier "
+            f"release once more, at no cost: python -m optimize --resume --out {run}"
+        )
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise RunFolderError(
+            f"{run}: no finalist can be joined: none was as good as the seed, or each shows all "
+            "labels as demonstrations, so that none is left to weigh it by"
+        )
+    return paths
+
+
+def _as_flags_say(judge: Judge, flags: argparse.Namespace, plan: SamplingPlan | None) -> Judge:
+    """The judge on the labels' scale, with reasoning and plan of the flags; a frozen one as is."""
+    if judge.is_frozen:
+        return judge
+    judge = on_labels_scale(judge, flags.scale)
+    if flags.reasoning:
+        judge = Judge.of(judge.subject, reasoning=flags.reasoning, lm=judge.lm)
+    return replace(judge, plan=plan)
 
 
 def _split_target(text: str) -> tuple[str | None, str]:

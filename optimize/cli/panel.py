@@ -8,7 +8,7 @@ from typing import Any, get_args
 from data.tables.text import read_json_file
 from data.types import LabelError
 from judges.cli.arguments import count, read_recordings
-from judges.cli.shell import print_error, print_output
+from judges.cli.shell import print_error, print_note, print_output
 from judges.define import read_subject
 from judges.dimension import Comparison, Subject
 from judges.frozen import Missing
@@ -24,19 +24,20 @@ from optimize.cli.compare import (
 )
 from optimize.cli.tool import Parser
 from optimize.figures import number_text
-from optimize.items import items_of
+from optimize.items import Items, items_of
 from optimize.measuring.entries import Entry, Source, expectation_lines
 from optimize.measuring.measure import on_labels_scale
 from optimize.measuring.panel import (
     asking,
     learn,
     scores_nothing,
+    split_for_panel,
     untuned_panel,
 )
 from optimize.measuring.sources import score_items
 from optimize.panel.learn import Prefer
 from optimize.report.run_report import write_report_at_end
-from optimize.run.labels import Labelled, split_labelled
+from optimize.run.labels import Labelled, Labels
 from optimize.run.run_folder import (
     CONFIG,
     JUDGE,
@@ -139,6 +140,7 @@ class PanelRun(JudgesRun):
 
     command = "optimize.panel"
     run_name = "panel"
+    _labels_split: Labels | None = None
 
     def execute(self) -> dict[str, Any] | None:
         """What --json prints; None after --dry-run, which prints what to expect alone."""
@@ -154,7 +156,7 @@ class PanelRun(JudgesRun):
             return self._untuned(subject)
         entries, labelled = self.entries()
         check_entries(entries, flags, flags.own, "--own")
-        labels = split_labelled(labelled, subject.name, flags.split, flags.seed)
+        labels = self.labels(labelled, [entry.judge for entry in entries if entry.judge])
         # Refused before anything is paid for where they cannot be joined.
         untuned_panel(subject, {entry.name: asking(entry) for entry in entries}).freeze()
         if flags.dry_run:
@@ -194,6 +196,24 @@ class PanelRun(JudgesRun):
             write_json(folder / SUMMARY, summary)
             write_report_at_end(folder)
         return summary
+
+    def labels(self, labelled: Labelled, judges: Sequence[Judge]) -> Labels:
+        """What weights are learned from, and what is looked at once; split when first asked for."""
+        if self._labels_split is None:
+            flags = self.flags
+            self._labels_split, notes = split_for_panel(
+                labelled, self.subject().name, flags.split, flags.seed, judges
+            )
+            for note in notes:
+                print_note(f"note: {note}")
+        return self._labels_split
+
+    def items_to_judge(self, items: Items, labelled: Labelled, judges: Sequence[Judge]) -> Items:
+        """What is learned from or measured on: no other reply is paid for."""
+        labels = self.labels(labelled, judges)
+        parts = (labels.learned, *labels.measured.values())
+        ids = {item.id for part in parts for item in part.items}
+        return Items(tuple(item for item in items.items if item.id in ids))
 
     def subject(self) -> Subject:
         """What is judged, on the labels' scale."""
@@ -271,10 +291,12 @@ class PanelRun(JudgesRun):
         flags = self.flags
         self.pairwise = isinstance(subject, Comparison)
         members: dict[str, Judge | None] = {}
-        for name, _, judge, lm in self._judges():
-            if name in members:
-                raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")
-            members[name] = asking(Entry(name=name, source="judge", judge=judge.with_model(lm)))
+        for entry in self._judges():
+            if entry.name in members:
+                raise SettingsError(
+                    f"two judges are called {entry.name}: name one, as in NAME={entry.name}"
+                )
+            members[entry.name] = asking(entry)
         recordings = self._recordings()
         for name in recordings:
             if name in members:

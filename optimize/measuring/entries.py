@@ -49,7 +49,7 @@ class Entry:
 
     `items` have the texts that it reads, `options` are its own model's, and `expected` says what
     asking it may take, for each judge of a panel that asks. `judge` has the model that its user
-    named for it.
+    named for it. `earlier` is the journal of the run that tuned it, which is not paid for again.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Entry:
     options: ModelOptions = field(default_factory=ModelOptions)
     expected: tuple[Estimate, ...] = ()
     scored: ScoredItems | None = None
+    earlier: Path | None = None
 
     @property
     def lm(self) -> str:
@@ -151,6 +152,7 @@ def expectation_lines(
         elif entry.expected:
             cost, share = entry.expected_cost, entry.share_unanswered(folder, seed)
             answered = f" ({1 - share:.0%} answered before)" if share < 1 else ""
+            answered += " (less what its own run has asked)" if entry.earlier else ""
             thinks = any(is_reasoning(estimate.lm.partition("/")[2]) for estimate in entry.paid)
             thoughts = " and its thoughts" if thinks else ""
             dollars = "price unknown" if cost is None else f"about ${cost * share:.4f}"
@@ -209,6 +211,7 @@ def ask_entries(
                 entry.lm,
                 role=entry.name,
                 journal=entry.journal(folder, seed),
+                earlier=entry.earlier,
                 **_opening(entry, entry.judge),
             )
             for entry in entries
@@ -278,8 +281,8 @@ def _ask(entry: Entry, runner: Runner, folder: Path, seed: int) -> Outcome:
 def _unaffordable(entry: Entry, budget: Budget, share: float) -> str:
     """Why a share of the requests is not begun, since it would end half-way; empty if it may do."""
     needs = ""
-    if entry.in_process or not entry.expected:
-        return needs
+    if entry.in_process or not entry.expected or entry.earlier:
+        return needs  # how much of it another run has paid for is not known
     calls, cost = math.ceil(entry.n_requests * share), (entry.expected_cost or 0.0) * share
     if budget.max_calls is not None and calls > (left := max(0, budget.max_calls - budget.calls)):
         needs = f"it takes {calls:,} calls, and {left:,} of --max-calls {budget.max_calls:,}"

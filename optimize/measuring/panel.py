@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from data.readers import is_constructed
-from data.types import LabelledPairs
+from data.splits import By
+from data.types import LabelError, LabelledPairs
 from judges.dimension import Comparison, Dimension, Subject
 from judges.frozen import Missing
 from judges.judge import Judge
@@ -16,8 +17,9 @@ from judges.judgement import AnyJudgement, Judgement
 from judges.judging import ID
 from judges.monotone import MonotoneMap
 from judges.panel import Member, Panel
-from optimize.figures import DIGITS, Cell, cell, json_number, value_cell
-from optimize.items import Items, Vector, data_counts, scores_of
+from judges.prompt import encodable
+from optimize.figures import DIGITS, Cell, cell, counted, json_number, value_cell
+from optimize.items import Items, Vector, data_counts, items_of, scores_of
 from optimize.measuring.entries import Entry, Outcome
 from optimize.panel.composition import compose
 from optimize.panel.learn import (
@@ -28,7 +30,7 @@ from optimize.panel.learn import (
 )
 from optimize.panel.members import MemberScores
 from optimize.run.final_table import accuracy_of, gain
-from optimize.run.labels import Labels, check_level
+from optimize.run.labels import Labelled, Labels, check_level, split_labelled
 from optimize.run.pipeline import versions
 from optimize.run.settings import SettingsError
 from optimize.search.objective import Level, choose_level, correlation
@@ -52,6 +54,111 @@ class LearnedPanel:
     own: str
     summary: dict[str, Any]
     rows: tuple[Mapping[str, Any], ...]
+
+
+def split_for_panel(
+    labelled: Labelled, dimension: str, by: By | None, seed: int, judges: Sequence[Judge] = ()
+) -> tuple[Labels, list[str]]:
+    """Labels split into what weights are learned from and what is looked at once, and notes on it.
+
+    As for a search, with train and dev as one, since weights are chosen by folds. Where judges were
+    tuned on these very labels, their train has chosen their words and demonstrations: weights are
+    learned on what was dev for all of them, and measured on what was test for all. No document is
+    used of which a judge shows an output. Raises LabelError where nothing is left, and
+    SettingsError where such a split cannot be made again.
+    """
+    tuning, notes = _tuning_splits(labelled, dimension, by, judges), list[str]()
+    labels = tuning[0] if tuning else split_labelled(labelled, dimension, by, seed)
+    parts = {"train": labels.train, "dev": labels.dev, **labels.measured}
+    if tuning:
+        parts["train"], parts["dev"] = Items(()), _common([part.dev for part in tuning])
+        for name in labels.measured:
+            parts[name] = _common([part.measured.get(name, Items(())) for part in tuning])
+        notes.append(
+            "judges were tuned on these labels: weights are learned on what was their dev alone, "
+            f"{counted(len(parts['dev']), 'output')}, and measured on what was their test"
+        )
+    if shown := _documents_shown(labelled, dimension, judges):
+        notes.append(
+            f"{counted(len(shown), 'document')} left out, of which a judge shows an output as a "
+            "demonstration"
+        )
+    for name, items in parts.items():
+        unshown = [document for document in items.documents if document not in shown]
+        parts[name] = items.of_documents(unshown)
+    unseen = parts.get("test_unseen_systems", Items(()))
+    labels = replace(
+        labels,
+        train=parts["train"],
+        dev=parts["dev"],
+        test=parts["test"],
+        unseen=unseen if len(unseen) else None,
+        split={
+            **labels.split,
+            **{name: [item.id for item in items.items] for name, items in parts.items()},
+        },
+    )
+    for task, items in (("learn weights from", labels.learned), ("measure on", labels.test)):
+        if not len(items):
+            raise LabelError(
+                f"{labelled.name}: no label is left to {task} that taught no judge and that none "
+                "shows: give other labels, or leave a judge out"
+            )
+    if np.ptp(labels.learned.human) == 0:
+        raise LabelError(
+            f"{labelled.name}: every rating on {dimension} that is left to learn weights from is "
+            f"{labels.learned.human[0]:g}: there is no order to learn"
+        )
+    return labels, notes
+
+
+def _tuning_splits(
+    labelled: Labelled, dimension: str, by: By | None, judges: Sequence[Judge]
+) -> list[Labels]:
+    """The splits by which judges were tuned on these very labels, made again."""
+    splits: dict[str, Labels] = {}
+    for judge in judges:
+        provenance: Mapping[str, Any] = judge.provenance or {}
+        data, split = provenance.get("data", {}), provenance.get("split", {})
+        if data.get("sha256") != labelled.sha256 or provenance.get("shipped") != "tuned":
+            continue
+        if by not in (None, split.get("by")):
+            raise SettingsError(
+                f"--split {by}: {judge.name} was tuned on these labels with --split "
+                f"{split.get('by')}, which holds here, too: leave it out"
+            )
+        if split.get("sha256") not in splits:
+            again = None
+            if split.get("by") in get_args(By):
+                seed = provenance.get("seed", 0)
+                again = split_labelled(labelled, dimension, split["by"], seed)
+            if again is None or again.split["sha256"] != split.get("sha256"):
+                raise SettingsError(
+                    f"{judge.name} was tuned on these labels, by a split that cannot be made "
+                    "again, so that nobody knows which it has not met: give others, or leave it out"
+                )
+            splits[split["sha256"]] = again
+    return list(splits.values())
+
+
+def _common(parts: Sequence[Items]) -> Items:
+    """The items that are in every part."""
+    ids = set.intersection(*({item.id for item in part.items} for part in parts))
+    return Items(tuple(item for item in parts[0].items if item.id in ids))
+
+
+def _documents_shown(labelled: Labelled, dimension: str, judges: Sequence[Judge]) -> frozenset[str]:
+    """The documents of the labels of which a judge demonstrates an output."""
+    shown: set[str] = set()
+    for judge in judges:
+        texts_shown = {tuple(demo.get(name) for name in judge.texts) for demo in judge.prompt.demos}
+        if texts_shown:
+            shown.update(
+                item.document_id
+                for item in items_of(labelled, dimension, judge.subject).items
+                if tuple(encodable(item.texts[name]) for name in judge.texts) in texts_shown
+            )
+    return frozenset(shown)
 
 
 def learn(

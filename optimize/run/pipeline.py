@@ -159,6 +159,7 @@ def run(
         choice: ScoreMapChoice | None = None
         # A judge that has been paid for is kept whatever becomes of its measurement.
         settle(measure_finally(active, evaluator, result, plan_choice.dev, test=False))
+        write_finalists(active, result)
         models.budget.set_aside()
         try:
             table = measure_finally(active, evaluator, result, plan_choice.dev)
@@ -270,8 +271,41 @@ def shipped_judge_with_provenance(
     run: ActiveRun, result: SearchResult, summary: Mapping[str, Any]
 ) -> Judge:
     """The tuned judge where the gate ships it, else the seed, with where it comes from."""
-    settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     provenance = {
+        **_origin(run),
+        "shipped": summary["shipped"],
+        "why": summary["why"],
+        "candidates_tried": result.n_tried,
+        "budget": {
+            "lm_calls": summary["lm_calls"],
+            "proposer_calls": summary["proposer_calls"],
+            "cost_usd": summary["cost_usd"],
+        },
+        "seed_judge": summary["seed_judge"],
+        "tuned_judge": summary["tuned_judge"],
+        "gain": summary["gain"],
+    }
+    return replace(shipped_judge(run, result), provenance=provenance)
+
+
+def write_finalists(run: ActiveRun, result: SearchResult) -> None:
+    """Freeze each candidate that met dev and shows none of its labels, for a panel to join."""
+    origin = {**_origin(run), "shipped": "tuned", "why": "a finalist of the search"}
+    folder = run.folder / run_folder.FINALISTS
+    folder.mkdir(exist_ok=True)
+    for candidate in result.on_dev:
+        if candidate.id == run.seed.id or result.cross_fit.is_needed_for(candidate):
+            continue
+        prompt = candidate.prompt(run.judge.prompt)
+        judge = replace(run.judge, prompt=prompt, plan=run.models.plan, provenance=origin)
+        judge, _ = judge.without_secrets()
+        judge.save(folder / f"{candidate.id}.json", overwrite=True)
+
+
+def _origin(run: ActiveRun) -> dict[str, Any]:
+    """The provenance of whatever the run makes: its labels, models, settings and versions."""
+    settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
+    return {
         "data": {
             "name": labels.labelled.name,
             "sha256": labels.labelled.sha256,
@@ -286,21 +320,9 @@ def shipped_judge_with_provenance(
         "optimizer": settings.optimizer,
         "seed": settings.seed,
         "level": run.prepared.level,
-        "shipped": summary["shipped"],
-        "why": summary["why"],
-        "candidates_tried": result.n_tried,
-        "budget": {
-            "lm_calls": summary["lm_calls"],
-            "proposer_calls": summary["proposer_calls"],
-            "cost_usd": summary["cost_usd"],
-        },
-        "seed_judge": summary["seed_judge"],
-        "tuned_judge": summary["tuned_judge"],
-        "gain": summary["gain"],
-        "versions": versions(),
+        "versions": {"python": platform.python_version(), **versions()},
         "started": run_folder.started(run.folder),
     }
-    return replace(shipped_judge(run, result), provenance=provenance)
 
 
 def _people(train: Items) -> dict[str, Any]:

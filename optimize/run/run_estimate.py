@@ -359,7 +359,10 @@ def _paid_search(
     for number in range(1, min(scenario.rounds, options.rounds) + 1 if is_rank else 2):
         compares_forms = number == REASONING_ROUND and bool(options.reasoning)
         share = plan.round_budget(number, left) if is_rank else left
-        asked = 0.0 if compares_forms else min(options.proposals, share / budget.search.proposal)
+        # A proposer that answers here takes nothing.
+        price = budget.search.proposal
+        asked = min(options.proposals, share / price) if price else float(options.proposals)
+        asked = 0.0 if compares_forms else asked
         # Instructions come first, then forms of reasoning, and demonstrations after these.
         shown = (
             min(FIRST_SIZES) * 2 ** (number - REASONING_ROUND - 1)
@@ -381,7 +384,7 @@ def _paid_search(
             else asked + CANDIDATES_WITHOUT_PROPOSALS
         )
         most = scenario.raced * n_candidates * n_train if is_rank else math.inf
-        n_raced = min(most, (share - asked * budget.search.proposal) / item_cost)
+        n_raced = min(most, (share - asked * price) / item_cost)
         raced.append((n_raced, more))
         proposals += asked
         left -= n_raced * item_cost + asked * budget.search.proposal

@@ -25,6 +25,7 @@ BUDGET = "budget.json"
 TRIALS = "trials.jsonl"
 MEMBER_SCORES = "members.jsonl"
 JUDGE = "judge.json"
+FINALISTS = "finalists"
 SUMMARY = "summary.json"
 REPORT = "report.html"
 RUNS = Path("runs")

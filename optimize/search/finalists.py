@@ -377,7 +377,7 @@ class SearchResult:
     """What a search ends with: the tuned judge, whether to ship it, and why.
 
     `cross_fit` tells who judges train and dev for a judge that shows them. Where calls cost money,
-    `finalists` are the seed and those that met dev.
+    `finalists` are the seed and those that met dev. `on_dev` are those that did, at any cost.
     """
 
     tuned: Candidate
@@ -387,6 +387,7 @@ class SearchResult:
     n_proposed: int
     calls: int
     finalists: Sequence[FinalistFigures] = ()
+    on_dev: Sequence[Candidate] = ()
 
 
 def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchResult:
@@ -429,6 +430,7 @@ def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchRes
         n_proposed=exploration.n_proposed,
         calls=evaluator.budget.calls,
         finalists=figures,
+        on_dev=tuple(finalists),
     )
 
 
