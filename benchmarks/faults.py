@@ -115,7 +115,7 @@ def faulty(server: OpenAIServer, folder: Path, rows: int) -> dict[str, object]:
     named = sum(failure is not None for _, failure in judged)
     done = Counter(seen.done for seen in server.log)
     twice = sum(times > 1 for times in server.n_answered.values())
-    written = "".join(path.read_text() for path in folder.iterdir()) + said + complaint
+    written = "".join(path.read_text() for path in folder.glob("*.*")) + said + complaint
     return {
         "ok": len(judged) == rows == scored + named and not twice and KEY not in written,
         "rows": len(judged),

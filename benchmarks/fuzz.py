@@ -756,7 +756,7 @@ def fuzz_commands(tries: int, rng: random.Random) -> Counts:
         Path("labels.jsonl").write_bytes(sound["labels.jsonl"])
         begin = "--dimension relevance --data labels.jsonl --max-calls 60 --out run"
         run("optimize", begin.split())
-        sound |= {str(path): path.read_bytes() for path in Path("run").iterdir()}
+        sound |= {str(path): path.read_bytes() for path in Path("run").glob("*.*")}
         sound["replies.jsonl"] = sound["run/replies.jsonl"]
         for number in range(tries):
             name, line = COMMANDS[number % len(COMMANDS)]

@@ -224,7 +224,7 @@ def test_an_endpoint_is_asked_and_no_key_is_written_down(
     assert command(["--dimension", "relevance", *arguments]) == 0
     out, err = capsys.readouterr()
     assert "sk-local" not in out + err
-    for path in (here / "run").iterdir():
+    for path in filter(Path.is_file, (here / "run").rglob("*")):
         assert "sk-local" not in path.read_text(encoding="utf-8"), path
     assert len(openai_server.log) <= 800
     assert max(openai_server.n_answered.values()) == 1
