@@ -38,6 +38,8 @@ FORMAT: Final = "dspy-judges frozen judge"
 VERSION: Final = 1
 PANEL: Final = "panel"
 MAX_MEMBERS = 64
+# Of a member: a smaller weight would lose digits in a mean.
+LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e6
 MAX_BYTES = 20_000_000
 # What DSPy marks parts of a message with that it sends as an image, a file or the like.
 CUSTOM_TYPE = "<<CUSTOM-TYPE-"
@@ -233,7 +235,7 @@ class PanelMember(_Strict):
     name: Annotated[str, Meta(max_length=300, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
     judge: Plain | None
     map: Knotted
-    weight: Annotated[float, Meta(gt=0, le=1e6)]
+    weight: Annotated[float, Meta(ge=LEAST_WEIGHT, le=MOST_WEIGHT)]
     # Of a recording whose replies are letters: these, the lowest rating's first.
     letters: Annotated[str, Meta(max_length=26, pattern=r"^[A-Za-z]+\Z")] | UnsetType = UNSET
     # And where a letter prefers neither of a pair, that one.

@@ -17,7 +17,9 @@ from msgspec import UNSET
 from judges.dimension import Comparison, Dimension, Subject, seed_prompt
 from judges.errors import JudgesError
 from judges.frozen import (
+    LEAST_WEIGHT,
     MAX_MEMBERS,
+    MOST_WEIGHT,
     Knotted,
     Missing,
     PanelFile,
@@ -478,8 +480,11 @@ def _check(panel: Panel) -> None:
     if panel.missing not in get_args(Missing):
         raise PanelError(f"missing {panel.missing!r}: choose from {', '.join(get_args(Missing))}")
     for member in panel.members:
-        if not 0 < member.weight <= 1e6:
-            raise PanelError(f"member {member.name} has the weight {member.weight}; above 0 is one")
+        if not LEAST_WEIGHT <= member.weight <= MOST_WEIGHT:
+            raise PanelError(
+                f"member {member.name} has the weight {member.weight}; above 0 and up to "
+                f"{MOST_WEIGHT:g} is one"
+            )
         if panel.kind == "pairwise" and not _is_odd(member.map):
             raise PanelError(
                 f"member {member.name}: a map of margins lies within [-1, 1] and changes its sign "

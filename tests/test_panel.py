@@ -159,6 +159,8 @@ def test_a_panel_in_a_panel_is_refused_in_code_and_in_a_file(tmp_path: Path) -> 
         ([asked("a", judge=Judge.of(GRADED))], "member a rates helpfulness from 0 to 10, and the"),
         ([asked("a", 0.0)], "member a has the weight 0.0"),
         ([asked("a", math.nan)], "member a has the weight nan"),
+        # Of such the sum of products has no digit left.
+        ([asked("a", 5e-324)], "member a has the weight 5e-324"),
     ],
 )
 def test_judges_that_cannot_be_joined_are_refused_in_a_line(

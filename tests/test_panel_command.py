@@ -202,6 +202,12 @@ def test_a_frozen_panel_without_its_recordings_or_with_half_of_them_says_so(
         (["--members", "mine.yaml", "--scores", "a.jsonl"], "rates charm from 0 to 10, and the"),
         (["--members", "nested", "--scores", "a.jsonl"], "nested is a panel itself"),
         (["--members", "relevance@openai/unpriced", *RECORDED, "--max-cost", "1"], "--max-cost"),
+        (["--members", "relevance@openai/m", *RECORDED, "--prefer", "cost"], "--prefer cost: the"),
+        (["--members", "a\tb=relevance@openai/m", *RECORDED], "name is 'a\\tb'; its form is"),
+        ([*RECORDED, "--scores", "huge.jsonl"], "huge.jsonl, line 1: expected"),
+        ([*RECORDED, "--samples", "3"], "--samples, --temperature and --reasoning are of judges"),
+        ([*RECORDED, "--tie", "C"], "--tie is of recorded replies on pairs"),
+        ([*RECORDED, "--letters", "ABCDE"], "--letters are of recorded ratings"),
     ],
 )
 def test_what_cannot_be_joined_is_refused_in_a_line_before_anything_is_asked(
@@ -215,7 +221,9 @@ def test_what_cannot_be_joined_is_refused_in_a_line_before_anything_is_asked(
     if "nested" in flags:
         untuned = ["--dimension", "relevance", "--members", "relevance", "coherence"]
         joined(capsys, *untuned, "--out", "nested")
-    line = refused(capsys, *start, *flags, code=1 if "mine.yaml" in flags else 2)
+    write_jsonl("huge.jsonl", [{"id": "d0s0", "score": 1e308}])
+    is_read = {"mine.yaml", "huge.jsonl", "a\tb=relevance@openai/m"} & set(flags)
+    line = refused(capsys, *start, *flags, code=1 if is_read else 2)
     assert message in line
     assert not Path("runs").exists()
 
@@ -262,6 +270,27 @@ def test_a_gain_on_a_single_document_has_no_interval_and_is_written_so(
     gains = [candidate["gain"] for candidate in result["candidates"] if candidate["gain"]]
     assert gains
     assert all(gain["low"] is None and gain["high"] is None for gain in gains)
+
+
+def test_recordings_alone_are_joined_and_verified_on_labels_without_texts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    world()
+    rows = read_jsonl("labels.jsonl")
+    write_jsonl("bare.jsonl", [{k: row[k] for k in ("id", "group", "ratings")} for row in rows])
+    joined(capsys, "--dimension", "relevance", "--data", "bare.jsonl", *RECORDED, "--own", "a")
+    recordings = load("runs/panel-001").recordings  # type: ignore[attr-defined]
+    given = [word for name in recordings for word in ("--scores", f"{name}.jsonl")]
+    assert verify.command(["runs/panel-001", "--data", "bare.jsonl", *given]) == 0
+    assert compare.command(["runs/panel-001", "--data", "bare.jsonl", *RECORDED]) == 0
+
+
+def test_the_flags_on_plans_are_of_members_that_are_not_frozen(
+    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai_server.judge = rating
+    result = joined(capsys, *world(), *PAID, "--samples", "2", "--own", "a")
+    assert [m["plan"] for m in result["members"]][:2] == ["mean of 2", "mean of 2"]
 
 
 def test_a_recording_with_an_id_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -566,8 +595,9 @@ def test_finalists_of_a_search_are_joined_on_what_taught_none_of_them_and_paid_f
     # The judge that shipped, or any other tuned on these labels, is weighed by the same rows.
     if run.summary["shipped"] == "tuned":
         alone = joined(capsys, *start, "--members", "runs/x", "relevance@embedded", *prices)
-        assert {r["id"] for r in rows_of(alone["folder"])} <= used.keys()
+        rows = rows_of(alone["folder"])
+        assert {row["id"] for row in rows} <= {*parts["dev"], *parts["test"]}
     line = refused(capsys, *start, "--members", "runs/x#finalists", *RECORDED, "--split", "both")
     assert "was tuned on these labels with --split document" in line
     line = refused(capsys, *start, "--members", "runs/y#finalists", *RECORDED, code=1)
-    assert "runs/y: keeps no finalists" in line
+    assert "runs/y: no folder of a search" in line

@@ -25,6 +25,8 @@ from judges.parsing.choice import parse_choice
 from judges.parsing.rating import parse_score
 from judges.parsing.text import shortened
 
+# A square of what is larger, or a map of it, may be no number any more.
+LARGEST_SCORE = 1e9
 Reading = Literal["strict", "first_digit", "last_digit"]
 
 
@@ -107,9 +109,12 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
             if judged is None:
                 continue
             name = str(row["id"]).strip()
-            value = read_number(judged["score"] if "score" in judged else judged[dimension])
-            if math.isinf(value):
-                raise ValueError("an infinite score")
+            score = judged["score"] if "score" in judged else judged[dimension]
+            if isinstance(score, bool):
+                raise TypeError(f"{score} is no number")
+            value = read_number(score)
+            if abs(value) > LARGEST_SCORE:
+                raise ValueError(f"{value:g}; rescale scores beyond {LARGEST_SCORE:g}")
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise RecordingError(
                 f'{where}: expected {{"id", "dimension", "score"}} with a number ({error!r:.200})'

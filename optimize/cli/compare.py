@@ -302,15 +302,17 @@ class JudgesRun:
         labels: dict[tuple[str, ...], Labelled] = {}
         judges = [entry.judge for entry in loaded if entry.judge is not None]
         for judge in judges:
-            texts = tuple(judge.subject.inputs)
+            subject = _subject_read(judge)
+            texts = tuple(subject.inputs) if subject else ()
             if texts not in labels:
-                labels[texts] = self._labels(judge.subject, flags.scale)
+                labels[texts] = self._labels(subject, flags.scale)
         labelled = next(iter(labels.values()), None) or self._labels(None, None)
         check_level(flags.level, items_of(labelled, self.dimension), pairs=self.pairwise)
         entries: list[Entry] = []
         for entry, judge in zip(loaded, judges, strict=True):
-            labels_read = labels[tuple(judge.subject.inputs)]
-            items = items_of(labels_read, self.dimension, judge.subject)
+            subject = _subject_read(judge)
+            labels_read = labels[tuple(subject.inputs) if subject else ()]
+            items = items_of(labels_read, self.dimension, subject)
             items = self.items_to_judge(items, labelled, judges)
             expected = estimate_runs(
                 judge,
@@ -374,11 +376,15 @@ class JudgesRun:
             of_models.append((_entry(name or lm, "model", lm), Judge.of(subject, lm=lm)))
         judges = [*of_models, *loaded]
         plan = plan_of(flags)
-        if judges and (plan or flags.reasoning) and all(judge.is_frozen for _, judge in judges):
+        if (plan or flags.reasoning) and all(judge.is_frozen for _, judge in judges):
             raise SettingsError(
-                "--plan, --samples, --temperature and --reasoning are of judges that are not "
-                "frozen, and all of these are: leave them out"
+                "--plan, --samples, --temperature and --reasoning are of judges that are asked and "
+                "not frozen, and here is none: leave them out"
             )
+        if flags.tie and not (self.pairwise and flags.replies):
+            raise SettingsError("--tie is of recorded replies on pairs (--replies): leave it out")
+        if flags.letters and (self.pairwise or not flags.replies):
+            raise SettingsError("--letters are of recorded ratings (--replies): leave them out")
         return [
             replace(entry, judge=_as_flags_say(judge, flags, plan).with_model(entry.options["lm"]))
             for entry, judge in judges
@@ -571,6 +577,10 @@ def _entry(name: str, source: Source, lm: str | None, earlier: Path | None = Non
 
 def finalists_of(run: Path) -> list[Path]:
     """The files of a search's finalists; RunFolderError where it has left none."""
+    if not (run / run_folder.TRIALS).is_file():
+        raise RunFolderError(
+            f"{run}: no folder of a search (python -m optimize), so that it has no finalists"
+        )
     folder = run / run_folder.FINALISTS
     if not folder.is_dir():
         raise RunFolderError(
@@ -584,6 +594,11 @@ def finalists_of(run: Path) -> list[Path]:
             "labels as demonstrations, so that none is left to weigh it by"
         )
     return paths
+
+
+def _subject_read(judge: Judge) -> Subject | None:
+    """What it reads the texts of; None for a panel of recordings, which reads none."""
+    return judge.subject if judge.parts else None
 
 
 def _as_flags_say(judge: Judge, flags: argparse.Namespace, plan: SamplingPlan | None) -> Judge:
@@ -629,7 +644,8 @@ def check_entries(
     """
     names = [entry.name for entry in entries]
     if len(names) < 2:
-        raise SettingsError("name two judges or more: --lm, JUDGE, --scores, --replies")
+        asked = "--members" if flag == "--own" else "--lm, JUDGE"
+        raise SettingsError(f"name two judges or more: {asked}, --scores, --replies")
     for name in names:
         if names.count(name) > 1:
             raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")

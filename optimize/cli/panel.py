@@ -157,8 +157,16 @@ class PanelRun(JudgesRun):
         entries, labelled = self.entries()
         check_entries(entries, flags, flags.own, "--own")
         labels = self.labels(labelled, [entry.judge for entry in entries if entry.judge])
-        # Refused before anything is paid for where they cannot be joined.
-        untuned_panel(subject, {entry.name: asking(entry) for entry in entries}).freeze()
+        # Refused before anything is paid for where they cannot be joined, or written down.
+        untuned = untuned_panel(subject, {entry.name: asking(entry) for entry in entries})
+        untuned.without_secrets()[0].dumps()
+        if flags.prefer == "cost":
+            for entry in entries:
+                if entry.expected_cost is None:
+                    raise SettingsError(
+                        f"--prefer cost: the price of {entry.lm} is not known; give --price "
+                        f"{entry.name}=IN,OUT"
+                    )
         if flags.dry_run:
             print_output("\n".join(expectation_lines(entries, None, flags.seed, self.limits())))
             return None

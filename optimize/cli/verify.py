@@ -260,10 +260,13 @@ def _measure_judge(loaded: Judge, flags: argparse.Namespace) -> Measured:
         print_note(f"note: {note}")
     judge = with_recordings(on_labels_scale(loaded, flags.scale), flags)
     subject = judge.subject
+    # A panel of recordings reads no text.
+    reads = bool(judge.parts)
     labelled = load_labels(
         flags.data or None,
         subject.name,
         subject,
+        recorded=not reads,
         mapping=mapping(flags.map),
         values=values_of(flags.values),
         judge=loaded,
@@ -272,7 +275,7 @@ def _measure_judge(loaded: Judge, flags: argparse.Namespace) -> Measured:
     )
     for note in labelled.notes:
         print_note(f"note: {note}")
-    items = items_of(labelled, subject.name, subject)
+    items = items_of(labelled, subject.name, subject if reads else None)
     check_level(flags.level, items, pairs=judge.kind == "pairwise")
     scored = ask_judge(
         judge,
@@ -328,6 +331,8 @@ def _measure_recorded(flags: argparse.Namespace) -> tuple[Measured, list[dict[st
     readings: list[dict[str, Any]] = []
     (file,) = flags.scores or flags.replies
     path = Path(file)
+    if flags.tie and not (flags.pairwise and flags.replies):
+        raise SettingsError("--tie is of recorded replies on pairs: leave it out")
     if flags.scores:
         scored = from_scores(path, items, name)
     elif flags.pairwise:
