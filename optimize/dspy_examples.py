@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
+import dspy
 import numpy as np
 
 from data.splits import FRACTIONS
@@ -49,12 +50,14 @@ class ExampleReader:
     def _item(self, row: Any, number: int, split: str) -> Item:
         group = self.group
         where, default = f"{split} example {number}", f"{split}-{number}"
-        name = row.get("id")
+        # Of a label NaN is an error; of anything else it is a cell that is missing.
+        known = _with_none(row)
+        name, system = known.get("id"), known.get("system")
         item_id = default if name is None else str(name)
         label = self._label_name(row)
         try:
-            texts = self.student.texts(item_id, row)
-            if group is not None and row.get(group) is None:
+            texts = self.student.texts(item_id, known)
+            if group is not None and known.get(group) is None:
                 raise KeyError(group)
             cell = label(row) if callable(label) else self._cells(row, label)
         except KeyError as error:
@@ -67,7 +70,7 @@ class ExampleReader:
         return Item(
             id=item_id,
             document_id=default if group is None else str(row[group]),
-            system=row.get("system"),
+            system=None if system is None else str(system),
             texts=texts,
             human=self._number(cell, f"{where} has {label}"),
         )
@@ -116,6 +119,14 @@ def rows_of(examples: Any) -> list[Any]:
                 "or a DataFrame of them"
             )
     return rows
+
+
+def _with_none(row: Any) -> Any:
+    """The row with None for NaN, which a missing cell of a DataFrame is."""
+    missing = dict.fromkeys(name for name in row.keys() if _is_nan(row[name]))  # noqa: SIM118
+    if not missing:
+        return row
+    return row.copy(**missing) if isinstance(row, dspy.Example) else {**row, **missing}
 
 
 def group_field(rows: Sequence[Any]) -> str | None:

@@ -212,7 +212,7 @@ class ProgramStudent(Student):
             self.labels.setdefault("tie", 0.5)
         self._calls: dict[str, ProgramCall] = {}
         self._examples: dict[tuple[str, ...], tuple[str, float]] = {}
-        self._score_of_reason: dict[str, float] = {}
+        self._scores_of_reason: dict[str, set[float]] = {}
         self._scale: tuple[int, ...] = (0, 1)
 
     def read_number(self, number: float) -> float:
@@ -360,7 +360,7 @@ class ProgramStudent(Student):
         comment = ""
         if self._reason is not None and trace:
             comment = _text(trace[-1][2].get(self._reason))
-            self._score_of_reason[comment] = score
+            self._scores_of_reason.setdefault(comment, set()).add(score)
         return ItemScore(score=score, comment=comment)
 
     def _answer_in(self, prediction: Any) -> Any:
@@ -393,8 +393,8 @@ class ProgramStudent(Student):
         level = int(demo[self.answer.name])
         reason = str(demo.get(self._reason or "", NOT_GIVEN))
         # What the program wrote for another rating than people's argues for that one.
-        score = self._score_of_reason.get(reason)
-        fits = score is None or nearest_choice(self._scale, score) == level
+        scores = self._scores_of_reason.get(reason, ())
+        fits = all(nearest_choice(self._scale, score) == level for score in scores)
         if self._reason and fits and reason != NOT_GIVEN and not CANNED.match(reason):
             values[self._reason] = reason
         values[self.answer.name] = self.answer.value(level, human)

@@ -32,7 +32,7 @@ from optimize.dspy_program import Student, student_of
 from optimize.items import Items
 from optimize.run.active_run import ActiveRun
 from optimize.run.final_table import measure_finally
-from optimize.run.labels import Labels, PreparedRun
+from optimize.run.labels import Labels, PreparedRun, check_level
 from optimize.run.models import RunModels, open_models
 from optimize.run.pipeline import summarize
 from optimize.run.run_budget import CallTokens, RunBudget, divide_budget, measured_tokens
@@ -247,8 +247,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         return train, dev, {"by": by}
 
     def _level(self, task: Student, train: Items) -> Level:
-        level: Any = "dataset" if task.is_choice else self.level
-        return choose_level(train) if level in (None, AUTO) else level
+        level: Any = "dataset" if task.is_choice else self.level or AUTO
+        check_level(level, train, pairs=task.is_choice)
+        return choose_level(train) if level == AUTO else level
 
     def _settings(self, task: Student, predictor: Any) -> tuple[dict[str, Model], Settings]:
         """The models that are open already, by their roles, and the run's settings."""

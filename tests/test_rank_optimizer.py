@@ -194,6 +194,33 @@ def test_a_data_frame_and_dicts_and_examples_are_read_alike() -> None:
     assert sets[0].items == sets[1].items == sets[2].items
 
 
+def test_a_cell_that_is_missing_in_a_data_frame_is_missing() -> None:
+    reader = ExampleReader(student=student_of(STUDENT), group="document_id")
+    rows = [{**row.toDict(), "id": f"{n}", "system": f"s{n % 2}"} for n, row in enumerate(SOME)]
+
+    def with_missing(column: str) -> pd.DataFrame:
+        frame = pd.DataFrame(rows)
+        frame.loc[3, column] = float("nan")
+        return frame
+
+    items = reader.read(rows_of(with_missing("system")), "train")
+    assert items.items[3].system is None
+    assert items.systems == ("s0", "s1")
+    assert reader.read(rows_of(with_missing("id")), "train").items[3].id == "train-3"
+    for column in ("document_id", "summary"):
+        frame = with_missing(column)
+        examples = [dspy.Example(**row).with_inputs("summary") for row in frame.to_dict("records")]
+        for given in (frame, frame.to_dict("records"), examples):
+            with pytest.raises(ValueError, match=f"train example 3 has no '{column}'"):
+                reader.read(rows_of(given), "train")
+
+
+def test_a_level_that_examples_lack_is_refused_before_a_model_is_asked() -> None:
+    optimizer = RankOptimizer(quiet=True, level="system", lm="openai/none-such")
+    with pytest.raises(ValueError, match="level system: these labels have the levels summary, da"):
+        optimizer.compile(STUDENT, trainset=SOME, valset=OTHERS)
+
+
 def test_votes_and_labels_of_a_choice_become_numbers() -> None:
     pairwise = student_of(judges.load("tldr_concise").program())
     texts = dict.fromkeys(pairwise.text_names, "A text.")
