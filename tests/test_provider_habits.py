@@ -847,6 +847,21 @@ def test_a_price_of_ones_own_bounds_the_cost(openai_server: OpenAIServer, tmp_pa
     assert main(["score", "relevance", *files, "--max-cost", "1", "--price", "0.4,1.6"]) == 0
 
 
+def test_what_an_endpoint_does_not_count_is_paid_for_and_called_unconfirmed(
+    openai_server: OpenAIServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai_server.judge = opinion
+    openai_server.habit = replying(added(left_out=("usage",)))
+    data, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    data.write_text(json.dumps({"document": "A.", "summary": "This summary is worth 4."}) + "\n")
+    files = ["--data", str(data), "--out", str(out), "--lm", "openai/judge-1", "--json"]
+    assert main(["score", "relevance", *files, "--price", "0.4,1.6"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    tokens = record["tokens"]
+    assert record["cost_usd"] == pytest.approx((0.4 * tokens["in"] + 1.6 * tokens["out"]) / 1e6)
+    assert record["cost_unconfirmed_usd"] == record["cost_usd"] > 0
+
+
 class TokensPerMinute:
     """A limit on tokens told in OpenAI's headers, refilled steadily or `at_once` every `minute`."""
 

@@ -6,6 +6,7 @@ With --batch-api the replies come through a provider's batch files, at half pric
 import argparse
 import hashlib
 import json
+import math
 import os
 import shutil
 import sys
@@ -431,9 +432,16 @@ def _unfinished(reason: str, writer: RowWriter, run: TableRun) -> str:
 
 
 def _cost(accounts: Mapping[str, Account]) -> dict[str, Any]:
-    """Models, calls, tokens and dollars of all accounts; no dollars where a price is unknown."""
-    costs = [account.cost for account in accounts.values()]
+    """Models, calls, tokens and dollars of all accounts; no dollars where a price is unknown.
+
+    Dollars hold an estimate for requests whose answer never came or did not tell; where there were
+    any, `cost_unconfirmed_usd` says how much of it.
+    """
+    costs = [account.cost_likely for account in accounts.values()]
     known_costs = [cost for cost in costs if cost is not None]
+    confirmed = math.fsum(account.cost or 0.0 for account in accounts.values())
+    unconfirmed = round(math.fsum(known_costs) - confirmed, 6)
+    known = len(known_costs) == len(costs)
     return {
         "lm": sorted(accounts),
         "lm_calls": sum(account.calls for account in accounts.values()),
@@ -441,7 +449,8 @@ def _cost(accounts: Mapping[str, Account]) -> dict[str, Any]:
             "in": sum(account.tokens_in for account in accounts.values()),
             "out": sum(account.tokens_out for account in accounts.values()),
         },
-        "cost_usd": round(sum(known_costs), 6) if len(known_costs) == len(costs) else None,
+        "cost_usd": round(math.fsum(known_costs), 6) if known else None,
+        **({"cost_unconfirmed_usd": unconfirmed} if known and unconfirmed > 0 else {}),
     }
 
 
