@@ -1,5 +1,6 @@
 """`judges serve`: replies are the judge's own, errors have OpenAI's form, strangers stay out."""
 
+import asyncio
 import http.client
 import json
 import math
@@ -8,9 +9,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
+from urllib.parse import urlsplit
 
 import openai
 import pytest
@@ -33,6 +35,7 @@ from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.scoring import SamplingPlan
 from judges.serving.answers import (
+    Answer,
     ChatRequest,
     RequestError,
     ServedJudge,
@@ -40,7 +43,7 @@ from judges.serving.answers import (
     read_texts,
     write_reply,
 )
-from judges.serving.server import is_own_host
+from judges.serving.server import Endpoint, is_own_host, listening
 
 TEXTS = {"document": "The council met on Monday and closed the bridge.", "summary": "It closed."}
 
@@ -449,3 +452,53 @@ def test_no_bytes_in_place_of_http_crash_the_server(url: str, head: bytes) -> No
         connection.shutdown(socket.SHUT_WR)
         answer = connection.recv(1000)
     assert answer == b"" or (answer.startswith(b"HTTP/1.") and answer[9:10] in b"234")
+
+
+@dataclass(frozen=True)
+class Faulty:
+    """A model with a fault of its own, whose message holds a key."""
+
+    names: tuple[str, ...] = ("faulty",)
+    about: Mapping[str, object] = field(default_factory=dict)
+
+    def answer(self, request: ChatRequest) -> Answer:
+        raise KeyError(KEY)
+
+
+KEY = "sk-planted-Aa1Bb2Cc3Dd4Ee5Ff6Gg7"
+CHAT = json.dumps({"model": "faulty", "messages": [{"role": "user", "content": "?"}]})
+
+
+@pytest.mark.parametrize(
+    ("request_text", "status"),
+    [
+        # No HTTP: the library's own log would quote the line, and print a traceback.
+        (f"GET /health HTTP/1.1\r\nHost: localhost\r\nAuthorization: {KEY}\x00\r\n\r\n", 400),
+        (
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(CHAT)}\r\n\r\n{CHAT}",
+            500,
+        ),
+    ],
+    ids=["no HTTP", "a fault of ours"],
+)
+def test_a_fault_prints_no_traceback_and_no_key(
+    request_text: str,
+    status: int,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def ask() -> bytes:
+        app = Endpoint(Faulty(), host="127.0.0.1").app()
+        async with listening(app, "127.0.0.1", 0) as address:
+            reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(address).port)
+            writer.write(request_text.encode())
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    assert asyncio.run(ask()).split()[1] == str(status).encode()
+    logged = caplog.text + capfd.readouterr().err
+    assert "Traceback" not in logged
+    assert KEY not in logged
+    assert ("KeyError" in logged) == (status == 500)

@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import json
+import logging
 import socket
 import threading
 import time
@@ -31,8 +32,10 @@ from judges.serving.answers import (
 MAX_BODY_BYTES = 8 * 2**20
 # Seconds that requests under way get once the server ends.
 GRACE = 3.0
+LONGEST_REASON = 300
 T = TypeVar("T")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_log = logging.getLogger(__name__)
 # What each status is called in OpenAI's errors.
 ERROR_TYPES = {
     401: "authentication_error",
@@ -122,6 +125,10 @@ class Endpoint:
             return _error(413, f"a body of more than {MAX_BODY_BYTES:,} bytes", "too_large")
         except web.HTTPException as error:
             return _error(error.status, f"{request.method} {request.path}: {error.reason}", "http")
+        except Exception as error:  # noqa: BLE001 - one request's fault ends no server
+            reason = Redactor().redact(" ".join(f"{type(error).__name__}: {error}".split()))
+            _log.error("a request could not be answered (%s)", reason[:LONGEST_REASON])
+            return _error(500, f"a fault of the server ({type(error).__name__})", "server_error")
 
     def _check(self, request: web.Request) -> None:
         host = request.headers.get("Host", "")
@@ -213,7 +220,9 @@ class Endpoint:
 @asynccontextmanager
 async def listening(app: web.Application, host: str, port: int) -> AsyncIterator[str]:
     """Listen on a host and a port (0: any that is free); yields the address with /v1."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
+    # Its own logger writes tracebacks that quote what a client has sent, keys among it.
+    silent = logging.Logger("silent", logging.CRITICAL + 1)
+    runner = web.AppRunner(app, access_log=None, logger=silent, shutdown_timeout=GRACE)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()
