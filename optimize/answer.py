@@ -47,7 +47,7 @@ def run_answer(summary: Summary, *, paired: bool) -> list[str]:
     return [
         *([failed] if failed else []),
         agreement(f"The {shipped} judge", order, cell, summary, paired=paired),
-        *two_people(order),
+        *two_people(order, summary),
         *_unseen(summary, paired=paired),
         *([] if _says_nothing(cell) else [gain_sentence(summary, unit)]),
     ]
@@ -62,7 +62,7 @@ def verification_answer(result: Summary) -> list[str]:
     return [
         *([failed] if failed and not _says_nothing(cell) else []),
         agreement("The judge", order, cell, result, paired=paired),
-        *two_people(order),
+        *two_people(order, result),
         *([f"It falls short of what was asked for: {reasons}."] if reasons else []),
     ]
 
@@ -92,7 +92,7 @@ def agreement(who: str, order: Cell | None, cell: Cell, result: Summary, *, pair
             "compared."
         )
     if paired:
-        does = f"{who} prefers the same side as people in"
+        does = f"{who} prefers the same side as {people} in"
         of_what = "of the pairs that they decided"
     else:
         of_one = "" if result["level"] == "dataset" else " of one document"
@@ -121,6 +121,11 @@ def warnings(result: Summary) -> list[str]:
     return [text for text in (constructed, scale_warning(result)) if text]
 
 
+def two_of(result: Summary) -> str:
+    """Two of those who gave the labels."""
+    return "two people" if people_of(result) == "people" else "two constructed labels"
+
+
 def _certainty(order: Cell) -> str:
     documents = counted(order["n_documents"], "document")
     if order["low"] is None:
@@ -132,7 +137,7 @@ def _ends(cell: Cell) -> str:
     return f"{cell['low']:.0%} to {cell['high']:.0%}"
 
 
-def two_people(order: Cell | None) -> Iterator[str]:
+def two_people(order: Cell | None, result: Summary) -> Iterator[str]:
     """What two people reach, where there are several, and the judge on the very same terms."""
     if not order or not order.get("two_people"):
         return
@@ -143,7 +148,11 @@ def two_people(order: Cell | None) -> Iterator[str]:
         f"{side['value']:.0%}" + ("" if side["low"] is None else f" ({_ends(side)})")
         for side in (people, judge)
     )
-    yield f"Two people agree in {of_people}; the judge and one of them alone agree in {of_judge}."
+    two = two_of(result)
+    yield (
+        f"{two[0].upper()}{two[1:]} agree in {of_people}; the judge and one of them alone agree in "
+        f"{of_judge}."
+    )
 
 
 def _unseen(summary: Summary, *, paired: bool) -> Iterator[str]:
@@ -281,11 +290,13 @@ MEND = (
 def label_your_own(name: str, *, paired: bool, shipped: str | None) -> str:
     """The one thing to do with figures on constructed labels; `shipped` by a run, if it was one."""
     flag = "--pairwise" if paired else "--dimension"
+    start = (
+        f"Fifty {'decided pairs' if paired else 'rated outputs'} over twenty documents are a start"
+    )
     if shipped is None:
         return (
             "Measure it on labels of your own: these were constructed, so no figure here says how "
-            "far the judge agrees with people. Fifty rated outputs over twenty documents are a "
-            "start."
+            f"far the judge agrees with people. {start}."
         )
     judge = (
         "the tuned judge may agree with people less than the seed, so do not use it yet"
@@ -294,8 +305,8 @@ def label_your_own(name: str, *, paired: bool, shipped: str | None) -> str:
     )
     return (
         f"Tune on labels of your own: `python -m optimize {flag} {name} --data FILE`. This run's "
-        f"were constructed from known faults: {judge}. Fifty rated outputs over twenty documents "
-        "are a start; `python -m data check FILE` reads them first."
+        f"were constructed from known faults: {judge}. {start}; `python -m data check FILE` reads "
+        "them first."
     )
 
 

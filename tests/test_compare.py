@@ -130,8 +130,9 @@ def test_the_answer_begins_with_how_often_the_best_orders_outputs_as_people_do(
     n, best = len(result["judges"]), result["judges"][0]
     first, *_, last = leaderboard_answer(result)
     assert first.startswith(
-        f"Of {n} judges {best['name']} agrees best with people: it orders two outputs of one "
-        f"document as people do in {best['order']['value']:.0%} of pairs (95% interval "
+        f"Of {n} judges {best['name']} agrees best with people (rho "
+        f"{best['correlations'][0]['value']:.3f}): it orders two outputs of one document as people "
+        f"do in {best['order']['value']:.0%} of pairs (95% interval "
     )
     assert last.startswith(("By rho, these cannot be told from it: ", "Its rho is clearly above"))
     alone = {**result, "judges": [best]}

@@ -149,7 +149,9 @@ def test_explaining_words_changes_no_letter_of_a_sentence(text: str) -> None:
 
 
 def test_code_in_advice_is_marked_and_a_lone_backtick_stays() -> None:
-    assert backticks_as_code("try `--weighted`") == "try <code>--weighted</code>"
+    assert backticks_as_code("try `read --weighted`") == (
+        'try <code>read <span class="glued">--weighted</span></code>'
+    )
     assert backticks_as_code("a ` b <") == "a ` b &lt;"
 
 

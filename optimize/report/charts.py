@@ -76,7 +76,7 @@ def scatter(
             limits = scale[0] - margin, scale[1] + margin
             main.set(xlim=limits, ylim=limits)
             for axis in (main.xaxis, main.yaxis):
-                axis.set_major_locator(MaxNLocator(6))
+                axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=scale[1] <= 10))
             main.plot(scale, scale, color=SECOND, lw=1.2, ls="--")
 
     label = f"{name}: judge's score against mean human rating for {human.size} outputs"
@@ -240,14 +240,17 @@ def bars(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
     return _svg(_single(draw), f"{name}: {_described(rows)}", 0.9 + 0.34 * len(rows))
 
 
-def shares(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
-    """Shares of pairs with their intervals, beside a coin's half; the first one is filled."""
+def shares(rows: Mapping[str, Point], xlabel: str, name: str, people: str) -> str:
+    """Shares of pairs with their intervals, beside a coin's half; the first one is filled.
+
+    `people` is the row that is theirs.
+    """
 
     def draw(axes: "Axes") -> None:
         ends = [end for value, interval in rows.values() for end in _span(value, interval)]
         axes.set_xlim(min(0.45, min(ends) - 0.03), 1.0)
         for position, key, (value, interval) in _placed(axes, rows, 24):
-            colour = SECOND if key == "two people" else ACCENT
+            colour = SECOND if key == people else ACCENT
             fill = colour if position == len(rows) - 1 else "none"
             axes.plot(_span(value, interval), (position, position), color=colour, lw=2)
             axes.plot(value, position, "o", ms=7, color=colour, markerfacecolor=fill, mew=1.6)
@@ -293,6 +296,7 @@ def shifts(rows: Mapping[str, Point], control: str, xlabel: str, name: str) -> s
                 axes.plot(_ends(interval), (position, position), color=colour, lw=1.4)
             axes.plot(value, position, "o", ms=5, color=colour, markerfacecolor=fill, mew=1.4)
         axes.axvline(0, color=INK, lw=0.8)
+        axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.set_xlabel(xlabel)
 
     return _svg(_single(draw), f"{name}: {_described(rows)}", 0.9 + 0.24 * len(rows))

@@ -348,10 +348,12 @@ def leaderboard_answer(result: Result) -> list[str]:
     if best["tuned_on_these_labels"]:
         judge += ", which was tuned on these very labels,"
     if rest:
-        judge = f"Of {len(rest) + 1} judges {judge} agrees best with {people}: it"
+        # What they are ranked by; another may order as many pairs as people do.
+        by = "" if _is_paired(result) else f" (rho {number_text(_cell(best)['value'])})"
+        judge = f"Of {len(rest) + 1} judges {judge} agrees best with {people}{by}: it"
     sentences = [
         agreement(judge, order, _cell(best), result, paired=_is_paired(result)),
-        *two_people(order),
+        *two_people(order, result),
     ]
     if result["baseline"] is not None:
         better = [row["name"] for row in result["judges"] if row["standing"] == "better"]

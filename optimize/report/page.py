@@ -22,6 +22,8 @@ from optimize.statistics.levels import PRIMARY
 # Names up to so long stay on one line; beyond so long they are sentences.
 MAX_NAME_LENGTH, MIN_SENTENCE_LENGTH = 22, 40
 # Markdown's own marks, so that a name stays a name.
+# A longer word of a command may be wider than a telephone.
+MAX_UNBROKEN = 28
 MARKDOWN_CHARACTERS = str.maketrans(
     {mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|!~"} | {"\n": " ", "\r": " "}
 )
@@ -106,9 +108,17 @@ def backticks_as_code(sentence: str) -> Markup:
     if len(pieces) % 2 == 0:
         return escape(sentence)
     return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if index % 2 else escape(piece)
+        Markup("<code>{}</code>").format(Markup(" ").join(map(_unbroken, piece.split(" "))))
+        if index % 2
+        else escape(piece)
         for index, piece in enumerate(pieces)
     )
+
+
+def _unbroken(word: str) -> Markup:
+    """A flag in one piece: a browser would end a line after its hyphens."""
+    is_flag = word.startswith("-") and len(word) <= MAX_UNBROKEN
+    return Markup('<span class="glued">{}</span>').format(word) if is_flag else escape(word)
 
 
 def word_difference(before: str, after: str) -> Markup:

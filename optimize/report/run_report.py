@@ -185,6 +185,7 @@ def render(run: FinishedRun) -> str:
                 cells,
                 seed=summary["seed"],
                 of=f"the {summary['shipped']} judge on test",
+                mapped=run.summary.get("score_map", {}).get("used", False),
             ),
             _prompts(seed_prompt, tuned_prompt),
             _search(run.trials, summary),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from data.types import LabelledOutput
 from judges.protocol import is_embedded
-from optimize.answer import people_of
+from optimize.answer import people_of, two_of
 from optimize.figures import (
     CHOSEN_ON_DEV,
     CONVENTIONS,
@@ -49,11 +49,18 @@ Cell = Mapping[str, Any]
 
 
 def judge_sections(
-    judged: JudgedSplit, measures: Measures, cells: Sequence[Cell], *, seed: int, of: str
+    judged: JudgedSplit,
+    measures: Measures,
+    cells: Sequence[Cell],
+    *,
+    seed: int,
+    of: str,
+    mapped: bool = False,
 ) -> list[Section]:
     """From the comparison with people to all levels; `of` says which judge and which split.
 
-    `cells` are all its correlations.
+    `cells` are all its correlations; `mapped`: its scores are the model's own here, and its file
+    maps them onto people's scale.
     """
     return [
         _disagreements(judged),
@@ -61,7 +68,11 @@ def judge_sections(
         _pairs(measures.pairs, judged, of)
         if measures.pairs is not None
         else _annotators(measures.annotator_agreement, judged.dimension),
-        *([] if measures.pairs else [section("Audits", "audits.html", measures=measures)]),
+        *(
+            []
+            if measures.pairs
+            else [section("Audits", "audits.html", measures=measures, mapped=mapped)]
+        ),
         _probes(measures, judged.dimension),
         _failures(judged),
         _levels(cells, measures, judged, of),
@@ -79,7 +90,7 @@ def shares_picture(shares: Mapping[str, Cell], result: Mapping[str, Any]) -> Pic
     people = next(iter(shares.values())).get("two_people")
     points = {name: cell_point(share) for name, share in defined.items()}
     if people and people["value"] is not None:
-        points["two people"] = cell_point(people)
+        points[two_of(result)] = cell_point(people)
     paired = "accuracy" in result
     drawn = {name: point for name, point in points.items() if point}
     does = "decided" if paired else "ordered"
@@ -88,7 +99,7 @@ def shares_picture(shares: Mapping[str, Cell], result: Mapping[str, Any]) -> Pic
         f"Of the pairs that {people_of(result)} {'decide' if paired else 'order'}, the share that "
         f"is {does} alike, with 95% intervals over documents. A coin reaches 50%."
     )
-    return Picture(charts.shares(drawn, label, result["dimension"]), caption)
+    return Picture(charts.shares(drawn, label, result["dimension"], two_of(result)), caption)
 
 
 def scorecard(
