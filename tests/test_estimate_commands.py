@@ -168,6 +168,18 @@ def test_the_alternative_test_runs_on_files(
     assert "winning rate" in capsys.readouterr().out
 
 
+def test_two_files_of_one_name_are_told_apart(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other").mkdir()
+    again = tmp_path / "other" / "scores.jsonl"
+    again.write_bytes((tmp_path / "scores.jsonl").read_bytes())
+    flags = [*files[:4], str(again), *files[4:], "--json"]
+    assert alternative_command.command(flags) == 0
+    tests = json.loads(capsys.readouterr().out)["tests"]
+    assert [test["judge"] for test in tests] == [str(tmp_path / "scores.jsonl"), str(again)]
+
+
 def test_labels_by_one_person_are_refused(
     tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -232,6 +232,23 @@ def test_a_line_at_system_level_says_of_how_many_systems(
     assert all("n=3 systems, 2 documents, 6 outputs" in line for line in printed)
 
 
+def test_what_says_how_a_file_is_read_is_refused_without_a_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for flags in (["--map", "relevance=mine"], ["--values", "up=1"], ["--annotations", "a.jsonl"]):
+        assert command(["relevance", *flags]) == 2
+        assert "say how a file is read: name it (--data)" in capsys.readouterr().err
+    assert tune.command(["--dimension", "relevance", "--map", "relevance=mine"]) == 2
+
+
+def test_a_page_in_the_place_of_a_folder_is_refused_before_anything_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for flag in ("--report", "--markdown"):
+        assert command(["relevance", flag, str(tmp_path)]) == 2
+        assert f"{tmp_path}: is a folder; name a file in it" in capsys.readouterr().err
+
+
 def test_an_id_that_is_recorded_twice_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -65,9 +65,12 @@ def alternative(flags: argparse.Namespace) -> Result:
         texts=(),
         annotations=flags.annotations,
     )
+    names = [Path(scores).stem for scores in flags.scores]
+    if len(set(names)) < len(names):
+        names = flags.scores
     tests = [
-        _test(flags, labelled, Path(scores), dimension)
-        for scores in flags.scores
+        {"judge": name, **_test(flags, labelled, Path(scores), dimension)}
+        for name, scores in zip(names, flags.scores, strict=True)
         for dimension in flags.dimension or labelled.dimensions
     ]
     return {
@@ -95,7 +98,6 @@ def _test(
     )
     ceiling = human_ceiling(judge, ratings, document, rng=np.random.default_rng(flags.seed))
     return {
-        "judge": scores.stem,
         "dimension": dimension,
         "winning_rate": json_number(test.winning_rate),
         "advantage_probability": json_number(test.advantage_probability),

@@ -197,6 +197,8 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
         # Before anything is asked and paid for.
         if file and not Path(file).parent.is_dir():
             raise SettingsError(f"{file}: the folder {Path(file).parent} does not exist")
+        if file and Path(file).is_dir():
+            raise SettingsError(f"{file}: is a folder; name a file in it")
     readings: list[dict[str, Any]] = []
     if loaded is not None:
         measured = _measure_judge(loaded, flags)

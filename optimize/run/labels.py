@@ -167,6 +167,10 @@ def load_labels(
         "values": values,
         "remembered": None if judge is None else remembered_of(judge),
     }
+    if (source is None or isinstance(source, LabelledSet | LabelledPairs)) and (
+        mapping or values or annotations
+    ):
+        raise SettingsError("map, values and annotations say how a file is read: name it (--data)")
     if source is None:
         labelled: Labelled = data.starter_pairs() if pairwise else data.starter()
     elif isinstance(source, LabelledSet | LabelledPairs):
