@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -325,6 +326,39 @@ def test_rows_pass_through_a_pipe_and_all_else_stands_on_stderr(tmp_path: Path) 
     assert (first.returncode, first.stdout) == (0, whole.stdout.splitlines(True)[0])
     assert "Traceback" not in first.stderr
     assert set(tmp_path.iterdir()) == before
+
+
+def test_pairs_pass_through_a_pipe_too(tmp_path: Path) -> None:
+    """As JSON Lines, or as the cells that --format names; the win rate stands on stderr."""
+    pairs = [{"post": f"Day {n}.", "summary_a": "Rain.", "summary_b": "R."} for n in range(40)]
+    ask = [sys.executable, "-m", "judges", "compare", "tldr_concise", "--data", "-", "--out", "-"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    cells = "post,summary_a,summary_b\n" + "".join(",".join(pair.values()) + "\n" for pair in pairs)
+    verdicts = []
+    for piped, flags in (
+        ("".join(f"{json.dumps(pair)}\n" for pair in pairs), []),
+        (cells, ["--format", "csv"]),
+    ):
+        done = subprocess.run(
+            [*ask, *flags],
+            input=piped,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+            check=True,
+        )
+        assert "win rate of A" in done.stderr
+        assert "n=40 pairs" in done.stderr
+        if flags:
+            rows = list(csv.DictReader(StringIO(done.stdout)))
+            verdicts.append([row["verdict_preferred"] for row in rows])
+            assert [row["post"] for row in rows] == [pair["post"] for pair in pairs]
+        else:
+            lines = [json.loads(line) for line in done.stdout.splitlines()]
+            verdicts.append([row["verdict"]["preferred"] for row in lines])
+    assert verdicts[0] == verdicts[1]
+    assert len(verdicts[0]) == 40
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The progress line: figures that fit, a line that moves, and nothing else written into it."""
 
 import io
+import json
 import logging
 import os
 import re
@@ -14,7 +15,10 @@ import pytest
 from openai_server import OpenAIServer
 from processes import TIMEOUT, until
 
+from dspy_judges import commands
+from dspy_judges.__main__ import main
 from judges.cli.command import command as judges_command
+from judges.cli.shell import print_lines
 from judges.inference import progress as module
 from judges.inference.budget import Budget
 from judges.inference.progress import (
@@ -207,6 +211,77 @@ def test_quiet_leaves_what_matters_and_nothing_of_progress() -> None:
     with Progress("judging", 1, stream):
         pass
     assert "judging: 0 of 1" in stream.getvalue()  # it holds for the block alone
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with rated outputs, another judge's scores of them, and pairs."""
+    folder = tmp_path_factory.mktemp("labels")
+    outputs = [
+        {
+            "id": f"r{i}",
+            "group": f"d{i // 2}",
+            "system": "ab"[i % 2],
+            "document": f"It rained on day {i // 2} in town {i // 2}.",
+            "summary": f"Rain {'and sun ' * (i % 3)}on day {i // 2}.",
+            "annotations": {"relevance": {"x": i % 5 + 1, "y": (i + 1) % 5 + 1, "z": i % 3 + 2}},
+        }
+        for i in range(24)
+    ]
+    scores = [
+        {"id": row["id"], "dimension": "relevance", "score": i * 7 % 5 + 1}
+        for i, row in enumerate(outputs)
+    ]
+    pairs = [
+        {"post": f"It rained on day {i}.", "summary_a": "Rain.", "summary_b": f"Rain on {i}."}
+        for i in range(4)
+    ]
+    for name, rows in (("outputs", outputs), ("scores", scores), ("pairs", pairs)):
+        lines = (json.dumps(row) + "\n" for row in rows)
+        (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+RATED = "--dimension relevance --data outputs.jsonl"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "compare tldr_concise --data pairs.jsonl --out verdicts.jsonl",
+        "verify relevance --data outputs.jsonl",
+        f"leaderboard {RATED} --lm embedded --scores other=scores.jsonl --out board",
+        f"panel {RATED} --members relevance --scores other=scores.jsonl --out panel",
+        f"estimate {RATED} --scores scores.jsonl",
+        f"alternative {RATED} --scores scores.jsonl",
+    ],
+)
+def test_quiet_commands_print_their_result_alone_and_no_line_wider_than_a_terminal(
+    words: str, labels: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(labels)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(commands, "_script_is_running", False)
+    assert main([*words.split(), "--quiet"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert printed.out
+    assert max(map(len, printed.out.splitlines())) <= 80
+
+
+def test_a_pipe_gets_each_figure_on_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    figure = "relevance dataset-level rho 0.310 [0.223, 0.392] n=34 documents"
+    print_lines([figure, "", "  short"])
+    assert capsys.readouterr().out == f"{figure}\n\n  short\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_lines([figure, "", "  short"])
+    assert capsys.readouterr().out == (
+        "relevance dataset-level rho\n    0.310 [0.223, 0.392] n=34\n    documents\n\n  short\n"
+    )
 
 
 def test_each_command_that_tells_of_progress_can_be_quiet(

@@ -2,8 +2,10 @@
 
 import errno
 import os
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from textwrap import TextWrapper
 
 from dspy_judges.commands import as_called
 from dspy_judges.libraries import naming_libraries
@@ -65,6 +67,22 @@ def print_output(text: str) -> None:
     """Print a result, its control characters made visible."""
     sys.stdout.write(visible(as_called(text)) + "\n")
     sys.stdout.flush()
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print a result for people; on a terminal, what is wider goes on, set in, on a next line.
+
+    A pipe and a file get each line whole: figures are quoted, and searched for, with their counts.
+    """
+    if sys.stdout.isatty():
+        wrapper = TextWrapper(
+            shutil.get_terminal_size((80, 24)).columns,
+            subsequent_indent="    ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        lines = (part for line in lines for part in wrapper.wrap(line) or [""])
+    print_output("\n".join(lines))
 
 
 def print_error(text: str) -> None:

@@ -24,7 +24,15 @@ from judges.cli.arguments import (
     with_recorded_members,
 )
 from judges.cli.estimate import estimate_runs
-from judges.cli.shell import DONE, FAILED, print_error, print_note, print_output, run_command
+from judges.cli.shell import (
+    DONE,
+    FAILED,
+    print_error,
+    print_lines,
+    print_note,
+    print_output,
+    run_command,
+)
 from judges.define import read_subject
 from judges.dimension import Comparison as PairSubject
 from judges.dimension import Subject
@@ -254,7 +262,7 @@ class JudgesRun:
                 if flags.json:
                     print_json(result)
                 else:
-                    print_output(text_of(result))
+                    print_lines(text_of(result).splitlines())
             return DONE
 
         def interrupted() -> str:

@@ -8,7 +8,7 @@ from data.flags import add_version, join_scale
 from data.tables.formats import READ_ENDINGS
 from judges.cli.arguments import Parser as OneLineParser
 from judges.cli.arguments import add_quiet_flag
-from judges.cli.shell import DONE, print_output, run_command
+from judges.cli.shell import DONE, print_lines, print_output, run_command
 from optimize.search.trial_log import as_json
 
 Result = Mapping[str, object]
@@ -69,7 +69,7 @@ def run(
         if flags.json:
             print_json(result)
         else:
-            print_output("\n".join(lines(result)))
+            print_lines(lines(result))
         return DONE
 
     return run_command(name, print_result, quiet=flags.quiet)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from data.tables.atomic_write import InUseError
 from dspy_judges.startup import loading_time
 from judges.cli.arguments import number, whole_number
-from judges.cli.shell import DONE, print_note, print_output, run_command
+from judges.cli.shell import DONE, print_lines, print_note, print_output, run_command
 from judges.inference.budget import BudgetSpentError
 from judges.inference.progress import quiet_notes
 from optimize.cli.tool import Parser, print_json
@@ -106,7 +106,7 @@ def command(arguments: Sequence[str]) -> int:
         else:
             from optimize.screen import scorecard
 
-            print_output(scorecard(summary, str(lifecycle.folder)))
+            print_lines(scorecard(summary, str(lifecycle.folder)).splitlines())
         return DONE
 
     def resuming(where: str) -> str:

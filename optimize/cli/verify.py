@@ -15,7 +15,7 @@ from judges.cli.arguments import (
     share,
     with_recordings,
 )
-from judges.cli.shell import DONE, FAILED, print_error, print_note, print_output, run_command
+from judges.cli.shell import DONE, FAILED, print_error, print_lines, print_note, run_command
 from judges.dimension import Dimension
 from judges.frozen import Missing
 from judges.inference.progress import verbose_logging, visible
@@ -172,7 +172,7 @@ def command(arguments: Sequence[str]) -> int:
             print_json(result)
         elif flags.markdown != "-":
             readings = reading_lines(result.get("readings", ()))
-            print_output("\n".join([*correlation_lines(result), *readings]))
+            print_lines([*correlation_lines(result), *readings])
         for reason in result.get("short", ()):
             print_error(f"python -m optimize.verify: falls short: {reason}")
         return DONE if result["passed"] else FAILED
