@@ -167,6 +167,29 @@ def test_prices_are_found_under_either_name_and_never_made_up() -> None:
     assert find_price("deepseek/claude-sonnet-4-5") is None
 
 
+def test_a_long_prompt_has_the_price_of_long_prompts() -> None:
+    # litellm 1.106.2's table, dollars for a million tokens: 1.25 and 10, above 200,000 tokens read
+    # 2.5 and 15, and a token of the cache a tenth.
+    pro = find_price("gemini/gemini-2.5-pro")
+    assert pro is not None
+    assert pro.cost_of(Usage(200_000, 100)) == pytest.approx(200_000 * 1.25e-6 + 100 * 10e-6)
+    assert pro.cost_of(Usage(200_001, 100, cache_reads=1)) == pytest.approx(
+        200_000 * 2.5e-6 + 0.25e-6 + 100 * 15e-6
+    )
+    assert pro.worst(200_001, 100) == pytest.approx(200_001 * 2.5e-6 + 100 * 15e-6)
+    assert pro.worst(100, 100) == pytest.approx(100 * 1.25e-6 + 100 * 10e-6)
+    # A total of many requests says nothing of their lengths.
+    assert pro.cost(10**6, 0) == pytest.approx(1.25)
+
+
+def test_the_worst_of_a_request_is_no_less_than_that_of_a_shorter_one() -> None:
+    # Long prompts may be cheaper: a bound above the threshold holds for what stays below it.
+    cheap = Price(per_token_in=1.0, per_token_out=1.0)
+    dear = Price(per_token_in=10.0, per_token_out=10.0, beyond=(100, cheap))
+    assert dear.worst(101, 1) == dear.worst(100, 1) == 1010
+    assert dear.cost_of(Usage(101, 1)) == 102
+
+
 def test_prices_do_not_import_litellm() -> None:
     script = (
         "from judges.models.prices import find_price; import sys\n"

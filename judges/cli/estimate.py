@@ -80,6 +80,7 @@ def total_price(estimates: Sequence[Estimate], lm: str | None = None) -> float |
         price = find_price(lm) if lm else estimate.price or find_price(estimate.lm)
         if price is None:
             return None
+        price = price.at(estimate.tokens_in / max(estimate.requests, 1))
         total += price.cost(estimate.tokens_in, estimate.tokens_out)
     return total
 

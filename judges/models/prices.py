@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +22,7 @@ TOKENS_PER_MESSAGE = 4
 # No text of weight takes more tokens than one for so many of its bytes.
 BYTES_PER_TOKEN = 3
 FRAMING_BYTES = 16
+LONG_PROMPT = re.compile(r"input_cost_per_token_above_(\d{1,6})k_tokens")
 DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
 
 
@@ -30,7 +31,8 @@ class Price:
     """US dollars for one token read and for one token written.
 
     The others are of tokens that are read from the provider's cache of prompts, put there, and
-    thought before the answer; None: as other tokens read or written.
+    thought before the answer; None: as other tokens read or written. `beyond` is a number of tokens
+    and the price of a request that reads more than so many, which all of its tokens have.
     """
 
     per_token_in: float
@@ -38,6 +40,13 @@ class Price:
     per_cache_read: float | None = None
     per_cache_write: float | None = None
     per_thought: float | None = None
+    beyond: "tuple[int, Price] | None" = None
+
+    def at(self, tokens_in: float) -> "Price":
+        """The price of a request that reads so many tokens."""
+        if self.beyond is None or tokens_in <= self.beyond[0]:
+            return self
+        return self.beyond[1].at(tokens_in)
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
         """What tokens cost of which nothing else is known."""
@@ -45,16 +54,21 @@ class Price:
 
     def cost_of(self, usage: Usage | Completion) -> float:
         """What a request has cost, each kind of token at its own price."""
+        price = self.at(usage.tokens_in)
         kinds = (
-            (usage.cache_reads, self.per_cache_read, self.per_token_in),
-            (usage.cache_writes, self.per_cache_write, self.per_token_in),
-            (usage.thoughts, self.per_thought, self.per_token_out),
+            (usage.cache_reads, price.per_cache_read, price.per_token_in),
+            (usage.cache_writes, price.per_cache_write, price.per_token_in),
+            (usage.thoughts, price.per_thought, price.per_token_out),
         )
         extra = sum(n * (own - plain) for n, own, plain in kinds if own is not None)
-        return self.cost(usage.tokens_in, usage.tokens_out) + extra
+        return price.cost(usage.tokens_in, usage.tokens_out) + extra
 
     def worst(self, tokens_in: int, tokens_out: int) -> float:
-        """The most that so many tokens can cost, whatever their kinds."""
+        """The most that a request of so many tokens can cost, or of fewer, whatever their kinds."""
+        if self.beyond is not None and tokens_in > self.beyond[0]:
+            threshold, dearer = self.beyond
+            shorter = replace(self, beyond=None).worst(threshold, tokens_out)
+            return max(shorter, dearer.worst(tokens_in, tokens_out))
         return tokens_in * max(self.per_token_in, self.per_cache_write or 0.0) + tokens_out * max(
             self.per_token_out, self.per_thought or 0.0
         )
@@ -87,14 +101,39 @@ def find_price(model: str) -> Price | None:
     for name in _names(model, table):
         entry = table.get(name, {})
         if "input_cost_per_token" in entry and "output_cost_per_token" in entry:
-            return Price(
-                per_token_in=float(entry["input_cost_per_token"]),
-                per_token_out=float(entry["output_cost_per_token"]),
-                per_cache_read=_rate(entry, "cache_read_input_token_cost"),
-                per_cache_write=_rate(entry, "cache_creation_input_token_cost"),
-                per_thought=_rate(entry, "output_cost_per_reasoning_token"),
-            )
+            return _price_in(entry)
     return None
+
+
+def _price_in(entry: Mapping[str, Any]) -> Price:
+    """The price of an entry, with those of its longer prompts ("..._above_200k_tokens")."""
+    thousands = sorted(int(match[1]) for match in map(LONG_PROMPT.fullmatch, entry) if match)
+    beyond: tuple[int, Price] | None = None
+    for number in reversed(thousands):
+        beyond = number * 1000, _tier(entry, f"_above_{number}k_tokens", beyond)
+    return _tier(entry, "", beyond)
+
+
+def _tier(entry: Mapping[str, Any], suffix: str, beyond: tuple[int, Price] | None) -> Price:
+    """The prices under names that end so; one that stands under none is that of short prompts."""
+    names = ("input_cost_per_token", "output_cost_per_token")
+    per_token_in, per_token_out = (
+        float(entry[name + suffix] if entry.get(name + suffix) else entry[name]) for name in names
+    )
+    kinds = (
+        "cache_read_input_token_cost",
+        "cache_creation_input_token_cost",
+        "output_cost_per_reasoning_token",
+    )
+    read, write, thought = (_rate(entry, kind + suffix) for kind in kinds)
+    return Price(
+        per_token_in=per_token_in,
+        per_token_out=per_token_out,
+        per_cache_read=read,
+        per_cache_write=write,
+        per_thought=thought,
+        beyond=beyond,
+    )
 
 
 def _rate(entry: Mapping[str, Any], name: str) -> float | None:
