@@ -56,11 +56,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
 
 
+# Replies of one test are kept from another, and all of them out of the user's own folders; a
+# terminal is of the usual kind and width.
+SETTINGS = {"DSPY_JUDGES_CACHE": "none", "TERM": "xterm", "COLUMNS": "80"}
+
+
 @pytest.fixture(autouse=True, scope="session")
-def _no_cache() -> Iterator[None]:
-    """Keep replies of one test from another, and all of them out of the user's own folders."""
+def _settings() -> Iterator[None]:
+    """Set what the environment of whoever runs the tests would decide."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("DSPY_JUDGES_CACHE", "none")
+        for name, value in SETTINGS.items():
+            patched.setenv(name, value)
         yield
 
 

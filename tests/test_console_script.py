@@ -127,11 +127,12 @@ def test_every_command_tells_its_version(module: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_scripts_help_names_the_scripts_commands(name: str) -> None:
+def test_the_scripts_help_names_the_scripts_commands_in_80_columns(name: str) -> None:
     commands.name_by_script()
     text = _parser_of(COMMANDS[name]).format_help()
     assert f"dspy-judges {name}" in text
     assert "python -m" not in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_a_command_is_named_as_it_was_called() -> None:

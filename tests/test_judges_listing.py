@@ -95,10 +95,7 @@ COMMANDS = ["", "list", "show", "score", "compare", "export", "serve", "journal"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_is_readable_at_80_columns(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_help_is_readable_at_80_columns(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main([*command.split(), "--help"])
     assert ended.value.code == 0
@@ -107,10 +104,7 @@ def test_help_is_readable_at_80_columns(
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="argparse lays help out otherwise there")
 @pytest.mark.parametrize("command", ["score", "compare"])
-def test_help_is_what_was_reviewed(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_help_is_what_was_reviewed(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([command, "--help"])
     golden = (GOLDEN / f"judges_{command}_help.txt").read_text(encoding="utf-8")

@@ -37,11 +37,6 @@ from optimize.cli.verify import command as verify_command
 CLEAR = "\r\x1b[2K"
 
 
-@pytest.fixture(autouse=True)
-def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from jsonl import write_jsonl
-from processes import run_python
 
 from optimize import measure
 from optimize.cli import compare, tune
@@ -438,12 +437,6 @@ def test_recorded_pairs_reproduce_llmbars_accuracy(capsys: pytest.CaptureFixture
     assert 0 <= result["accuracy_low"] < result["accuracy"] < result["accuracy_high"] <= 1
     assert result["accuracy"] > 0.7
     assert 0 <= result["order_agreement"] <= 1
-
-
-def test_help_fits_eighty_columns() -> None:
-    done = run_python("-m", "optimize.verify", "--help")
-    assert done.returncode == 0, done.stderr
-    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_pairs_have_no_summary_level(capsys: pytest.CaptureFixture[str]) -> None:
