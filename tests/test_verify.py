@@ -47,6 +47,16 @@ def scores(path: Path, judge: list[list[float | None]]) -> str:
     )
 
 
+def of_scores(
+    folder: Path, judge: list[list[float | None]], human: list[list[float]] | None = None
+) -> list[str]:
+    """Arguments that verify these scores against people's (FIVE_PEOPLE)."""
+    return [
+        *("--scores", scores(folder / "s.jsonl", judge)),
+        *("--data", labels(folder / "l.jsonl", human or FIVE_PEOPLE), "--dimension", "charm"),
+    ]
+
+
 def verified(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     command([*arguments, "--json"])
     result: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -68,15 +78,7 @@ def test_the_two_conventions_differ_by_the_undefined_documents(
     # In order, reversed, and a document on which the judge says one thing: 1, -1, undefined, 1.
     human = [[1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3]]
     judge: list[list[float | None]] = [[1, 2, 3], [3, 2, 1], [2, 2, 2], [1, 4, 5]]
-    result = verified(
-        capsys,
-        "--scores",
-        scores(tmp_path / "s.jsonl", judge),
-        "--data",
-        labels(tmp_path / "l.jsonl", human),
-        "--dimension",
-        "charm",
-    )
+    result = verified(capsys, *of_scores(tmp_path, judge, human))
     assert figure(result, "summary", "spearman", "left_out")["value"] == pytest.approx(1 / 3)
     primary = result["correlations"][0]
     assert (primary["level"], primary["coefficient"]) == ("summary", "spearman")
@@ -91,15 +93,7 @@ def test_a_null_score_is_failed_and_counted(
 ) -> None:
     human = [[1, 2, 3]] * 3
     judge: list[list[float | None]] = [[1, 2, None], [1, 2, 3], [1, 2, 3]]
-    result = verified(
-        capsys,
-        "--scores",
-        scores(tmp_path / "s.jsonl", judge),
-        "--data",
-        labels(tmp_path / "l.jsonl", human),
-        "--dimension",
-        "charm",
-    )
+    result = verified(capsys, *of_scores(tmp_path, judge, human))
     found = figure(result, "summary", "spearman", "left_out")
     assert (found["n_failed"], found["n_outputs"]) == (1, 8)
 
@@ -108,14 +102,6 @@ def test_a_null_score_is_failed_and_counted(
 # rate alike: (1 - 1 + 0 + 1) / 4 by the primary convention, (1 - 1 + 1) / 3 as tables publish it.
 FIVE_PEOPLE: list[list[float]] = [[1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3], [2, 2, 2]]
 FIVE_SCORES: list[list[float | None]] = [[1, 2, 3], [3, 2, 1], [2, 2, 2], [1, 4, 5], [1, 2, 3]]
-
-
-def of_scores(folder: Path, judge: list[list[float | None]]) -> list[str]:
-    """Arguments that verify these scores against people's."""
-    return [
-        *("--scores", scores(folder / "s.jsonl", judge)),
-        *("--data", labels(folder / "l.jsonl", FIVE_PEOPLE), "--dimension", "charm"),
-    ]
 
 
 @pytest.mark.parametrize(("least", "code"), [("0.2499", 0), ("0.2501", 1)])
@@ -449,15 +435,7 @@ def test_both_conventions_are_one_where_no_document_is_undefined_by_itself(
 ) -> None:
     human = [[1, 2, 3, 1, 4, 2]] * 4
     judge: list[list[float | None]] = [[1, 3, 2, 1, 4, 2]] * 3 + [[2, 1, 3, 1, 4, 4]]
-    result = verified(
-        capsys,
-        "--scores",
-        scores(tmp_path / "s.jsonl", judge),
-        "--data",
-        labels(tmp_path / "l.jsonl", human),
-        "--dimension",
-        "charm",
-    )
+    result = verified(capsys, *of_scores(tmp_path, judge, human))
     for level in ("dataset", "system"):
         primary = figure(result, level, "kendall", "judge_zero")
         assert primary["low"] is not None
