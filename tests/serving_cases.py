@@ -49,7 +49,7 @@ def one_reply() -> Judge:
 
 def judged(judge: Judge) -> list[Judgement]:
     judgements = list(judge.judge_all(starter()[1]))
-    assert all(isinstance(one, Judgement) for one in judgements)
+    assert all(isinstance(judgement, Judgement) for judgement in judgements)
     return judgements  # type: ignore[return-value]
 
 

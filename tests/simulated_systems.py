@@ -58,11 +58,11 @@ def truth(coefficient: Coefficient) -> tuple[float, float]:
     rng, n = np.random.default_rng(1), 4000
     of = systems(rng, n)
     blocks = [answers(rng, of, 100) for _ in range(20)]
-    found = []
+    result = []
     for judge in "ab":
         sides = [
             np.mean(side, axis=0)
             for side in zip(*(means(b, judge, n) for b in blocks), strict=True)
         ]
-        found.append(float(correlate(sides[0][None], sides[1][None], coefficient)[0]))
-    return found[0], found[1]
+        result.append(float(correlate(sides[0][None], sides[1][None], coefficient)[0]))
+    return result[0], result[1]

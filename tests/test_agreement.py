@@ -166,8 +166,8 @@ def test_undefined_documents_are_left_out_or_0_and_always_counted() -> None:
 def test_constant_or_failed_judges_have_no_correlation(
     judge: list[float], human: list[float]
 ) -> None:
-    found = at_each_level(judge, human, "left_out")
-    assert all(math.isnan(level.value) and level.interval is None for level in found)
+    result = at_each_level(judge, human, "left_out")
+    assert all(math.isnan(level.value) and level.interval is None for level in result)
 
 
 def at_each_level(
@@ -333,17 +333,17 @@ def test_neither_offset_nor_scale_takes_anything_from_pearson(offset: float, sca
     # The squares of the last two leave the range of floats.
     judge, human = np.array([1.0, 3, 2, 5, 4, 4]), np.array([2.0, 3, 1, 4, 5, 2])
     rows = read_rows(judge, offset + scale * human, np.arange(6))
-    found = dataset_statistic(rows, "pearson")(np.ones((1, 6)))
-    assert found[0] == pytest.approx(np.corrcoef(judge, human)[0, 1], abs=1e-9)
+    result = dataset_statistic(rows, "pearson")(np.ones((1, 6)))
+    assert result[0] == pytest.approx(np.corrcoef(judge, human)[0, 1], abs=1e-9)
 
 
 def test_pair_accuracy_counts_ties_half_and_undecided_pairs_not_at_all() -> None:
     # Five pairs: agreed, opposed, the judge's tie (.5), people's tie (undecided), a failed one.
-    found = pair_accuracy([1, -0.5, 0, 1, math.nan], [0.4, 1, -1, 0, 1], ["a", "b", "c", "d", "e"])
-    assert found.value == pytest.approx((1 + 0 + 0.5) / 3)
-    assert (found.n_decided, found.n_ties, found.n_documents, found.n_failed) == (3, 1, 3, 1)
-    assert found.interval is not None
-    assert 0 <= found.interval.low < found.value < found.interval.high <= 1
+    result = pair_accuracy([1, -0.5, 0, 1, math.nan], [0.4, 1, -1, 0, 1], ["a", "b", "c", "d", "e"])
+    assert result.value == pytest.approx((1 + 0 + 0.5) / 3)
+    assert (result.n_decided, result.n_ties, result.n_documents, result.n_failed) == (3, 1, 3, 1)
+    assert result.interval is not None
+    assert 0 <= result.interval.low < result.value < result.interval.high <= 1
     assert math.isnan(pair_accuracy([1], [0], ["a"]).value)
     assert pair_accuracy([1], [0], ["a"]).interval is None
 
@@ -353,11 +353,11 @@ def test_an_interval_says_its_confidence() -> None:
     human = np.tile([1.0, 2, 3, 4], 12)
     judge, document = human + rng.normal(0, 1, 48), np.repeat(np.arange(12), 4)
     system = np.tile(np.arange(4), 12)
-    for found in (
+    for result in (
         dataset_level(judge, human, document, rng=rng, confidence=0.8),
         summary_level(judge, human, document, rng=rng, confidence=0.8),
         system_level(judge, human, system, document, rng=rng, draw_systems=False, confidence=0.8),
         paired_difference(judge, -judge, human, document, rng=rng, confidence=0.8),
     ):
-        assert found.interval is not None
-        assert found.interval.confidence == 0.8
+        assert result.interval is not None
+        assert result.interval.confidence == 0.8

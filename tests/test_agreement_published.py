@@ -16,10 +16,10 @@ def read_shared(folder: str, scores: str, dimension: str) -> tuple[list[float], 
     with (SHARED / folder / "summeval.jsonl").open() as lines:
         rows = {row["id"]: row for row in map(json.loads, lines)}
     with (SHARED / "summeval_scores" / f"scores_{scores}.jsonl").open() as lines:
-        found = [row for row in map(json.loads, lines) if row["dimension"] == dimension]
-    judge = [row["score"] for row in found]
-    human = [rows[row["id"]]["ratings"][dimension] for row in found]
-    return judge, human, [rows[row["id"]]["group"] for row in found]
+        result = [row for row in map(json.loads, lines) if row["dimension"] == dimension]
+    judge = [row["score"] for row in result]
+    human = [rows[row["id"]]["ratings"][dimension] for row in result]
+    return judge, human, [rows[row["id"]]["group"] for row in result]
 
 
 def close(found: Correlation, figure: float) -> bool:

@@ -92,7 +92,7 @@ def recorded() -> tuple[Items, dict[str, dict[str, float]]]:
         for system in range(SYSTEMS)
     )
     scores = {
-        name: {one.id: skill * one.human + (1 - skill) * rng.normal() for one in items}
+        name: {item.id: skill * item.human + (1 - skill) * rng.normal() for item in items}
         for name, skill in SKILLS.items()
     }
     return Items(items), scores
@@ -136,17 +136,20 @@ def test_a_race_pays_for_what_it_asks_and_never_sees_the_held_out_half(
     half = DOCUMENTS // 2
     for seed in range(3):
         asked.clear()
-        found = module.run(items, scores, ("warmth",), seed, shares=(0.5, 1.0))
+        result = module.run(items, scores, ("warmth",), seed, shares=(0.5, 1.0))
         everything, *races = asked
         # All five prompts, once each, on every document.
         assert len(everything) == len(SKILLS) * len(items)
-        for share, seen, raced in zip((0.5, 1.0), races, found.races, strict=True):
+        for share, seen, raced in zip((0.5, 1.0), races, result.races, strict=True):
             assert raced.share == len(seen) / (len(SKILLS) * half * SYSTEMS) <= share
             assert len({document for _, document in seen}) <= half
         # With all the calls the race does judge everything, and chooses as that does.
-        assert found.races[1].share == 1
-        assert found.races[1].rho == found.everything
-        assert max(found.everything, found.whole, *(one.rho for one in found.races)) <= found.best
+        assert result.races[1].share == 1
+        assert result.races[1].rho == result.everything
+        assert (
+            max(result.everything, result.whole, *(race.rho for race in result.races))
+            <= result.best
+        )
 
 
 def test_the_race_tells_near_from_far(named: Any) -> None:
@@ -210,7 +213,7 @@ def test_shuffling_keeps_each_documents_ratings_and_their_order_alone(named: Any
     assert dealt.human.tolist() != items.human.tolist()
     for rows in items.places.values():
         assert sorted(dealt.human[rows]) == sorted(items.human[rows])
-    assert [one.id for one in dealt.items] == [one.id for one in items.items]
+    assert [item.id for item in dealt.items] == [item.id for item in items.items]
 
 
 def test_a_simulated_world_heeds_what_its_truth_says(named: Any) -> None:

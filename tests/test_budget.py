@@ -52,8 +52,8 @@ def served(server: OpenAIServer) -> float:
 
 
 def read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return result
 
 
 def check_spending(summary: dict[str, Any]) -> None:

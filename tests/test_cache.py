@@ -274,9 +274,9 @@ def test_processes_share_it_and_a_killed_one_harms_nobody(tmp_path: Path) -> Non
         assert writer.returncode == 0
     with ReplyCache(tmp_path) as cache:
         for number in (0, 299, 1000, 1299, 2000, 2299, 10_000):
-            found = cache.get(key(number))
-            assert found is not None
-            assert found.replies[0].text == f"reply {number}"
+            result = cache.get(key(number))
+            assert result is not None
+            assert result.replies[0].text == f"reply {number}"
         put(cache, 1)
 
 

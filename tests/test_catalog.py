@@ -29,7 +29,9 @@ TEXTS = {
 
 def rendered(name: str) -> str:
     messages = find(name).prompt().template()
-    return "\n\n".join(f"--- {one['role']}\n{one['content']}" for one in messages) + "\n"
+    return (
+        "\n\n".join(f"--- {message['role']}\n{message['content']}" for message in messages) + "\n"
+    )
 
 
 def test_the_catalogue_holds_the_three_sources_twelve_judges() -> None:
@@ -82,6 +84,6 @@ def test_chain_of_densitys_check_is_the_mean_pearson_with_first_place_votes() ->
     votes = [0, 1, 2, 1, 0, 2, 1, 1, 0, 0]
     ratings = [3, 4, 5, 4, 4, 4, 4, 5, 5, 2]
     article = [1] * 5 + [2] * 5
-    found = summary_level(ratings, votes, article, coefficient="pearson")
-    assert found.value == pytest.approx((2 / 5.6**0.5 + 1 / 16.8**0.5) / 2)
-    assert found.value == pytest.approx(0.54456, abs=1e-5)
+    result = summary_level(ratings, votes, article, coefficient="pearson")
+    assert result.value == pytest.approx((2 / 5.6**0.5 + 1 / 16.8**0.5) / 2)
+    assert result.value == pytest.approx(0.54456, abs=1e-5)

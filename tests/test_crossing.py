@@ -115,14 +115,14 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     document = {item.texts["text"]: item.document_id for item in whole.items}
     system = {item.texts["text"]: item.system for item in whole.items}
     options = SearchOptions(rounds=1, demo_sizes=ALL_SHOWN, proposals=0)
-    found, records, evaluator = search(train, dev, options=options, by=watching)
-    assert found.choice.gain is not None
+    result, records, evaluator = search(train, dev, options=options, by=watching)
+    assert result.choice.gain is not None
     # Nothing of it was chosen by train, which judges it too.
-    assert found.choice.gain.n_documents == 16 + 12
-    assert "dev and train documents" in found.choice.why
+    assert result.choice.gain.n_documents == 16 + 12
+    assert "dev and train documents" in result.choice.why
     assert [record["how"] for record in records if record["stage"] == "train"] == ["all"]
-    assert found.tuned.documents == set(whole.documents)
-    assert len(found.tuned.demo_set.demos) == len(whole)
+    assert result.tuned.documents == set(whole.documents)
+    assert len(result.tuned.demo_set.demos) == len(whole)
     # Four versions, each of three quarters of the documents by three quarters of the systems.
     large = [(prompt, name) for prompt, name in asked if len(prompt.demos) > 16 * 6]
     assert {len(prompt.demos) for prompt, _ in large} == {21 * 6}
@@ -132,24 +132,24 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
         assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
     # The same figures come out when it is measured on dev again, and nothing is asked for.
     before = len(asked)
-    found.cross_fit.scores(
-        evaluator, found.tuned, found.cross_fit.known(evaluator, found.tuned, dev)
+    result.cross_fit.scores(
+        evaluator, result.tuned, result.cross_fit.known(evaluator, result.tuned, dev)
     )
     assert len(asked) == before
-    assert len(found.cross_fit.known(evaluator, found.tuned, dev)) == len(dev)
+    assert len(result.cross_fit.known(evaluator, result.tuned, dev)) == len(dev)
     # Documents it does not show it judges itself.
     other = world(1, first=500)
-    found.cross_fit.scores(evaluator, found.tuned, other)
+    result.cross_fit.scores(evaluator, result.tuned, other)
     assert len(asked[-1][0].demos) == len(whole)
 
 
 def test_calls_for_one_finalist_alone_go_to_dev_and_not_to_a_race() -> None:
     # Dev has 96 outputs: seed and one finalist take 192 of 250 calls, and no race is begun.
     options = SearchOptions(demo_sizes=ALL_SHOWN)
-    found, records, _ = search(world(16), world(12, first=100), calls=250, options=options)
+    result, records, _ = search(world(16), world(12, first=100), calls=250, options=options)
     assert "race" not in {record["stage"] for record in records}
-    assert found.choice.gain is not None
-    assert found.choice.gain.n_documents >= 12
+    assert result.choice.gain is not None
+    assert result.choice.gain.n_documents >= 12
 
 
 def test_shuffled_labels_shown_in_full_almost_never_ship_either() -> None:

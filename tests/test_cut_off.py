@@ -51,19 +51,19 @@ FREE = search_options(Settings(dimension="relevance"))
 
 def write_few(folder: Path) -> None:
     """The starter set's first documents, by five of its systems."""
-    outputs = [one for one in data.starter().outputs if one.ratings.get("relevance")]
-    documents = sorted({one.document_id for one in outputs})[:18]
-    systems = sorted({one.system or "" for one in outputs})[:5]
+    outputs = [output for output in data.starter().outputs if output.ratings.get("relevance")]
+    documents = sorted({output.document_id for output in outputs})[:18]
+    systems = sorted({output.system or "" for output in outputs})[:5]
     rows = [
         {
-            "id": one.id,
-            "group": one.document_id,
-            "system": one.system,
-            **one.texts,
-            "relevance": one.rating("relevance"),
+            "id": output.id,
+            "group": output.document_id,
+            "system": output.system,
+            **output.texts,
+            "relevance": output.rating("relevance"),
         }
-        for one in outputs
-        if one.document_id in documents and one.system in systems
+        for output in outputs
+        if output.document_id in documents and output.system in systems
     ]
     write_jsonl(folder / "few.jsonl", rows)
 

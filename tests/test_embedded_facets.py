@@ -225,13 +225,13 @@ def test_a_rendered_prompt_reads_back_whole():
 def test_another_instruction_makes_another_judge():
     def ratings(prompt: Prompt) -> list[float]:
         texts = ("A man is. A man is. A man is.", "man the of quick, dog dog [UNK] and the")
-        found = []
+        result = []
         for text in texts:
             messages = prompt.messages({"document": "A man saw a dog.", "summary": text})
             reply = EmbeddedModel().reply(messages, Sampling(top_logprobs=9)).replies[0]
             top = reply.tokens[-1].top
-            found.append(sum(int(rating) * np.exp(p) for rating, p in top.items()))
-        return found
+            result.append(sum(int(rating) * np.exp(p) for rating, p in top.items()))
+        return result
 
     seed = find("coherence").prompt()
     one = ratings(dataclasses.replace(seed, instruction="Judge only repetition, above all."))

@@ -47,12 +47,12 @@ def demo(output: LabelledOutput, rating: int) -> Demo:
 
 
 def latents(judge: Scorer, outputs: Sequence[LabelledOutput]) -> Vector:
-    return np.array([judge.predict(one.texts).latent for one in outputs])
+    return np.array([judge.predict(output.texts).latent for output in outputs])
 
 
 def within(judge: Scorer, outputs: Sequence[LabelledOutput], wanted: Sequence[float]) -> float:
     """Mean rho within documents, those left out where all is wanted alike."""
-    scores, groups = latents(judge, outputs), [one.document_id for one in outputs]
+    scores, groups = latents(judge, outputs), [output.document_id for output in outputs]
     values = []
     for group in sorted(set(groups)):
         rows = [row for row, other in enumerate(groups) if other == group]

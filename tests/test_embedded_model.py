@@ -116,7 +116,7 @@ def test_same_prompt_and_seed_give_the_same_samples_and_another_seed_gives_other
 
     def drawn(seed: int, n: int = 40, model_seed: int = 0) -> list[str]:
         sampling = Sampling(temperature=2.0, n=n, seed=seed)
-        return [one.text for one in EmbeddedModel(model_seed).reply(messages, sampling).replies]
+        return [reply.text for reply in EmbeddedModel(model_seed).reply(messages, sampling).replies]
 
     assert drawn(1) == drawn(1)
     assert drawn(1)[:5] == drawn(1, n=5)
@@ -130,7 +130,7 @@ def test_heat_spreads_the_samples():
 
     def kinds(temperature: float) -> int:
         sampling = Sampling(temperature=temperature, n=60)
-        return len({one.text for one in EmbeddedModel().reply(messages, sampling).replies})
+        return len({reply.text for reply in EmbeddedModel().reply(messages, sampling).replies})
 
     assert kinds(0.0) == 1
     assert kinds(4.0) > kinds(0.2)

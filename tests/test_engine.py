@@ -26,9 +26,9 @@ ASKED: list[Message] = [
 
 
 def relevance() -> Dimension:
-    found = find("relevance")
-    assert isinstance(found, Dimension)
-    return found
+    result = find("relevance")
+    assert isinstance(result, Dimension)
+    return result
 
 
 def test_a_dspy_judge_asks_through_the_runner_and_its_journal(tmp_path: Path) -> None:

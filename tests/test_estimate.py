@@ -70,8 +70,8 @@ def test_95_percent_intervals_cover_95_percent_of_1000_simulations(
 ) -> None:
     rng = np.random.default_rng(0)
     truth = of(pool(np.random.default_rng(1), 100_000, 100_000)).labels_only
-    found = [of(pool(rng, 200, labelled)) for _ in range(1000)]
-    share = np.mean([one.interval is not None and truth in one.interval for one in found])
+    result = [of(pool(rng, 200, labelled)) for _ in range(1000)]
+    share = np.mean([one.interval is not None and truth in one.interval for one in result])
     # 93-97 % as promised; at 95 % itself 1,000 hits have a standard deviation of .7 points.
     assert 0.93 <= share <= 0.97
 
@@ -83,10 +83,10 @@ def test_the_judge_makes_intervals_narrower_than_labels_alone(
     rng = np.random.default_rng(2)
     widths = []
     for _ in range(50):
-        found = of(pool(rng, 400, 40, noise=0.2))
-        assert found.interval is not None
-        assert found.labels_only_interval is not None
-        widths.append([i.high - i.low for i in (found.interval, found.labels_only_interval)])
+        result = of(pool(rng, 400, 40, noise=0.2))
+        assert result.interval is not None
+        assert result.labels_only_interval is not None
+        widths.append([i.high - i.low for i in (result.interval, result.labels_only_interval)])
     ours, labels = np.mean(widths, axis=0)
     assert ours < 0.9 * labels
 
@@ -95,10 +95,10 @@ def test_a_biased_judge_is_corrected() -> None:
     # The judge is kinder by .4 on average; 100 labels see that.
     rows = pool(np.random.default_rng(3), 3000, 100)
     truth = of_mean(pool(np.random.default_rng(4), 50_000, 50_000)).labels_only
-    found = of_mean(rows)
-    assert found.interval is not None
-    assert truth in found.interval
-    assert found.judge_only > found.interval.high
+    result = of_mean(rows)
+    assert result.interval is not None
+    assert truth in result.interval
+    assert result.judge_only > result.interval.high
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
@@ -107,16 +107,16 @@ def test_independent_outputs_agree_with_ppi_python(weight: float) -> None:
     rng = np.random.default_rng(5)
     labels = rng.normal(size=60)
     scores, others = labels + rng.normal(size=60), 1.5 * rng.normal(size=900)
-    found = mean_score(
+    result = mean_score(
         np.append(labels, np.full(900, math.nan)), np.append(scores, others), weight=weight
     )
     theirs = ppi.ppi_mean_pointestimate(labels, scores, others, lam=weight)
-    assert found.value == pytest.approx(float(theirs[0]), abs=1e-12)
+    assert result.value == pytest.approx(float(theirs[0]), abs=1e-12)
     low, high = (float(end[0]) for end in ppi.ppi_mean_ci(labels, scores, others, 0.05, lam=weight))
-    assert found.interval is not None
+    assert result.interval is not None
     # It takes the normal quantile and variances over n; both matter to the labelled part only.
     ratio = stats.t.ppf(0.975, 59) / stats.norm.ppf(0.975)
-    assert found.interval.high - found.value == pytest.approx(
+    assert result.interval.high - result.value == pytest.approx(
         (high - low) / 2 * ratio * (60 / 59) ** 0.5, rel=0.01
     )
 
@@ -126,20 +126,22 @@ def test_the_tuned_weight_is_near_ppi_pythons() -> None:
     rng = np.random.default_rng(6)
     labels = rng.normal(size=400)
     scores, others = labels + rng.normal(size=400), 2**0.5 * rng.normal(size=4000)
-    found = mean_score(np.append(labels, np.full(4000, math.nan)), np.append(scores, others))
+    result = mean_score(np.append(labels, np.full(4000, math.nan)), np.append(scores, others))
     theirs = float(ppi.ppi_mean_pointestimate(labels, scores, others)[0])
-    assert found.interval is not None
-    assert found.value == pytest.approx(theirs, abs=0.1 * (found.interval.high - found.value))
+    assert result.interval is not None
+    assert result.value == pytest.approx(theirs, abs=0.1 * (result.interval.high - result.value))
     # cov / var / (1 + n / N) = 1/2 / 1.1.
-    assert found.weight == pytest.approx(0.5 / 1.1, abs=0.05)
+    assert result.weight == pytest.approx(0.5 / 1.1, abs=0.05)
 
 
 def test_labels_alone_give_students_interval_over_documents() -> None:
     labels = [4.0, 2, 5, 3, 3]
-    found = mean_score(labels, labels)
+    result = mean_score(labels, labels)
     expected = stats.ttest_1samp(labels, 0).confidence_interval()
-    assert found.interval is not None
-    assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high))
+    assert result.interval is not None
+    assert (result.interval.low, result.interval.high) == pytest.approx(
+        (expected.low, expected.high)
+    )
     # Each output twice under its document: no more is known than before.
     twice = mean_score(labels * 2, labels * 2, list(range(5)) * 2)
     assert twice.interval is not None
@@ -149,11 +151,11 @@ def test_labels_alone_give_students_interval_over_documents() -> None:
 def test_a_difference_of_labels_is_the_paired_t_test() -> None:
     ours, theirs = np.array([4.0, 2, 5, 3, 3]), np.array([3.0, 2, 3, 2, 4])
     label = np.append(ours, theirs)
-    found = mean_difference(label, label, np.arange(10) < 5, np.tile(np.arange(5), 2))
+    result = mean_difference(label, label, np.arange(10) < 5, np.tile(np.arange(5), 2))
     expected = stats.ttest_rel(ours, theirs).confidence_interval()
-    assert found.value == pytest.approx((ours - theirs).mean())
-    assert found.interval is not None
-    assert found.interval.high == pytest.approx(expected.high)
+    assert result.value == pytest.approx((ours - theirs).mean())
+    assert result.interval is not None
+    assert result.interval.high == pytest.approx(expected.high)
 
 
 def test_swapping_the_systems_turns_the_difference() -> None:
@@ -173,23 +175,23 @@ def test_wins_count_a_tie_as_half() -> None:
 
 def test_labels_needed_make_the_width_they_promise() -> None:
     rows = pool(np.random.default_rng(8), 4000, 100)
-    found = of_system(rows)
-    assert found.interval is not None
-    target = (found.interval.high - found.interval.low) / 2
-    needed = labels_needed(found, target)
+    result = of_system(rows)
+    assert result.interval is not None
+    target = (result.interval.high - result.interval.low) / 2
+    needed = labels_needed(result, target)
     assert needed is not None
     # Half the width takes about four times the labels, somewhat fewer as fewer remain unlabelled.
-    assert 3.3 * found.n_labels < needed < 4.2 * found.n_labels
+    assert 3.3 * result.n_labels < needed < 4.2 * result.n_labels
     again = of_system(pool(np.random.default_rng(9), 4000, needed))
     assert again.interval is not None
     assert again.interval.high - again.interval.low == pytest.approx(target, rel=0.15)
-    assert labels_needed(found, 1e-6) is None
-    assert labels_needed(found, 10 * target) < found.n_labels  # type: ignore[operator]
+    assert labels_needed(result, 1e-6) is None
+    assert labels_needed(result, 10 * target) < result.n_labels  # type: ignore[operator]
 
 
 def test_what_is_missing_is_counted_or_refused() -> None:
-    found = mean_score([1, 2, 3, math.nan], [1, 2, math.nan, 4])
-    assert (found.n_labels, found.n_judgements, found.n_failed) == (2, 1, 1)
+    result = mean_score([1, 2, 3, math.nan], [1, 2, math.nan, 4])
+    assert (result.n_labels, result.n_judgements, result.n_failed) == (2, 1, 1)
     with pytest.raises(ValueError, match="1 labels on 1 documents"):
         mean_score([1, math.nan], [1, 2])
     with pytest.raises(ValueError, match=r"\(2,\), \(1,\)"):
@@ -200,9 +202,9 @@ def test_what_is_missing_is_counted_or_refused() -> None:
 
 def test_constant_judges_add_nothing() -> None:
     label = [1, 2, 3, 4, math.nan, math.nan]
-    found = mean_score(label, [3] * 6)
-    assert (found.weight, found.value) == (0, 2.5)
-    assert found.interval == found.labels_only_interval
+    result = mean_score(label, [3] * 6)
+    assert (result.weight, result.value) == (0, 2.5)
+    assert result.interval == result.labels_only_interval
 
 
 @pytest.mark.parametrize("labelled", [8, 30])
@@ -214,23 +216,23 @@ def test_a_win_rate_near_its_end_stays_on_the_scale_and_covers(labelled: int) ->
         won = (rng.random(400) < 0.95).astype(float)
         score = np.where(rng.random(400) < 0.9, won, 1 - won)
         label = np.where(np.arange(400) < labelled, won, math.nan)
-        found = mean_win(label, score)
-        for one in (found.interval, found.labels_only_interval):
+        result = mean_win(label, score)
+        for one in (result.interval, result.labels_only_interval):
             assert one is not None
             assert 0 <= one.low < one.high <= 1
-        assert found.interval is not None
-        assert found.value in found.interval
-        held += 0.95 in found.interval
+        assert result.interval is not None
+        assert result.value in result.interval
+        held += 0.95 in result.interval
     assert held / simulations > 0.93
 
 
 def test_eight_labelled_wins_of_eight_are_no_certainty() -> None:
     score = np.ones(40)
-    found = mean_win(np.where(np.arange(40) < 8, 1.0, math.nan), score)
-    assert found.value == 1
-    assert found.interval is not None
+    result = mean_win(np.where(np.arange(40) < 8, 1.0, math.nan), score)
+    assert result.value == 1
+    assert result.interval is not None
     # As the labels alone: .9 less t(9) * .1, from eight times 1, a 0 and a 1.
-    assert found.interval.low == pytest.approx(0.9 - 2.262 * 0.1, abs=0.01)
+    assert result.interval.low == pytest.approx(0.9 - 2.262 * 0.1, abs=0.01)
 
 
 def test_systems_may_be_marked_by_numbers() -> None:
@@ -247,7 +249,7 @@ def test_a_win_rate_stays_on_the_scale_where_the_judges_part_would_leave_it() ->
     label = np.where(np.arange(40) < 8, 1.0, math.nan)
     score = np.where(np.arange(40) < 8, np.arange(40) % 2, 1.0)
     for side in (0, 1):
-        found = mean_win(np.abs(side - label), np.abs(side - score), weight=1.0)
-        assert found.value == 1 - side
-        assert found.interval is not None
-        assert 0 <= found.interval.low < found.interval.high <= 1
+        result = mean_win(np.abs(side - label), np.abs(side - score), weight=1.0)
+        assert result.value == 1 - side
+        assert result.interval is not None
+        assert 0 <= result.interval.low < result.interval.high <= 1

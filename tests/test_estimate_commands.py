@@ -56,12 +56,12 @@ def test_a_difference_comes_with_the_win_rate(
 ) -> None:
     arguments = [*files, "--system", "tuned", "--against", "plain", "--width", "1.5", "--json"]
     assert estimate_command.command(arguments) == 0
-    found = json.loads(capsys.readouterr().out)["estimates"]
-    assert found["difference"]["low"] < 1 < found["difference"]["high"]
-    assert found["win_rate"]["low"] > 0.5
-    assert found["difference"]["n_failed"] == 2
-    assert found["difference"]["more_labels_needed"] == 0
-    assert (found["mean"]["n_labels"], found["mean"]["n_judgements"]) == (20, 39)
+    result = json.loads(capsys.readouterr().out)["estimates"]
+    assert result["difference"]["low"] < 1 < result["difference"]["high"]
+    assert result["win_rate"]["low"] > 0.5
+    assert result["difference"]["n_failed"] == 2
+    assert result["difference"]["more_labels_needed"] == 0
+    assert (result["mean"]["n_labels"], result["mean"]["n_judgements"]) == (20, 39)
 
 
 def test_every_output_of_a_document_counts_in_the_win_rate(
@@ -162,7 +162,7 @@ def test_the_alternative_test_runs_on_files(
     assert alternative_command.command([*files, "--json"]) == 0
     test = json.loads(capsys.readouterr().out)["tests"][0]
     assert test["judge"] == "scores"
-    assert [one["n_outputs"] for one in test["annotators"]] == [40, 40, 40]
+    assert [annotator["n_outputs"] for annotator in test["annotators"]] == [40, 40, 40]
     assert test["share_of_ceiling"]["value"] > 0
     assert alternative_command.command([*files, "--independent"]) == 0
     assert "winning rate" in capsys.readouterr().out

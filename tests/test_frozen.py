@@ -160,7 +160,7 @@ def test_a_judge_of_the_first_release_scores_what_it_scored_then(name: str) -> N
     else:
         rows = [{"document": document, "summary": text} for document, text in OUTPUTS]
     results = [judge(**row) for row in rows]
-    scores = [one.margin if isinstance(one, Verdict) else one.score for one in results]
+    scores = [result.margin if isinstance(result, Verdict) else result.score for result in results]
     assert scores == pytest.approx(SCORES[name], abs=1e-12)
     assert judge.dumps() == path.read_text(encoding="utf-8")
 

@@ -240,12 +240,12 @@ def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well() -> Non
     rng = stream(0, "exact")
     for _ in range(40):
         rows = rng.normal(0.08, 0.2, (3, 20))
-        found = contrasts(rows)
-        names = found[0].documents
+        result = contrasts(rows)
+        names = result[0].documents
         signs = stream(7).choice([-1.0, 1.0], (gate.SWAPS, len(names)))
         signs = np.vstack([np.ones(len(names)), signs])
-        largest = np.max([one.swapped(signs) for one in found], axis=0)
-        for one, gain in zip(found, gate.gains(found, stream(7)), strict=True):
+        largest = np.max([one.swapped(signs) for one in result], axis=0)
+        for one, gain in zip(result, gate.gains(result, stream(7)), strict=True):
             own = one.swapped(np.ones((1, len(names))))[0]
             p_value = float((largest >= own * (1 - 1e-9)).mean())
             assert (gain.low > 0) == (p_value <= gate.TAIL)

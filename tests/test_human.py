@@ -208,16 +208,16 @@ def test_the_interval_of_a_share_covers() -> None:
         people = rng.normal(0.3, 0.5, 40)
         judges = 0.2 + 0.6 * (people - 0.3) + rng.normal(0, 0.4, 40)
         weights = rng.multinomial(40, np.full(40, 1 / 40), size=400) / 40
-        found = ratio_interval(
+        result = ratio_interval(
             weights @ judges,
             weights @ people,
             judges.mean() / people.mean(),
             people.mean(),
             40,
         )
-        if found is not None:
+        if result is not None:
             bounded += 1
-            held += 0.2 / 0.3 in found
+            held += 0.2 / 0.3 in result
     # Withheld where people's own interval reaches 0, a twentieth; .95 +- two standard errors.
     assert bounded > 500
     assert held / bounded == pytest.approx(0.95, abs=0.02)
@@ -228,13 +228,13 @@ def test_each_end_of_a_share_is_a_standard_errors_t_from_the_ratio() -> None:
     # from 0, the variance of draws being (n - 1) / n of what it should be.
     draws = np.random.default_rng(0).normal([0.4, 0.6], [0.04, 0.05], (500, 2))
     judge, people = draws.T
-    found = ratio_interval(judge, people, 0.4 / 0.6, 0.6, 20)
-    assert found is not None
-    assert found.low < 0.4 / 0.6 < found.high
-    for end in (found.low, found.high):
+    result = ratio_interval(judge, people, 0.4 / 0.6, 0.6, 20)
+    assert result is not None
+    assert result.low < 0.4 / 0.6 < result.high
+    for end in (result.low, result.high):
         error = np.sqrt(np.var(judge - end * people, ddof=1) * 20 / 19)
         assert abs(0.4 - end * 0.6) == pytest.approx(2.093024 * error, rel=1e-5)
-    assert found.confidence == 0.95
+    assert result.confidence == 0.95
 
 
 def test_failed_judgements_are_left_out_of_both_sides() -> None:
@@ -325,8 +325,8 @@ def test_clustering_by_document_does_not_pretend_to_more_data() -> None:
     twice = alternative_test(
         np.tile(judge, 2), np.tile(marks, (2, 1)), np.tile(np.arange(judge.size), 2)
     )
-    assert [one.p_value for one in twice.annotators] == pytest.approx(
-        [one.p_value for one in once.annotators]
+    assert [annotator.p_value for annotator in twice.annotators] == pytest.approx(
+        [annotator.p_value for annotator in once.annotators]
     )
 
 
@@ -334,7 +334,7 @@ def test_annotators_with_few_outputs_are_left_out_and_counted() -> None:
     judge, marks, _, _ = people(np.random.default_rng(8))
     marks[29:, 1] = NAN
     test = alternative_test(judge, marks)
-    assert [one.annotator for one in test.annotators] == [0, 2, 3]
+    assert [annotator.annotator for annotator in test.annotators] == [0, 2, 3]
     assert test.n_annotators_left_out == 1
     nobody = alternative_test([1.0, 2.0], [[1, 2], [2, 1]])
     assert math.isnan(nobody.winning_rate)
@@ -344,14 +344,14 @@ def test_annotators_with_few_outputs_are_left_out_and_counted() -> None:
 def test_a_ceiling_of_0_has_no_share() -> None:
     # Squared rank differences of 1 2 3 4 and 2 4 1 3 sum to 10: rho = 1 - 6 * 10 / (4 * 15) = 0.
     first, second = np.tile([1.0, 2, 3, 4], 12), np.tile([2.0, 4, 1, 3], 12)
-    found = human_ceiling(
+    result = human_ceiling(
         first,
         np.stack([first, second], axis=1),
         np.repeat(np.arange(12), 4),
         rng=np.random.default_rng(0),
         resamples=200,
     )
-    assert found.human == 0
-    assert math.isnan(found.share)
-    assert found.share_interval is None
-    assert "cannot be told from 0" in found.why
+    assert result.human == 0
+    assert math.isnan(result.share)
+    assert result.share_interval is None
+    assert "cannot be told from 0" in result.why

@@ -48,42 +48,42 @@ def by_id(rows: list[list[Any]]) -> dict[str, Any]:
 
 
 def test_scores_by_id_are_measured_at_every_level_the_data_has() -> None:
-    found = optimize.measure(by_id(JUDGE), "labels.jsonl", dimension="charm")
-    assert found.level == "summary"
-    assert found.rho.value == pytest.approx(0)
-    assert found.at("dataset").value == pytest.approx(DATASET_RHO)
-    assert (found.rho.n_outputs, found.rho.n_documents, found.rho.n_failed) == (6, 2, 0)
+    result = optimize.measure(by_id(JUDGE), "labels.jsonl", dimension="charm")
+    assert result.level == "summary"
+    assert result.rho.value == pytest.approx(0)
+    assert result.at("dataset").value == pytest.approx(DATASET_RHO)
+    assert (result.rho.n_outputs, result.rho.n_documents, result.rho.n_failed) == (6, 2, 0)
     # Two levels, as no system is named, times three coefficients.
-    assert len(found.correlations) == 6
-    assert found.scores == by_id(JUDGE)
+    assert len(result.correlations) == 6
+    assert result.scores == by_id(JUDGE)
     with pytest.raises(LookupError, match=r"no system-level spearman: .* summary, dataset"):
-        found.at("system")
+        result.at("system")
 
 
 def test_a_judge_that_leaves_outputs_out_does_not_choose_its_level() -> None:
     """Four of six have a score, two a document: by what is labelled, it is summary level still."""
     scores = by_id(JUDGE)
     del scores["d0s1"], scores["d1s0"]
-    found = optimize.measure(scores, "labels.jsonl", dimension="charm")
-    assert found.level == "summary"
+    result = optimize.measure(scores, "labels.jsonl", dimension="charm")
+    assert result.level == "summary"
     # Within the first document 3, 1 for 1, 3; within the second in order.
-    assert found.rho.value == pytest.approx(0)
-    assert found.rho.n_outputs == 4
+    assert result.rho.value == pytest.approx(0)
+    assert result.rho.n_outputs == 4
 
 
 def test_a_failed_score_is_missing_and_counted() -> None:
     scores = {**by_id(JUDGE), "d0s0": math.nan, "d0s1": None}
-    found = optimize.measure(scores, "labels.jsonl", dimension="charm")
-    assert (found.rho.n_failed, found.rho.n_undefined, found.rho.n_documents) == (2, 1, 1)
-    assert found.rho.value == pytest.approx(1)
-    assert found.failures == dict.fromkeys(["d0s0", "d0s1"], "no score")
+    result = optimize.measure(scores, "labels.jsonl", dimension="charm")
+    assert (result.rho.n_failed, result.rho.n_undefined, result.rho.n_documents) == (2, 1, 1)
+    assert result.rho.value == pytest.approx(1)
+    assert result.failures == dict.fromkeys(["d0s0", "d0s1"], "no score")
 
 
 def test_a_document_of_which_the_judge_says_one_thing_counts_either_way() -> None:
-    found = optimize.measure(by_id([[2, 2, 2], [4, 5, 6]]), "labels.jsonl", dimension="charm")
-    assert found.rho.value == pytest.approx((0 + 1) / 2)
-    assert (found.rho.n_documents, found.rho.n_zero) == (2, 1)
-    assert found.at("summary", undefined="left_out").value == pytest.approx(1)
+    result = optimize.measure(by_id([[2, 2, 2], [4, 5, 6]]), "labels.jsonl", dimension="charm")
+    assert result.rho.value == pytest.approx((0 + 1) / 2)
+    assert (result.rho.n_documents, result.rho.n_zero) == (2, 1)
+    assert result.at("summary", undefined="left_out").value == pytest.approx(1)
 
 
 def test_a_series_by_id_and_a_set_that_was_read_will_do() -> None:
@@ -98,27 +98,27 @@ def test_a_series_by_id_and_a_set_that_was_read_will_do() -> None:
 def test_a_judge_is_measured_as_the_command_measures_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = optimize.measure("fluency", seed=3)
+    result = optimize.measure("fluency", seed=3)
     assert command(["fluency", "--seed", "3", "--json"]) == 0
-    assert {**found.summary(), "passed": True} == json.loads(capsys.readouterr().out)
+    assert {**result.summary(), "passed": True} == json.loads(capsys.readouterr().out)
     assert command(["fluency", "--seed", "3"]) == 0
-    assert capsys.readouterr().out == f"{found}\n"
+    assert capsys.readouterr().out == f"{result}\n"
     frozen = judges.load("fluency").save("fluency.json")
     with pytest.warns(DeprecationWarning, match="every_correlation"):
-        assert found.found == found.every_correlation
+        assert result.found == result.every_correlation
     with pytest.warns(DeprecationWarning, match="scored_items"):
-        assert found.verified is found.scored_items
-    assert optimize.measure(frozen, seed=3).every_correlation == found.every_correlation
+        assert result.verified is result.scored_items
+    assert optimize.measure(frozen, seed=3).every_correlation == result.every_correlation
     assert (
         optimize.measure(judges.load("fluency"), seed=3).every_correlation
-        == found.every_correlation
+        == result.every_correlation
     )
 
 
 def test_a_pairwise_judge_is_measured_on_pairs() -> None:
-    found = optimize.measure("tldr_concise")
-    assert found.summary()["n_pairs"] == len(found.scores)
-    assert {-1.0, 1.0} >= {round(score) for score in found.scores.values()} - {0.0}
+    result = optimize.measure("tldr_concise")
+    assert result.summary()["n_pairs"] == len(result.scores)
+    assert {-1.0, 1.0} >= {round(score) for score in result.scores.values()} - {0.0}
 
 
 WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {

@@ -31,7 +31,9 @@ def script(name: str) -> Any:
 
 
 def outputs(notebook: Any) -> list[Any]:
-    return [one for cell in notebook.cells if cell.cell_type == "code" for one in cell.outputs]
+    return [
+        output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs
+    ]
 
 
 def texts(output: Any) -> list[str]:
@@ -42,8 +44,8 @@ def texts(output: Any) -> list[str]:
 
 def kinds(notebook: Any) -> list[tuple[str, tuple[str, ...]]]:
     return [
-        (one.output_type, (one.name,) if "name" in one else tuple(sorted(one.data)))
-        for one in outputs(notebook)
+        (output.output_type, (output.name,) if "name" in output else tuple(sorted(output.data)))
+        for output in outputs(notebook)
     ]
 
 

@@ -46,8 +46,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return result
 
 
 def keys(folder: Path) -> list[str]:
@@ -178,10 +178,11 @@ def test_scrambled_test_labels_change_neither_trials_nor_choice(
     splits = read(finished / "splits.json")
     tested = {*splits["test"], *splits["test_unseen_systems"]}
     labelled = data.starter()
-    ratings = [one.ratings for one in labelled.outputs if one.id in tested]
+    ratings = [output.ratings for output in labelled.outputs if output.id in tested]
     turned = iter(ratings[7:] + ratings[:7])
     scrambled = tuple(
-        replace(one, ratings=next(turned)) if one.id in tested else one for one in labelled.outputs
+        replace(output, ratings=next(turned)) if output.id in tested else output
+        for output in labelled.outputs
     )
 
     def starter() -> LabelledSet:

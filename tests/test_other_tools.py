@@ -190,10 +190,10 @@ def by_page(target: str, pattern: str) -> Callable[[Judge, Rows, Path], Sequence
     def score(judge: Judge, rows: Rows, folder: Path) -> Sequence[float]:
         with serving_embedded() as url:
             page = exported(judge, target, url)
-            found = re.findall(pattern, page, re.DOTALL)
+            result = re.findall(pattern, page, re.DOTALL)
             scores = []
             for row in rows:
-                messages = [{"role": r, "content": filled(text, row)} for r, text in found]
+                messages = [{"role": r, "content": filled(text, row)} for r, text in result]
                 request = {"model": "embedded", "messages": messages, "logprobs": True}
                 scores.append(expectation({**request, "top_logprobs": 20, "temperature": 0}, url))
         return scores
@@ -282,8 +282,8 @@ def by_promptfoo(judge: Judge, rows: Rows, folder: Path) -> Sequence[float]:
         )
         results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     by_output = {
-        one["vars"]["summary"]: one["gradingResult"]["componentResults"][0]["score"]
-        for one in results["results"]["results"]
+        result["vars"]["summary"]: result["gradingResult"]["componentResults"][0]["score"]
+        for result in results["results"]["results"]
     }
     return [by_output[row["summary"]] for row in rows]
 

@@ -36,8 +36,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return result
 
 
 # Ten documents of four outputs in order; by rank, a permutation of four has one of these rhos.
@@ -79,25 +79,25 @@ def test_the_embedded_model_is_tried_under_every_plan(
     assert "plan (on dev)" in out
     assert "plan: " in err
     summary = read(here / "run" / "summary.json")
-    plans = {one["plan"]: one for one in summary["plans"]}
+    plans = {plan["plan"]: plan for plan in summary["plans"]}
     assert set(plans) == {"one reply", "weighted", "mean of 5", "mean of 20"}
     assert summary["lm_calls"] <= 1500
-    (best,) = [one for one in plans.values() if one["chosen"]]
+    (best,) = [plan for plan in plans.values() if plan["chosen"]]
     frozen = load(here / "run").plan
     assert frozen is not None
     assert (frozen.samples, frozen.temperature) == (best["samples"], best["temperature"])
-    for one in plans.values():
-        assert one["rho"]["n_documents"] >= 6
-        assert one["rho"]["level"] == "summary"
-        assert one["cost"] >= 1
+    for plan in plans.values():
+        assert plan["rho"]["n_documents"] >= 6
+        assert plan["rho"]["level"] == "summary"
+        assert plan["cost"] >= 1
     # The embedded model answers twenty times at one call, and the reply is short beside the prompt.
     assert plans["mean of 20"]["calls"] == 1
     assert plans["mean of 20"]["replies"] == 20
     assert 1 < plans["mean of 5"]["cost"] < plans["mean of 20"]["cost"] < 20
     lines = (here / "run" / "trials.jsonl").read_text(encoding="utf-8").splitlines()
     trials = [json.loads(line) for line in lines]
-    assert [one["plan"] for one in trials if one["stage"] == "plan"] == [*plans]
-    assert [one["trial"] for one in trials] == list(range(1, len(trials) + 1))
+    assert [trial["plan"] for trial in trials if trial["stage"] == "plan"] == [*plans]
+    assert [trial["trial"] for trial in trials] == list(range(1, len(trials) + 1))
     # What is on test is what ships: both judges under the chosen plan.
     calls = summary["lm_calls"]
     assert command(["--resume", "--out", "run"]) == 0
@@ -138,7 +138,7 @@ def test_without_log_probabilities_weighting_is_left_out_and_the_budget_kept(
     assert command([*told, "--optimizer", "rank"]) == 0
     assert "no log-probabilities" in capsys.readouterr().out
     summary = read(here / "run" / "summary.json")
-    plans = {one["plan"]: one for one in summary["plans"]}
+    plans = {plan["plan"]: plan for plan in summary["plans"]}
     assert plans["weighted"]["rho"] is None
     assert plans["weighted"]["left_out"] == "the model gives no log-probabilities"
     assert plans["one reply"]["rho"] is not None
@@ -155,9 +155,9 @@ def test_what_the_budget_cannot_ship_is_left_out_and_said(here: Path) -> None:
         patch.setattr("judges.inference.session.open_model", lambda lm, api_base=None: Wordy())
         told = ["--dimension", "relevance", "--lm", "openai/wordy", "--max-calls", "4600"]
         assert command([*told, "--plan", "auto", "--out", "run"]) == 0
-    plans = {one["plan"]: one for one in read(here / "run" / "summary.json")["plans"]}
+    plans = {plan["plan"]: plan for plan in read(here / "run" / "summary.json")["plans"]}
     assert "half of the budget" in plans["mean of 20"]["left_out"]
-    assert sum(one["chosen"] for one in plans.values()) == 1
+    assert sum(plan["chosen"] for plan in plans.values()) == 1
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_plan_that_the_endpoint_refuses_is_passed_over_and_said(
     monkeypatch.setattr(openai_server, "_refusal", refuse)
     told = ["--dimension", "relevance", "--lm", "openai/judge-1", "--max-calls", "900"]
     assert command([*told, "--plan", "auto", "--out", "run"]) == 0
-    plans = {one["plan"]: one for one in read(here / "run" / "summary.json")["plans"]}
+    plans = {plan["plan"]: plan for plan in read(here / "run" / "summary.json")["plans"]}
     without = {"logprobs": ["weighted"], "n": ["mean of 5", "mean of 20"]}[refused]
     assert [name for name, one in plans.items() if one["rho"] is None] == without
     assert all(left_out in plans[name]["left_out"] for name in without)

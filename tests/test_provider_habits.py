@@ -796,8 +796,8 @@ def test_a_line_that_drops_or_hangs_is_asked_again(
 
 
 def judgement(line: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(line)["judgements"]["relevance"]
-    return found
+    result: dict[str, Any] = json.loads(line)["judgements"]["relevance"]
+    return result
 
 
 def score_one(server: OpenAIServer, **options: Any) -> tuple[float, Body, dict[str, str]]:

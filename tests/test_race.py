@@ -128,13 +128,13 @@ def test_documents_that_people_rate_alike_tell_no_judges_apart() -> None:
     items = world(3)
     alike = tuple(
         Item(
-            id=one.id,
-            document_id=one.document_id,
-            system=one.system,
-            texts=one.texts,
-            human=1.0 if one.document_id == "d1" else one.human,
+            id=item.id,
+            document_id=item.document_id,
+            system=item.system,
+            texts=item.texts,
+            human=1.0 if item.document_id == "d1" else item.human,
         )
-        for one in items.items
+        for item in items.items
     )
     assert informative_documents(Items(alike), "summary") == ("d0", "d2")
     assert informative_documents(Items(alike), "dataset") == ("d0", "d1", "d2")

@@ -35,7 +35,7 @@ def test_a_misread_fraction_is_counted_and_moves_the_other_readings_rho(
         ],
     )
     told = verified(capsys, "--replies", replies, "--data", labels, "--dimension", "relevance")
-    (last,) = [one for one in told["readings"] if one["reading"] == "last_digit"]  # type: ignore[attr-defined]
+    (last,) = [reading for reading in told["readings"] if reading["reading"] == "last_digit"]  # type: ignore[attr-defined]
     assert last["n_different"] == 1
     assert last["dataset_level_spearman"] == pytest.approx(0.4)
 
@@ -63,7 +63,7 @@ def test_gpt4s_published_figures_come_out_with_the_origins_reading(
         "--data", str(SHARED / "summeval" / "summeval.jsonl"),
         "--dimension", dimension,
     )  # fmt: skip
-    (last,) = [one for one in told["readings"] if one["reading"] == "last_digit"]  # type: ignore[attr-defined]
+    (last,) = [reading for reading in told["readings"] if reading["reading"] == "last_digit"]  # type: ignore[attr-defined]
     assert last["dataset_level_spearman"] == pytest.approx(dataset, abs=0.002)
     assert last["summary_level_spearman_left_out"] == pytest.approx(summary, abs=0.002)
     assert last["n_documents_left_out"] == documents

@@ -53,9 +53,9 @@ def summeval_scores(
 ) -> dict[str, float]:
     letters = dict(zip("ABCDE", SUMMEVAL, strict=True)) if "mcq" in prompt else None
     return {
-        one.id: judgement(one.replies[-1:], SUMMEVAL, letters=letters, reading=reading).score
-        for one in read_replies(DATA / "summeval_judges" / f"replies_{file}.jsonl")
-        if one.dimension == dimension and one.prompt == prompt
+        reply.id: judgement(reply.replies[-1:], SUMMEVAL, letters=letters, reading=reading).score
+        for reply in read_replies(DATA / "summeval_judges" / f"replies_{file}.jsonl")
+        if reply.dimension == dimension and reply.prompt == prompt
     }
 
 
@@ -133,15 +133,15 @@ GPT35 = {
 @needs_data
 def test_gpt35s_five_prompts_give_their_published_rho_read_strictly(summeval: Ratings) -> None:
     replies = defaultdict(dict)
-    for one in read_replies(DATA / "summeval_judges" / "replies_gpt-3.5-turbo-0301.jsonl"):
-        letters = dict(zip("ABCDE", SUMMEVAL, strict=True)) if "mcq" in str(one.prompt) else None
-        said = judgement(one.replies[-1:], SUMMEVAL, letters=letters)
+    for reply in read_replies(DATA / "summeval_judges" / "replies_gpt-3.5-turbo-0301.jsonl"):
+        letters = dict(zip("ABCDE", SUMMEVAL, strict=True)) if "mcq" in str(reply.prompt) else None
+        said = judgement(reply.replies[-1:], SUMMEVAL, letters=letters)
         assert said.failure is None
-        replies[one.prompt, one.dimension][one.id] = said.score
+        replies[reply.prompt, reply.dimension][reply.id] = said.score
     for prompt, expected in GPT35.items():
         for dimension, rho in zip(GPT4, expected, strict=True):
-            found = dataset_level(replies[prompt, dimension], summeval, dimension)
-            assert found == pytest.approx(rho, abs=0.0025), (prompt, dimension)
+            result = dataset_level(replies[prompt, dimension], summeval, dimension)
+            assert result == pytest.approx(rho, abs=0.0025), (prompt, dimension)
 
 
 # Table 2 of Chiang & Lee (2023), the G-Eval prompt: Pearson and mean per-context Kendall.
@@ -166,10 +166,10 @@ def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat(
     human = labels("topical_chat")
     file = "replies_gpt-3.5-turbo_auto_cot_score_only.jsonl"
     scores: dict[str, dict[str, float]] = defaultdict(dict)
-    for one in read_replies(DATA / "topical_chat_judges" / file):
-        assert one.dimension is not None
-        scores[one.dimension][one.id] = judgement(
-            one.replies, figures[one.dimension][0], reading=reading
+    for reply in read_replies(DATA / "topical_chat_judges" / file):
+        assert reply.dimension is not None
+        scores[reply.dimension][reply.id] = judgement(
+            reply.replies, figures[reply.dimension][0], reading=reading
         ).score
     for dimension, (_, pearson, kendall) in figures.items():
         documents, judge, people = zip(*vectors(scores[dimension], human, dimension), strict=True)

@@ -17,8 +17,8 @@ from optimize.run.evidence import JudgedSplit
 def means_only(evidence: JudgedSplit) -> JudgedSplit:
     """The same, with labels that hold means only."""
     people = tuple(
-        replace(one, ratings={"relevance": (one.rating("relevance"),)}, annotators={})
-        for one in evidence.outputs
+        replace(output, ratings={"relevance": (output.rating("relevance"),)}, annotators={})
+        for output in evidence.outputs
     )
     return replace(evidence, labelled=people)
 
@@ -26,9 +26,11 @@ def means_only(evidence: JudgedSplit) -> JudgedSplit:
 def long_file(path: Path, evidence: JudgedSplit) -> Path:
     """Each annotator's ratings."""
     rows = [
-        {"id": one.id, "dimension": "relevance", "annotator": who, "rating": mark}
-        for one in evidence.outputs
-        for who, mark in zip(one.annotators["relevance"], one.ratings["relevance"], strict=True)
+        {"id": output.id, "dimension": "relevance", "annotator": who, "rating": mark}
+        for output in evidence.outputs
+        for who, mark in zip(
+            output.annotators["relevance"], output.ratings["relevance"], strict=True
+        )
     ]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     return path

@@ -31,8 +31,8 @@ def test_recorded_scores_get_the_same_page_with_the_labels_texts(
 ) -> None:
     scores = tmp_path / "scores.jsonl"
     lines = [
-        {"id": one.id, "dimension": "fluency", "score": 5 - len(one.texts["summary"]) % 5}
-        for one in data.starter().outputs
+        {"id": output.id, "dimension": "fluency", "score": 5 - len(output.texts["summary"]) % 5}
+        for output in data.starter().outputs
     ]
     scores.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     page = tmp_path / "report.html"

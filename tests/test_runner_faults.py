@@ -151,7 +151,7 @@ def test_a_wait_worth_telling_is_told_once(
 
     with Runner(Model(throttled)) as runner:
         assert parsed(list(runner.run(asks(2)))) == [0, 1]
-    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert told == ["429 from somewhere; waiting 0 seconds, as it asks (its Retry-After)"]
 
 

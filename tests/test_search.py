@@ -26,12 +26,12 @@ from optimize.search.trial_log import Trial
 
 
 def test_the_planted_instruction_is_found_and_shipped() -> None:
-    found, records, _ = search(world(24), world(20, first=100))
-    assert found.choice.ship, found.choice.why
-    named = {word for word in WORDS if word in found.tuned.instruction}
+    result, records, _ = search(world(24), world(20, first=100))
+    assert result.choice.ship, result.choice.why
+    named = {word for word in WORDS if word in result.tuned.instruction}
     assert named == {"kindness", "candour"}
-    assert found.choice.gain is not None
-    assert found.choice.gain.low > 0
+    assert result.choice.gain is not None
+    assert result.choice.gain.low > 0
     assert {record["stage"] for record in records} >= {"race", "dev"}
 
 
@@ -57,10 +57,10 @@ def test_shuffled_labels_almost_never_ship_a_tuned_judge() -> None:
 
 @pytest.mark.parametrize("calls", [1, 60, 300, 1000, 4000])
 def test_a_search_never_spends_more_than_its_budget(calls: int) -> None:
-    found, records, evaluator = search(world(16), world(12, first=100), calls=calls)
+    result, records, evaluator = search(world(16), world(12, first=100), calls=calls)
     assert evaluator.budget.spent <= calls
-    assert found.calls == evaluator.budget.spent
-    assert found.choice.ship in (True, False)
+    assert result.calls == evaluator.budget.spent
+    assert result.choice.ship in (True, False)
     assert [record["trial"] for record in records] == list(range(1, len(records) + 1))
 
 
@@ -130,8 +130,8 @@ def test_an_instruction_may_be_neither_empty_nor_long_nor_known() -> None:
 
 
 def test_a_race_leaves_the_finalists_their_calls_on_dev() -> None:
-    found, _, _ = search(world(16), world(12, first=100), calls=2500, options=SearchOptions())
-    assert found.choice.gain is None or found.choice.gain.n_documents >= 12
+    result, _, _ = search(world(16), world(12, first=100), calls=2500, options=SearchOptions())
+    assert result.choice.gain is None or result.choice.gain.n_documents >= 12
 
 
 # A token read costs one, and so does one written.

@@ -226,7 +226,7 @@ def test_scores_and_replies_may_stand_in_sheets(ending: str, tmp_path: Path) -> 
                 writer.write(row)
     assert read_scores(scores, "engaging") == pytest.approx({"x": 3.5, "y": math.nan}, nan_ok=True)
     assert read_scores(flat, "engaging") == {"7": 4.5}
-    assert [one.replies for one in read_replies(replies)] == [("4", "5"), ("Rating: 4",)]
+    assert [reply.replies for reply in read_replies(replies)] == [("4", "5"), ("Rating: 4",)]
     with RowWriter(scores, columns=["id", "score"], overwrite=True) as writer:
         writer.write({"id": "x", "score": "good"})
     with pytest.raises(RecordingError, match="2: the score 'good' is not a number; write a plain"):
@@ -249,14 +249,14 @@ def test_a_judge_remembers_how_its_labels_were_read(tmp_path: Path) -> None:
     remembered = json.loads(json.dumps(record))
     again = csv_of(tmp_path, SHEET.replace("up", "down"), name="new.csv")
     labelled = data.read_labels(again, remembered=remembered)
-    assert [one.ratings["engaging"] for one in labelled.outputs] == [(1, 4), (1, 2)]
+    assert [output.ratings["engaging"] for output in labelled.outputs] == [(1, 4), (1, 2)]
     assert (
         "read as the judge's own labels were: engaging from 'Rater Anna' and 'Rater Ben', id from "
         "'Item'; Up=5,down=1; --map and --values beat it"
     ) in labelled.notes
     flags = {"map": {"engaging": "Rater Ben"}, "remembered": remembered}
     labelled = data.read_labels(again, **flags)  # type: ignore[arg-type]
-    assert [one.ratings["engaging"] for one in labelled.outputs] == [(4,), (2,)]
+    assert [output.ratings["engaging"] for output in labelled.outputs] == [(4,), (2,)]
     # Of what the user says anew nothing is remembered, and nothing noted.
     (note,) = (note for note in labelled.notes if "own labels" in note)
     assert note.startswith("read as the judge's own labels were: id from 'Item'; Up=5")

@@ -66,14 +66,14 @@ def test_a_stock_optimizer_keeps_the_budget_and_makes_the_same_trials_again(
         asked.extend((str(prompt.template()), item.id) for item in items)
         return judge(prompt, items)
 
-    found, records, evaluator = tuned(optimizer, 2000, watching)
-    assert evaluator.budget.spent == found.calls <= 2000
+    result, records, evaluator = tuned(optimizer, 2000, watching)
+    assert evaluator.budget.spent == result.calls <= 2000
     assert len(asked) <= 2000
     assert len(asked) == len(set(asked))
     assert {record["stage"] for record in records} >= {"stock"}
     again, once_more, _ = tuned(optimizer, 2000)
     assert once_more == records
-    assert again == found
+    assert again == result
     # DSPy prints and draws bars; a command's stdout holds the result alone.
     assert capsys.readouterr().out == ""
 
@@ -83,9 +83,9 @@ def test_a_stock_optimizer_keeps_the_budget_and_makes_the_same_trials_again(
 def test_a_small_budget_ends_the_search_and_keeps_the_seed_or_a_better_judge(
     optimizer: str, calls: int
 ) -> None:
-    found, _, evaluator = tuned(optimizer, calls)
+    result, _, evaluator = tuned(optimizer, calls)
     assert evaluator.budget.spent <= calls
-    assert found.choice.why
+    assert result.choice.why
 
 
 def dspy_reply(prompt: str, *_: object) -> str:
@@ -109,9 +109,9 @@ def test_a_stock_optimizer_has_its_own_proposer_asked_and_pays_for_it(
 ) -> None:
     model = Model(dspy_reply)
     with Runner(model) as runner:
-        found, _, evaluator = tuned(optimizer, 6000, proposer=runner)
-    assert found.choice.ship, found.choice.why
-    assert "kindness and the candour" in found.tuned.instruction
+        result, _, evaluator = tuned(optimizer, 6000, proposer=runner)
+    assert result.choice.ship, result.choice.why
+    assert "kindness and the candour" in result.tuned.instruction
     prompts = list(model.seen)
     assert all(any(word in prompt for prompt in prompts) for word in own_words)
     assert not any("mistakes" in prompt for prompt in prompts)
@@ -127,7 +127,7 @@ def test_a_stock_optimizer_has_its_own_proposer_asked_and_pays_for_it(
     model = Model(dspy_reply)
     with Runner(model) as runner:
         again, _, evaluator = tuned(optimizer, 6000, watching, runner)
-    assert again == found
+    assert again == result
     assert evaluator.budget.spent == len(judged) + model.calls
 
 
@@ -135,17 +135,17 @@ def test_a_stock_optimizer_has_its_own_proposer_asked_and_pays_for_it(
 @pytest.mark.parametrize("reply", ["", "I cannot help with that.", "{", "[[ ## tip ## ]] x"])
 def test_stock_proposals_that_cannot_be_read_end_well(optimizer: str, reply: str) -> None:
     with Runner(Model(lambda *_: reply)) as runner:
-        found, _, evaluator = tuned(optimizer, 1500, proposer=runner)
+        result, _, evaluator = tuned(optimizer, 1500, proposer=runner)
     assert evaluator.budget.spent <= 1500
-    assert found.choice.why
+    assert result.choice.why
 
 
 @pytest.mark.parametrize("optimizer", ["gepa", "miprov2"])
 def test_a_stock_proposer_without_money_leaves_the_best_so_far(optimizer: str) -> None:
     with Runner(Model(dspy_reply), account=Budget(max_calls=3).account()) as runner:
-        found, records, _ = tuned(optimizer, 1500, proposer=runner)
+        result, records, _ = tuned(optimizer, 1500, proposer=runner)
         assert runner.account.calls == 3
-    assert found.choice.why
+    assert result.choice.why
     assert records
 
 
@@ -185,8 +185,8 @@ def test_the_metric_says_in_words_where_the_judge_and_people_part() -> None:
 
 
 def test_a_stock_optimizer_improves_the_judge() -> None:
-    found, _, _ = tuned("miprov2", 6000)
-    assert found.choice.ship, found.choice.why
+    result, _, _ = tuned("miprov2", 6000)
+    assert result.choice.ship, result.choice.why
 
 
 def test_the_mean_over_examples_is_summary_level_rho() -> None:
@@ -252,9 +252,9 @@ def test_a_labelled_example_lends_as_many_items_as_fit() -> None:
         shared = ProgramContext(evaluator, demos_per_example=lent, max_characters=max_characters)
         program = GroupJudge(shared)
         program.judge.demos = made
-        found = candidate_of(program.judge, shared)
-        assert len(set(found.demo_set.ids)) == len(found.demo_set.demos) == shown
-        assert found.documents == {name.split("s")[0] for name in found.demo_set.ids}
+        result = candidate_of(program.judge, shared)
+        assert len(set(result.demo_set.ids)) == len(result.demo_set.demos) == shown
+        assert result.documents == {name.split("s")[0] for name in result.demo_set.ids}
 
 
 def test_the_design_names_every_optimizer() -> None:

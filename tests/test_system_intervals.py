@@ -64,7 +64,7 @@ def test_intervals_for_these_very_systems_are_narrower(coefficient: Coefficient)
     rows = answers(rng, systems(rng, 12), 60)
     widths = []
     for draw_systems in (False, True):
-        found = system_level(
+        result = system_level(
             rows["a"],
             rows["human"],
             rows["system"],
@@ -73,9 +73,9 @@ def test_intervals_for_these_very_systems_are_narrower(coefficient: Coefficient)
             draw_systems=draw_systems,
             rng=np.random.default_rng(0),
         )
-        interval = found.interval
+        interval = result.interval
         assert interval is not None
-        assert interval.low < found.value < interval.high
+        assert interval.low < result.value < interval.high
         widths.append(interval.high - interval.low)
     assert widths[0] < widths[1]
 
@@ -89,8 +89,8 @@ def test_documents_that_suit_some_systems_make_the_interval_wider() -> None:
     moved = Systems(of.quality, of.favour, rng.normal(0, 3, 40))
     widths = []
     for one in (calm, moved):
-        found = [measured(answers(rng, one, 15), "pearson", rng)[0] for _ in range(5)]
-        widths.append(np.mean([interval.high - interval.low for interval in found if interval]))
+        result = [measured(answers(rng, one, 15), "pearson", rng)[0] for _ in range(5)]
+        widths.append(np.mean([interval.high - interval.low for interval in result if interval]))
     assert widths[1] > widths[0]
 
 
@@ -102,12 +102,12 @@ def test_noise_of_few_documents_is_taken_from_the_ends() -> None:
     system = np.tile(np.arange(30), 10)
     quality = rng.normal(0, 1, 30)[system]
     judge, human = (quality + rng.normal(0, 2.5, 300) for _ in range(2))
-    found = system_level(
+    result = system_level(
         judge, human, system, np.repeat(np.arange(10), 30), coefficient="pearson", rng=rng
     )
-    assert found.value < 0.8
-    assert found.interval is not None
-    assert found.interval.high > 0.98
+    assert result.value < 0.8
+    assert result.interval is not None
+    assert result.interval.high > 0.98
 
 
 def test_kendalls_variance_is_that_of_simulated_normal_means() -> None:
@@ -137,15 +137,15 @@ def test_kendalls_variance_is_that_of_simulated_normal_means() -> None:
 def test_spearmans_interval_is_bonett_and_wrights_where_documents_add_no_noise() -> None:
     judge = np.repeat([1.0, 2, 3, 4, 5, 6, 7, 8], 2)
     human = np.repeat([2.0, 1, 4, 3, 6, 5, 8, 7], 2)
-    found = system_level(
+    result = system_level(
         judge, human, np.repeat(np.arange(8), 2), np.tile([1, 2], 8), rng=np.random.default_rng(0)
     )
     # Squared differences of ranks sum to 8: rho = 1 - 6 * 8 / (8 * 63) = 19/21.
-    assert found.value == pytest.approx(19 / 21)
+    assert result.value == pytest.approx(19 / 21)
     reach = 1.959964 * np.sqrt((1 + (19 / 21) ** 2 / 2) / 5)
-    assert found.interval is not None
-    assert found.interval.low == pytest.approx(np.tanh(np.arctanh(19 / 21) - reach))
-    assert found.interval.high == pytest.approx(np.tanh(np.arctanh(19 / 21) + reach))
+    assert result.interval is not None
+    assert result.interval.low == pytest.approx(np.tanh(np.arctanh(19 / 21) - reach))
+    assert result.interval.high == pytest.approx(np.tanh(np.arctanh(19 / 21) + reach))
 
 
 def test_fewer_than_five_systems_or_two_documents_say_nothing_of_others() -> None:
@@ -164,17 +164,17 @@ def test_systems_all_in_one_order_may_yet_be_in_another() -> None:
     human = np.tile(np.arange(8.0), 10)
     system, document = np.tile(np.arange(8), 10), np.repeat(np.arange(10), 8)
     for coefficient in ("spearman", "kendall"):
-        found = system_level(
+        result = system_level(
             human**2, human, system, document, coefficient=coefficient, rng=np.random.default_rng(0)
         )
-        assert found.interval is not None
-        assert found.interval.high == pytest.approx(1)
-        assert 0.5 < found.interval.low < 0.95
+        assert result.interval is not None
+        assert result.interval.high == pytest.approx(1)
+        assert 0.5 < result.interval.low < 0.95
         if coefficient == "spearman":
             # Two neighbours out of order take 6 * 2 / (8 * 63) from rho: half of that short of 1.
             reach = 1.959964 * np.sqrt((1 + 1 / 2) / 5)
             low = np.tanh(np.arctanh(1 - 6 / 504) - reach)
-            assert found.interval.low == pytest.approx(low)
+            assert result.interval.low == pytest.approx(low)
 
 
 def test_a_judge_differs_from_itself_by_nothing_and_little_from_its_like() -> None:
@@ -200,7 +200,7 @@ def test_intervals_keep_to_the_scale_and_hold_the_value(
     judge, human = rng.integers(1, 4, (2, n)).astype(float)
     judge[rng.random(n) < 0.1] = np.nan
     system, document = rng.integers(0, 8, n), rng.integers(0, 5, n)
-    found = system_level(
+    result = system_level(
         judge,
         human,
         system,
@@ -210,9 +210,9 @@ def test_intervals_keep_to_the_scale_and_hold_the_value(
         rng=rng,
         resamples=50,
     )
-    interval = found.interval
+    interval = result.interval
     if interval is not None:
-        assert -1 <= interval.low <= found.value <= interval.high <= 1
+        assert -1 <= interval.low <= result.value <= interval.high <= 1
 
 
 @given(st.integers(0, 10_000), st.sampled_from(COEFFICIENTS))

@@ -40,11 +40,11 @@ DOCUMENT = [1, 1, 1, 1, 2, 2, 2, 3, 3]
 def test_the_calibrated_threshold_is_the_best_there_is(
     judge: list[float], human: list[float]
 ) -> None:
-    found = pairwise_accuracy(judge, human, DOCUMENT)
+    result = pairwise_accuracy(judge, human, DOCUMENT)
     best = max(by_pairs(judge, human, DOCUMENT, t) for t in range(7))
-    assert found.value == pytest.approx(best)
-    assert found.value == pytest.approx(by_pairs(judge, human, DOCUMENT, found.threshold))
-    assert (found.n_pairs, found.n_documents) == (10, 3)
+    assert result.value == pytest.approx(best)
+    assert result.value == pytest.approx(by_pairs(judge, human, DOCUMENT, result.threshold))
+    assert (result.n_pairs, result.n_documents) == (10, 3)
 
 
 def test_a_fine_judge_is_given_its_ties() -> None:
@@ -66,8 +66,8 @@ def test_swapping_the_order_of_outputs_changes_nothing(
 
 def test_accuracy_counts_failures_and_needs_pairs() -> None:
     rng = np.random.default_rng(0)
-    found = pairwise_accuracy([1, math.nan, 2, 3], [1, 2, 2, 3], [1, 1, 1, 2], rng=rng)
-    assert (found.n_failed, found.n_pairs, found.interval) == (1, 1, None)
+    result = pairwise_accuracy([1, math.nan, 2, 3], [1, 2, 2, 3], [1, 1, 1, 2], rng=rng)
+    assert (result.n_failed, result.n_pairs, result.interval) == (1, 1, None)
     assert math.isnan(pairwise_accuracy([1, 2], [1, 2], [1, 2], rng=rng).value)
     assert math.isnan(pairwise_accuracy([], [], []).value)
 
@@ -76,20 +76,20 @@ def test_intervals_of_accuracy_stay_between_0_and_1() -> None:
     judge, human = [1, 2] * 5, [1, 2] * 4 + [2, 1]
     document = np.repeat(np.arange(5), 2)
     rng = np.random.default_rng(0)
-    found = pairwise_accuracy(judge, human, document, rng=rng)
-    assert found.value == pytest.approx(0.8)
-    assert found.interval is not None
-    assert 0 <= found.interval.low < 0.8 < found.interval.high <= 1
+    result = pairwise_accuracy(judge, human, document, rng=rng)
+    assert result.value == pytest.approx(0.8)
+    assert result.interval is not None
+    assert 0 <= result.interval.low < 0.8 < result.interval.high <= 1
 
 
 def test_errors_are_counted_by_hand() -> None:
-    found = errors([1, 2, math.nan, 5], [2, 2, 3, 3], (1, 2, 3, 4, 5))
+    result = errors([1, 2, math.nan, 5], [2, 2, 3, 3], (1, 2, 3, 4, 5))
     # Gaps -1, 0, 2: mean 1/3, mean size 1. Squares average 5/3; strangers' would be 26/9 (the
     # variance of 1, 2, 5) + 2/9 (of 2, 2, 3) + (8/3 - 7/3)^2 = 29/9; 1 - (5/3) / (29/9) = 14/29.
-    assert found.bias == pytest.approx(1 / 3)
-    assert found.mean_absolute_error == pytest.approx(1)
-    assert found.kappa == pytest.approx(14 / 29)
-    assert (found.n_outputs, found.n_failed) == (3, 1)
+    assert result.bias == pytest.approx(1 / 3)
+    assert result.mean_absolute_error == pytest.approx(1)
+    assert result.kappa == pytest.approx(14 / 29)
+    assert (result.n_outputs, result.n_failed) == (3, 1)
 
 
 @given(SCORES, SCORES)
@@ -99,11 +99,11 @@ def test_kappa_equals_the_weighted_table(a: list[float], b: list[float]) -> None
         observed[int(x), int(y)] += 1 / len(a)
     weights = (np.arange(7)[:, None] - np.arange(7)) ** 2
     expected = (weights * np.outer(observed.sum(axis=1), observed.sum(axis=0))).sum()
-    found = quadratic_kappa(np.array(a), np.array(b))
+    result = quadratic_kappa(np.array(a), np.array(b))
     if expected == 0:
-        assert math.isnan(found)
+        assert math.isnan(result)
     else:
-        assert found == pytest.approx(1 - (weights * observed).sum() / expected)
+        assert result == pytest.approx(1 - (weights * observed).sum() / expected)
 
 
 def test_scores_are_put_on_any_scale() -> None:

@@ -65,9 +65,10 @@ def verified(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
 
 def figure(result: dict[str, Any], level: str, coefficient: str, undefined: str) -> dict[str, Any]:
     (found,) = (
-        one
-        for one in result["correlations"]
-        if (one["level"], one["coefficient"], one["undefined"]) == (level, coefficient, undefined)
+        correlation
+        for correlation in result["correlations"]
+        if (correlation["level"], correlation["coefficient"], correlation["undefined"])
+        == (level, coefficient, undefined)
     )
     return dict(found)
 

@@ -303,4 +303,4 @@ def test_decimals_of_parquet_are_ratings(tmp_path: Path) -> None:
     }
     pq.write_table(pa.table(rows), tmp_path / "l.parquet")
     labels = read_labels(tmp_path / "l.parquet")
-    assert [one.rating("relevance") for one in labels.outputs] == [3.5, 4.25]
+    assert [output.rating("relevance") for output in labels.outputs] == [3.5, 4.25]
