@@ -26,6 +26,8 @@ def execute(name: str, folder: Path) -> NotebookNode:
     client = NotebookClient(
         notebook,
         timeout=SECONDS,
+        # What a cell prints is one output, however slowly it is printed.
+        coalesce_streams=True,
         kernel_name="python3",
         resources={"metadata": {"path": str(folder)}},
         extra_arguments=["--HistoryManager.enabled=False", "--IPKernelApp.log_level=ERROR"],
