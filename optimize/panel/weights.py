@@ -12,10 +12,12 @@ from optimize.statistics.coefficients import Matrix, Vector
 PanelKind = Literal["own", "mean", "learned"]
 Missing = Literal["fail", "renormalise"]
 
-# A member that would get less is left out: it would cost more than it says.
+# A member that would get less, or less than half of an equal weight where there are very many, is
+# left out: it would cost more than it says.
 LEAST_WEIGHT = 0.02
-# Where members are chosen, weights are drawn this far.
-SHRINKAGE_OF_CHOICE = 0.5
+# How far learned weights are drawn to equal ones: of their penalty and what labels say, the
+# penalty's part.
+SHRINKAGE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +32,21 @@ class Moments:
 
         Least squares of people's ranks on members' scores, with a penalty on what the weights
         differ from the best equal ones: shrinkage / (1 - shrinkage) for an error of a member's
-        variance. Equal weights where the members' mean goes against people.
+        variance. A member that goes against people has no part in it; where all do, weights are
+        equal.
         """
-        n = int(members.sum())
-        equal: Vector = members / n
-        gram, with_people = self.gram[np.ix_(members, members)], self.with_people[members]
-        level = float(with_people.sum()) / max(float(gram.sum()), 1e-12)
-        if shrinkage >= 1 or n == 1 or level <= 0:
+        equal: Vector = members / members.sum()
+        agreeing = members & (self.with_people > 0)
+        n = int(agreeing.sum())
+        if shrinkage >= 1 or n == 0:
             return equal
+        gram, with_people = self.gram[np.ix_(agreeing, agreeing)], self.with_people[agreeing]
+        level = float(with_people.sum()) / max(float(gram.sum()), 1e-12)
         penalty = shrinkage / (1 - shrinkage)
         solution = nonnegative_solution(gram + penalty * np.eye(n), with_people + penalty * level)
         weights = np.zeros(members.size)
-        weights[members] = solution / solution.sum()
-        weights[weights < LEAST_WEIGHT] = 0
+        weights[agreeing] = solution / solution.sum()
+        weights[weights < min(LEAST_WEIGHT, 0.5 / n)] = 0
         shares: Vector = weights / weights.sum()
         return shares
 
@@ -56,7 +60,7 @@ class Moments:
         places = np.flatnonzero(removable)
         subsets = np.repeat(members[None], places.size, axis=0)
         subsets[np.arange(places.size), places] = False
-        values = [self.correlation(self.weights(SHRINKAGE_OF_CHOICE, one)) for one in subsets]
+        values = [self.correlation(self.weights(SHRINKAGE, one)) for one in subsets]
         best: Mask = subsets[int(np.argmax(values))]
         return best
 
