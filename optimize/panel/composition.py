@@ -107,6 +107,8 @@ def compose(
         shrinkage=fit.shrinkage,
         members=everyone,
         most=len(names),
+        own=names.index(fit.own) if fit.own in names else None,
+        own_share=fit.own_share,
     )
     alone = [_only(whole, [place]) for place in range(len(names))]
     without = [

@@ -2,12 +2,16 @@
 
 Weights are non-negative and drawn halfway to equal ones: that is what holds on systems that no
 label showed, where regressions and trees that follow the labels freely lose to the plain mean.
-Whether the own judge, the plain mean or the learned weights ship, is chosen by what each reaches on
-documents and systems that its weights were not learned from.
+What the labels leave open, whether such weights are better than the own judge alone, is shared: the
+own judge gets as much weight as it has probability to be the better one. Whether the own judge, the
+plain mean or the learned weights ship, is chosen by what each reaches on documents and systems that
+its weights were not learned from.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -28,6 +32,7 @@ from optimize.panel.weights import SHRINKAGE, Missing, PanelKind, Plan, moments_
 from optimize.search.gate import FEWEST_DOCUMENTS, MOST_FAILED, Gain, gains
 from optimize.search.objective import Level
 from optimize.statistics.coefficients import Vector
+from optimize.statistics.difference import Contrast
 
 Prefer = Literal["accuracy", "cost"]
 
@@ -70,8 +75,9 @@ class PanelFit:
     """What ships: members with their maps and weights; a score is the weighted mean of the maps.
 
     `members` have a weight above 0 and stand in order of weight; `weights` sum to 1; `maps` take
-    each member's score to the common scale. `shrinkage` is how far weights are drawn to equal ones:
-    0 not at all, 1 wholly. `candidates` is empty where there were no labels.
+    each member's score to the common scale. `shrinkage` is how far weights are drawn to equal ones,
+    0 not at all, 1 wholly; then `own_share` of them went to the member `own` (None: to none).
+    `candidates` is empty where there were no labels.
     """
 
     kind: PanelKind
@@ -81,6 +87,8 @@ class PanelFit:
     candidates: tuple[PanelCandidate, ...]
     shrinkage: float
     why: str
+    own: str | None = None
+    own_share: float = 0.0
 
 
 def learn_panel(
@@ -201,7 +209,10 @@ def _choose(
         return _fit_of(labelled, alone, (), "no judge tells two outputs of a document apart")
     everyone = tuple(usable.tolist())
     mean = Plan(kind="mean", shrinkage=1.0, members=everyone, most=most)
-    plans = [mean, replace(mean, kind="learned", shrinkage=SHRINKAGE)]
+    shrunk = replace(mean, kind="learned", shrinkage=SHRINKAGE, own=place)
+    # A copy, so that both comparisons are over the same folds.
+    gap = cross_fit(labelled, [alone, shrunk], deepcopy(rng), missing).contrast(shrunk, alone)
+    plans = [mean, replace(shrunk, own_share=1 - _probability_above_zero(gap))]
     if prefer == "cost":
         plans += _cheaper_plans(labelled, plans)
     crossed = cross_fit(labelled, [alone, *plans], rng, missing)
@@ -247,6 +258,13 @@ def _decide(
     flat = [m.name for m, use in zip(labelled.members, labelled.usable, strict=True) if not use]
     left_out = f"; no part has {', '.join(flat)}, which tells no two outputs apart" if flat else ""
     return _fit_of(labelled, chosen, candidates, f"{rival}{why(chosen)}{left_out}")
+
+
+def _probability_above_zero(gap: Contrast) -> float:
+    """That the difference is above 0, by its normal error; a half where nothing is known."""
+    if np.isnan(gap.value) or not gap.error > 0:
+        return 0.5
+    return NormalDist().cdf(gap.value / gap.error)
 
 
 def _verdict(plan: Plan, chosen: Plan, best: Plan, fault: str | None, *, higher: bool) -> str:
@@ -386,6 +404,8 @@ def _fit_of(
         candidates=candidates,
         shrinkage=plan.shrinkage,
         why=why,
+        own=None if plan.own is None else labelled.members[plan.own].name,
+        own_share=plan.own_share,
     )
 
 

@@ -67,19 +67,28 @@ class Moments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A way to weights: fixed ones, or shrunk ones of at most `most` of the members."""
+    """A way to weights: fixed ones, or shrunk ones of at most `most` of the members.
+
+    Of the weight `own_share` goes to the member at `own` (None: to none), if it is among them.
+    """
 
     kind: PanelKind
     shrinkage: float
     members: tuple[bool, ...]
     most: int
+    own: int | None = None
+    own_share: float = 0.0
 
     def weights(self, moments: Moments) -> Vector:
         """Its weights by what is known of members and people."""
         members = np.array(self.members)
         while members.sum() > self.most:
             members = moments.without_least(members, members)
-        return moments.weights(self.shrinkage, members)
+        weights = moments.weights(self.shrinkage, members)
+        if self.own is not None and members[self.own]:
+            weights = (1 - self.own_share) * weights
+            weights[self.own] += self.own_share
+        return weights
 
 
 def moments_of(labelled: LabelledScores, rows: Codes) -> Moments:
