@@ -196,7 +196,7 @@ def _choose(
     prefer: Prefer,
     missing: Missing,
 ) -> PanelFit:
-    """Compare the own judge, the plain mean and learned weights; the simplest that is as good."""
+    """Compare the own judge with the panel that labels support."""
     _check_request(labelled, own, max_members, prefer)
     usable = labelled.usable
     names = [member.name for member in labelled.members]
