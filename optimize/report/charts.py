@@ -7,7 +7,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -143,7 +143,7 @@ def systems(
         axes.set_yticks(positions, abbreviated([names[i] for i in order]))
         axes.set_ylim(-0.7, len(order) - 0.3)
         axes.set_xlabel("mean rating")
-        axes.figure.legend(loc="outside upper right", ncols=2, frameon=False, labelcolor=INK)
+        _legend(axes, 2)
 
     label = f"{name}: mean judge score and mean human rating of {len(names)} systems"
     return _svg(_single(draw), label, 1.2 + 0.24 * len(order))
@@ -206,7 +206,7 @@ def forest(
         axes.set_yticks(range(len(rows)), abbreviated(list(reversed(list(rows)))))
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.set_xlabel(xlabel)
-        axes.figure.legend(loc="outside upper right", ncols=2, frameon=False, labelcolor=INK)
+        _legend(axes, 2)
 
     description = "; ".join(
         f"{split}: {_described(dict(zip(sides, pair, strict=True)))}"
@@ -224,14 +224,7 @@ def bars(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
             if interval is not None:
                 axes.plot(_ends(interval), (position, position), color=INK, lw=1.4)
             right = max(value, interval.high if interval else value, 0)
-            axes.annotate(
-                f"{value:.3f}",
-                (right, position),
-                xytext=(5, 0),
-                textcoords="offset points",
-                va="center",
-                color=INK,
-            )
+            _note(axes, f"{value:.3f}", (right, position), (5, 0), va="center")
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.set_xlabel(xlabel)
         axes.axvline(0, color=INK, lw=0.8)
@@ -254,18 +247,9 @@ def shares(rows: Mapping[str, Point], xlabel: str, name: str, people: str) -> st
             fill = colour if position == len(rows) - 1 else "none"
             axes.plot(_span(value, interval), (position, position), color=colour, lw=2)
             axes.plot(value, position, "o", ms=7, color=colour, markerfacecolor=fill, mew=1.6)
-            axes.annotate(
-                f"{value:.0%}",
-                (value, position),
-                xytext=(0, 7),
-                textcoords="offset points",
-                ha="center",
-                color=INK,
-            )
+            _note(axes, f"{value:.0%}", (value, position), (0, 7), ha="center")
         axes.axvline(0.5, color=FAINT, lw=1.2, ls="--")
-        axes.annotate(
-            "a coin", (0.5, len(rows) - 0.5), xytext=(3, 0), textcoords="offset points", color=INK
-        )
+        _note(axes, "a coin", (0.5, len(rows) - 0.5), (3, 0))
         axes.set_ylim(-0.5, len(rows) - 0.15)
         axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
         axes.set_xlabel(xlabel)
@@ -312,7 +296,7 @@ def search_path(calls: Sequence[int], rhos: Sequence[float], seed: float, name: 
         axes.axhline(seed, color=SECOND, lw=1.2, ls="--", label="seed")
         axes.set_xlabel("judge calls")
         axes.set_ylabel("rho less the seed's" if seed == 0 else "rho in the search")
-        axes.figure.legend(loc="outside upper right", ncols=3, frameon=False, labelcolor=INK)
+        _legend(axes, 3)
 
     label = f"{name}: rho of {len(rhos)} trials over the calls spent, best {best.max():.3f}"
     return _svg(_single(draw), label, 2.8)
@@ -333,13 +317,7 @@ def pareto(rows: Mapping[str, tuple[float, Point, bool]], xlabel: str, ylabel: s
             if interval is not None:
                 axes.plot((cost, cost), _ends(interval), color=colour, lw=1.2, alpha=0.6)
             axes.plot(cost, value, "o", ms=6, color=colour, markerfacecolor=fill, mew=1.6)
-            axes.annotate(
-                _printable(key.partition(" ")[0]),
-                (cost, value),
-                xytext=(6, 3),
-                textcoords="offset points",
-                color=INK,
-            )
+            _note(axes, _printable(key.partition(" ")[0]), (cost, value), (6, 3))
         costs = [cost for cost, _, _ in rows.values() if cost > 0]
         if costs:
             axes.set_xscale("symlog", linthresh=min(costs), linscale=0.4)
@@ -370,6 +348,18 @@ def _described(points: Mapping[str, Point | None]) -> str:
         f"{name} {'undefined' if point is None else with_interval(*point)}"
         for name, point in points.items()
     )
+
+
+def _note(
+    axes: "Axes", text: str, point: tuple[float, float], offset: tuple[int, int], **alignment: Any
+) -> None:
+    """Write beside a point; `offset` is in points of type."""
+    options = {"textcoords": "offset points", "color": INK, **alignment}
+    axes.annotate(text, point, xytext=offset, **options)
+
+
+def _legend(axes: "Axes", columns: int) -> None:
+    axes.figure.legend(loc="outside upper right", ncols=columns, frameon=False, labelcolor=INK)
 
 
 def _ends(interval: Interval) -> tuple[float, float]:

@@ -265,6 +265,12 @@ class PreparedRun:
     labels: Labels
     level: Level
 
+    @property
+    def seed_judge(self) -> Judge:
+        """The judge before tuning."""
+        settings = self.settings
+        return Judge.of(self.subject, reasoning=settings.seed_reasoning, lm=settings.lm)
+
 
 def prepare(settings: Settings) -> PreparedRun:
     """Read what is judged and the labels; raises what the user has to mend."""
@@ -278,11 +284,11 @@ def prepare(settings: Settings) -> PreparedRun:
         "data": {"name": labels.labelled.name, "sha256": labels.labelled.sha256},
         "seed": settings.seed,
     }
-    seed = Judge.of(subject, reasoning=settings.seed_reasoning, lm=settings.lm)
-    replace(seed, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
-    return PreparedRun(
+    prepared = PreparedRun(
         settings=settings,
         subject=subject,
         labels=labels,
         level="dataset" if pairwise else level,
     )
+    replace(prepared.seed_judge, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
+    return prepared

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from data.readers import is_constructed
-from judges.dimension import Subject
 from judges.inference.budget import BudgetSpentError
 from judges.inference.progress import Progress
 from judges.judge import Judge
@@ -51,7 +50,6 @@ from optimize.run.run_budget import (
 )
 from optimize.run.run_estimate import RunEstimate, estimate_run
 from optimize.run.score_map import ScoreMapChoice, choose_score_map
-from optimize.run.settings import Settings
 from optimize.run.spending import spending_summary
 from optimize.search.evaluator import Evaluator
 from optimize.search.finalists import FinalistFigures, SearchResult
@@ -64,16 +62,9 @@ PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa", "optuna")
 
 def estimate(prepared: PreparedRun) -> RunEstimate:
     """What a run is going to take; no model is opened, and nothing is written."""
-    judge, models = (
-        _seed_judge(prepared.settings, prepared.subject),
-        unopened_models(prepared.settings),
-    )
+    judge, models = prepared.seed_judge, unopened_models(prepared.settings)
     budget = _budget(prepared, judge, models)
     return estimate_run(prepared, judge, models.calls_per_item(judge), budget)
-
-
-def _seed_judge(settings: Settings, subject: Subject) -> Judge:
-    return Judge.of(subject, reasoning=settings.seed_reasoning, lm=settings.lm)
 
 
 def _budget(
@@ -99,7 +90,7 @@ def run(
     """
     began = time.monotonic()
     settings = prepared.settings
-    judge = _seed_judge(settings, prepared.subject)
+    judge = prepared.seed_judge
     with (
         open_models(settings, folder, opened) as models,
         TrialLog(folder / run_folder.TRIALS, print_line) as log,
