@@ -5,7 +5,8 @@ score stands on the judge's own scale. A failed judgement is missing in the way 
 0. Options are those of `Judge.score` (`lm`, `max_cost`, ...); one budget holds for an adapter's
 life. `map` says under which key of the tool's row a text stands, as in {"document": "article"}.
 Unless it does, the judge's last text is the tool's output, any other the entry of its name, and
-the only other one the tool's input. Of a pair, A is the output and B the tool's reference.
+the only other one the tool's input. Of a pair, A is the output and B the tool's reference. A panel
+with recorded members finds a row's `id` where texts are found, and in Inspect is the sample's.
 """
 
 import asyncio
@@ -51,6 +52,7 @@ class OpenJudge:
                 f"map: the judge {judge.name} reads {', '.join(judge.row_keys)}, not "
                 f"{', '.join(unknown)}"
             )
+        judge.check_recorded()
         self.judge = judge
         self._options = values
         self._mapping = mapping
@@ -138,6 +140,7 @@ def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
     def make() -> Any:
         async def score(state: Any, target: Any) -> Any:
             row = {
+                "id": state.sample_id,
                 **(state.metadata or {}),
                 "input": state.input_text,
                 "output": state.output.completion,

@@ -2,16 +2,19 @@
 
 Ray is an extra (`pip install "ray[data]"`). Rows, judgements and their order are those of a local
 run; each worker has its own runner and an equal share of the budget, so that `max_calls` and
-`max_cost` are for all of them together; `journal` must be a path that every worker reaches.
+`max_cost` are for all of them together, and anew for a run that is resumed; `journal` must be a
+path that every worker reaches.
 """
 
 import os
+import tempfile
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import cycle, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from judges.errors import MissingExtraError, OptionError
+from judges.errors import JudgesError, MissingExtraError, OptionError
 from judges.inference.session import ModelOptions, Session
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
@@ -55,7 +58,14 @@ def judge_rows(
     try:
         pending = deque(islice(requests, CHUNKS_AHEAD * workers))
         while pending:
-            yield from ray.get(pending.popleft())
+            try:
+                judgements = ray.get(pending.popleft())
+            except ray.exceptions.RayTaskError as error:
+                # What a worker says in a line is said in that line, as it would be here.
+                if isinstance(error.cause, JudgesError):
+                    raise error.cause from None
+                raise
+            yield from judgements
             pending.extend(islice(requests, 1))
     finally:
         for actor in actors:
@@ -113,7 +123,12 @@ class BatchJudge:
     def __init__(self, judge: Judge, seed: int = 0, opening: ModelOptions | None = None) -> None:
         self._judge = judge
         self._seed = seed
-        self.session = Session(**(opening or ModelOptions()))
+        opening = opening or ModelOptions()
+        budget_file = None
+        if opening.get("journal") and (opening.get("max_calls") or opening.get("max_cost")):
+            # Not beside the journal, where one process alone may hold it: a share is its own.
+            budget_file = Path(tempfile.mkdtemp(prefix="dspy-judges-")) / "budget.json"
+        self.session = Session(budget_file=budget_file, **opening)
         lm, api_base = judge.model_to_ask()
         self._runner = self.session.runner(lm, api_base=api_base)
 
@@ -137,8 +152,8 @@ def _resolved(judge: Judge, opening: ModelOptions) -> tuple[Judge, ModelOptions]
     """With model, endpoint and cache named here, since a worker's environment may lack them."""
     options: Any = dict(opening)
     judge = judge.with_model(options.pop("lm", None), options.pop("api_base", None))
-    lm, api_base = judge.model_to_ask()
-    if api_base is None and lm.startswith("openai/"):
+    _, api_base = judge.model_to_ask()
+    if api_base is None and any(part.lm.startswith("openai/") for part in judge.parts):
         judge = judge.with_model(None, os.environ.get("OPENAI_BASE_URL") or None)
     options["cache"] = named_folder(options.get("cache"))
     return judge, options

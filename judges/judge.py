@@ -301,6 +301,9 @@ class Judge:
         with open_runner(keep_going=keep_going, **opening) as runner:
             yield runner
 
+    def check_recorded(self) -> None:
+        """Raise PanelError where a panel's recorded member has not been given, and has to be."""
+
     def names_no_model(self, lm: str | None = None, api_base: str | None = None) -> bool:
         """Whether neither the judge nor these arguments name a model or an endpoint."""
         named = lm or api_base or self.api_base or self.lm_named or self.from_file

@@ -242,8 +242,7 @@ class Panel(Judge):
 
         Raises PanelError where the judgements of a recorded member have not been given.
         """
-        if self.missing == "fail":
-            self.check_recorded()
+        self.check_recorded()
         from judges.inference.budget import BudgetSpentError  # which loading does without
 
         rows, *copies = tee(rows, len(self.parts) + 1)
@@ -334,7 +333,8 @@ class Panel(Judge):
         )
 
     def check_recorded(self) -> None:
-        """Raise PanelError where the judgements of a recorded member have not been given."""
+        if self.missing == "renormalise":
+            return
         missing = [m.name for m in self.members if m.judge is None and m.recorded is None]
         if missing:
             raise PanelError(
@@ -344,7 +344,9 @@ class Panel(Judge):
             )
 
     def _recorded(self, member: Member, row: Mapping[str, object]) -> AnyJudgement:
-        name = str(row.get(ID))
+        if row.get(ID) is None:
+            return failed(self.subject, "no id, by which recorded scores are found")
+        name = str(row[ID])
         judgement = (member.recorded or {}).get(name)
         return judgement or failed(self.subject, f"no record of id {name!r:.60}")
 

@@ -459,6 +459,19 @@ def test_a_panel_goes_into_no_prompt_and_through_every_adapter() -> None:
             form.write(panel)
 
 
+def test_a_recorded_member_is_found_by_the_rows_id_or_asked_for_at_once() -> None:
+    line = MonotoneMap(inputs=(1.0, 5.0), outputs=(1.0, 5.0))
+    panel = Panel.join(RELEVANCE, [Member(name="theirs", weight=1.0, map=line)])
+    with pytest.raises(JudgesError, match="its member theirs is a recording: give its file"):
+        asking(panel)
+    given = panel.with_recorded({"theirs": {"7": Judgement(score=4.0)}})
+    row = {"document": "A fire.", "out": "Fire."}
+    assert asking(given)({**row, "id": 7}).score == 4
+    assert asking(given, map={"id": "number"})({**row, "number": "7"}).score == 4
+    assert "no record of id '8'" in str(asking(given)({**row, "id": "8"}).failure)
+    assert "no id, by which recorded scores are found" in str(asking(given)(row).failure)
+
+
 def asking(judge: Judge, **options: Any) -> OpenJudge:
     return OpenJudge(judge, options, output="out", reference="ref", input="in")  # type: ignore[arg-type]
 

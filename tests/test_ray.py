@@ -1,6 +1,7 @@
 """The engine past one machine says, row for row, what a local run says."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -108,6 +109,14 @@ def test_a_batch_and_a_spark_partition_get_columns_on_their_own_index(judge: Jud
         assert judged["relevance"].tolist() == pytest.approx(wanted, nan_ok=True)
         assert list(judged.index) == list(frame.index)
         assert "no summary" in judged["relevance_failure"][107]
+
+
+def test_workers_with_one_journal_hold_their_shares_each(judge: Judge, tmp_path: Path) -> None:
+    opening: Any = {"journal": tmp_path / "replies.jsonl", "max_calls": 3}
+    workers = [BatchJudge(judge, 0, opening) for _ in range(2)]
+    for worker in workers:
+        with worker.session:
+            assert worker.session.budget.max_calls == 3
 
 
 def test_workers_share_the_budget() -> None:

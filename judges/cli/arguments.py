@@ -404,8 +404,7 @@ def with_recordings(judge: Judge, args: argparse.Namespace) -> Judge:
                 f"{text}: {judge.name} has no recorded member {name}; there are "
                 f"{', '.join(panel.recordings) or 'none'}: name the file, as in NAME={text}"
             )
-    if panel.missing == "fail":
-        panel.check_recorded()
+    panel.check_recorded()
     return panel
 
 

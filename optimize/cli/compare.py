@@ -405,8 +405,7 @@ class JudgesRun:
         flags = self.flags
         panel = replace(judge, missing=flags.missing) if flags.missing else judge
         panel, _ = with_recorded_members(panel, flags.scores, flags.replies)
-        if panel.missing == "fail":
-            panel.check_recorded()
+        panel.check_recorded()
         return panel
 
     def check_subject(self, name: str, judge: Judge) -> None:
