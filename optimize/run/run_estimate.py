@@ -26,22 +26,23 @@ from optimize.run.spending import rounded, spending_row, total_spending
 from optimize.search.evaluator import Pricing
 from optimize.search.gate import FEWEST_DOCUMENTS
 from optimize.search.priced_search import (
-    FIRST_SIZES,
     INSTRUCTIONS_PER_REASONING,
     REASONING_ROUND,
+    SearchPlan,
     plan_search,
 )
 from optimize.search.problem import SearchOptions
 
-# What a free race of all on all of train spends of its calls, since most leave it early.
-RACED_SHARE = 0.4
+# A free race of all candidates on all of train takes this share of those calls, since most
+# candidates leave it early.
+FREE_RACE_SHARE = 0.4
 # Beside newly proposed ones, so many candidates usually race in a round that costs money:
 # demonstrations, forms of reasoning, crosses, and the best so far without demonstrations.
-CANDIDATES_WITHOUT_PROPOSALS = 5
+CANDIDATES_BESIDE_PROPOSALS = 5
 # A token is not quite four characters, and some replies are asked for again.
-MARGIN = 1.1
+ESTIMATE_MARGIN = 1.1
 # Seconds a request takes: the embedded model, an endpoint, and a model that thinks first.
-EMBEDDED_SECONDS, USUAL_SECONDS, THINKING_SECONDS = (0.001, 0.02), (0.5, 3.0), (3.0, 20.0)
+EMBEDDED_SECONDS, ENDPOINT_SECONDS, THINKING_SECONDS = (0.001, 0.02), (0.5, 3.0), (3.0, 20.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,47 +165,49 @@ class RunEstimate:
 
 
 class SearchScenario(NamedTuple):
-    """How a search may go: the rounds it has, and what its candidates are like on average.
+    """How a search may go: its rounds, and what its candidates are like on average.
 
-    `forms` is how much they write of what the longest form of reasoning adds, `demos` how much they
-    show of what a round's demonstrations are, from 0 to 1; `raced` is what a round judges, in those
-    of its usual candidates on all of train. `n_finalists` None is as many as are planned.
+    `reasoning_share` is how much they write of what the longest form of reasoning adds,
+    `demo_share` how much they show of what a round's demonstrations are, from 0 to 1; `race_share`
+    is what a round judges, in those of its usual candidates on all of train. `n_finalists` None is
+    as many as are planned.
     """
 
     rounds: int
-    forms: float
-    demos: float
-    raced: float
+    reasoning_share: float
+    demo_share: float
+    race_share: float
     n_finalists: int | None = None
 
 
 # The shares are those of simulated runs (benchmarks/simulated.py).
-MOST_ROUNDS = SearchOptions().rounds
-USUAL = SearchScenario(7, 0.5, 0.1, 0.75)
-EXTREMES = (
+MAX_ROUNDS = SearchOptions().rounds
+EXPECTED_SCENARIO = SearchScenario(7, 0.5, 0.1, 0.75)
+EXTREME_SCENARIOS = (
     SearchScenario(1, 0.0, 0.0, 0.25, n_finalists=0),
-    SearchScenario(MOST_ROUNDS, 0.0, 0.0, 1.5),
-    SearchScenario(MOST_ROUNDS, 1.0, 1.0, 1.5),
+    SearchScenario(MAX_ROUNDS, 0.0, 0.0, 1.5),
+    SearchScenario(MAX_ROUNDS, 1.0, 1.0, 1.5),
 )
 
 
 class SearchSize(NamedTuple):
     """How many outputs a search judges, and how many instructions it has proposed.
 
-    The seed judges `seed` of train and `dev` of dev, candidates `raced`, and each finalist `dev`;
-    the tokens are what these take more than the seed for an output.
+    The seed judges `n_seed` of train and `n_dev` of dev, candidates `n_raced` of train, and each
+    finalist `n_dev`; the extra tokens are what candidates and finalists take more than the seed
+    for an output.
     """
 
-    seed: float
-    raced: float
-    raced_more: CallTokens
-    proposals: float
-    dev: float
+    n_seed: float
+    n_raced: float
+    extra_raced: CallTokens
+    n_proposals: float
+    n_dev: float
     n_finalists: float
-    tuned_more: CallTokens
+    extra_tuned: CallTokens
 
 
-NO_MORE = CallTokens(0.0, 0.0)
+NO_EXTRA = CallTokens(0.0, 0.0)
 
 
 def estimate_run(
@@ -220,18 +223,18 @@ def estimate_run(
         return _spending_by_purpose(prepared, judge, calls_per_item, budget, scenario)
 
     # The more a call shows, the fewer of them the same money pays for.
-    ends = [total_spending(rows(scenario)) for scenario in EXTREMES]
-    low, high = _bound(ends, min, 1 / MARGIN), _bound(ends, max, MARGIN)
+    totals = [total_spending(rows(scenario)) for scenario in EXTREME_SCENARIOS]
+    low, high = _extreme(totals, min, 1 / ESTIMATE_MARGIN), _extreme(totals, max, ESTIMATE_MARGIN)
     if settings.max_cost is not None and high.cost is not None:
         high = replace(high, cost=min(high.cost, settings.max_cost))
     if settings.max_calls is not None:
         high = replace(high, calls=min(high.calls, settings.max_calls))
     embedded, thinks = is_embedded(settings.lm), is_reasoning(settings.lm.rpartition("/")[2])
-    per_call = EMBEDDED_SECONDS if embedded else THINKING_SECONDS if thinks else USUAL_SECONDS
+    per_call = EMBEDDED_SECONDS if embedded else THINKING_SECONDS if thinks else ENDPOINT_SECONDS
     concurrency = 1 if embedded else settings.concurrency
     n_unseen = len(labels.unseen.documents) if labels.unseen else 0
     return RunEstimate(
-        rows=rows(USUAL),
+        rows=rows(EXPECTED_SCENARIO),
         low=low,
         high=high,
         seconds=(
@@ -261,26 +264,27 @@ def _spending_by_purpose(
     """What each purpose takes where the search goes so."""
     settings, labels, pricing = prepared.settings, prepared.labels, budget.pricing
     if pricing is None:
-        seed = estimated_tokens(settings, judge, labels, calls_per_item, calls_per_item)
+        seed_tokens = estimated_tokens(settings, judge, labels, calls_per_item, calls_per_item)
         size = _free_search(settings, labels, budget, calls_per_item, scenario)
     else:
-        seed = CallTokens(pricing.tokens_in, pricing.tokens_out)
+        seed_tokens = CallTokens(pricing.tokens_in, pricing.tokens_out)
         size = _paid_search(prepared, judge, budget, pricing, scenario)
 
     def judging(
-        purpose: str, n_outputs: float, n_tuned: float = 0.0, more: CallTokens = NO_MORE
+        purpose: str, n_outputs: float, n_tuned: float = 0.0, extra: CallTokens = NO_EXTRA
     ) -> Spending:
         """The seed on so many outputs, and candidates on others, which take so much more each."""
+        tokens_in, tokens_out = seed_tokens
         return _spending(
             purpose,
             (n_outputs + n_tuned) * calls_per_item,
-            n_outputs * seed.tokens_in + n_tuned * (seed.tokens_in + more.tokens_in),
-            n_outputs * seed.tokens_out + n_tuned * (seed.tokens_out + more.tokens_out),
+            (n_outputs + n_tuned) * tokens_in + n_tuned * extra.tokens_in,
+            (n_outputs + n_tuned) * tokens_out + n_tuned * extra.tokens_out,
             settings.prices[0],
         )
 
     of_seed = calls_per_item if pricing is None else pricing.of_seed
-    tried_by_plans = min(
+    n_by_plans = min(
         sum(plan.cost for plan in budget.affordable_plans) * budget.n_dev,
         budget.plan_budget / of_seed,
     )
@@ -289,19 +293,19 @@ def _spending_by_purpose(
     proposal = proposal_tokens(settings.proposer[0], labels)
     n_tuned = budget.n_measured if scenario.n_finalists != 0 else 0
     rows = [
-        judging(SEED, size.seed),
-        judging(SEARCH, 0, size.raced, size.raced_more),
+        judging(SEED, size.n_seed),
+        judging(SEARCH, 0, size.n_raced, size.extra_raced),
         _spending(
             PROPOSALS,
-            size.proposals,
-            size.proposals * proposal.tokens_in,
-            size.proposals * proposal.tokens_out,
+            size.n_proposals,
+            size.n_proposals * proposal.tokens_in,
+            size.n_proposals * proposal.tokens_out,
             settings.prices[1],
         ),
-        judging(DEV, size.dev, size.dev * size.n_finalists, size.tuned_more),
-        judging(PLANS, 0, tried_by_plans, size.tuned_more),
-        judging(TEST, budget.n_measured, n_tuned, size.tuned_more),
-        judging(PROBES, 0, n_probes, size.tuned_more),
+        judging(DEV, size.n_dev, size.n_dev * size.n_finalists, size.extra_tuned),
+        judging(PLANS, 0, n_by_plans, size.extra_tuned),
+        judging(TEST, budget.n_measured, n_tuned, size.extra_tuned),
+        judging(PROBES, 0, n_probes, size.extra_tuned),
     ]
     return [row for row in rows if row.calls]
 
@@ -319,21 +323,21 @@ def _free_search(
     n_finalists = max(1, min(options.finalists, int(left / 2 // max(1, budget.n_dev)) - 1))
     n_dev = min(budget.n_dev, left / (1 + n_finalists))
     left -= n_dev * (1 + n_finalists)
-    seed = min(n_train, left)
-    # A race of all on all of train takes less, since most leave it early.
-    a_round = RACED_SHARE * n_train * (options.proposals + options.demo_sets)
-    n_rounds = (left - seed) / max(1.0, a_round)
+    n_seed = min(n_train, left)
+    n_raced = FREE_RACE_SHARE * n_train * (options.proposals + options.demo_sets)
+    n_rounds = (left - n_seed) / max(1.0, n_raced)
     if settings.optimizer == "rank":
         n_rounds = min(scenario.rounds, options.rounds, n_rounds)
-    more = CallTokens(scenario.demos * _demo_tokens(labels, options, max(options.demo_sizes)), 0.0)
+    largest = _demo_tokens(labels, options, max(options.demo_sizes))
+    extra = CallTokens(scenario.demo_share * largest, 0.0)
     return SearchSize(
-        seed=seed,
-        raced=n_rounds * a_round,
-        raced_more=more,
-        proposals=n_rounds * options.proposals,
-        dev=n_dev,
+        n_seed=n_seed,
+        n_raced=n_rounds * n_raced,
+        extra_raced=extra,
+        n_proposals=n_rounds * options.proposals,
+        n_dev=n_dev,
         n_finalists=n_finalists if scenario.n_finalists is None else scenario.n_finalists,
-        tuned_more=more,
+        extra_tuned=extra,
     )
 
 
@@ -345,69 +349,77 @@ def _paid_search(
     scenario: SearchScenario,
 ) -> SearchSize:
     """A search in dollars, or in tokens where no price is known: round after round of its plan."""
-    labels, options, of_seed = prepared.labels, budget.options, pricing.of_seed
+    labels, options, seed_cost = prepared.labels, budget.options, pricing.of_seed
     plan = plan_search(
-        labels.train, labels.dev, prepared.level, options.seed, budget.search.limit, of_seed
+        labels.train, labels.dev, prepared.level, options.seed, budget.search.limit, seed_cost
     )
-    forms = [reply_tokens(with_reasoning(judge.prompt, form)) for form in options.reasoning]
-    longest = pricing.replies * max(0, max(forms, default=0) - reply_tokens(judge.prompt))
-    left, n_train = max(0.0, budget.search.limit - plan.dev_cost), len(labels.train)
-    seed = min(n_train, left / of_seed)
-    left -= seed * of_seed
+    left = max(0.0, budget.search.limit - plan.dev_cost)
+    n_seed = min(len(labels.train), left / seed_cost)
+    left -= n_seed * seed_cost
     is_rank = prepared.settings.optimizer == "rank"
-    more, item_cost, raced, proposals = NO_MORE, of_seed, list[tuple[float, CallTokens]](), 0.0
+    extra, item_cost, proposal = NO_EXTRA, seed_cost, budget.search.proposal
+    n_raced = n_proposals = raced_in = raced_out = 0.0
     for number in range(1, min(scenario.rounds, options.rounds) + 1 if is_rank else 2):
-        compares_forms = number == REASONING_ROUND and bool(options.reasoning)
+        extra = _extra_tokens(number, labels, judge, budget, pricing, scenario)
+        item_cost = seed_cost + pricing.cost(*extra)
         share = plan.round_budget(number, left) if is_rank else left
-        # A proposer that answers here takes nothing.
-        price = budget.search.proposal
-        asked = min(options.proposals, share / price) if price else float(options.proposals)
-        asked = 0.0 if compares_forms else asked
-        # Instructions come first, then forms of reasoning, and demonstrations after these.
-        shown = (
-            min(FIRST_SIZES) * 2 ** (number - REASONING_ROUND - 1)
-            if number > REASONING_ROUND
-            else 0
-        )
-        more = CallTokens(
-            pricing.calls * _demo_tokens(labels, options, shown) * scenario.demos,
-            longest * scenario.forms if number >= REASONING_ROUND else 0.0,
-        )
-        dearer = pricing.cost(*more) / max(1e-12, options.max_item_cost - of_seed)
-        more = CallTokens(*(tokens / max(1.0, dearer) for tokens in more))
-        item_cost = of_seed + pricing.cost(*more)
-        n_candidates = (
-            INSTRUCTIONS_PER_REASONING * len(forms)
-            if compares_forms
-            else asked
-            if number == 1
-            else asked + CANDIDATES_WITHOUT_PROPOSALS
-        )
-        most = scenario.raced * n_candidates * n_train if is_rank else math.inf
-        n_raced = min(most, (share - asked * price) / item_cost)
-        raced.append((n_raced, more))
-        proposals += asked
-        left -= n_raced * item_cost + asked * budget.search.proposal
+        if plan.compares_reasoning(number, options):
+            n_proposed = 0.0
+            n_candidates = float(INSTRUCTIONS_PER_REASONING * len(options.reasoning))
+        else:
+            # A proposer that answers here takes nothing.
+            n_affordable = share / proposal if proposal else math.inf
+            n_proposed = min(float(options.proposals), n_affordable)
+            n_candidates = n_proposed + (CANDIDATES_BESIDE_PROPOSALS if number > 1 else 0)
+        n_judged = (share - n_proposed * proposal) / item_cost
+        if is_rank:
+            n_judged = min(n_judged, scenario.race_share * n_candidates * len(labels.train))
+        n_raced, n_proposals = n_raced + n_judged, n_proposals + n_proposed
+        raced_in += n_judged * extra.tokens_in
+        raced_out += n_judged * extra.tokens_out
+        left -= n_judged * item_cost + n_proposed * proposal
     # Of finalists that are dearer than planned, fewer meet dev.
-    affordable = ((left + plan.dev_cost) / max(1, len(plan.dev)) - of_seed) / item_cost
-    n_judged = sum(number for number, _ in raced)
-    mean = CallTokens(
-        *(
-            sum(number * tokens[kind] for number, tokens in raced) / max(1.0, n_judged)
-            for kind in (0, 1)
-        )
-    )
+    n_finalists = ((left + plan.dev_cost) / max(1, len(plan.dev)) - seed_cost) / item_cost
     return SearchSize(
-        seed=seed,
-        raced=n_judged,
-        raced_more=mean,
-        proposals=proposals,
-        dev=len(plan.dev),
-        n_finalists=min(plan.n_finalists, affordable)
+        n_seed=n_seed,
+        n_raced=n_raced,
+        extra_raced=CallTokens(raced_in / max(1.0, n_raced), raced_out / max(1.0, n_raced)),
+        n_proposals=n_proposals,
+        n_dev=len(plan.dev),
+        n_finalists=min(plan.n_finalists, n_finalists)
         if scenario.n_finalists is None
         else scenario.n_finalists,
-        tuned_more=more,
+        extra_tuned=extra,
     )
+
+
+def _extra_tokens(
+    number: int,
+    labels: Labels,
+    judge: Judge,
+    budget: RunBudget,
+    pricing: Pricing,
+    scenario: SearchScenario,
+) -> CallTokens:
+    """What an output takes more with the candidates of a round than with the seed.
+
+    Instructions come first, then forms of reasoning, and demonstrations after these; no candidate
+    costs more than it may.
+    """
+    options = budget.options
+    n_demos = min(SearchPlan.demo_sizes(number), default=0) * 2 ** max(
+        0, number - REASONING_ROUND - 1
+    )
+    longest = 0
+    if number >= REASONING_ROUND:
+        forms = [reply_tokens(with_reasoning(judge.prompt, form)) for form in options.reasoning]
+        longest = max(0, max(forms, default=0) - reply_tokens(judge.prompt))
+    extra = CallTokens(
+        scenario.demo_share * pricing.calls * _demo_tokens(labels, options, n_demos),
+        scenario.reasoning_share * pricing.replies * longest,
+    )
+    excess = pricing.cost(*extra) / max(1e-12, options.max_item_cost - pricing.of_seed)
+    return CallTokens(*(tokens / max(1.0, excess) for tokens in extra))
 
 
 def _demo_tokens(labels: Labels, options: SearchOptions, number: int) -> float:
@@ -420,17 +432,17 @@ def _demo_tokens(labels: Labels, options: SearchOptions, number: int) -> float:
     return min(options.longest_demos, number * length) / CHARACTERS_PER_TOKEN
 
 
-def _bound(
-    ends: Sequence[Spending], bound: Callable[[Iterable[float]], float], factor: float
+def _extreme(
+    totals: Sequence[Spending], extreme: Callable[[Iterable[float]], float], factor: float
 ) -> Spending:
     """The least, or the most, of each figure, times a factor."""
-    costs = [end.cost for end in ends if end.cost is not None]
+    costs = [total.cost for total in totals if total.cost is not None]
     return Spending(
         purpose="all",
-        calls=int(factor * bound(end.calls for end in ends)),
-        tokens_in=int(factor * bound(end.tokens_in for end in ends)),
-        tokens_out=int(factor * bound(end.tokens_out for end in ends)),
-        cost=factor * bound(costs) if costs else None,
+        calls=int(factor * extreme(total.calls for total in totals)),
+        tokens_in=int(factor * extreme(total.tokens_in for total in totals)),
+        tokens_out=int(factor * extreme(total.tokens_out for total in totals)),
+        cost=factor * extreme(costs) if costs else None,
     )
 
 

@@ -19,36 +19,41 @@ from optimize.search.demos import demonstrable_items
 from optimize.search.evaluator import SearchBudgetSpentError
 from optimize.search.finalists import Exploration, affordable_part
 from optimize.search.objective import Level, contrast, informative_documents
-from optimize.search.problem import SearchProblem
+from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.search.race import ELIMINATION_ERRORS, RaceCosts
-from optimize.search.rank_search import LEADERS_RACED_ON, RankSearch, race_order
+from optimize.search.rank_search import (
+    DOCUMENTS_TO_CHOOSE_ON,
+    LEADERS_RACED_ON,
+    RankSearch,
+    race_order,
+)
 from optimize.search.reasons import ReasonSource
 from optimize.statistics.difference import Contrast
 
-# What the first round may cost, in those of judging so many documents of train with the seed.
-FIRST_ROUND_COST, DOCUMENTS_RACED = 5.0, 48
-# No candidate is out before it has met so many documents, or half of them.
-FEWEST_RACED = 20
-# Of a round so much has to be payable, or it is not begun; and so much of it races, whatever
+# What the first round may cost: so many times judging at most so many documents of train by the
+# seed.
+FIRST_ROUND_COST, MAX_RACE_DOCUMENTS = 5.0, 48
+# No candidate is out before it has met so many documents, or half of those that it could meet.
+MIN_RACE_DOCUMENTS = 20
+# Of a round so much has to be affordable, or it is not begun; and so much of it races, whatever
 # proposals have cost.
-LEAST_PART_OF_ROUND, LEAST_RACE_SHARE = 0.15, 0.5
-# Rounds without a new leader before the search ends: each is worth as much as all before.
-PATIENCE = 3
+MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
 # The round in which forms of reasoning are compared, on the best instructions of the first.
 REASONING_ROUND, INSTRUCTIONS_PER_REASONING = 2, 2
-# What costs more than so many seeds races by itself, with so much of the round left for it.
+# What costs more than so many times the seed races by itself, with this share of the round.
 EXPENSIVE_FACTOR, EXPENSIVE_SHARE = 4.0, 0.5
 # Demonstrations race from the third round on: two sets, of these sizes there; later as many as
 # the best so far shows, and twice as many.
-FIRST_SIZES, DEMO_SETS = (4, 8), 2
+FIRST_DEMO_SIZES, DEMO_SETS = (4, 8), 2
 MAX_CROSSES = 6
-# Dev gets at most half of what there is; of more documents than suffice, a quarter.
-DEV_SHARE, LARGE_DEV_SHARE, DOCUMENTS_TO_CHOOSE_ON = 0.5, 0.25, 100
-# As many finalists as a share of what there is pays for, within bounds: of several that are alike
-# the gate asks hardly more than of one, and sees more. What one costs about, in seeds.
-FEWEST_FINALISTS, MOST_FINALISTS, FINALISTS_SHARE, FINALIST_COST = 2, 8, 0.4, 1.2
-# Of those there would have been after each round, so many are kept for the end.
-LEADERS_KEPT = 2
+# Dev gets at most half of the limit; of more documents than suffice, a quarter.
+DEV_SHARE, LARGE_DEV_SHARE = 0.5, 0.25
+# As many finalists as a share of the limit pays for, within bounds: of several that are alike
+# the gate asks hardly more than of one, and sees more. A finalist costs about so many times the
+# seed.
+MIN_FINALISTS, MAX_FINALISTS, FINALISTS_SHARE, FINALIST_COST = 2, 8, 0.4, 1.2
+# So many of the finalists after each round are among those at the end.
+FINALISTS_OF_ROUND = 2
 
 
 def explore(problem: SearchProblem) -> Exploration:
@@ -77,7 +82,19 @@ class SearchPlan:
     def round_budget(self, number: int, left: float) -> float:
         """Twice the round before, or what is left of the limit; 0 where that is hardly any."""
         planned = self.first_round * 2 ** (number - 1)
-        return 0.0 if left < LEAST_PART_OF_ROUND * planned else min(planned, left)
+        return 0.0 if left < MIN_ROUND_SHARE * planned else min(planned, left)
+
+    @staticmethod
+    def compares_reasoning(number: int, options: SearchOptions) -> bool:
+        """Whether a round compares forms of reasoning, and proposes nothing."""
+        return number == REASONING_ROUND and bool(options.reasoning)
+
+    @staticmethod
+    def demo_sizes(number: int, n_best: int = 0) -> Sequence[int]:
+        """How much the demonstration sets of a round show, where the best so far shows `n_best`."""
+        if number <= REASONING_ROUND:
+            return ()
+        return (n_best, 2 * n_best) if n_best else FIRST_DEMO_SIZES
 
 
 def plan_search(
@@ -88,7 +105,7 @@ def plan_search(
     A larger limit leaves no less of dev to choose on.
     """
     names = list(dict.fromkeys((*informative_documents(dev, level), *dev.documents)))
-    fewest_cost = seed_cost * (1 + FEWEST_FINALISTS * FINALIST_COST)
+    fewest_cost = seed_cost * (1 + MIN_FINALISTS * FINALIST_COST)
 
     def n_documents(share: float) -> int:
         """How many documents the seed and the fewest finalists can be scored on for a share."""
@@ -99,8 +116,8 @@ def plan_search(
     dev_part = dev.of_documents(names[:n_dev])
     finalist_cost = FINALIST_COST * seed_cost * len(dev_part)
     affordable = int(FINALISTS_SHARE * limit / finalist_cost) if finalist_cost else 0
-    n_finalists = min(MOST_FINALISTS, max(FEWEST_FINALISTS, affordable))
-    raced = train.of_documents(race_order(train, level, seed)[:DOCUMENTS_RACED])
+    n_finalists = min(MAX_FINALISTS, max(MIN_FINALISTS, affordable))
+    raced = train.of_documents(race_order(train, level, seed)[:MAX_RACE_DOCUMENTS])
     return SearchPlan(
         dev=dev_part,
         n_finalists=n_finalists,
@@ -123,32 +140,27 @@ class PricedSearch(RankSearch):
             evaluator.budget.left,
             evaluator.item_cost(self.seed),
         )
-        # The finalists that there would have been after each round.
-        self.round_leaders: list[Candidate] = []
+        self.round_finalists: list[Candidate] = []
         # The form of reasoning that has done best (None: the seed's own).
         self.best_reasoning: Reasoning | None = None
-        fewest = min(FEWEST_RACED, min(DOCUMENTS_RACED, len(self.race.order)) // 2)
+        fewest = min(MIN_RACE_DOCUMENTS, min(MAX_RACE_DOCUMENTS, len(self.race.order)) // 2)
         self.race = replace(self.race, fewest=fewest)
 
     def explore(self) -> Exploration:
         with suppress(BudgetSpentError, SearchBudgetSpentError):
             self._run_rounds()
         finalists, better = self._best_finalists(), self.state.candidates_above_seed()
-        n_too_dear = sum(not self._is_payable(candidate) for candidate in better)
+        n_too_dear = sum(not self._is_affordable(candidate) for candidate in better)
         exploration = self._exploration(finalists, self.plan.dev)
         return replace(exploration, n_too_dear=n_too_dear)
 
-    def _run_rounds(self) -> None:
-        idle = 0
-        for number in range(1, self.options.rounds + 1):
-            before = self._parent().id
-            with self.evaluator.budget.reserving(self._dev_cost()):
-                if not self._run_round(number):
-                    break
-            self.round_leaders += self._best_finalists()[:LEADERS_KEPT]
-            idle = idle + 1 if self._parent().id == before else 0
-            if idle == PATIENCE:
-                break
+    def _run_round(self, number: int) -> bool:
+        """A round that leaves dev its share, and the finalists there would be after it."""
+        with self.evaluator.budget.reserving(self._dev_cost()):
+            is_worth_another = self._spend_round(number)
+        if is_worth_another:
+            self.round_finalists += self._best_finalists()[:FINALISTS_OF_ROUND]
+        return is_worth_another
 
     def _dev_cost(self) -> float:
         """What scoring the seed and the finalists on dev costs, as far as these are known."""
@@ -156,12 +168,13 @@ class PricedSearch(RankSearch):
         known = sum(self.evaluator.item_cost(candidate) for candidate in candidates)
         return max(known, self.plan.dev_item_cost) * len(self.plan.dev)
 
-    def _run_round(self, number: int) -> bool:
+    def _spend_round(self, number: int) -> bool:
+        """Compare forms of reasoning, or propose, show and race; False where nothing raced."""
         budget, spent_before = self.evaluator.budget, self.evaluator.budget.spent
         share, parent = self.plan.round_budget(number, budget.left), self._parent()
         if not share or not self._score_seed(share):
             return False
-        if number == REASONING_ROUND and self.options.reasoning:
+        if self.plan.compares_reasoning(number, self.options):
             self._compare_reasoning(number, share)
             return True
         leaders = self.state.candidates_above_seed()[:LEADERS_RACED_ON]
@@ -177,9 +190,7 @@ class PricedSearch(RankSearch):
             ]
             for is_expensive in (False, True)
         )
-        limit = max(
-            share - (budget.spent - spent_before), min(LEAST_RACE_SHARE * share, budget.left)
-        )
+        limit = max(share - (budget.spent - spent_before), min(MIN_RACE_SHARE * share, budget.left))
         spent_at_end = budget.spent + limit
         results = self._race(number, cheap, limit * (1 - EXPENSIVE_SHARE) if expensive else limit)
         results += self._race(number, expensive, spent_at_end - budget.spent) if expensive else []
@@ -198,7 +209,7 @@ class PricedSearch(RankSearch):
         fewest = min(self.race.fewest, len(self.race.order))
         for leader in leaders:
             forms = [replace(leader, reasoning=form) for form in self._reasoning_to_compare()]
-            forms = sorted(filter(self._is_payable, forms), key=self.evaluator.item_cost)
+            forms = sorted(filter(self._is_affordable, forms), key=self.evaluator.item_cost)
             left = limit - (budget.spent - spent_before)
             while forms and self._affordable_documents([leader, *forms], left) < fewest:
                 forms.pop()
@@ -240,9 +251,10 @@ class PricedSearch(RankSearch):
                 )
         best = max(gaps, key=lambda form: gaps[form][0])
         value, error = gaps[best]
-        near = [form for form in gaps if gaps[form][0] >= value - error]
+        within_error = [form for form in gaps if gaps[form][0] >= value - error]
         return min(
-            near, key=lambda form: self.evaluator.item_cost(replace(leaders[0], reasoning=form))
+            within_error,
+            key=lambda form: self.evaluator.item_cost(replace(leaders[0], reasoning=form)),
         )
 
     def _paired_gain(self, candidate: Candidate, other: Candidate) -> Contrast:
@@ -255,19 +267,18 @@ class PricedSearch(RankSearch):
 
     def _draw_sets(self, number: int, parent: Candidate) -> list[DemoSet]:
         """Demonstration sets for this round: none before the third, nor where all have lost."""
-        options = self.options
-        if number <= REASONING_ROUND or not options.demo_sets:
+        options, leaders = self.options, self.state.leaders()
+        if not options.demo_sets:
             return []
-        if not len(demonstrable_items(self.demo_pool, self.evaluator.seed)):
-            return []
-        sizes: Sequence[int] = FIRST_SIZES
-        shown = [result for result in self.state.leaders() if result.candidate.demo_set.demos]
-        if shown:
-            best = max((result.lower_gain for result in self.state.leaders()), default=0.0)
-            if all(result.gain + ELIMINATION_ERRORS * result.error < best for result in shown):
+        with_demos = [result for result in leaders if result.candidate.demo_set.demos]
+        if with_demos:
+            best = max(result.lower_gain for result in leaders)
+            if all(result.gain + ELIMINATION_ERRORS * result.error < best for result in with_demos):
                 return []
-            n_shown = len(shown[0].candidate.demo_set.demos)
-            sizes = [n_shown, 2 * n_shown]
+        n_best = len(with_demos[0].candidate.demo_set.demos) if with_demos else 0
+        sizes = self.plan.demo_sizes(number, n_best)
+        if not sizes or not len(demonstrable_items(self.demo_pool, self.evaluator.seed)):
+            return []
         largest = max(options.demo_sizes)
         return self._draw_demo_sets(
             number, parent, sorted({min(size, largest) for size in sizes}), DEMO_SETS
@@ -306,16 +317,16 @@ class PricedSearch(RankSearch):
         return [explained[name] for name in self._worth_racing(explained)]
 
     def _worth_racing(self, candidates: Mapping[str, Candidate]) -> list[str]:
-        """The ids of those that have not raced and cost no more than they may."""
+        """The ids of those that have not raced and are affordable."""
         tried = self.state.race_results.keys() | {self.seed.id}
         return [
             name
             for name, candidate in candidates.items()
-            if name not in tried and self._is_payable(candidate)
+            if name not in tried and self._is_affordable(candidate)
         ]
 
-    def _is_payable(self, candidate: Candidate) -> bool:
-        """Whether an item costs no more than dev and the final table can pay for."""
+    def _is_affordable(self, candidate: Candidate) -> bool:
+        """Whether an item costs no more than the limit pays for on dev and in the final table."""
         return self.evaluator.item_cost(candidate) <= self.options.max_item_cost
 
     def _reasoning_to_try(self, parent: Candidate) -> Sequence[Reasoning | None]:
@@ -344,18 +355,23 @@ class PricedSearch(RankSearch):
         Without its demonstrations, with the best form of reasoning and without any: what is paid
         for with every row has to show on dev what it is worth.
         """
-        leaders = list(filter(self._is_payable, self.state.candidates_above_seed()))
+        leaders = list(filter(self._is_affordable, self.state.candidates_above_seed()))
         if not leaders:
             return []
-        near = [leader for leader in leaders if self._is_within_error(leaders[0], leader)]
-        cheapest = min(near, key=self.evaluator.item_cost)
-        bare = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
-        finalists = [leaders[0], cheapest, bare, replace(bare, reasoning=self.best_reasoning)]
+        within_error = [leader for leader in leaders if self._is_within_error(leaders[0], leader)]
+        cheapest = min(within_error, key=self.evaluator.item_cost)
+        instruction_alone = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
+        finalists = [
+            leaders[0],
+            cheapest,
+            instruction_alone,
+            replace(instruction_alone, reasoning=self.best_reasoning),
+        ]
         # Those of the rounds before: what a smaller limit would have sent to dev is not lost.
-        finalists += [*reversed(self.round_leaders), *leaders[1:]]
-        different = {finalist.id: finalist for finalist in finalists}
-        different.pop(self.seed.id, None)
-        return list(filter(self._is_payable, different.values()))[: self.plan.n_finalists]
+        finalists += [*reversed(self.round_finalists), *leaders[1:]]
+        by_id = {finalist.id: finalist for finalist in finalists}
+        by_id.pop(self.seed.id, None)
+        return list(filter(self._is_affordable, by_id.values()))[: self.plan.n_finalists]
 
     def _is_within_error(self, leader: Candidate, candidate: Candidate) -> bool:
         """Whether a candidate is within a standard error of the leader on what both have met."""
