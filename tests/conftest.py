@@ -67,6 +67,8 @@ def _settings() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         for name, value in SETTINGS.items():
             patched.setenv(name, value)
+        # As many CI systems set it: mypy colours what it prints into a pipe, too.
+        patched.delenv("FORCE_COLOR", raising=False)
         yield
 
 
