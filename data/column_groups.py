@@ -17,7 +17,7 @@ _ANNOTATOR = (
     r"annotator|rater|coder|assessor|label+er|evaluator|reviewer|worker|judge|expert|participant|"
     r"person|user|turker|bewerter|bewerterin|gutachter|gutachterin|annotateur|évaluateur|evaluador"
 )
-_ANNOTATORS_COLUMN = re.compile(rf"(?:{_ANNOTATOR})(?:[ _.:-]+\S.*|\d+)|[ar]\d+", re.IGNORECASE)
+_ANNOTATORS_COLUMN = re.compile(rf"(?:{_ANNOTATOR})(?:[ _.:-]+\S.*|\d+)|[ar]?\d+", re.IGNORECASE)
 _NUMBERED = re.compile(r"(.*\D)[ _.-]?\d+")
 # Questions are numbered too, and are dimensions of their own.
 _QUESTIONS = frozenset({"q", "question", "item", "frage", "pregunta", "f", "aspect", "criterion"})

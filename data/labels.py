@@ -242,12 +242,28 @@ def _check_rated(
             names = [column if column.isprintable() else "NAME" for column in [*labels][:3]]
             flags = " or ".join(f"--dimension {shlex.quote(name)}" for name in names)
             advice = f"name the column that holds ratings, as in {flags}, or add one"
+        named_by = [
+            (column, names)
+            for column in labels
+            if len(names := _columns_named_in(columns, column)) == 2
+        ]
+        if named_by:
+            column, (first, second) = named_by[0]
+            pairs = (f"response_a={first}", f"response_b={second}", f"votes={column}")
+            flags = " ".join(f"--map {shlex.quote(pair)}" for pair in pairs if pair.isprintable())
+            advice = f"a file of pairs names its texts and votes, as in {flags}"
         if columns.inner_ratings:
             path = columns.inner_ratings[0]
             path = path if path.isprintable() else f"NAME{DOT}NAME"
             flag = shlex.quote(f"{path.rpartition(DOT)[2]}={path}")
             advice = f"name the ratings that stand inside others, as in --map {flag}"
         problems.add("no-rating", fault, advice)
+
+
+def _columns_named_in(columns: Columns, column: str) -> list[str]:
+    """The columns whose names stand in the cells of this one: whose text won, in a pair."""
+    words = {str(value).strip().casefold() for value in columns.values(column)}
+    return [other for other in columns.table.columns if other.casefold() in words]
 
 
 def _join_notes(
@@ -312,6 +328,15 @@ def _unread_notes(
             notes.append(
                 f"column {column!r} was read as a text, though {count(n_numbers, 'cell')} of it "
                 f"hold numbers; --dimension {column} reads it as ratings"
+            )
+    for name, column in texts.items() if options.dimensions is None else ():
+        words = [str(value).strip() for value in columns.values(column) if not is_blank(value)]
+        few = 0 < 2 * len(set(words)) <= len(words) and not columns.is_prose(column)
+        if few and not is_known_text(name) and column not in columns.mapping.get(name, ()):
+            first = column if column.isprintable() else "NAME"
+            notes.append(
+                f"column {column!r} holds a few words ({excerpt(words[0])}, ...) and was read as a "
+                f"text; --dimension {shlex.quote(first)} reads it as ratings"
             )
     return notes
 

@@ -14,8 +14,8 @@ _NOUNS = (
     r"(?:response|answer|output|option|model|assistant|system|candidate|summary|text|choice|"
     r"version|reply|completion|generation|translation|side|antwort|réponse)"
 )
-_A = rf"(?:{_NOUNS}[ _-]?(?:a|1|one)|a|(?:first|1st|left)(?: {_NOUNS})?)"
-_B = rf"(?:{_NOUNS}[ _-]?(?:b|2|two)|b|(?:second|2nd|right)(?: {_NOUNS})?)"
+_A = rf"(?:{_NOUNS}[ _-]?(?:a|1|one)|a|(?:first|1st|left|links|gauche|izquierda)(?: {_NOUNS})?)"
+_B = rf"(?:{_NOUNS}[ _-]?(?:b|2|two)|b|(?:second|2nd|right|rechts|droite|derecha)(?: {_NOUNS})?)"
 _DEGREE = r"(?:(?:much|slightly|clearly|significantly|somewhat|strongly|far|definitely) )?"
 _PHRASE = re.compile(
     rf"(?:(?:i )?{_DEGREE}prefers? )?(?:the )?(?:(?P<a>{_A})|(?P<b>{_B}))"
@@ -30,6 +30,7 @@ _TIES = frozenset(
         *("tie", "tied", "ties", "draw", "equal", "equally good", "equally bad", "same"),
         *("the same", "about the same", "both", "neither", "no preference", "similar", "[[c]]"),
         *("both good", "both bad", "both are good", "both are bad", "both equal", "bothbad"),
+        *("beide", "gleich gut", "keine präferenz", "égalité", "égal", "empate", "igual", "pari"),
         *("tie (bothbad)", "tie (both bad)", "tie (both good)", "unentschieden", "gleich"),
     )
 )

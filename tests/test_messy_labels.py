@@ -306,6 +306,14 @@ ZOO: dict[str, Sheet] = {
         note="UTF-16",
         name="labels.txt",
     ),
+    "a page of the Macintosh": Sheet(
+        column("4", "2").replace("Text", "Élan vital café").encode("mac_roman"),
+        ("line 2", "is not UTF-8", "save the file as UTF-8"),
+    ),
+    "a line below the table": Sheet(
+        column("4", "2") + "\r\nExported by Ben\r\n",
+        ("line 5", "has 1 cell, the header 4", "leave the row out"),
+    ),
     "Windows-1252": Sheet(
         column("4", "2").replace("Text", "Émile Café").encode("cp1252"),
         ones(4, 2),
@@ -420,6 +428,17 @@ ZOO: dict[str, Sheet] = {
         name="labels.xlsx",
         note="row 1 ('Round 2')",
     ),
+    "a workbook with one name over two annotators": Sheet(
+        [
+            ["id", "document", "summary", "mark", None],
+            [None, None, None, "Anna", "Ben"],
+            ["r0", "Text", "Short", 4, 3],
+            ["r1", "Other", "Brief", 2, 1],
+        ],
+        [(4, 3), (2, 1)],
+        map=["mark=mark Anna,mark Ben"],
+        name="labels.xlsx",
+    ),
     # Pairs.
     "the winner's column": votes(
         "Answer 1", "answer 2", "Tie", expected=[("A",), ("B",), ("tie",)], note="'Answer 1' as A"
@@ -445,6 +464,9 @@ ZOO: dict[str, Sheet] = {
     ),
     "a phrase that says no": votes(
         "A is worse", expected=("line 2", "'A is worse' is no vote", "--values")
+    ),
+    "sides in German": votes(
+        "links", "rechts", "gleich gut", "beide", expected=[("A",), ("B",), ("tie",), ("tie",)]
     ),
     "degrees": votes("-3", "2", "0", "-1", note="negative numbers prefer A", **SIGNED),
     "bare 0 and 1": votes(
@@ -557,6 +579,21 @@ GUESSES: dict[str, tuple[str, dict[str, tuple[str, ...]] | tuple[str, ...]]] = {
     "a column for each annotator": (
         table(**{"Rater Anna": MARKS, "Rater Ben": MARKS}),
         ("Rater Anna, Rater Ben look like one annotator each", "--map 'NAME=Rater Anna,Rater Ben'"),
+    ),
+    "numbers for annotators": (
+        table(**{"1": MARKS, "2": MARKS}),
+        ("1, 2 look like one annotator each", "--map NAME=1,2"),
+    ),
+    "pairs under the models' names": (
+        "question,gpt-4,llama-2,winner\nAsk,Yes,No,gpt-4\nAsk,Yes,No,llama-2\n",
+        (
+            "'winner' has 'gpt-4'",
+            "--map response_a=gpt-4 --map response_b=llama-2 --map votes=winner",
+        ),
+    ),
+    "words beside ratings": (
+        table(tone=["good", "bad", "fair", "good", *["bad"] * 4], mark=MARKS),
+        {"mark": ("mark",)},
     ),
     "numbered columns": (
         table(mark_1=MARKS, mark_2=MARKS),

@@ -29,6 +29,8 @@ _UTF8_SEQUENCE = re.compile(
 _ACCENTED = re.compile(rb"(?<=[A-Za-z])[\xc0-\xff](?=[a-z])")
 _SYMBOL_IN_WORD = re.compile(
     rb"(?<=[A-Za-z])[\x80\x82-\x84\x86-\x8b\x8e\x95\x98-\x9b\x9e-\xa1\xa4](?=[a-z])"
+    # After a small letter there are no capitals, nor a florin sign or a circumflex alone.
+    rb"|(?<=[a-z])[\x83\x88\x8a\x8e\x9f](?![a-z])"
 )
 # Western words have one or two accented letters in a row; other alphabets' have nothing else.
 _FOREIGN_WORD = re.compile(rb"[\x80-\xff]{3,}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from data.tables.encoding import find_encoding, open_regular
-from data.tables.problems import Problems, excerpt, joined_names
+from data.tables.problems import Problems, count, excerpt, joined_names
 from data.tables.text import MAX_LINE_LENGTH, TableRow, read_lines
 
 # What stands before a header stands in the first rows.
@@ -85,8 +85,9 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         ):
             yield TableRow(row.line, dict(zip(names, row.cells, strict=False)))
         elif _filled(row):
-            fault = f"has {len(row.cells)} cells, the header {len(names)}"
-            problems.add("ragged", fault, _QUOTES, line=row.line)
+            fault = f"has {count(len(row.cells), 'cell')}, the header {len(names)}"
+            advice = f"leave the row out, or {_QUOTES}" if len(_filled(row)) == 1 else _QUOTES
+            problems.add("ragged", fault, advice, line=row.line)
 
 
 def _looks_like_data(names: Sequence[str], rows: Sequence[GridRow]) -> bool:
@@ -140,7 +141,9 @@ def _find_header(head: Sequence[GridRow]) -> tuple[int, int]:
             index not in below or _name(cells[index]) == _name(head[n_before].cells[index])
             for index in top
         )
-        spans_columns = len(gaps) > 1 and gaps == below - top
+        # One such cell beside another is a header too, where the rest of the row is empty.
+        few = len(gaps) == 1 and len(below) > 1 and 2 * len(below) <= len(top)
+        spans_columns = (len(gaps) > 1 or few) and gaps == below - top
         if spans_rows and spans_columns and not any(_is_numeric(cells[index]) for index in below):
             return n_before, 2
     return n_before, 1
