@@ -1,6 +1,7 @@
 """Whole runs on the starter set: the folder, resuming, and what test labels may touch."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -112,7 +113,8 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
     assert "These labels are constructed" in out
     page = (folder / "report.html").read_text(encoding="utf-8")
     todo = page.partition("What to do next</h2>")[2].partition("</section>")[0]
-    assert "Tune on labels of your own: <code>python -m optimize --dimension" in todo
+    words = re.sub(r"<[^>]*>", "", todo)
+    assert "Tune on labels of your own: python -m optimize --dimension" in words
     assert "judges.load" not in todo
     # Again, and the folder is a fresh one; the first is not written over.
     before = (folder / "summary.json").read_bytes()
