@@ -6,12 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from aiohttp import web
 from openai_replies import completion
 from openai_server import Serving
 
+import judges
 from judges.__main__ import main
+from judges.judge import FailedJudgementWarning
 
 CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
 ROUTED = "openrouter/openai/gpt-4o-mini"
@@ -213,3 +216,18 @@ def test_dspy_does_not_warn_of_every_reply_that_is_asked_again(
     assert code == 1
     assert "a reasoning model needs more" in judgements[0]["failure"]
     assert ["another's" in record.getMessage() for record in records] == [True]
+
+
+def test_a_reply_broken_off_is_no_score_of_a_configured_lm_either() -> None:
+    import dspy
+
+    finishes = {"1": "stop", "2": "error", "3": "stop"}
+    provider = Provider(lambda _, rating: routed(rating, finishes[rating]))
+    rows = pd.DataFrame(
+        {"document": ["A."] * 3, "summary": [f"This summary is worth {i}." for i in (1, 2, 3)]}
+    )
+    with Serving(provider):  # type: ignore[arg-type]
+        lm = dspy.LM(ROUTED, api_base=provider.url, api_key="none", cache=False)
+        with dspy.context(lm=lm), pytest.warns(FailedJudgementWarning, match="cut short"):
+            scores = judges.load("relevance").score(rows)
+    assert list(scores.fillna(0)) == [1, 0, 3]

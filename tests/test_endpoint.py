@@ -2,13 +2,17 @@
 
 import asyncio
 import gzip
+import itertools
 import json
 import logging
 import math
+import socket
+import threading
 import time
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -27,7 +31,7 @@ from judges.models import (
     open_model,
 )
 from judges.models.dialect import Dialect
-from judges.models.endpoint import chat_url, max_answer_bytes
+from judges.models.endpoint import EndpointModel, chat_url, max_answer_bytes
 from judges.models.openai_format import read_completion, read_error, read_rate_limits, seconds
 from judges.protocol import (
     Message,
@@ -827,3 +831,49 @@ def test_azure_is_asked_through_its_deployment_with_its_own_key(
     monkeypatch.delenv("AZURE_OPENAI_API_KEY")
     with pytest.raises(FatalModelError, match="AZURE_OPENAI_API_KEY is not set"):
         open_model("azure/judge-1")
+
+
+def listing(pieces: Iterable[bytes], pause: float = 0.0) -> str | None:
+    """What `served` makes of a server whose list of models comes in these pieces."""
+    returned = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.recv(10_000)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+                for piece in pieces:
+                    connection.sendall(piece)
+                    if returned.wait(pause):
+                        return
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        model = open_model(
+            "openai/judge-1", api_base=f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        )
+        assert isinstance(model, EndpointModel)
+        try:
+            return model.served()
+        finally:
+            returned.set()
+            thread.join()
+
+
+def test_a_list_of_models_of_any_shape_is_no_crash(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("judges.models.endpoint.SERVED_TIMEOUT", 20.0)
+    assert listing([b'{"data": [{"id": "judge-1"}]}'])
+    for body in (b"[" * 90_000, b'{"data": 3}', b'{"data": [[]]}', b"<html>", b""):
+        assert listing([body]) is None
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_list_of_models_that_drips_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each piece comes within the timeout, and all of them after 100 s.
+    monkeypatch.setattr("judges.models.endpoint.SERVED_TIMEOUT", 0.3)
+    start = time.monotonic()
+    assert listing(itertools.repeat(b" ", 1000), pause=0.1) is None
+    assert time.monotonic() - start < 30

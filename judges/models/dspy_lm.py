@@ -307,15 +307,12 @@ def _completion_of_entry(entry: Mapping[str, Any], messages: Sequence[Message]) 
     """Read what DSPy notes of a request, whichever client answered."""
     output, response = entry["outputs"][0], entry["response"]
     values: Mapping[str, Any] = output if isinstance(output, Mapping) else {"text": output}
-    finish = getattr(response, "finish_reason", None)
-    if finish is None and (choices := getattr(response, "choices", None)):
-        finish = getattr(choices[0], "finish_reason", None)
     logprobs = values.get("logprobs") or {}
     logprobs = logprobs if isinstance(logprobs, Mapping) else logprobs.model_dump()
     reply = Reply(
         text=values.get("text") or "",
         tokens=tuple(map(token_of, logprobs.get("content") or ())),
-        finish_reason=str(finish or "stop"),
+        finish_reason=_finish_of(response),
     )
     usage = read_usage(entry["usage"] or None, messages, (reply,))
     model = str(entry.get("response_model") or entry["model"])
@@ -387,8 +384,11 @@ def _completion(response: Any, messages: Sequence[Message], name: str) -> Comple
 
 def _finish_of(response: Any) -> str:
     """Why a reply ended, in the provider's word where DSPy knows it not and calls it a stop."""
-    finish = str(response.finish_reason or "stop")
-    data = response.provider_data
+    finish = getattr(response, "finish_reason", None)
+    if finish is None and (replies := getattr(response, "choices", None)):
+        finish = getattr(replies[0], "finish_reason", None)
+    finish = str(finish or "stop")
+    data = getattr(response, "provider_data", None)
     if finish != "stop" or not isinstance(data, Mapping):
         return finish
     choices = data.get("choices") or data.get("candidates")

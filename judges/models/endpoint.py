@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import os
+import threading
 import zlib
 from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from contextlib import closing
@@ -45,6 +46,7 @@ MAX_ANSWER_BYTES = 32 * 2**20
 LEAST_ANSWER_BYTES = 2 * 2**20
 BYTES_PER_TOKEN = 256  # with its own JSON around it
 MAX_ERROR_BYTES = 100_000
+SERVED_TIMEOUT = 2.0  # seconds that a server near by gets to list its models
 MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
 # Of what local servers say of a model: the times and numbers beside these differ at each request.
 SERVED = ("id", "root", "meta", "max_model_len", "owned_by")
@@ -136,14 +138,25 @@ class EndpointModel:
 
         There any name may stand for another model after each start. None where it cannot be asked.
         """
-        parts = urlsplit(self._url)
-        if not _is_near(parts.hostname or ""):
+        if not _is_near(urlsplit(self._url).hostname or ""):
             return ""
+        answers: list[str | None] = [None]
+        # In a thread of its own: the library's timeout is of each piece, and pieces may drip.
+        thread = threading.Thread(target=lambda: answers.append(self._ask_served()), daemon=True)
+        thread.start()
+        thread.join(SERVED_TIMEOUT)
+        return answers[-1]
+
+    def _ask_served(self) -> str | None:
+        """The digest of what the server lists; "" where it lists nothing, None where it fails."""
+        parts = urlsplit(self._url)
         path = parts.path.removesuffix("/chat/completions") + "/models"
         secure = parts.scheme == "https"
         connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         try:
-            with closing(connect(parts.netloc.rpartition("@")[2], timeout=2)) as connection:
+            with closing(
+                connect(parts.netloc.rpartition("@")[2], timeout=SERVED_TIMEOUT)
+            ) as connection:
                 connection.request("GET", path, headers=self._headers)
                 response = connection.getresponse()
                 if response.status in {404, 405}:
@@ -151,7 +164,7 @@ class EndpointModel:
                 entries = json.loads(response.read(MAX_ERROR_BYTES))["data"]
                 own = [entry for entry in entries if entry["id"] == self.name] or entries
                 facts = [[str(entry.get(name)) for name in SERVED] for entry in own]
-        except (OSError, http.client.HTTPException, *MALFORMED):
+        except (OSError, http.client.HTTPException, RecursionError, *MALFORMED):
             return None
         return sha256(json.dumps(facts).encode()).hexdigest()
 
