@@ -431,7 +431,7 @@ ZOO: dict[str, Sheet] = {
     "a workbook with one name over two annotators": Sheet(
         [
             ["id", "document", "summary", "mark", None],
-            [None, None, None, "Anna", "Ben"],
+            ["id", None, None, "Anna", "Ben"],
             ["r0", "Text", "Short", 4, 3],
             ["r1", "Other", "Brief", 2, 1],
         ],

@@ -142,7 +142,12 @@ def _find_header(head: Sequence[GridRow]) -> tuple[int, int]:
             for index in top
         )
         # One such cell beside another is a header too, where the rest of the row is empty.
-        few = len(gaps) == 1 and len(below) > 1 and 2 * len(below) <= len(top)
+        own = [
+            index
+            for index in below
+            if index not in top or _name(cells[index]) != _name(head[n_before].cells[index])
+        ]
+        few = len(gaps) == 1 and len(own) > 1 and 2 * len(own) <= len(top)
         spans_columns = (len(gaps) > 1 or few) and gaps == below - top
         if spans_rows and spans_columns and not any(_is_numeric(cells[index]) for index in below):
             return n_before, 2
