@@ -97,6 +97,7 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured(
     result = joined(capsys, *world(), *OWN)
     assert result["folder"] == "runs/panel-001"
     assert result["shipped"] in ("mean", "learned")
+    assert 0 <= result["own_share"] <= 1
     assert sum(member["weight"] for member in result["members"]) == pytest.approx(1, abs=1e-5)
     # Two judges whose noise is as large as quality: rho of about .7 each, of .8 for their mean.
     assert result["gain"]["test"]["value"] > 0

@@ -265,6 +265,7 @@ def learn(
         "shipped": fit.kind,
         "why": fit.why,
         "shrinkage": fit.shrinkage,
+        "own_share": json_number(fit.own_share, DIGITS),
         "missing": missing,
         "members": [_member_row(outcome, fit, evidence) for outcome in outcomes],
         "candidates": [_candidate_row(candidate) for candidate in fit.candidates],

@@ -58,7 +58,9 @@ class PanelCandidate:
     `dev` is the mean over documents of rho (dataset level and pairs: rho over all) where every
     output was scored by weights learned from other documents and, where there are systems enough,
     other systems; `gain` its gain on the own judge, with an interval that holds for all candidates
-    together; None for the own judge itself. `why` says what follows.
+    together, over documents by systems like these; None for the own judge itself. Only the own
+    judge's share of the weights is not learned anew, which flatters a gain a little. `why` says
+    what follows.
     """
 
     kind: PanelKind
