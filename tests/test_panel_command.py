@@ -179,6 +179,8 @@ def test_a_frozen_panel_without_its_recordings_or_with_half_of_them_says_so(
     verified = ["runs/panel-001", "--data", "labels.jsonl", "--json"]
     assert verify.command(verified) == 1
     assert "is a recording: give its file again (--scores" in capsys.readouterr().err
+    assert judges_command.command(["serve", "runs/panel-001", "--port", "0"]) == 1
+    assert "is a recording: give its file again (--scores" in capsys.readouterr().err
     half = Path("a.jsonl").read_text().splitlines()[: DOCUMENTS * SYSTEMS // 2]
     Path("half").mkdir()
     Path("half/a.jsonl").write_text("\n".join(half) + "\n")

@@ -13,8 +13,10 @@ from judges.cli.arguments import (
     add_model_flags,
     add_plan_flags,
     add_quiet_flag,
+    add_recording_flags,
     to_ask,
     whole_number,
+    with_recordings,
 )
 from judges.cli.shell import print_error, print_note, print_output
 from judges.errors import JudgesError, UsageError
@@ -70,6 +72,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     )
     add_model_flags(parser)
     add_plan_flags(parser)
+    add_recording_flags(parser)
     add_quiet_flag(parser)
     parser.set_defaults(run=run)
 
@@ -134,8 +137,8 @@ def opened(args: argparse.Namespace) -> Iterator[tuple["ServedModel", list[dict[
         with open_runner(**options) as runner:
             yield ServedEmbedded(runner), [{"role": "user", "content": "Hello."}]
         return
-    judge = to_ask(load(args.judge), args)
-    texts = json.dumps(dict.fromkeys(judge.texts, "..."))
+    judge = with_recordings(to_ask(load(args.judge), args), args)
+    texts = json.dumps(dict.fromkeys(judge.row_keys, "..."))
     with judge.open(seed=args.seed, **options) as judge_rows:
         yield ServedJudge.of(judge, judge_rows), [{"role": "user", "content": texts}]
 

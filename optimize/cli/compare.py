@@ -548,13 +548,13 @@ def _load_judges(text: str) -> list[tuple[Entry, Judge]]:
     check_name(lm)
     run = Path(file.removesuffix(OF_FINALISTS))
     # Folders above say more of a machine than of a judge.
-    short = name or "/".join(run.parts[-2:]) + at * bool(lm) + lm
+    short, model = name or "/".join(run.parts[-2:]), f"@{lm}" if lm and not name else ""
     journal = run / run_folder.REPLIES
     earlier = journal if journal.is_file() else None
     if run == Path(file) or Path(file).exists():
-        return [(_entry(short, "judge", lm or None, earlier), load(file))]
+        return [(_entry(f"{short}{model}", "judge", lm or None, earlier), load(file))]
     return [
-        (_entry(f"{short}#{path.stem}", "judge", lm or None, earlier), load(path))
+        (_entry(f"{short}#{path.stem}{model}", "judge", lm or None, earlier), load(path))
         for path in finalists_of(run)
     ]
 
