@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from jsonl import read_jsonl, write_jsonl
 from openai_server import OpenAIServer
+from openpyxl import Workbook
 from scripted_model import Scripted
 from table_folder import wanted
 
@@ -373,3 +374,21 @@ def test_what_a_pipe_cannot_do_is_refused(
 ) -> None:
     assert main(["score", "relevance", "--data", "in.jsonl", *flags]) == 2
     assert reason in capsys.readouterr().err
+
+
+def test_a_sheet_of_a_workbook_is_scored_and_is_not_written_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under its labels' own names, whatever their case."""
+    book = Workbook()
+    book.create_sheet("Notes").append(["nothing"])
+    for row in (["Nr", "DOCUMENT", "Summary "], [1, "It rained.", "Rain."], [2, "Sun.", "Sun."]):
+        book.active.append(row)
+    book.active.title = "Round 2"
+    book.save(tmp_path / "rows.xlsx")
+    sheet = f"{tmp_path}/rows.xlsx:Round 2"
+    ask = ["score", "relevance", "--data", sheet]
+    assert main([*ask, "--out", str(tmp_path / "out.jsonl")]) == 0
+    assert [row["Nr"] for row in read_jsonl(tmp_path / "out.jsonl")] == [1, 2]
+    assert main([*ask, "--out", str(tmp_path / "rows.xlsx"), "--force"]) == 2
+    assert "--out is --data itself" in capsys.readouterr().err

@@ -26,6 +26,7 @@ from data.tables.atomic_write import in_use, write_atomically
 from data.tables.formats import RowWriter, partial_path, read_rows, written_format
 from data.tables.problems import RowsError, excerpt
 from data.tables.text import Row, decode_json
+from data.tables.xlsx import split_sheet
 from dspy_judges.column_names import name_key
 from judges import frozen
 from judges.cli.arguments import mapping_of
@@ -222,9 +223,10 @@ def _check_out(args: argparse.Namespace) -> None:
         raise RowsError(f"{out}: the folder {out.parent} does not exist")
     # Not Path.resolve, which fails on links in a circle.
     real = os.path.realpath
-    if real(out) == real(args.data):
+    data, _ = split_sheet(args.data)
+    if real(out) == real(data):
         raise UsageError("--out is --data itself; write to another file")
-    if args.journal is not None and real(args.journal) in {real(out), real(args.data)}:
+    if args.journal is not None and real(args.journal) in {real(out), real(data)}:
         raise UsageError("--journal is --out or --data itself; name another file")
     if args.force or args.resume:
         return
@@ -380,10 +382,11 @@ def _judgements(
 def _run_settings(run: TableRun) -> dict[str, Any]:
     """Everything that determines an output but the replies: judges, models, rows, columns."""
     args = run.args
-    with args.data.open("rb") as file:
+    path, sheet = split_sheet(args.data)
+    with path.open("rb") as file:
         data = hashlib.file_digest(file, "sha256").hexdigest()
     return {
-        "data": data,
+        "data": data if sheet is None else f"{data}:{sheet}",
         "judges": {judge.name: _fingerprint(judge) for judge in run.judges},
         "models": {judge.name: judge.lm for judge in run.judges},
         "order": args.order,
