@@ -167,6 +167,16 @@ WITHHELD: list[tuple[str, str, Respond, str]] = [
         "cut short",
     ),
     (
+        "a text that the router's moderation flags",
+        ROUTED,
+        lambda _, rating: (
+            refused("it requires moderation and your input was flagged for x", 403)
+            if rating == "2"
+            else routed(rating)
+        ),
+        "your input was flagged",
+    ),
+    (
         "a text that is refused as a request",
         CLAUDE,
         lambda _, rating: (

@@ -340,6 +340,55 @@ REPLIES = [
         failed_rows=True,
     ),
     Habit(
+        "flagged by a router's moderation",
+        lambda number, body: say(
+            403,
+            {
+                "error": {
+                    "code": 403,
+                    "message": 'The model requires moderation and your input was flagged for "x".',
+                    "metadata": {"reasons": ["x"], "flagged_input": "This", "provider_name": "P"},
+                }
+            },
+        ),
+        line="your input was flagged",
+        failed_rows=True,
+    ),
+    Habit(
+        "filtered in Azure's inner error",
+        lambda number, body: say(
+            400,
+            {
+                "error": {
+                    "message": "Withheld.",
+                    "code": None,
+                    "innererror": {"code": "ResponsibleAIPolicyViolation"},
+                }
+            },
+        ),
+        line="Withheld.",
+        failed_rows=True,
+    ),
+    Habit(
+        "DeepSeek's and Alibaba's filters",
+        lambda number, body: (
+            fail(400, "Content Exists Risk", code="invalid_request_error")
+            if number % 2
+            else fail(400, "Risk: Content Exists Risk", code="data_inspection_failed")
+        ),
+        line="Content Exists Risk",
+        failed_rows=True,
+    ),
+    Habit(
+        "filtered without any message",
+        lambda number, body: say(
+            200,
+            completion(body, [""]) | {"choices": [{"index": 0, "finish_reason": "content_filter"}]},
+        ),
+        line="content filter withheld the reply",
+        failed_rows=True,
+    ),
+    Habit(
         "status 200 with a rate limit inside",
         first(2, lambda: error_inside(429, "Rate limited upstream", metadata={})),
         max_requests=N_ROWS + 2,

@@ -18,6 +18,8 @@ from dspy_judges.libraries import naming_libraries
 from judges.models.dialect import LESS_EXACT, Dialect, is_reasoning
 from judges.models.openai_format import (
     CONTENT_REFUSALS,
+    FLAGGED,
+    FLAGGING,
     QUOTA,
     read_token,
     read_usage,
@@ -428,6 +430,10 @@ def _model_error(
 
     text = _text_of(error)
     message = f"{name}: {secrets.redact(text)[:300]}"
+    words = f"{getattr(error, 'provider_code', '')} {text}"
+    flagged = FLAGGED.search(words) or any(word in words for word in CONTENT_REFUSALS)
+    if flagged and getattr(error, "status", None) in FLAGGING:
+        return RefusedError(message)
     if isinstance(error, dspy.LMRateLimitError):
         wait = wait_in_words(text) if error.retry_after is None else error.retry_after
         if wait is None and QUOTA.search(text):
@@ -451,8 +457,6 @@ def _model_error(
         withheld = RefusedError(message)
         withheld.usage = Usage(most_likely_tokens(messages), 0, estimated=True)
         return withheld
-    if invalid and any(word in f"{error.provider_code} {text}" for word in CONTENT_REFUSALS):
-        return RefusedError(message)
     if invalid and error.status in {400, 422}:
         return UnsupportedRequestError(message)
     return FatalModelError(message)

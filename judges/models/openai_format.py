@@ -39,7 +39,15 @@ MOST_TOKENS = 100_000_000
 ROUNDING = 1e-3  # a log-probability so little above 0 is 0
 NEVER = -9999.0  # the log-probability of what cannot be, for which JSON has no number
 CONTENT_REFUSALS = ("content_filter", "content_policy_violation")
-REFUSALS = ("context_length_exceeded", *CONTENT_REFUSALS, "string_above")
+REFUSALS = ("context_length_exceeded", "string_above")
+FLAGGING = frozenset({400, 403, 422})
+# How others say that a text is withheld for what it says: OpenRouter, Azure, DeepSeek, Alibaba.
+FLAGGED = re.compile(
+    r"(?:input|prompt|content|request|message|text)s? (?:was|were|has been) (?:flagged|blocked"
+    r"|filtered)|content management policy|ResponsibleAIPolicyViolation|content exists risk"
+    r"|data_inspection_failed",
+    re.I,
+)
 TOO_LONG = re.compile(
     r"context (?:length|window|size)|too many tokens|maximum.{0,20} tokens|prompt is too long", re.I
 )
@@ -149,7 +157,9 @@ def _kind_of(answer: bytes) -> str:
 
 
 def _reply(choice: Mapping[str, Any]) -> Reply:
-    message = choice["message"]
+    # Azure's filters leave it out.
+    withheld = choice.get("finish_reason") == "content_filter"
+    message = choice["message"] if "message" in choice or not withheld else {}
     content, refusal = message.get("content"), message.get("refusal")
     if isinstance(content, list):
         # Mistral's models give parts, thoughts among them.
@@ -386,6 +396,7 @@ def read_error(
     if wait is None:
         wait = _wait_in(error)
     code = _code(error)
+    flagged = status in FLAGGING and FLAGGED.search(f"{code} {excerpt}")
     result: ModelError
     if status == 401:
         result = FatalModelError(f"{where}: the key in {key_name} was not accepted for {model}")
@@ -403,9 +414,11 @@ def read_error(
         result = ThrottledError(f"{where}: too many requests ({excerpt})", wait)
     elif status >= 500 or status in {408, 409, 425}:
         result = TransientError(f"{where}: {excerpt}", wait)
+    elif flagged or any(word in code for word in CONTENT_REFUSALS):
+        result = RefusedError(f"{where}: {excerpt}")
     elif any(word in code for word in REFUSALS) or status == 413 or TOO_LONG.search(excerpt):
         refused = f"{where}: {excerpt}"
-        result = RefusedError(refused) if "content_" in code else TooLongError(refused, _room(text))
+        result = TooLongError(refused, _room(text))
     elif status == 404:
         result = FatalModelError(f"{where}: no model {model!r} there ({excerpt})")
     elif status in {400, 422}:
@@ -418,7 +431,9 @@ def read_error(
 
 def _code(error: Mapping[str, Any]) -> str:
     """An error's own name for itself; a number says no more than the status does."""
-    names = (error.get("code"), error.get("type"), error.get("status"))
+    inner = error.get("innererror")
+    inner_code = inner.get("code") if isinstance(inner, Mapping) else None  # Azure's
+    names = (error.get("code"), error.get("type"), error.get("status"), inner_code)
     return next((name for name in names if isinstance(name, str) and not name.isdecimal()), "")
 
 
