@@ -342,13 +342,14 @@ def test_the_own_judge_gets_the_weight_that_labels_leave_open():
 
 
 def test_the_interval_of_a_gain_covers_what_the_panel_gains_on_other_documents():
-    # Of 40 intervals that cover 95 %, fewer than 35 do with a probability of .014.
+    # Of 30 intervals that cover 95 %, fewer than 26 do with a probability of .016.
     covered = 0
-    for seed in range(40):
+    for seed in range(30):
         world = World(100 + seed, documents=12)
         fit = world.fit(named(a=world.judge(1.0), b=world.judge(1.5)))
         learned = fit.candidates[2]
-        fresh = World(1000 + seed, documents=200)
+        # So many that what they say of the gain has a small error beside the interval's.
+        fresh = World(1000 + seed, documents=400)
         # Within documents a judge varies by 1 and its noise; maps make that 1.
         judged = {"a": fresh.judge(1.0) / 2**0.5, "b": fresh.judge(1.5) / 3.25**0.5}
         joined = sum(
@@ -360,7 +361,7 @@ def test_the_interval_of_a_gain_covers_what_the_panel_gains_on_other_documents()
         )
         assert learned.gain is not None
         covered += learned.gain.low <= panel - own <= learned.gain.high
-    assert covered >= 35
+    assert covered >= 26
 
 
 @pytest.mark.parametrize("missing", ["fail", "renormalise"])
