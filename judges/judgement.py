@@ -7,6 +7,8 @@ from typing import Literal
 
 from judges.errors import JudgesError
 
+# Of a score that was recorded: a square of what is larger, or a map of it, may be no number.
+LARGEST_SCORE = 1e9
 Choice = Literal["A", "B"]
 
 

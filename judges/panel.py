@@ -31,7 +31,7 @@ from judges.frozen import (
 from judges.html_table import html_table
 from judges.inference.session import ModelOptions, Options, open_runner
 from judges.judge import Judge, RowJudge
-from judges.judgement import AnyJudgement, Judgement, Verdict
+from judges.judgement import LARGEST_SCORE, AnyJudgement, Judgement, Verdict
 from judges.judging import ID, Order, choice_of, failed
 from judges.models.providers import endpoint_of
 from judges.monotone import MonotoneMap
@@ -166,6 +166,13 @@ class Panel(Judge):
                 f"{self.name}: no recorded member is called {unknown[0]!r}; "
                 f"there are {', '.join(self.recordings) or 'none'}"
             )
+        for name, judgements in recorded.items():
+            for key, judgement in judgements.items():
+                if abs(judgement.score) > LARGEST_SCORE:
+                    raise PanelError(
+                        f"{self.name}: {name} scores {str(key)!r:.60} {judgement.score:g}; rescale "
+                        f"scores beyond {LARGEST_SCORE:g}"
+                    )
         members = [
             replace(member, recorded=recorded.get(member.name, member.recorded))
             for member in self.members

@@ -200,6 +200,10 @@ def test_a_recording_that_was_not_given_ends_the_run_before_any_call() -> None:
     assert [said.failure for said in rest] == [None] * 3
     with pytest.raises(PanelError, match="no recorded member is called 'c'; there are b"):
         panel.with_recorded({"c": {}})
+    huge = Judgement(score=1e308)
+    (first, *_) = panel.recordings
+    with pytest.raises(PanelError, match=r"scores '1' 1e\+308; rescale scores beyond 1e\+09"):
+        panel.with_recorded({first: {"1": huge}})
 
 
 def test_recordings_stay_out_of_the_file() -> None:

@@ -20,13 +20,11 @@ from data.tables.text import decode_json
 from data.values import RatingCells
 from judges.dimension import Comparison, Dimension, Subject
 from judges.errors import JudgesError, UsageError
-from judges.judgement import AnyJudgement, Choice, Judgement, NoScoreError, Verdict
+from judges.judgement import LARGEST_SCORE, AnyJudgement, Choice, Judgement, NoScoreError, Verdict
 from judges.parsing.choice import parse_choice
 from judges.parsing.rating import parse_score
 from judges.parsing.text import shortened
 
-# A square of what is larger, or a map of it, may be no number any more.
-LARGEST_SCORE = 1e9
 Reading = Literal["strict", "first_digit", "last_digit"]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from judges.judgement import LARGEST_SCORE
 from judges.monotone import MonotoneMap
 from optimize.panel.maps import (
     Codes,
@@ -18,8 +19,6 @@ from optimize.panel.maps import (
 )
 from optimize.statistics.coefficients import Matrix, Vector
 
-# Farther out a map has no knots.
-LARGEST_SCORE = 1e9
 Mask = NDArray[np.bool_]
 
 
