@@ -182,6 +182,17 @@ def test_a_long_prompt_has_the_price_of_long_prompts() -> None:
     assert pro.cost(10**6, 0) == pytest.approx(1.25)
 
 
+def test_a_model_that_searches_for_every_request_costs_its_searches() -> None:
+    # litellm 1.106.2's table: a dollar for a million tokens, and 0.005 for a search.
+    sonar = find_price("perplexity/sonar")
+    assert sonar is not None
+    assert sonar.cost_of(Usage(300, 10)) == pytest.approx(310e-6 + 0.005)
+    assert sonar.worst(300, 10) == pytest.approx(310e-6 + 0.005)
+    gemini = find_price("gemini/gemini-2.5-flash")  # which searches only where it is asked to
+    assert gemini is not None
+    assert gemini.per_request == 0
+
+
 def test_the_worst_of_a_request_is_no_less_than_that_of_a_shorter_one() -> None:
     # Long prompts may be cheaper: a bound above the threshold holds for what stays below it.
     cheap = Price(per_token_in=1.0, per_token_out=1.0)

@@ -80,8 +80,9 @@ def total_price(estimates: Sequence[Estimate], lm: str | None = None) -> float |
         price = find_price(lm) if lm else estimate.price or find_price(estimate.lm)
         if price is None:
             return None
-        price = price.at(estimate.tokens_in / max(estimate.requests, 1))
-        total += price.cost(estimate.tokens_in, estimate.tokens_out)
+        of_length = price.at(estimate.tokens_in / max(estimate.requests, 1))
+        total += of_length.cost(estimate.tokens_in, estimate.tokens_out)
+        total += price.per_request * estimate.requests
     return total
 
 

@@ -32,7 +32,8 @@ class Price:
 
     The others are of tokens that are read from the provider's cache of prompts, put there, and
     thought before the answer; None: as other tokens read or written. `beyond` is a number of tokens
-    and the price of a request that reads more than so many, which all of its tokens have.
+    and the price of a request that reads more than so many, which all of its tokens have. A request
+    itself costs `per_request`.
     """
 
     per_token_in: float
@@ -41,6 +42,7 @@ class Price:
     per_cache_write: float | None = None
     per_thought: float | None = None
     beyond: "tuple[int, Price] | None" = None
+    per_request: float = 0.0
 
     def at(self, tokens_in: float) -> "Price":
         """The price of a request that reads so many tokens."""
@@ -61,16 +63,18 @@ class Price:
             (usage.thoughts, price.per_thought, price.per_token_out),
         )
         extra = sum(n * (own - plain) for n, own, plain in kinds if own is not None)
-        return price.cost(usage.tokens_in, usage.tokens_out) + extra
+        return price.cost(usage.tokens_in, usage.tokens_out) + extra + self.per_request
 
     def worst(self, tokens_in: int, tokens_out: int) -> float:
         """The most that a request of so many tokens can cost, or of fewer, whatever their kinds."""
         if self.beyond is not None and tokens_in > self.beyond[0]:
             threshold, dearer = self.beyond
             shorter = replace(self, beyond=None).worst(threshold, tokens_out)
-            return max(shorter, dearer.worst(tokens_in, tokens_out))
-        return tokens_in * max(self.per_token_in, self.per_cache_write or 0.0) + tokens_out * max(
-            self.per_token_out, self.per_thought or 0.0
+            return max(shorter, self.per_request + dearer.worst(tokens_in, tokens_out))
+        return (
+            self.per_request
+            + tokens_in * max(self.per_token_in, self.per_cache_write or 0.0)
+            + tokens_out * max(self.per_token_out, self.per_thought or 0.0)
         )
 
 
@@ -111,7 +115,12 @@ def _price_in(entry: Mapping[str, Any]) -> Price:
     beyond: tuple[int, Price] | None = None
     for number in reversed(thousands):
         beyond = number * 1000, _tier(entry, f"_above_{number}k_tokens", beyond)
-    return _tier(entry, "", beyond)
+    price = _tier(entry, "", beyond)
+    if entry.get("litellm_provider") == "perplexity":
+        # Its models search for every request, as little as can be unless asked for more.
+        searches = entry.get("search_context_cost_per_query") or {}
+        return replace(price, per_request=_rate(searches, "search_context_size_low") or 0.0)
+    return price
 
 
 def _tier(entry: Mapping[str, Any], suffix: str, beyond: tuple[int, Price] | None) -> Price:
