@@ -283,6 +283,51 @@ def cost_ratios(line: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> 
     return ratio(line["finalists"]), ratio(same)
 
 
+def paired_gain(
+    lines: Sequence[Mapping[str, Any]], better: tuple[str, float], worse: tuple[str, float]
+) -> str:
+    """How much more rho one optimizer's judges have at its limit than another's at its own.
+
+    Mean, standard error and number of runs, over the worlds and seeds that both have run.
+    """
+    rhos: list[dict[tuple[Any, ...], float]] = [
+        {
+            tuple(line[key] for key in _SAME_WORLD if key != "dollars"): line["rho"]
+            for line in lines
+            if (line["optimizer"], line["dollars"]) == side
+        }
+        for side in (better, worse)
+    ]
+    gains = [rho - rhos[1][key] for key, rho in rhos[0].items() if key in rhos[1]]
+    if len(gains) < 2:
+        return ""
+    return f"{mean(gains):+.3f} ± {stdev(gains) / len(gains) ** 0.5:.3f} ({len(gains)})"
+
+
+def gains_table(lines: Sequence[dict[str, Any]]) -> str:
+    """Rank's paired gains on the others at equal and at half their dollars, and on less money."""
+    done = [line for line in lines if "rho" in line]
+    limits = sorted({line["dollars"] for line in done})
+    others = OPTIMIZERS[1:]
+    rows = [
+        "| limit | "
+        + " | ".join([f"rank less {name}" for name in others])
+        + " | "
+        + " | ".join([f"rank with half less {name}" for name in others])
+        + " | rank less rank with less money |",
+        "|---|" + "---|" * (2 * len(others) + 1),
+    ]
+    for limit in limits:
+        smaller = max((other for other in limits if other < limit), default=0.0)
+        cells = [
+            *(paired_gain(done, ("rank", limit), (name, limit)) for name in others),
+            *(paired_gain(done, ("rank", limit / 2), (name, limit)) for name in others),
+            paired_gain(done, ("rank", limit), ("rank", smaller)),
+        ]
+        rows.append(f"| ${limit:g} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
 _SAME_WORLD = ("world", "vocabulary", "seed", "dollars", "n_systems", "shuffled")
 
 
@@ -350,7 +395,7 @@ def main() -> None:
                 lines.append(run(job, over_http=flags.http))
                 print(json.dumps(lines[-1]), file=file, flush=True)
                 print(json.dumps(lines[-1])[:300], file=sys.stderr)
-    print(table(lines), claims(lines), sep="\n\n")
+    print(table(lines), gains_table(lines), claims(lines), sep="\n\n")
 
 
 if __name__ == "__main__":

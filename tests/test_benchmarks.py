@@ -294,6 +294,21 @@ def test_a_shipped_judge_is_compared_with_the_cheapest_that_is_as_good(named: An
     assert cost_ratios({**run, **finalists[2]}, [run]) == (1.0, 1.0)
 
 
+def test_optimizers_are_compared_on_the_worlds_and_seeds_that_both_have_run(named: Any) -> None:
+    """Gains of .1 and .3 have mean .2 and standard error .1; a third seed has one side only."""
+    world = {"world": "w", "vocabulary": "v", "n_systems": 4, "shuffled": False}
+    rhos = {("rank", 1.0): (0.4, 0.5, 0.9), ("gepa", 2.0): (0.3, 0.2)}
+    lines = [
+        {**world, "seed": seed, "optimizer": optimizer, "dollars": dollars, "rho": rho}
+        for (optimizer, dollars), values in rhos.items()
+        for seed, rho in enumerate(values)
+    ]
+    simulated = named("simulated")
+    assert simulated.paired_gain(lines, *rhos) == "+0.200 ± 0.100 (2)"
+    assert simulated.paired_gain(lines, ("rank", 2.0), ("gepa", 2.0)) == ""
+    assert "| $2 |  |  |  | +0.200 ± 0.100 (2) |" in simulated.gains_table(lines)
+
+
 @pytest.mark.parametrize(
     ("reasoning", "form"),
     [("none", "direct"), ("brief", "brief"), ("steps", "steps"), ("questions", "steps")],
