@@ -313,7 +313,7 @@ def report_other_half(
         }
         for name, by_size in panels.items()
     }
-    title = f"SummEval, measured on the {len(documents)} documents that no choice was made on"
+    title = f"SummEval, measured on the {len(documents)} documents of the other half"
     report_means(title, other_half)
 
 
