@@ -72,7 +72,7 @@ def test_judge_and_proposer_are_asked_as_a_file_says_and_a_run_goes_on_by_it(
             assert key == KEYS[name]
         assert log
     summary = summary_of("run")
-    written = "".join(path.read_text() for path in here.glob("run/*"))
+    written = "".join(path.read_text() for path in here.glob("run/**/*") if path.is_file())
     assert not any(key in written for key in KEYS.values())
     changes = [
         f"{model} takes no seed (asked without, so runs repeat less exactly)"
