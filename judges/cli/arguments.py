@@ -222,6 +222,18 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         choices=("submit", "status", "collect"),
         help="the provider's batch files, at half price: submit now, collect within a day",
     )
+    add_reporting_flags(run)
+    add_quiet_flag(run)
+    run.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE.yaml",
+        help="any of these flags by name, as in 'lm: openai/NAME'; those given beat it",
+    )
+
+
+def add_reporting_flags(run: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+    """What is said of a run that asks a model, and whether failures end it."""
     run.add_argument(
         "--keep-going",
         action="store_true",
@@ -233,13 +245,6 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="say each retry, failed request and rate limit on stderr, and where an error arose; "
         "never a key or a whole text",
-    )
-    add_quiet_flag(run)
-    run.add_argument(
-        "--config",
-        type=Path,
-        metavar="FILE.yaml",
-        help="any of these flags by name, as in 'lm: openai/NAME'; those given beat it",
     )
 
 

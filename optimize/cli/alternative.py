@@ -10,7 +10,7 @@ import numpy as np
 import data
 from data.types import LabelError
 from judges.cli.arguments import seed
-from optimize.cli.tool import Parser, Result, run
+from optimize.cli.tool import ANNOTATIONS, Parser, Result, add_label_flags, run
 from optimize.figures import CONVENTIONS, figure_text, json_number, value_cell
 from optimize.items import annotation_matrix, read_scores
 from optimize.run.settings import SettingsError, mapping, values_of
@@ -28,10 +28,8 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = command_parser.add_argument
-    add("--data", metavar="FILE", required=True, help="human labels, by two annotators or more")
-    add("--annotations", metavar="FILE", help="a long file: id, dimension, annotator, rating")
-    add("--map", metavar="NAME=COLUMN", action="append", default=[], help="a column's own name")
-    add("--values", metavar="WORD=NUMBER,...", action="append", default=[], help="what words count")
+    add_label_flags(command_parser, required="human labels, by two annotators or more")
+    add("--annotations", metavar="FILE", help=ANNOTATIONS)
     add("--scores", metavar="FILE", nargs="+", required=True, help="judges' scores, JSONL")
     add("--dimension", metavar="NAME", action="append", help="repeatable; without it, all")
     add(

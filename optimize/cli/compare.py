@@ -7,13 +7,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 from data.tables.atomic_write import in_use
 from judges.cli.arguments import (
     CACHE,
     add_plan_flags,
     add_reasoning_flag,
+    add_reporting_flags,
     constructed_note,
     count,
     plan_of,
@@ -30,13 +31,11 @@ from judges.cli.shell import (
     print_error,
     print_lines,
     print_note,
-    print_output,
     run_command,
 )
 from judges.define import read_subject
 from judges.dimension import Comparison as PairSubject
 from judges.dimension import Subject
-from judges.frozen import Missing
 from judges.inference.progress import verbose_logging
 from judges.judge import Judge
 from judges.loading import load
@@ -46,7 +45,7 @@ from judges.models.registry import check_name
 from judges.panel import Panel
 from judges.parsing.recorded import letter_ratings, read_pair_replies, read_replies
 from judges.scoring import SamplingPlan
-from optimize.cli.tool import Parser, add_label_flags, print_json
+from optimize.cli.tool import Parser, add_label_flags, add_missing_flag, print_json
 from optimize.cli.verify import recorded_scale
 from optimize.items import Items, items_of
 from optimize.measuring.entries import (
@@ -145,11 +144,7 @@ def parser() -> argparse.ArgumentParser:
     )
     repeatable(who, "--lm", "MODEL", "asked with the catalogue judge's prompt; repeatable")
     add_recording_flags(who)
-    who.add_argument(
-        "--missing",
-        choices=get_args(Missing),
-        help="where a panel's member gives no score (as it was frozen)",
-    )
+    add_missing_flag(who)
     who.add_argument("--baseline", metavar="NAME", help="compare with this one (with the best)")
     add_common_flags(command_parser, "compare")
     return command_parser
@@ -185,7 +180,8 @@ def add_common_flags(command_parser: argparse.ArgumentParser, run_name: str) -> 
     repeatable(models, "--reasoning-effort", "LEVEL", "minimal, low, medium, high (the model's)")
     add_plan_flags(command_parser)
     add_reasoning_flag(command_parser)
-    add = command_parser.add_argument_group("the run").add_argument
+    run = command_parser.add_argument_group("the run")
+    add = run.add_argument
     add("--max-calls", type=count, metavar="N", help="most requests, all models (no limit)")
     add("--max-cost", type=positive, metavar="USD", help="most dollars, all models (no limit)")
     add("--concurrency", type=count, default=64, metavar="N", help="requests in flight (64)")
@@ -198,17 +194,7 @@ def add_common_flags(command_parser: argparse.ArgumentParser, run_name: str) -> 
         help="go on in --out (the newest): the same flags again, or with further judges",
     )
     add("--dry-run", action="store_true", help="say what it may take, then stop")
-    add(
-        "--keep-going",
-        action="store_true",
-        help="go on with a model though almost all of its first 48 judgements failed",
-    )
-    add("--json", action="store_true", help="print summary.json in place of the tables")
-    add(
-        "--verbose",
-        action="store_true",
-        help="say each retry, failed request and rate limit on stderr",
-    )
+    add_reporting_flags(run)
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -274,17 +260,17 @@ class JudgesRun:
         )
         return next(iter(results), None), code
 
-    def limits(self) -> str:
-        """The limits on spending, as they stand behind what is expected."""
+    def expectation_lines(self, entries: Sequence[Entry], folder: Path | None = None) -> list[str]:
+        """What asking the judges may take, and the limits on spending."""
         flags = self.flags
         limits = f"; --max-cost ${flags.max_cost:g}" if flags.max_cost else ""
         limits += f"; --max-calls {flags.max_calls:,}" if flags.max_calls else ""
-        return limits
+        return expectation_lines(entries, folder, flags.seed, limits)
 
     def ask(self, entries: Sequence[Entry], folder: Path) -> list[Outcome]:
         """Every judge's scores, after a word on what they may take."""
         flags = self.flags
-        for line in expectation_lines(entries, folder, flags.seed, self.limits()):
+        for line in self.expectation_lines(entries, folder):
             print_note(line)
         return ask_entries(
             entries,
@@ -474,11 +460,10 @@ class JudgesRun:
             "data": {"name": labelled.name, "sha256": labelled.sha256},
             "seed": flags.seed,
         }
-        started = datetime.now(UTC).isoformat(timespec="seconds")
         folder = (find_started if flags.resume else open_fresh)(flags.out, self.run_name)
         stack.enter_context(in_use(folder))
         if flags.resume:
-            started = _check_same(folder, config)
+            _check_same(folder, config)
         else:
             check_fresh(folder)
         judges = [
@@ -486,6 +471,8 @@ class JudgesRun:
             for entry in entries
             for endpoint in [entry.lm and endpoint_of(entry.lm, entry.options.get("api_base"))]
         ]
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        started = run_folder.started(folder) if flags.resume else now
         write_json(folder / CONFIG, {"started": started, **config, "judges": judges})
         return folder
 
@@ -502,7 +489,7 @@ class Comparison(JudgesRun):
         entries, labelled = self.entries()
         check_entries(entries, flags, flags.baseline, "--baseline")
         if flags.dry_run:
-            print_output("\n".join(expectation_lines(entries, None, flags.seed, self.limits())))
+            print_lines(self.expectation_lines(entries))
             return None
         with self.running(entries, labelled) as folder:
             result = leaderboard(
@@ -642,6 +629,15 @@ def _values_by_name(
     return {name: value for name, value in by_name.items() if value is not None}
 
 
+def check_names(names: Sequence[str], flag: str) -> None:
+    """SettingsError for fewer than two judges (`flag` names more), or two of one name."""
+    if len(names) < 2:
+        raise SettingsError(f"name two judges or more: {flag}, --scores, --replies")
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")
+
+
 def check_entries(
     entries: Sequence[Entry], flags: argparse.Namespace, named: str | None, flag: str
 ) -> None:
@@ -650,12 +646,7 @@ def check_entries(
     `named` is the one that `flag` names.
     """
     names = [entry.name for entry in entries]
-    if len(names) < 2:
-        asked = "--members" if flag == "--own" else "--lm, JUDGE"
-        raise SettingsError(f"name two judges or more: {asked}, --scores, --replies")
-    for name in names:
-        if names.count(name) > 1:
-            raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")
+    check_names(names, "--members" if flag == "--own" else "--lm, JUDGE")
     if named is not None and named not in names:
         raise SettingsError(f"{flag} {named}: no such judge; there are {', '.join(names)}")
     for option in (*FLAGS_PER_MODEL, "letters"):
@@ -673,8 +664,8 @@ def check_entries(
             )
 
 
-def _check_same(folder: Path, config: Mapping[str, Any]) -> str:
-    """When the comparison was begun; RunFolderError where it is none of these labels."""
+def _check_same(folder: Path, config: Mapping[str, Any]) -> None:
+    """RunFolderError where the folder's comparison is none of these labels."""
     before = read_object(folder / CONFIG)
     if before.get("command") != config["command"]:
         raise RunFolderError(f"{folder}: not a folder of {config['command']}; name another --out")
@@ -683,7 +674,6 @@ def _check_same(folder: Path, config: Mapping[str, Any]) -> str:
             raise RunFolderError(
                 f"{folder}: begun with other {name}; resume with the same, or start another"
             )
-    return str(before.get("started", "unknown"))
 
 
 def remove_unanswered(folder: Path) -> None:

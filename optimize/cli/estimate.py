@@ -13,7 +13,7 @@ import data
 from data.types import LabelError
 from judges.cli.arguments import positive
 from judges.cli.shell import print_error
-from optimize.cli.tool import Parser, Result, run
+from optimize.cli.tool import Parser, Result, add_label_flags, run
 from optimize.figures import figure_text, json_number, value_cell
 from optimize.items import read_scores
 from optimize.run.settings import SettingsError, mapping, values_of
@@ -54,15 +54,13 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = command_parser.add_argument
-    add("--data", metavar="FILE", required=True, help="all outputs, some of them rated")
+    add_label_flags(command_parser, required="all outputs, some of them rated")
     add("--scores", metavar="FILE", required=True, help="the judge's scores for all, JSONL")
     add("--dimension", metavar="NAME", required=True)
     add("--system", metavar="A", help="of this system only")
     add("--against", metavar="B", help="the difference to this system, and the win rate")
     add("--width", type=positive, metavar="X", help="a width to count labels for (half of today's)")
     add("--confidence", type=float, default=0.95, metavar="C")
-    add("--map", metavar="NAME=COLUMN", action="append", default=[], help="a column's own name")
-    add("--values", metavar="WORD=NUMBER,...", action="append", default=[], help="what words count")
     add("--json", action="store_true", help="print everything as JSON")
     return command_parser
 

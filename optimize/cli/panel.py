@@ -5,10 +5,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from data.tables.text import read_json_file
 from data.types import LabelError
 from judges.cli.arguments import count, read_recordings
-from judges.cli.shell import print_error, print_note, print_output
+from judges.cli.shell import print_error, print_lines, print_note
 from judges.define import read_subject
 from judges.dimension import Comparison, Subject
 from judges.frozen import Missing
@@ -20,12 +19,13 @@ from optimize.cli.compare import (
     add_common_flags,
     add_recording_flags,
     check_entries,
+    check_names,
     letters_by_name,
 )
 from optimize.cli.tool import Parser
 from optimize.figures import number_text
 from optimize.items import Items, items_of
-from optimize.measuring.entries import Entry, Source, expectation_lines
+from optimize.measuring.entries import Entry, Source
 from optimize.measuring.measure import on_labels_scale
 from optimize.measuring.panel import (
     asking,
@@ -37,6 +37,7 @@ from optimize.measuring.panel import (
 from optimize.measuring.sources import score_items
 from optimize.panel.learn import Prefer
 from optimize.report.run_report import write_report_at_end
+from optimize.run import run_folder
 from optimize.run.labels import Labelled, Labels
 from optimize.run.run_folder import (
     CONFIG,
@@ -168,7 +169,7 @@ class PanelRun(JudgesRun):
                         f"{entry.name}=IN,OUT"
                     )
         if flags.dry_run:
-            print_output("\n".join(expectation_lines(entries, None, flags.seed, self.limits())))
+            print_lines(self.expectation_lines(entries))
             return None
         with self.running(entries, labelled) as folder:
             write_json(folder / SPLITS, labels.split)
@@ -184,7 +185,7 @@ class PanelRun(JudgesRun):
                 prefer=flags.prefer,
                 missing=flags.missing,
                 **self._reply_letters([e.name for e in entries if e.source == "replies"]),
-                started=str(read_json_file(folder / CONFIG)["started"]),
+                started=run_folder.started(folder),
             )
             judge, notes = panel.judge.without_secrets()
             judge.save(folder / JUDGE, overwrite=True)
@@ -298,20 +299,9 @@ class PanelRun(JudgesRun):
         """Freeze the plain mean, which takes no labels and asks nothing."""
         flags = self.flags
         self.pairwise = isinstance(subject, Comparison)
-        members: dict[str, Judge | None] = {}
-        for entry in self._judges():
-            if entry.name in members:
-                raise SettingsError(
-                    f"two judges are called {entry.name}: name one, as in NAME={entry.name}"
-                )
-            members[entry.name] = asking(entry)
-        recordings = self._recordings()
-        for name in recordings:
-            if name in members:
-                raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")
-            members[name] = None
-        if len(members) < 2:
-            raise SettingsError("name two judges or more: --members, --scores, --replies")
+        entries, recordings = self._judges(), self._recordings()
+        check_names([*(entry.name for entry in entries), *recordings], "--members")
+        members = {entry.name: asking(entry) for entry in entries} | dict.fromkeys(recordings)
         replies = [name for name, (source, _) in recordings.items() if source == "replies"]
         panel, _ = untuned_panel(
             subject, members, missing=flags.missing, **self._reply_letters(replies)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from judges.cli.shell import DONE, print_output, run_command
-from optimize.cli.tool import Parser
+from optimize.cli.tool import ANNOTATIONS, Parser
 from optimize.report.run_report import read_run, run_table, write_report
 
 NAME = "python -m optimize.report"
@@ -20,7 +20,7 @@ def parser() -> Parser:
     command_parser.add_argument(
         "--annotations",
         metavar="FILE",
-        help="every annotator's ratings, a long file: id, dimension, annotator, rating",
+        help=ANNOTATIONS,
     )
     command_parser.add_argument(
         "--markdown", action="store_true", help="print a short table for a README instead"

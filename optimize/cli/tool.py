@@ -2,16 +2,18 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from data.flags import add_version, join_scale
 from data.tables.formats import READ_ENDINGS
 from judges.cli.arguments import Parser as OneLineParser
 from judges.cli.arguments import add_quiet_flag
 from judges.cli.shell import DONE, print_lines, print_output, run_command
+from judges.frozen import Missing
 from optimize.search.trial_log import as_json
 
 Result = Mapping[str, object]
+ANNOTATIONS = "every annotator's ratings, a long file: id, dimension, annotator, rating"
 
 
 class Parser(OneLineParser):
@@ -28,12 +30,25 @@ class Parser(OneLineParser):
         return super().parse_known_args(words, namespace)
 
 
-def add_label_flags(group: Any) -> None:
-    """Which labels are read, and how, where they may be any set (a parser's or a group's flags)."""
+def add_missing_flag(group: Any) -> None:
+    """What a frozen panel does without a member's score (a parser's or a group's flag)."""
+    group.add_argument(
+        "--missing",
+        choices=get_args(Missing),
+        help="where a panel's member gives no score (as it was frozen)",
+    )
+
+
+def add_label_flags(group: Any, required: str | None = None) -> None:
+    """Which labels are read, and how (a parser's or a group's flags).
+
+    `required` says of labels that must be named what they hold; without it there is a default.
+    """
     group.add_argument(
         "--data",
         metavar="FILE",
-        help=f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)",
+        required=required is not None,
+        help=required or f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)",
     )
     group.add_argument(
         "--map",

@@ -7,24 +7,27 @@ from pathlib import Path
 from typing import Any, get_args
 
 from judges.cli.arguments import (
-    add_request_flags,
+    add_model_flags,
+    add_reporting_flags,
     constructed_note,
-    count,
-    positive,
-    seed,
     share,
     with_recordings,
 )
 from judges.cli.shell import DONE, FAILED, print_error, print_lines, print_note, run_command
 from judges.dimension import Dimension
-from judges.frozen import Missing
 from judges.inference.progress import verbose_logging, visible
 from judges.judge import Judge
 from judges.loading import load
 from judges.panel import Panel
 from judges.parsing.recorded import Reading, letter_ratings
 from judges.protocol import is_embedded
-from optimize.cli.tool import Parser, add_label_flags, print_json
+from optimize.cli.tool import (
+    ANNOTATIONS,
+    Parser,
+    add_label_flags,
+    add_missing_flag,
+    print_json,
+)
 from optimize.figures import Cell
 from optimize.injection import PROBES_NOT_REQUESTED
 from optimize.items import items_of
@@ -97,11 +100,7 @@ def parser() -> argparse.ArgumentParser:
     for flag, what in (("--replies", "raw replies"), ("--scores", "numbers")):
         about = f"{what} of any judge {of_member}"
         add(flag, metavar="FILE", action="append", default=[], help=about)
-    add(
-        "--missing",
-        choices=get_args(Missing),
-        help="where a panel's member gives no score (as it was frozen)",
-    )
+    add_missing_flag(command_parser)
     add_label_flags(command_parser)
     add("--dimension", metavar="NAME", help="what recorded replies or scores are about")
     add("--pairwise", metavar="NAME", help="the same for recorded replies on pairs")
@@ -135,29 +134,13 @@ def parser() -> argparse.ArgumentParser:
         metavar="SHARE",
         help=f"exit 1 where more than this share of the judgements failed ({MAX_FAILED:g})",
     )
-    add("--lm", metavar="MODEL", help="who answers (the judge's own model)")
-    add("--api-base", metavar="URL", help="an OpenAI-compatible endpoint")
-    add("--max-calls", type=count, metavar="N", help="send N requests at most (no limit)")
-    add("--max-cost", type=positive, metavar="USD", help="most dollars (no limit)")
-    add_request_flags(command_parser)
-    add("--concurrency", type=count, default=64, metavar="N", help="requests in flight (64)")
-    add("--seed", type=seed, default=0, metavar="N", help="for every random draw (0)")
+    add_model_flags(command_parser)
     add("--resume", metavar="JOURNAL", help="keep replies in this file and reuse those it has")
-    add(
-        "--keep-going",
-        action="store_true",
-        help="go on though almost all of the first 48 judgements have failed",
-    )
-    add("--annotations", metavar="FILE", help="a long file: id, dimension, annotator, rating")
+    add("--annotations", metavar="FILE", help=ANNOTATIONS)
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
     add("--markdown", metavar="FILE", help="write a short table for a README; - prints it instead")
     add("--probes", action="store_true", help="attack the judge, for --report (free: always)")
-    add("--json", action="store_true", help="print everything as JSON")
-    add(
-        "--verbose",
-        action="store_true",
-        help="say each retry, failed request and rate limit on stderr",
-    )
+    add_reporting_flags(command_parser)
     return command_parser
 
 
