@@ -316,20 +316,22 @@ def _unread_notes(
     ]
     used = {*columns.used(_OUTPUT_ROLES), *rating_columns.all(), *texts.values()}
     counts = {name: why for name, why in columns.counts.items() if name not in used}
-    if counts and options.dimensions is None and not columns.is_long and not rating_columns.nested:
+    if options.dimensions is not None or columns.is_long or rating_columns.nested:
+        return notes  # which columns hold the ratings is said, not guessed
+    if counts:
         shown = ", ".join(f"{excerpt(name)} {why}" for name, why in counts.items())
         first = next((name for name in counts if name.isprintable()), "NAME")
         notes.append(
             f"numbers read as no ratings: {shown}; --dimension NAME reads one, as in "
             f"--dimension {shlex.quote(first)}"
         )
-    for name, column in texts.items() if options.dimensions is None else ():
+    for name, column in texts.items():
         if not is_known_text(name) and (n_numbers := columns.count_numbers(column)):
             notes.append(
                 f"column {column!r} was read as a text, though {count(n_numbers, 'cell')} of it "
                 f"hold numbers; --dimension {column} reads it as ratings"
             )
-    for name, column in texts.items() if options.dimensions is None else ():
+    for name, column in texts.items():
         words = [str(value).strip() for value in columns.values(column) if not is_blank(value)]
         few = 0 < 2 * len(set(words)) <= len(words) and not columns.is_prose(column)
         if few and not is_known_text(name) and column not in columns.mapping.get(name, ()):

@@ -21,6 +21,8 @@ from starter_set import (
     within_documents,
 )
 
+import data
+
 SOURCES = {source.id: source for source in read_sources()}
 FERRY = SOURCES["news-ferry"]
 
@@ -61,6 +63,11 @@ def test_a_changed_file_is_noticed_and_left_alone(tmp_path, monkeypatch, capsys)
     assert main([]) == 1
     assert "is not what is built" in capsys.readouterr().err
     assert changed.read_text() == "{}\n"
+
+
+def test_it_is_read_without_a_remark():
+    """Its ratings stand under a name of their own, so that no other column is taken for one."""
+    assert data.starter().notes == ()
 
 
 def test_there_is_enough_of_everything():
