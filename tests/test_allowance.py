@@ -18,6 +18,7 @@ from optimize.run.run_budget import (
     dearer_note,
     divide_budget,
     left_for_probes,
+    search_options,
 )
 from optimize.run.settings import Settings, SettingsError
 from optimize.search.problem import SearchOptions
@@ -61,6 +62,28 @@ def test_where_no_price_is_known_tokens_are_weighed(labels: Labels) -> None:
     assert not budget.in_dollars
     assert budget.pricing.price.per_token_in == 1
     assert budget.to_hold(0)[1] == 0
+
+
+def test_a_model_that_costs_nothing_but_what_it_writes_is_no_free_one(labels: Labels) -> None:
+    budget = paid(labels, price="0,1.6", samples=2)
+    assert budget.in_dollars
+    assert budget.pricing is not None
+    assert budget.pricing.of_seed == pytest.approx(1.6e-6 * budget.pricing.tokens_out)
+    # Demonstrations are only read, so money bounds none of them.
+    assert budget.options.longest_demos == search_options(settings(lm="openai/x")).longest_demos
+    with pytest.raises(SettingsError, match="the smallest that can is --max-cost"):
+        paid(labels, price="0,1.6", max_cost=1e-6)
+    assert not divide_budget(settings(lm="openai/x", price="0,0"), labels, JUDGE, 1).in_dollars
+
+
+def test_a_search_plans_for_what_the_requests_themselves_cost(labels: Labels) -> None:
+    # litellm's table: a dollar for a million tokens of either kind, and 0.005 for a request.
+    chosen = settings(lm="perplexity/sonar")
+    pricing = divide_budget(chosen, labels, JUDGE, 2).pricing
+    assert pricing is not None
+    tokens = pricing.tokens_in + pricing.tokens_out
+    assert pricing.of_seed == pytest.approx(tokens * 1e-6 + 2 * 0.005)
+    assert pricing.for_plan(20, 20).of_seed == pytest.approx(10 * pricing.of_seed)
 
 
 def test_the_final_table_is_paid_first(labels: Labels) -> None:

@@ -1,5 +1,7 @@
 """An account: what is spent, and that no limit is ever passed; prices and token estimates."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -155,7 +157,7 @@ def test_prices_are_found_under_either_name_and_never_made_up() -> None:
     mini = find_price("openai/gpt-4o-mini")
     assert mini is not None
     # litellm 1.106.2's table: 0.15 and 0.60 dollars for a million tokens.
-    assert mini.cost(10**6, 10**6) == pytest.approx(0.75)
+    assert mini.cost(10**6, 10**6, 1) == pytest.approx(0.75)
     assert find_price("gpt-4o-mini") == mini
     assert find_price("embedded") == FREE
     assert find_price("openai/no-such-model") is None
@@ -179,7 +181,7 @@ def test_a_long_prompt_has_the_price_of_long_prompts() -> None:
     assert pro.worst(200_001, 100) == pytest.approx(200_001 * 2.5e-6 + 100 * 15e-6)
     assert pro.worst(100, 100) == pytest.approx(100 * 1.25e-6 + 100 * 10e-6)
     # A total of many requests says nothing of their lengths.
-    assert pro.cost(10**6, 0) == pytest.approx(1.25)
+    assert pro.cost(10**6, 0, 5) == pytest.approx(1.25)
 
 
 def test_a_model_that_searches_for_every_request_costs_its_searches() -> None:
@@ -188,9 +190,19 @@ def test_a_model_that_searches_for_every_request_costs_its_searches() -> None:
     assert sonar is not None
     assert sonar.cost_of(Usage(300, 10)) == pytest.approx(310e-6 + 0.005)
     assert sonar.worst(300, 10) == pytest.approx(310e-6 + 0.005)
+    assert sonar.cost(3000, 100, 10) == pytest.approx(3100e-6 + 0.05)
     gemini = find_price("gemini/gemini-2.5-flash")  # which searches only where it is asked to
     assert gemini is not None
     assert gemini.per_request == 0
+
+
+def test_free_is_what_costs_nothing_for_any_kind_of_token_or_length() -> None:
+    assert FREE.is_free
+    long = Price(per_token_in=0.0, per_token_out=0.0, beyond=(100, FREE))
+    assert long.is_free
+    assert not replace(long, beyond=(100, DOLLAR)).is_free
+    for rate in ("per_token_in", "per_token_out", "per_thought", "per_request"):
+        assert not replace(FREE, **{rate: 1e-9}).is_free
 
 
 def test_the_worst_of_a_request_is_no_less_than_that_of_a_shorter_one() -> None:

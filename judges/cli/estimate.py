@@ -81,7 +81,7 @@ def total_price(estimates: Sequence[Estimate], lm: str | None = None) -> float |
         if price is None:
             return None
         of_length = price.at(estimate.tokens_in / max(estimate.requests, 1))
-        total += of_length.cost(estimate.tokens_in, estimate.tokens_out)
+        total += of_length.cost(estimate.tokens_in, estimate.tokens_out, 0)
         total += price.per_request * estimate.requests
     return total
 

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from judges.errors import JudgesError, OptionError
-from judges.models.prices import FREE, Price, token_bound
+from judges.models.prices import Price, token_bound
 from judges.protocol import Completion, Message, Sampling, Usage
 
 try:
@@ -368,7 +368,7 @@ class Account:
             return
         counts.calls = counts.answered = calls
         counts.tokens_in, counts.tokens_out = tokens_in, tokens_out
-        counts.cost = self.price.cost(tokens_in, tokens_out) if self.price else 0.0
+        counts.cost = self.price.cost(tokens_in, tokens_out, calls) if self.price else 0.0
 
     def recall(self, completion: Completion) -> None:
         """Count under its purpose what the journal answers and was counted under none so far."""
@@ -379,7 +379,7 @@ class Account:
             counts = self._of(self.purpose)
             tokens_in = min(completion.tokens_in, unknown.tokens_in)
             tokens_out = min(completion.tokens_out, unknown.tokens_out)
-            cost = self.price.cost(tokens_in, tokens_out) if self.price else 0.0
+            cost = self.price.cost(tokens_in, tokens_out, 1) if self.price else 0.0
             cost = min(cost, unknown.cost)
             for entry, sign in ((counts, 1), (unknown, -1)):
                 entry.calls += sign
@@ -400,7 +400,7 @@ class Account:
         """
         budget, purpose = self.budget, self.purpose
         characters, cost = sum(len(message["content"]) for message in messages), 0.0
-        if self.price is not None and self.price != FREE:
+        if self.price is not None and not self.price.is_free:
             cost = self.price.worst(token_bound(messages), sampling.n * sampling.max_tokens)
         with budget.lock:
             budget.check_calls()
@@ -483,9 +483,11 @@ class Account:
             return _told_cost(counts) + counts.lost_cost
         tokens_in = counts.lost_characters * self.tokens_in / characters
         tokens_out = counts.lost_calls * self.tokens_out / answered
-        plain = self.price.cost(self.tokens_in, self.tokens_out)
+        plain = self.price.cost(self.tokens_in, self.tokens_out, answered)
         kinds = sum(map(_told_cost, entries)) / plain if plain else 1.0
-        return _told_cost(counts) + kinds * self.price.cost(tokens_in, tokens_out)
+        return _told_cost(counts) + kinds * self.price.cost(
+            tokens_in, tokens_out, counts.lost_calls
+        )
 
 
 def _told_cost(counts: Counts) -> float:

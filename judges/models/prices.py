@@ -50,9 +50,17 @@ class Price:
             return self
         return self.beyond[1].at(tokens_in)
 
-    def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """What tokens cost of which nothing else is known."""
-        return tokens_in * self.per_token_in + tokens_out * self.per_token_out
+    @property
+    def is_free(self) -> bool:
+        """Whether no request costs anything: neither a token of any kind nor the request itself."""
+        kinds = (self.per_cache_read, self.per_cache_write, self.per_thought)
+        rates = (self.per_token_in, self.per_token_out, *kinds, self.per_request)
+        return not any(rates) and (self.beyond is None or self.beyond[1].is_free)
+
+    def cost(self, tokens_in: float, tokens_out: float, requests: float) -> float:
+        """What so many requests cost in all of whose tokens nothing else is known."""
+        tokens = tokens_in * self.per_token_in + tokens_out * self.per_token_out
+        return tokens + requests * self.per_request
 
     def cost_of(self, usage: Usage | Completion) -> float:
         """What a request has cost, each kind of token at its own price."""
@@ -63,7 +71,7 @@ class Price:
             (usage.thoughts, price.per_thought, price.per_token_out),
         )
         extra = sum(n * (own - plain) for n, own, plain in kinds if own is not None)
-        return price.cost(usage.tokens_in, usage.tokens_out) + extra + self.per_request
+        return price.cost(usage.tokens_in, usage.tokens_out, 0) + extra + self.per_request
 
     def worst(self, tokens_in: int, tokens_out: int) -> float:
         """The most that a request of so many tokens can cost, or of fewer, whatever their kinds."""

@@ -336,8 +336,8 @@ def _use(
     is_recording = entry.lm.startswith(RECORDING)
     prices = [None if is_recording else asked.account.price for asked in runners]
     costs = [
-        None if price is None else price.cost(asked.totals.tokens_in, asked.totals.tokens_out)
-        for asked, price in zip(runners, prices, strict=True)
+        None if price is None else price.cost(total.tokens_in, total.tokens_out, total.responses)
+        for total, price in zip((asked.totals for asked in runners), prices, strict=True)
     ]
     n_timed = sum(row["responses"] for row in times)
     seconds_each = sum(row["seconds"] for row in times) / n_timed if n_timed else None

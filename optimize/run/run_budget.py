@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from judges.judge import Judge
 from judges.models.dialect import is_reasoning
-from judges.models.prices import CHARACTERS_PER_TOKEN, FREE, Price, estimate_tokens
+from judges.models.prices import CHARACTERS_PER_TOKEN, Price, estimate_tokens
 from judges.prompt import MAX_DEMOS
 from judges.protocol import is_embedded
 from judges.scoring import SamplingPlan, reply_tokens
@@ -147,16 +147,17 @@ def plan_costs_of(
     plans = [SamplingPlan(kind="one"), SamplingPlan(kind="weighted")]
     plans += [SamplingPlan(kind="mean", samples=n, temperature=temperature) for n in samples]
     price = settings.prices[0]
-    ratio = price.per_token_out / price.per_token_in if price and price.per_token_in else WRITTEN
+    rates = TOKENS if price is None or price.is_free else price
     # The first texts stand for all, to tell how long a prompt is beside a reply.
     read = float(estimate_tokens(judge.messages(labels.train.items[0].texts)))
-    written = (reply_tokens(judge.prompt) + thought_tokens(settings.lm)) * ratio
+    written = reply_tokens(judge.prompt) + thought_tokens(settings.lm)
     orders = 2 if judge.kind == "pairwise" else 1
     costs = []
     for plan in plans:
         calls = replace(models, plan=plan).calls_per_item(judge)
         replies = plan.samples * orders
-        cost = (read * calls + written * replies) / ((read + written) * orders)
+        cost = rates.cost(read * calls, written * replies, calls)
+        cost /= orders * rates.cost(read, written, 1)
         costs.append(PlanCost(plan=plan, calls=calls, replies=replies, cost=round(cost, 3)))
     return sorted(costs, key=lambda plan_cost: (plan_cost.cost, plan_cost.plan.kind))
 
@@ -177,7 +178,7 @@ def divide_budget(
     is dearer, the error says so.
     """
     price = settings.prices[0]
-    if price == FREE or (price is not None and not price.per_token_in):
+    if price is not None and price.is_free:
         return _divide_calls(settings, labels, calls_per_item, plan_costs)
     replies = replies_per_item or calls_per_item
     expected = estimated_tokens(settings, judge, labels, calls_per_item, replies)
@@ -200,7 +201,7 @@ def divide_budget(
 
 def dearer_note(measured: Pricing, expected: CallTokens, unit: Unit) -> str:
     """How much dearer judging an output has proved than was expected; empty where not by much."""
-    cost, expected_cost = measured.of_seed, measured.cost(*expected)
+    cost, expected_cost = measured.of_seed, measured.cost(*expected, measured.calls)
     if cost < DEARER * expected_cost:
         return ""
     amounts = [
@@ -261,7 +262,7 @@ def _divide_money(
     n_measured = len(labels.test) + len(labels.unseen or ())
     item_cost, n_dev = pricing.of_seed, len(labels.dev)
     proposer_price = (settings.prices[1] or pricing.price) if unit == "dollars" else TOKENS
-    proposal = proposer_price.cost(*proposal_tokens(settings.proposer[0], labels))
+    proposal = proposer_price.cost(*proposal_tokens(settings.proposer[0], labels), 1)
     first_round = LEAST_SEARCH * min(len(labels.train), OUTPUTS_RACED) * item_cost
     least = (1 + FINALISTS_AT_LEAST) * (n_dev + n_measured) * item_cost + first_round + 4 * proposal
     default = least + DEFAULT_SEARCH * min(len(labels.train), OUTPUTS_RACED) * item_cost
@@ -332,8 +333,9 @@ def _limit_demos(
     None are drawn where fewer than FEWEST_DEMOS of average length fit.
     """
     per_character = pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN
-    longest = int(max(0.0, item_cost - pricing.of_seed) / per_character)
-    longest = min(options.longest_demos, longest)
+    longest = options.longest_demos
+    if per_character:
+        longest = min(longest, int(max(0.0, item_cost - pricing.of_seed) / per_character))
     items = labels.train.items
     lengths = [sum(map(len, item.texts.values())) for item in items]
     enough = min(FEWEST_DEMOS, max(options.demo_sizes)) * sum(lengths) / len(lengths)
@@ -358,9 +360,10 @@ def measured_tokens(scorer: JudgeItems, judge: Judge, train: Items) -> CallToken
     """What judging an output with the seed has taken, over a few of train."""
     step = max(1, len(train) // ITEMS_MEASURED)
     scores = list(scorer(judge.prompt, train.items[::step][:ITEMS_MEASURED]))
+    # A judgement takes a token at least, also at an endpoint that does not count them.
     return CallTokens(
-        sum(score.tokens_in for score in scores) / len(scores),
-        sum(score.tokens_out for score in scores) / len(scores),
+        max(1.0, sum(score.tokens_in for score in scores) / len(scores)),
+        max(1.0, sum(score.tokens_out for score in scores) / len(scores)),
     )
 
 

@@ -361,7 +361,7 @@ def _paid_search(
     n_raced = n_proposals = raced_in = raced_out = 0.0
     for number in range(1, min(scenario.rounds, options.rounds) + 1 if is_rank else 2):
         extra = _extra_tokens(number, labels, judge, budget, pricing, scenario)
-        item_cost = seed_cost + pricing.cost(*extra)
+        item_cost = seed_cost + pricing.cost(*extra, 0)
         share = plan.round_budget(number, left) if is_rank else left
         if plan.compares_reasoning(number, options):
             n_proposed = 0.0
@@ -418,7 +418,7 @@ def _extra_tokens(
         scenario.demo_share * pricing.calls * _demo_tokens(labels, options, n_demos),
         scenario.reasoning_share * pricing.replies * longest,
     )
-    excess = pricing.cost(*extra) / max(1e-12, options.max_item_cost - pricing.of_seed)
+    excess = pricing.cost(*extra, 0) / max(1e-12, options.max_item_cost - pricing.of_seed)
     return CallTokens(*(tokens / max(1.0, excess) for tokens in extra))
 
 
@@ -455,7 +455,9 @@ def _spending(
         calls=round(calls),
         tokens_in=round(tokens_in),
         tokens_out=round(tokens_out),
-        cost=None if price is None else price.cost(round(tokens_in), round(tokens_out)),
+        cost=None
+        if price is None
+        else price.cost(round(tokens_in), round(tokens_out), round(calls)),
     )
 
 
