@@ -1,8 +1,9 @@
 """A panel from its members' scores: learned on train and dev, and measured once on test."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -46,12 +47,10 @@ LEAST_SLOPE = 0.05
 class LearnedPanel:
     """What ships, and the evidence for it.
 
-    `own` is the name of the judge to beat; `rows` hold what every judge says of each output.
+    `rows` hold what every judge says of each output.
     """
 
     judge: Judge
-    fit: PanelFit
-    own: str
     summary: dict[str, Any]
     rows: tuple[Mapping[str, Any], ...]
 
@@ -200,18 +199,20 @@ def learn(
     ]
     items = labels.learned
     documents, systems = items.document_ids, items.system_ids if items.systems else None
-    shared: Any = {
-        "own": own,
-        "rng": stream(seed, "panel"),
-        "max_members": max_members,
-        "prefer": prefer,
-        "missing": missing,
-    }
+    learn_weights: Callable[..., PanelFit] = (
+        learn_pair_panel if pairs else partial(learn_panel, systems=systems, level=level)
+    )
     try:
-        if pairs:
-            fit = learn_pair_panel(members, items.human, documents, **shared)
-        else:
-            fit = learn_panel(members, items.human, documents, systems, level=level, **shared)
+        fit = learn_weights(
+            members,
+            items.human,
+            documents,
+            own=own,
+            rng=stream(seed, "panel"),
+            max_members=max_members,
+            prefer=prefer,
+            missing=missing,
+        )
     except ValueError as error:
         raise SettingsError(str(error)) from error
     composition = compose(
@@ -226,30 +227,26 @@ def learn(
         pairs=pairs,
     )
     own = own or (fit.candidates[0] if fit.candidates else fit).members[0]
-    panel = _joined(
-        subject, outcomes, fit, missing, judgements, labels.learned, letters or {}, ties or {}
+    judges = {outcome.entry.name: asking(outcome.entry) for outcome in outcomes}
+    panel = Panel.join(
+        subject,
+        [
+            _member(name, weight, map, judges[name], letters, ties)
+            for name, weight, map in zip(fit.members, fit.weights, fit.maps, strict=True)
+        ],
+        missing=missing,
     )
-    shipped: Judge = panel
-    entries = {outcome.entry.name: outcome.entry for outcome in outcomes}
-    if fit.kind == "own" and (judge := asking(entries[own])) is not None:
-        shipped = judge
-    scores: dict[str, dict[str, Vector]] = {
-        split: {
-            **{name: scores_on(by_id, items) for name, by_id in judgements.items()},
-            "": _panel_scores(panel, judgements, items),
-        }
-        for split, items in {"learned": labels.learned, **labels.measured}.items()
-    }
-    # What ships where the own judge is kept speaks on its own scale.
-    if shipped is not panel:
-        for by_name in scores.values():
-            by_name[""] = by_name[own]
+    if not pairs:
+        learned_scores = _panel_scores(panel, judgements, items)
+        panel = replace(panel, score_map=onto_ratings(learned_scores, items.human))
+    own_judge = judges[own] if fit.kind == "own" else None
+    scores: dict[str, dict[str, Vector]] = {}
+    for split, part in {"learned": items, **labels.measured}.items():
+        by_name = {name: scores_on(by_id, part) for name, by_id in judgements.items()}
+        # What ships where the own judge stays speaks on its own scale.
+        shipped = by_name[own] if own_judge else _panel_scores(panel, judgements, part)
+        scores[split] = {**by_name, "": shipped}
     evidence = _Evidence(labels=labels, scores=scores, level=level, seed=seed)
-    own_cells, panel_cells = evidence.cells(own), evidence.cells("")
-    gains = {
-        split: gain(scores[split][""], scores[split][own], items, level, seed)
-        for split, items in labels.measured.items()
-    }
     summary: dict[str, Any] = {
         "command": "optimize.panel",
         "dimension": subject.name,
@@ -259,9 +256,12 @@ def learn(
         "level": level,
         "data": data_counts(labelled, labels.everything),
         "own": own,
-        "own_judge": own_cells,
-        "panel": panel_cells,
-        "gain": gains,
+        "own_judge": evidence.cells(own),
+        "panel": evidence.cells(""),
+        "gain": {
+            split: gain(scores[split][""], scores[split][own], part, level, seed)
+            for split, part in labels.measured.items()
+        },
         "shipped": fit.kind,
         "why": fit.why,
         "shrinkage": fit.shrinkage,
@@ -284,16 +284,14 @@ def learn(
         },
         "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
         **{name: summary[name] for name in ("optimizer", "seed", "level", "shipped", "why", "own")},
-        "own_judge": own_cells,
-        "panel": panel_cells,
-        "gain": gains,
+        **{name: summary[name] for name in ("own_judge", "panel", "gain")},
         "versions": versions(),
         "started": started,
     }
-    if shipped is panel:
-        shipped = replace(shipped, provenance=provenance)
     return LearnedPanel(
-        judge=shipped, fit=fit, own=own, summary=summary, rows=tuple(evidence.rows(judgements))
+        judge=own_judge or replace(panel, provenance=provenance),
+        summary=summary,
+        rows=tuple(evidence.rows(judgements)),
     )
 
 
@@ -320,14 +318,7 @@ def untuned_panel(
         return MonotoneMap(ends[0], ends[1])
 
     members = [
-        Member(
-            name=name,
-            weight=1 / len(judges),
-            map=onto(judge),
-            judge=judge,
-            letters=(letters or {}).get(name, ""),
-            tie=(ties or {}).get(name, ""),
-        )
+        _member(name, 1 / len(judges), onto(judge), judge, letters, ties)
         for name, judge in judges.items()
     ]
     return Panel.join(
@@ -336,6 +327,18 @@ def untuned_panel(
         missing=missing,
         provenance={"optimizer": "panel", "shipped": UNTUNED, "why": "no labels to learn from"},
     )
+
+
+def _member(
+    name: str,
+    weight: float,
+    map: MonotoneMap,
+    judge: Judge | None,
+    letters: Mapping[str, str] | None,
+    ties: Mapping[str, str] | None,
+) -> Member:
+    letter, tie = (letters or {}).get(name, ""), (ties or {}).get(name, "")
+    return Member(name=name, weight=weight, map=map, judge=judge, letters=letter, tie=tie)
 
 
 def asking(entry: Entry) -> Judge | None:
@@ -378,39 +381,6 @@ def cost_of(outcome: Outcome) -> float:
         return 0.0
     cost = outcome.use["cost_per_1000_rows"]
     return math.nan if cost is None else float(cost)
-
-
-def _joined(
-    subject: Subject,
-    outcomes: Sequence[Outcome],
-    fit: PanelFit,
-    missing: Missing,
-    judgements: Mapping[str, Mapping[str, AnyJudgement]],
-    items: Items,
-    letters: Mapping[str, str],
-    ties: Mapping[str, str],
-) -> Panel:
-    """The panel of a fit; its ratings on people's scale by what was learned from."""
-    entries = {outcome.entry.name: outcome.entry for outcome in outcomes}
-    panel = Panel.join(
-        subject,
-        [
-            Member(
-                name=name,
-                weight=weight,
-                map=map,
-                judge=asking(entries[name]),
-                letters=letters.get(name, ""),
-                tie=ties.get(name, ""),
-            )
-            for name, weight, map in zip(fit.members, fit.weights, fit.maps, strict=True)
-        ],
-        missing=missing,
-    )
-    if isinstance(subject, Comparison):
-        return panel
-    scores = _panel_scores(panel, judgements, items)
-    return replace(panel, score_map=onto_ratings(scores, items.human))
 
 
 def onto_ratings(scores: Vector, ratings: Vector) -> MonotoneMap | None:

@@ -2,9 +2,10 @@
 
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TextIO
@@ -51,7 +52,7 @@ from optimize.run.run_budget import (
 from optimize.run.run_estimate import RunEstimate, estimate_run
 from optimize.run.score_map import ScoreMapChoice, choose_score_map
 from optimize.run.spending import spending_summary
-from optimize.search.evaluator import Evaluator
+from optimize.search.evaluator import Evaluator, Pricing
 from optimize.search.finalists import FinalistFigures, SearchResult
 from optimize.search.gate import confirm, unmeasured
 from optimize.search.trial_log import TrialLog
@@ -88,95 +89,118 @@ def run(
     `opened` are models that are open already, by their names; the progress line goes to `stderr`,
     where that is given.
     """
-    began = time.monotonic()
-    settings = prepared.settings
-    judge = prepared.seed_judge
+    start, judge = time.monotonic(), prepared.seed_judge
     with (
-        open_models(settings, folder, opened) as models,
+        open_models(prepared.settings, folder, opened) as models,
         TrialLog(folder / run_folder.TRIALS, print_line) as log,
         ExitStack() as stack,
     ):
         budget = _budget(prepared, judge, models)
         estimated = estimate_run(prepared, judge, models.calls_per_item(judge), budget)
-        if not is_embedded(settings.lm):
+        if not is_embedded(prepared.settings.lm):
             for line in estimated.summary_lines():
                 print_line(line)
-        progress = None if stderr is None else _progress(models, estimated, log, stderr)
-        if progress is not None:
-            stack.enter_context(progress)
+        if stderr is not None:
+            progress = stack.enter_context(_progress(models, estimated, log, stderr))
         if budget.pricing is not None:
-            scorer = make_item_scorer(
-                judge, models, settings.seed, purpose_of=lambda prompt, items: SEED
-            )
-            tokens = measured_tokens(scorer, judge, prepared.labels.train)
-            expected = CallTokens(budget.pricing.tokens_in, budget.pricing.tokens_out)
-            budget = _budget(prepared, judge, models, tokens)
-            if budget.pricing and (
-                note := dearer_note(budget.pricing, expected, budget.search.unit)
-            ):
-                print_line(f"note: {note}")
+            budget = _budget_by_seed(prepared, judge, models, budget.pricing, print_line)
         budget.search.set_aside = lambda cost: models.budget.set_aside(*budget.to_hold(cost))
         budget.search.set_aside(0)
         active = ActiveRun(
             prepared=prepared, folder=folder, judge=judge, models=models, budget=budget, log=log
         )
-        evaluator = active.evaluator()
-        result = active.search(evaluator)
-        print_line(result.choice.why)
-        plan_choice = sampling_plans.choose(active, evaluator, result)
-        if plan_choice.gap is not None:
-            rng, plan = stream(settings.seed, "gate", "plan"), sampling_plans.name(plan_choice.plan)
-            result = replace(result, choice=confirm(result.choice, plan_choice.gap, plan, rng))
-            print_line(result.choice.why)
-        active, evaluator = active.with_plan(plan_choice.plan), plan_choice.evaluator
-
-        def settle(table: FinalTable, plain: dict[str, Any] | None = None) -> dict[str, Any]:
-            """Freeze the judge and write the summary, with whatever has been measured."""
-            summary = summarize(active, result, table, time.monotonic() - began) | (plain or {})
-            if plan_choice.summary_rows:
-                summary["plans"] = plan_choice.summary_rows
-            # A run that has found its judge writes it, whatever its texts hold.
-            judge = shipped_judge_with_provenance(active, result, summary)
-            if choice is not None:
-                summary["score_map"] = choice.to_json()
-                judge = replace(judge, score_map=choice.score_map)
-            shipped, notes = judge.without_secrets()
-            if notes:
-                summary["left_out"] = list(notes)
-            shipped.save(folder / run_folder.JUDGE, overwrite=True)
-            run_folder.write_json(folder / run_folder.SUMMARY, summary)
-            return summary
-
-        choice: ScoreMapChoice | None = None
-        # A judge that has been paid for is kept whatever becomes of its measurement.
-        settle(measure_finally(active, evaluator, result, plan_choice.dev, test=False))
-        write_finalists(active, result)
-        models.budget.set_aside()
-        try:
-            table = measure_finally(active, evaluator, result, plan_choice.dev)
-        except BudgetSpentError:
-            if result.tuned.id == active.seed.id:
-                raise
-            result = replace(result, tuned=active.seed, choice=unmeasured(result.choice))
-            print_line(result.choice.why)
-            table = measure_finally(active, evaluator, result, plan_choice.dev)
-        choice = choose_score_map(active, evaluator, result)
-        if choice is not None:
-            print_line(choice.why)
-        settle(table)
-        spent = result.calls + plan_choice.calls + evaluator.budget.calls
-        evidence = collect_evidence(active, evaluator, result, left_for_probes(settings, spent))
-        write_evidence(folder, evidence)
-        if progress is not None:
+        summary = _search_and_measure(active, start)
+        if stderr is not None:
             progress.name = "done"
-        # Once more, with the calls that the probes took.
-        shipped = "tuned" if result.choice.ship else "seed"
-        score_map = None if choice is None else choice.score_map
-        summary = settle(table, plain_figures(evidence, shipped, score_map))
         cache = models.judge.cache or models.proposer.cache
         if cache is not None and cache.note:
             print_line(cache.note)
         return summary
+
+
+def _budget_by_seed(
+    prepared: PreparedRun,
+    judge: Judge,
+    models: RunModels,
+    expected: Pricing,
+    print_line: Callable[[str], None],
+) -> RunBudget:
+    """The budget again, by the tokens that the seed's first judgements took."""
+    scorer = make_item_scorer(judge, models, prepared.settings.seed, purpose_of=lambda *_: SEED)
+    tokens = measured_tokens(scorer, judge, prepared.labels.train)
+    budget = _budget(prepared, judge, models, tokens)
+    tokens = CallTokens(expected.tokens_in, expected.tokens_out)
+    if budget.pricing and (note := dearer_note(budget.pricing, tokens, budget.search.unit)):
+        print_line(f"note: {note}")
+    return budget
+
+
+def _search_and_measure(run: ActiveRun, start: float) -> dict[str, Any]:
+    """Search, choose the plan, measure and write the run's files; what summary.json holds.
+
+    A judge that has been paid for is written before its measurement, whatever becomes of that.
+    """
+    settings, print_line = run.prepared.settings, run.log.print_line
+    evaluator = run.evaluator()
+    result = run.search(evaluator)
+    print_line(result.choice.why)
+    plan_choice = sampling_plans.choose(run, evaluator, result)
+    if plan_choice.gap is not None:
+        rng, plan = stream(settings.seed, "gate", "plan"), sampling_plans.name(plan_choice.plan)
+        result = replace(result, choice=confirm(result.choice, plan_choice.gap, plan, rng))
+        print_line(result.choice.why)
+    run, evaluator = run.with_plan(plan_choice.plan), plan_choice.evaluator
+    table = measure_finally(run, evaluator, result, plan_choice.dev, test=False)
+    write = partial(_write_result, run, start, plan_choice.summary_rows)
+    write(result, table)
+    write_finalists(run, result)
+    run.models.budget.set_aside()
+    try:
+        table = measure_finally(run, evaluator, result, plan_choice.dev)
+    except BudgetSpentError:
+        if result.tuned.id == run.seed.id:
+            raise
+        result = replace(result, tuned=run.seed, choice=unmeasured(result.choice))
+        print_line(result.choice.why)
+        table = measure_finally(run, evaluator, result, plan_choice.dev)
+    map_choice = choose_score_map(run, evaluator, result)
+    if map_choice is not None:
+        print_line(map_choice.why)
+    write(result, table, map_choice)
+    spent = result.calls + plan_choice.calls + evaluator.budget.calls
+    evidence = collect_evidence(run, evaluator, result, left_for_probes(settings, spent))
+    write_evidence(run.folder, evidence)
+    shipped = "tuned" if result.choice.ship else "seed"
+    monotone = None if map_choice is None else map_choice.score_map
+    plain = plain_figures(evidence, shipped, monotone)
+    # Once more, with the calls that the probes took.
+    return write(result, table, map_choice, plain)
+
+
+def _write_result(
+    run: ActiveRun,
+    start: float,
+    plan_rows: Sequence[Mapping[str, Any]],
+    result: SearchResult,
+    table: FinalTable,
+    map_choice: ScoreMapChoice | None = None,
+    plain: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Freeze the judge and write the summary, with whatever has been measured."""
+    summary = summarize(run, result, table, time.monotonic() - start) | dict(plain or {})
+    if plan_rows:
+        summary["plans"] = plan_rows
+    # A run that has found its judge writes it, whatever its texts hold.
+    judge = shipped_judge_with_provenance(run, result, summary)
+    if map_choice is not None:
+        summary["score_map"] = map_choice.to_json()
+        judge = replace(judge, score_map=map_choice.score_map)
+    shipped, notes = judge.without_secrets()
+    if notes:
+        summary["left_out"] = list(notes)
+    shipped.save(run.folder / run_folder.JUDGE, overwrite=True)
+    run_folder.write_json(run.folder / run_folder.SUMMARY, summary)
+    return summary
 
 
 def _progress(models: RunModels, expected: RunEstimate, log: TrialLog, stderr: TextIO) -> Progress:
@@ -311,7 +335,7 @@ def _origin(run: ActiveRun) -> dict[str, Any]:
         "optimizer": settings.optimizer,
         "seed": settings.seed,
         "level": run.prepared.level,
-        "versions": {"python": platform.python_version(), **versions()},
+        "versions": versions(),
         "started": run_folder.started(run.folder),
     }
 
