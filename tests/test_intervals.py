@@ -1,10 +1,12 @@
 """Intervals cover what they promise, at the speed they promise; differences are paired."""
 
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
 
+from optimize.statistics import levels
 from optimize.statistics.agreement import dataset_level, summary_level, system_level
 from optimize.statistics.bootstrap import (
     PERFECT,
@@ -13,7 +15,7 @@ from optimize.statistics.bootstrap import (
     draw_weights,
     interval_around,
 )
-from optimize.statistics.coefficients import Coefficient, Matrix, Vector
+from optimize.statistics.coefficients import Coefficient, Matrix, Vector, concordances
 from optimize.statistics.difference import paired_difference
 from optimize.statistics.levels import Level, dataset_statistic, read_rows, system_statistic
 
@@ -174,3 +176,42 @@ def test_two_thousand_resamples_of_1600_rows_are_quick() -> None:
         start = time.process_time()
         level(judge, human, document, rng=rng, resamples=2000)
         assert time.process_time() - start < 2 * seconds
+
+
+def test_concordances_are_those_of_all_pairs() -> None:
+    rng = np.random.default_rng(5)
+    for n in (0, 1, 2, 60):
+        x = rng.integers(0, 9, n).astype(float)
+        y = x + rng.integers(0, 9, n) / 2
+        pairs = np.sign(x[:, None] - x) * np.sign(y[:, None] - y)
+        assert np.array_equal(concordances(x, y), pairs.sum(axis=1))
+
+
+def test_kendalls_interval_of_many_documents_is_that_of_all_pairs_in_little_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = outputs(np.random.default_rng(6), 250, systems=3)
+
+    def interval() -> Interval:
+        result = dataset_level(
+            rows["a"], rows["human"], rows["document"],
+            coefficient="kendall", rng=np.random.default_rng(7),
+        )  # fmt: skip
+        assert result.interval is not None
+        return result.interval
+
+    exact = interval()
+    monkeypatch.setattr(levels, "MAX_PAIRED_DOCUMENTS", 249)
+    linear, width = interval(), exact.high - exact.low
+    # Out by a share of 1 / documents.
+    assert abs(linear.high - linear.low - width) < 3 * width / 250
+    assert abs(linear.low - exact.low) < 3 * width / 250
+
+    n = 4000
+    tracemalloc.start()
+    statistic = dataset_statistic(read_rows(np.arange(n), np.arange(n) % 5), "kendall")
+    assert statistic(np.ones((1, n)))[0] > 0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Of the three forms' matrices each would have n^2 entries of 8 bytes.
+    assert peak < 8 * n**2 / 10

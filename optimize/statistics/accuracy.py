@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from judges.winrate import share_interval, share_interval_of_sums
 from optimize.statistics.bootstrap import Interval, bootstrap
-from optimize.statistics.coefficients import BLOCK, Vector
+from optimize.statistics.coefficients import Matrix, Vector, concordances
 from optimize.statistics.difference import Contrast, mean_of_differences
 from optimize.statistics.levels import Codes, Level, Rows, read_rows
 
@@ -90,8 +90,8 @@ class _OrderSums:
     n_ties: int = 0
     n_tied_by_people: int = 0
 
-    def add(self, sums: "_OrderSums", documents: Codes | slice = slice(None)) -> None:
-        """Count further pairs; of `documents` alone where the others have none."""
+    def add(self, sums: "_OrderSums", documents: Codes) -> None:
+        """Count further pairs of `documents`, each of which `sums` has once."""
         self.alike[documents] += sums.alike
         self.pairs[documents] += sums.pairs
         self.n_ties += sums.n_ties
@@ -201,27 +201,25 @@ def _order_sums(rows: Rows, degree: int) -> _OrderSums:
             int((gaps.judge[ordered] == 0).sum()),
             int((~ordered).sum()),
         )
-    total = _OrderSums(np.zeros(rows.n_documents), np.zeros(rows.n_documents))
-    n = rows.judge.size
-    step = max(1, BLOCK // max(n, 1))
-    for first in range(0, n, step):
-        block = slice(first, first + step)
-        judge, human = (
-            np.sign(np.round(side[block, None] - side, 12)) for side in (rows.judge, rows.human)
-        )
-        ordered = human != 0
-        alike = np.where(ordered, (1 + judge * human) / 2, 0.0).sum(axis=1)
-        documents = rows.document[block]
-        total.add(
-            _OrderSums(
-                np.bincount(documents, alike, rows.n_documents).astype(float),
-                np.bincount(documents, ordered.sum(axis=1), rows.n_documents).astype(float),
-                int((ordered & (judge == 0)).sum()),
-                # An output beside itself is no pair.
-                int((~ordered).sum()) - len(documents),
-            )
-        )
-    return total
+    # Rounded, because what a sum's order adds to a score must not break a tie.
+    judge, human = (np.round(side, 12) for side in (rows.judge, rows.human))
+    n_alike_human = _n_equal(human)
+    ordered = judge.size - n_alike_human
+    alike = (ordered + concordances(judge, human)) / 2
+    return _OrderSums(
+        np.bincount(rows.document, alike, rows.n_documents).astype(float),
+        np.bincount(rows.document, ordered, rows.n_documents).astype(float),
+        int(_n_equal(judge).sum() - _n_equal(np.stack([judge, human])).sum()),
+        # An output beside itself is no pair.
+        int(n_alike_human.sum()) - judge.size,
+    )
+
+
+def _n_equal(values: Vector | Matrix) -> Codes:
+    """For each last entry, how many are equal to it, itself among them."""
+    _, entry, n = np.unique(values, axis=-1, return_inverse=True, return_counts=True)
+    result: Codes = n[entry.ravel()]
+    return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,23 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimize.statistics.coefficients import BLOCK, Coefficient, Matrix, Vector, correlate, tau_b
+from optimize.statistics.coefficients import (
+    BLOCK,
+    Coefficient,
+    Matrix,
+    Vector,
+    concordances,
+    correlate,
+    tau_b,
+)
 
 Level = Literal["dataset", "summary", "system"]
 Undefined = Literal["judge_zero", "left_out", "zero"]
 # What every figure means that names no other convention: people who rate a document alike leave it
 # without a rho, a judge that rates it alike has told nothing of it and gets 0.
 PRIMARY: Undefined = "judge_zero"
+# With more documents what each adds to Kendall's tau-b stands for all pairs of them.
+MAX_PAIRED_DOCUMENTS = 1000
 Statistic = Callable[[Matrix], Vector]
 Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]
@@ -153,9 +163,17 @@ def _dataset_kendall(rows: Rows) -> Statistic:
     """Kendall's tau-b over all outputs of the drawn documents.
 
     Concordance is a sum over pairs of documents, so a draw is a quadratic form in its weights. A
-    copy of an output is tied with itself: such pairs add nothing, as they should.
+    copy of an output is tied with itself: such pairs add nothing, as they should. The matrices of
+    many documents would take gigabytes: there the forms are taken at their slope at weights of one,
+    which is out by a share of 1 / documents.
     """
     n_documents, n = rows.n_documents, rows.judge.size
+    if n_documents > MAX_PAIRED_DOCUMENTS:
+        sides = ((rows.judge, rows.human), (rows.judge, rows.judge), (rows.human, rows.human))
+        slopes = np.stack(
+            [np.bincount(rows.document, concordances(*pair), n_documents) for pair in sides], axis=1
+        )
+        return lambda weights: tau_b(*(2 * (weights @ slopes) - slopes.sum(axis=0)).T)
     sums = np.zeros((3, n_documents, n_documents))
     step = max(1, BLOCK // max(n, 1))
     for first in range(0, n, step):
