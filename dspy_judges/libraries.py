@@ -1,13 +1,16 @@
-"""The libraries that an install of the judges alone leaves out, and the line that names one."""
+"""Imports when first used, and a line that names a library which an install leaves out."""
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 
 from dspy_judges.errors import MissingExtraError
 
 ALL = "pip install . in the project's checkout"
-# Modules, with what pip installs and who needs it; requirements-judges.txt has the others.
+# What an install of the judges alone leaves out: modules, with what pip installs and who needs it;
+# requirements-judges.txt has the others.
 LEFT_OUT: Mapping[str, tuple[str, str]] = {
     "datasets": ("datasets>=3.0", "Hugging Face data sets need"),
     "dspy": ("dspy-ai>=3.4.1,<3.5", "DSPy programs, and models that DSPy's clients ask, need"),
@@ -34,6 +37,27 @@ def naming_libraries() -> Iterator[None]:
         if line is None or isinstance(error, MissingExtraError):
             raise
         raise MissingExtraError(line, name=error.name) from None
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package, whose names are imported when first used.
+
+    So commands start at once, without DSPy. `homes` lists each module's names, as words.
+    """
+    modules = {name: module for module, names in homes.items() for name in names.split()}
+    namespace = vars(sys.modules[package])
+
+    def get(name: str) -> object:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with naming_libraries():
+            value: object = getattr(import_module(modules[name]), name)
+        namespace[name] = value
+        return value
+
+    return get, lambda: sorted({*namespace, *modules})
 
 
 def check_tuning() -> None:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from dspy_judges.libraries import lazy_names
+
 if TYPE_CHECKING:
     from optimize.items import annotation_matrix
     from optimize.measuring.measure import Measured, measure
@@ -67,19 +69,4 @@ _HOMES = {
     ),
     "optimize.tuning": "Run tune",
 }
-
-
-# `judges` is imported when a name is used: `python -m optimize` starts where a user's module hides
-# it, and can say so.
-def __getattr__(name: str) -> object:
-    from judges.lazy import lazy_names
-
-    get_name, _ = lazy_names(__name__, _HOMES)
-    return get_name(name)
-
-
-def __dir__() -> list[str]:
-    from judges.lazy import lazy_names
-
-    _, list_names = lazy_names(__name__, _HOMES)
-    return list_names()
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

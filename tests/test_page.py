@@ -6,12 +6,12 @@ from html.parser import HTMLParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimize.report.glossary import explained
 from optimize.report.page import (
     Picture,
     Section,
     backticks_as_code,
     column_kinds,
+    explained,
     page,
     section,
     word_difference,

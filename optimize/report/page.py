@@ -1,6 +1,8 @@
 """A self-contained HTML page from this package's templates: text is escaped, no request leaves it.
 
-There is no script on the page, and no font or image from elsewhere.
+There is no script on the page, and no font or image from elsewhere. A term that its reader may not
+know is, where it first stands, a button that opens its explanation (HTML's own popover), by mouse,
+touch and keyboard; all stand in a list at the end, too, for print and for older browsers.
 """
 
 import difflib
@@ -9,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,17 +19,23 @@ from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from optimize.figures import CONVENTIONS, counted, interval_text, number_text, with_interval
-from optimize.report.glossary import GLOSSARY, anchor, explained, term_button
 from optimize.statistics.levels import PRIMARY
 
 # Names up to so long stay on one line; beyond so long they are sentences.
 MAX_NAME_LENGTH, MIN_SENTENCE_LENGTH = 22, 40
-# Markdown's own marks, so that a name stays a name.
 # A longer word of a command may be wider than a telephone.
 MAX_UNBROKEN = 28
+# Markdown's own marks, so that a name stays a name.
 MARKDOWN_CHARACTERS = str.maketrans(
     {mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|!~"} | {"\n": " ", "\r": " "}
 )
+_WORDS = resources.files("optimize.report").joinpath("templates/words.txt")
+# Each term as it stands in a sentence, and its meaning.
+GLOSSARY = dict(
+    line.split(": ", maxsplit=1) for line in _WORDS.read_text(encoding="utf-8").splitlines()
+)
+_TERMS = "|".join(sorted(map(re.escape, GLOSSARY), key=len, reverse=True))
+_PATTERN = re.compile(rf"(\(?)(?<!\w)({_TERMS})(?!\w)([.,;:)]*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,3 +205,30 @@ def _environment() -> Environment:
     environment.globals["term"] = term_button
     environment.globals["primary_convention"] = CONVENTIONS[PRIMARY]
     return environment
+
+
+def anchor(term: str) -> str:
+    """The id of the term's explanation."""
+    return "word-" + "-".join(re.findall(r"[a-z0-9]+", term))
+
+
+def explained(sentence: str, seen: list[str]) -> Markup:
+    """The sentence with each term that is not in `seen` yet made a button; `seen` grows."""
+    pieces, end = [], 0
+    for match in _PATTERN.finditer(sentence):
+        before, term, after = match.groups()
+        if term in seen:
+            continue
+        seen.append(term)
+        pieces.append(escape(sentence[end : match.start()]))
+        button = term_button(term)
+        # A button is a box of its own, from which a bracket or a full stop must not be parted.
+        glued = Markup('<span class="glued">{}{}{}</span>').format(before, button, after)
+        pieces.append(glued if before or after else button)
+        end = match.end()
+    return Markup("").join([*pieces, escape(sentence[end:])])
+
+
+def term_button(term: str) -> Markup:
+    """A term of the glossary that opens its explanation."""
+    return Markup('<button class="term" popovertarget="{}">{}</button>').format(anchor(term), term)
