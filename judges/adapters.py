@@ -243,7 +243,7 @@ def _tool(module: str, extra: str, adapter: str) -> Any:
             raise
         raise MissingExtraError(
             f"{adapter} needs {error.name}, which is not installed: "
-            f"pip install 'dspy-judges[{extra}]'"
+            f"pip install '.[{extra}]' in the project's checkout"
         ) from None
 
 

@@ -551,7 +551,7 @@ def test_a_tool_that_is_absent_is_one_line_that_names_the_extra(
         "deepeval": lambda judge: deepeval_metric(judge, threshold=3.0),
     }
     for extra, adapter in adapters.items():
-        with pytest.raises(MissingExtraError, match=rf"pip install 'dspy-judges\[{extra}\]'"):
+        with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{extra}\]'"):
             adapter(starter()[0])
 
 
