@@ -120,10 +120,10 @@ def dspy_batch(url: str, count: int, concurrency: int) -> None:
     lm = dspy.LM("openai/judge-1", api_base=url, cache=False, num_retries=3)
     examples = [dspy.Example(**row).with_inputs("document", "summary") for row in rows(count)]
     with dspy.context(lm=lm, adapter=dspy.ChatAdapter(), disable_history=True):
-        said = dspy.Predict(_signature()).batch(
+        predictions = dspy.Predict(_signature()).batch(
             examples, num_threads=concurrency, disable_progress_bar=True
         )
-    assert all(int(one.rating) in SCALE for one in said)
+    assert all(int(one.rating) in SCALE for one in predictions)
 
 
 def stock_openai(url: str, count: int, concurrency: int) -> None:

@@ -83,7 +83,7 @@ def these_systems(
     hits = 0
     for turn in range(simulations):
         rows = across.answers(rng, sets[turn % SETS], documents)
-        found = system_level(
+        estimate = system_level(
             rows["a"],
             rows["human"],
             rows["system"],
@@ -93,7 +93,7 @@ def these_systems(
             rng=rng,
             resamples=500,
         )
-        hits += held((found.interval,), (truths[turn % SETS],))[0]
+        hits += held((estimate.interval,), (truths[turn % SETS],))[0]
     return [hits / simulations]
 
 
@@ -127,8 +127,10 @@ def estimates(labelled: int, simulations: int) -> dict[str, float]:
         rng = np.random.default_rng(12)
         everything = test_estimate.pool(np.random.default_rng(1), 100_000, 100_000)
         truth = of(everything).labels_only
-        found = [of(test_estimate.pool(rng, 200, labelled)) for _ in range(simulations)]
-        held_it = [one.interval is not None and truth in one.interval for one in found]
+        estimates = [of(test_estimate.pool(rng, 200, labelled)) for _ in range(simulations)]
+        held_it = [
+            estimate.interval is not None and truth in estimate.interval for estimate in estimates
+        ]
         shares[of.__name__.removeprefix("of_")] = float(np.mean(held_it))
     return shares
 
@@ -147,8 +149,8 @@ def main() -> None:
         f"{'level':9}{'coefficient':12}{'systems':>8}{'documents':>10}{'interval':>11}{'gap':>11}"
     )
     for level, coefficient, systems, documents, shares in correlations(simulations):
-        told = "".join(f"{said(share):>11}" for share in shares)
-        print(f"{level:9}{coefficient:12}{systems:>8}{documents:>10}{told}", flush=True)
+        columns = "".join(f"{said(share):>11}" for share in shares)
+        print(f"{level:9}{coefficient:12}{systems:>8}{documents:>10}{columns}", flush=True)
     print(f"\n{'labelled documents':20}" + "".join(f"{k:>12}" for k in estimates(20, 2)))
     for labelled in (20, 30, 50, 100):
         shares = estimates(labelled, simulations).values()

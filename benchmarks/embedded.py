@@ -42,15 +42,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     labelled = data.read_labels(options.data) if options.data else data.starter()
-    found = []
+    rows = []
     for name in options.dimension or CATALOGUE:
         subject = read_subject(name)
         if not isinstance(subject, Dimension):
             parser.error(f"{name} is a comparison; this benchmark takes dimensions")
-        outputs = [one for one in labelled.outputs if subject.name in one.ratings]
-        found.append(_report(subject, outputs, options))
-    means = np.mean(found, axis=0)
-    print(f"mean of {len(found)}: untuned {means[0]:.3f}")
+        outputs = [output for output in labelled.outputs if subject.name in output.ratings]
+        rows.append(_report(subject, outputs, options))
+    means = np.mean(rows, axis=0)
+    print(f"mean of {len(rows)}: untuned {means[0]:.3f}")
     _say(options.demos, means[1:])
     return 0
 
@@ -101,12 +101,12 @@ def _taught(
     options: argparse.Namespace,
 ) -> list[float]:
     """Rho before and after examples of other documents, by systems they show and by others."""
-    human = np.array([one.rating(subject.name) for one in outputs])
-    document = np.array([one.document_id for one in outputs])
-    maker = np.array([one.system for one in outputs])
+    human = np.array([output.rating(subject.name) for output in outputs])
+    document = np.array([output.document_id for output in outputs])
+    maker = np.array([output.system for output in outputs])
     rng, task = np.random.default_rng(options.seed), read_task(system)
     scale, untuned = np.array(subject.scale), make_scorer(task, [])
-    before = np.array([untuned.predict(one.texts).latent for one in outputs])
+    before = np.array([untuned.predict(output.texts).latent for output in outputs])
     known, unknown = [], []
     for _ in range(options.deals):
         documents = np.array_split(rng.permutation(np.unique(document)), DOCUMENT_FOLDS)
@@ -124,7 +124,7 @@ def _taught(
                 after[i] = judge.predict(outputs[i].texts).latent
             for found, rows in ((known, test & ~new), (unknown, test & new)):
                 found.append(
-                    [_rho(one[rows], human[rows], document[rows]) for one in (before, after)]
+                    [_rho(scores[rows], human[rows], document[rows]) for scores in (before, after)]
                 )
     return [float(rho) for found in (known, unknown) for rho in np.nanmean(found, axis=0)]
 

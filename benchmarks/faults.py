@@ -73,9 +73,9 @@ def judge_rows(folder: Path, rows: int, max_calls: int | None, lm: str) -> None:
             ) as runner,
             (folder / "out.jsonl").open("w") as out,
         ):
-            for said in judge.judge_rows(texts, runner):
-                score = None if math.isnan(said.score) else said.score  # type: ignore[union-attr]
-                print(json.dumps([score, said.failure]), file=out)
+            for judgement in judge.judge_rows(texts, runner):
+                score = None if math.isnan(judgement.score) else judgement.score  # type: ignore[union-attr]
+                print(json.dumps([score, judgement.failure]), file=out)
     except BudgetSpentError as error:
         sys.exit(str(error))
     print(peak_mb())
@@ -108,14 +108,14 @@ def output(folder: Path) -> list[list[object]]:
 def faulty(server: OpenAIServer, folder: Path, rows: int) -> dict[str, object]:
     start_time = time.perf_counter()
     process = start(folder, rows)
-    said, complaint = process.communicate()
+    stdout, complaint = process.communicate()
     seconds = time.perf_counter() - start_time
     judged = output(folder) if process.returncode == 0 else []
     scored = sum(score is not None for score, _ in judged)
     named = sum(failure is not None for _, failure in judged)
     done = Counter(seen.done for seen in server.log)
     twice = sum(times > 1 for times in server.n_answered.values())
-    written = "".join(path.read_text() for path in folder.glob("*.*")) + said + complaint
+    written = "".join(path.read_text() for path in folder.glob("*.*")) + stdout + complaint
     return {
         "ok": len(judged) == rows == scored + named and not twice and KEY not in written,
         "rows": len(judged),
@@ -125,7 +125,7 @@ def faulty(server: OpenAIServer, folder: Path, rows: int) -> dict[str, object]:
         "faults": {name: done[name] for name in FAULTS},
         "key written": KEY in written,
         "seconds": round(seconds, 1),
-        "peak_mb": round(float(said.split()[-1])) if said else None,
+        "peak_mb": round(float(stdout.split()[-1])) if stdout else None,
     }
 
 
@@ -203,10 +203,10 @@ def budgets(folder: Path, limit: tuple[str, str]) -> dict[str, object]:
 def memory(folder: Path, lm: str, few: int, many: int) -> dict[str, object]:
     peaks = []
     for rows in (few, many):
-        said, complaint = start(folder, rows, lm=lm).communicate()
-        if not said:
+        stdout, complaint = start(folder, rows, lm=lm).communicate()
+        if not stdout:
             return {"ok": False, "said": complaint[-300:]}
-        peaks.append(float(said.split()[-1]))
+        peaks.append(float(stdout.split()[-1]))
     return {"ok": peaks[1] - peaks[0] < 150, few: round(peaks[0]), many: round(peaks[1])}
 
 
@@ -218,44 +218,44 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="figures for machines")
     for hidden in ("--judge", "--max-calls", "--lm"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.judge:
-        most = int(given.max_calls) if given.max_calls else None
-        judge_rows(Path(given.judge), given.rows, most, given.lm)
+    flags = parser.parse_args()
+    if flags.judge:
+        most = int(flags.max_calls) if flags.max_calls else None
+        judge_rows(Path(flags.judge), flags.rows, most, flags.lm)
         return
-    found: dict[str, dict[str, object]] = {}
+    results: dict[str, dict[str, object]] = {}
     os.environ["OPENAI_API_KEY"] = KEY
     os.environ["DSPY_JUDGES_CACHE"] = "none"
 
     def note(name: str, figures: dict[str, object]) -> None:
-        found[name] = figures
-        if not given.json:
+        results[name] = figures
+        if not flags.json:
             print(f"{'ok  ' if figures['ok'] else 'FAIL'} {name}: {figures}", flush=True)
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for name, run in (
-            ("faults", lambda s: faulty(s, folder / "whole", given.rows)),
-            ("kill -9", lambda s: killed(s, folder / "killed", given.rows, folder / "whole")),
-            ("max calls", lambda s: limited(s, folder / "limited", given.rows)),
+            ("faults", lambda s: faulty(s, folder / "whole", flags.rows)),
+            ("kill -9", lambda s: killed(s, folder / "killed", flags.rows, folder / "whole")),
+            ("max calls", lambda s: limited(s, folder / "limited", flags.rows)),
         ):
-            if given.memory_only:
+            if flags.memory_only:
                 continue
             with Serving(OpenAIServer(fault=faults_of_a_model())) as server:
                 os.environ["OPENAI_BASE_URL"] = server.url
                 note(name, run(server))
                 assert not server.invalid, server.invalid[:3]
         for number, limit in enumerate((("--max-calls", "1500"), ("--max-cost", "0.6"))):
-            if not given.memory_only:
+            if not flags.memory_only:
                 note(f"{limit[0][2:]}, tuning", budgets(folder / f"run-{number}", limit))
         with Serving(OpenAIServer()) as server:
             os.environ["OPENAI_BASE_URL"] = server.url
-            many = given.rows * 2
+            many = flags.rows * 2
             note("memory, HTTP", memory(folder / "http", "openai/judge-1", many // 10, many))
-        note("memory, embedded", memory(folder / "e", "embedded", 2000, given.memory_rows))
-    if given.json:
-        print(json.dumps(found, indent=1))
-    sys.exit(not all(figures["ok"] for figures in found.values()))
+        note("memory, embedded", memory(folder / "e", "embedded", 2000, flags.memory_rows))
+    if flags.json:
+        print(json.dumps(results, indent=1))
+    sys.exit(not all(figures["ok"] for figures in results.values()))
 
 
 if __name__ == "__main__":

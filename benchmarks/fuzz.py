@@ -738,17 +738,17 @@ def fuzz_commands(tries: int, rng: random.Random) -> Counts:
     counts = Counts()
 
     def run(name: str, arguments: list[str]) -> str:
-        said, result = io.StringIO(), io.TextIOWrapper(io.BytesIO(), "utf-8")
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(result):
+        stderr, result = io.StringIO(), io.TextIOWrapper(io.BytesIO(), "utf-8")
+        with contextlib.redirect_stderr(stderr), contextlib.redirect_stdout(result):
             try:
                 code = mains[name](arguments)
             except SystemExit as error:
                 code = error.code if isinstance(error.code, int) else 1
-        if "Traceback" in said.getvalue():
-            raise AssertionError(said.getvalue())
+        if "Traceback" in stderr.getvalue():
+            raise AssertionError(stderr.getvalue())
         if code not in (0, 1, 2):
             raise AssertionError(f"exit code {code}")
-        if code and not said.getvalue().strip() and name != "data" and name != "verify":
+        if code and not stderr.getvalue().strip() and name != "data" and name != "verify":
             raise AssertionError(f"exit code {code} without a word")
         return "done" if code == 0 else "refused"
 
@@ -787,9 +787,9 @@ def _lines(rows: list[dict[str, Any]]) -> bytes:
 
 
 def _parquet(frame: Any) -> bytes:
-    made = io.BytesIO()
-    frame.to_parquet(made)
-    return made.getvalue()
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer)
+    return buffer.getvalue()
 
 
 def _altered_file(name: str, content: bytes, rng: random.Random) -> bytes:
@@ -826,20 +826,20 @@ def main() -> None:
     parser.add_argument("--tries", type=int, help="how many, for each section")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="figures for machines")
-    given = parser.parse_args()
+    flags = parser.parse_args()
     signal.signal(signal.SIGALRM, _give_up)
     results = {}
-    for name in given.sections:
+    for name in flags.sections:
         tries, fuzz = SECTIONS[name]
         start = time.perf_counter()
-        counts = fuzz(given.tries or tries, random.Random(given.seed))
+        counts = fuzz(flags.tries or tries, random.Random(flags.seed))
         results[name] = {**counts.figures(), "seconds": round(time.perf_counter() - start)}
-        if not given.json:
+        if not flags.json:
             figures = results[name]
             print(f"{'ok  ' if figures['ok'] else 'FAIL'} {name}: {figures}", flush=True)
         for fault in counts.faults[:3]:
             print(fault, file=sys.stderr)
-    if given.json:
+    if flags.json:
         print(json.dumps(results, indent=1))
     sys.exit(not all(figures["ok"] for figures in results.values()))
 

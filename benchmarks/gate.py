@@ -131,10 +131,10 @@ def lines(simulations: int) -> Iterator[str]:
                 f"{spread / error:.2f} | {shipped:.3f} |"
             )
     for number in (3, 6):
-        told = ", ".join(
+        rows_text = ", ".join(
             f"{n}: {'ships' if few_gains(number, n) else 'kept'}" for n in (12, 20, 40)
         )
-        yield f"{number} equal gains, zeros else, by documents: {told}"
+        yield f"{number} equal gains, zeros else, by documents: {rows_text}"
 
 
 def main() -> None:

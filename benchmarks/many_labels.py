@@ -43,7 +43,7 @@ def write_labels(path: Path, n_outputs: int, rng: random.Random) -> None:
 
 def _thinned(document: str, rng: random.Random) -> str:
     sentences = document.split(". ")
-    return ". ".join(one for one in sentences if rng.random() < KEPT) or document
+    return ". ".join(sentence for sentence in sentences if rng.random() < KEPT) or document
 
 
 def measure(n_outputs: int, dimension: str, folder: Path) -> dict[str, object]:
@@ -100,11 +100,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         # The largest last: peak memory is that of the largest process so far.
         for n_outputs in sorted(flags.outputs):
-            told = measure(n_outputs, flags.dimension, Path(scratch))
+            figures = measure(n_outputs, flags.dimension, Path(scratch))
             if flags.json:
-                print(json.dumps(told), flush=True)
+                print(json.dumps(figures), flush=True)
             else:
-                cells = [str(value) for name, value in told.items() if name != "files"]
+                cells = [str(value) for name, value in figures.items() if name != "files"]
                 print(f"| {' | '.join(cells)} |", flush=True)
     return 0
 

@@ -80,9 +80,9 @@ def prepared(task: str, seed: int) -> Any:
     judge = Judge.of(read_subject(spec))
     split = labels.split_labels(Settings(dimension=spec, data=str(data), seed=seed), judge.subject)
     model = open_model("embedded")
-    asked = RunModels(judge=Runner(model), proposer=Runner(model), plan=default_plan(model))
-    list(make_item_scorer(judge, asked, seed, _ignore)(judge.prompt, split.everything.items))
-    return judge, split, asked
+    models = RunModels(judge=Runner(model), proposer=Runner(model), plan=default_plan(model))
+    list(make_item_scorer(judge, models, seed, _ignore)(judge.prompt, split.everything.items))
+    return judge, split, models
 
 
 def _ignore(_: object) -> None:
@@ -99,23 +99,23 @@ def run(job: Job) -> dict[str, Any]:
     from optimize.search.optimizers import search
     from optimize.search.problem import SearchProblem
 
-    judge, labels, asked = prepared(job.task, job.seed)
+    judge, labels, models = prepared(job.task, job.seed)
     train, dev = labels.train, labels.dev
     if job.shuffled:
         train, dev = shuffled(train, job), shuffled(dev, job)
     level = choose_level(train)
     evaluator = Evaluator(
         seed=judge.prompt,
-        judge=make_item_scorer(judge, asked, job.seed, _ignore),
-        calls_per_item=asked.calls_per_item(judge),
+        judge=make_item_scorer(judge, models, job.seed, _ignore),
+        calls_per_item=models.calls_per_item(judge),
         budget=SearchBudget(job.budget),
     )
     began = time.process_time()
-    found = search(
+    result = search(
         job.optimizer,
         SearchProblem(
             evaluator=evaluator,
-            propose=instruction_proposer(judge, asked, job.seed),
+            propose=instruction_proposer(judge, models, job.seed),
             train=train,
             dev=dev,
             level=level,
@@ -125,15 +125,15 @@ def run(job: Job) -> dict[str, Any]:
     seconds = time.process_time() - began
     return {
         **asdict(job),
-        "shipped": found.choice.ship,
-        "why": found.choice.why,
-        "calls": found.calls,
-        "n_tried": found.n_tried,
-        "n_demos": len(found.tuned.demo_set.demos),
-        "instructed": found.tuned.instruction != judge.prompt.instruction,
+        "shipped": result.choice.ship,
+        "why": result.choice.why,
+        "calls": result.calls,
+        "n_tried": result.n_tried,
+        "n_demos": len(result.tuned.demo_set.demos),
+        "instructed": result.tuned.instruction != judge.prompt.instruction,
         "seconds": round(seconds, 3),
-        "test": measured(evaluator, found.tuned, labels.test, level, job.seed),
-        "unseen": measured(evaluator, found.tuned, labels.unseen, level, job.seed),
+        "test": measured(evaluator, result.tuned, labels.test, level, job.seed),
+        "unseen": measured(evaluator, result.tuned, labels.unseen, level, job.seed),
     }
 
 
@@ -163,11 +163,11 @@ def measured(
         return None
     base = Candidate(instruction=evaluator.seed.instruction)
     evaluator.budget = SearchBudget(2 * len(items) * 100)
-    ours, theirs = evaluator.scores(tuned, items), evaluator.scores(base, items)
+    tuned_scores, base_scores = evaluator.scores(tuned, items), evaluator.scores(base, items)
     return {
-        "seed": objective(theirs, items, level),
-        "tuned": objective(ours, items, level),
-        "gain": gain(ours, theirs, items, level, seed),
+        "seed": objective(base_scores, items, level),
+        "tuned": objective(tuned_scores, items, level),
+        "gain": gain(tuned_scores, base_scores, items, level, seed),
     }
 
 
@@ -189,19 +189,19 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="go on where a run was stopped")
     parser.add_argument("--processes", type=int, default=2, help="one thread each (2)")
     parser.add_argument("--out", type=Path, default=HERE.parent / "runs" / "optimizers.jsonl")
-    told = parser.parse_args()
+    flags = parser.parse_args()
     if not SUMMEVAL.exists():
         sys.exit(f"the labels are not at {SHARED}")
     wanted = (
-        jobs(QUICK, SEEDS[:1], BUDGETS[:1]) if told.quick else jobs(list(TASKS), SEEDS, BUDGETS)
+        jobs(QUICK, SEEDS[:1], BUDGETS[:1]) if flags.quick else jobs(list(TASKS), SEEDS, BUDGETS)
     )
     version = code()
-    lines = _kept(told.out, version) if told.resume else []
-    told.out.parent.mkdir(parents=True, exist_ok=True)
-    told.out.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    done = {_key(line) for line in lines}
-    left = [job for job in wanted if _key(asdict(job)) not in done]
-    lines += _run_all(left, told.processes, told.out, version)
+    lines = _kept(flags.out, version) if flags.resume else []
+    flags.out.parent.mkdir(parents=True, exist_ok=True)
+    flags.out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    existing_keys = {_key(line) for line in lines}
+    left = [job for job in wanted if _key(asdict(job)) not in existing_keys]
+    lines += _run_all(left, flags.processes, flags.out, version)
 
     from optimizers_page import page
 

@@ -59,8 +59,11 @@ def stock(lines: Sequence[Line]) -> list[str]:
 
 def less(lines: Sequence[Line], name: str, budget: int) -> list[float]:
     """Rank's rho less another's, one number a task and seed."""
-    ours, theirs = pick(lines, "rank", budget), pick(lines, name, budget)
-    return [tuned(ours[key]) - tuned(theirs[key]) for key in sorted(set(ours) & set(theirs))]
+    rank_lines, other_lines = pick(lines, "rank", budget), pick(lines, name, budget)
+    return [
+        tuned(rank_lines[key]) - tuned(other_lines[key])
+        for key in sorted(set(rank_lines) & set(other_lines))
+    ]
 
 
 def best_stock(lines: Sequence[Line], budget: int) -> tuple[float, str]:

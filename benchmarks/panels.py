@@ -109,8 +109,13 @@ class Outcome:
 
     def difference(self, way: str, base: str = "own") -> tuple[float, float, float]:
         """The mean over documents with its 95 % interval."""
-        ours, theirs = self.by_document(way), self.by_document(base)
-        gaps = np.array([ours[name] - theirs[name] for name in sorted(ours.keys() & theirs.keys())])
+        values, base_values = self.by_document(way), self.by_document(base)
+        gaps = np.array(
+            [
+                values[name] - base_values[name]
+                for name in sorted(values.keys() & base_values.keys())
+            ]
+        )
         interval = bootstrap(
             lambda weights: weights @ gaps / weights.sum(axis=1),
             float(gaps.mean()),
@@ -437,8 +442,8 @@ def shuffled(judged: Mapping[str, Judged], runs: int) -> None:
         )
         kinds[fit.kind] += 1
     print("### Labels dealt at random\n")
-    told = ", ".join(f"{kind} {n}" for kind, n in kinds.most_common())
-    print(f"{runs} panels (half with 12, half with 80 labelled documents): {told}.\n")
+    kind_counts = ", ".join(f"{kind} {n}" for kind, n in kinds.most_common())
+    print(f"{runs} panels (half with 12, half with 80 labelled documents): {kind_counts}.\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

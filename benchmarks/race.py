@@ -82,8 +82,8 @@ def recorded() -> tuple[Items, Scores]:
         letters = LETTERS if "mcq" in one.prompt else None
         row, name = labels[one.id], f"{one.id} {one.dimension}"
         # A few outputs were judged twice; as where the replies come from, the last counts.
-        said = judgement(one.replies[-1:], range(1, 6), letters=letters)
-        scores[one.prompt][name] = said.score
+        verdict = judgement(one.replies[-1:], range(1, 6), letters=letters)
+        scores[one.prompt][name] = verdict.score
         items[name] = Item(
             id=name,
             document_id=f"{row['group']} {one.dimension}",
@@ -138,9 +138,9 @@ def run(
         race = Race(evaluator=evaluator, items=learn, order=order, level=level, seed=incumbent)
         race_results = race.run(candidates, evaluator.budget.left)
         first = race_results[0]
-        picked = first.candidate if first.gain > 0 else incumbent
+        winner = first.candidate if first.gain > 0 else incumbent
         spent = evaluator.budget.spent / (len(everyone) * len(learn))
-        races.append(Raced(rho=told[picked][1], share=spent))
+        races.append(Raced(rho=told[winner][1], share=spent))
     return Outcome(
         held={one.instruction: values[1] for one, values in told.items()},
         everything=told[chosen][1],
@@ -149,9 +149,9 @@ def run(
     )
 
 
-def page(found: Mapping[str, Sequence[Outcome]], seconds: float) -> str:
+def page(outcomes: Mapping[str, Sequence[Outcome]], seconds: float) -> str:
     """The section of the README."""
-    number = len(next(iter(found.values())))
+    number = len(next(iter(outcomes.values())))
     shares = [f"{share:.0%}" for share in SHARES]
     heads = [
         "prompts for",
@@ -182,7 +182,7 @@ def page(found: Mapping[str, Sequence[Outcome]], seconds: float) -> str:
         f"| {' | '.join(heads)} |",
         "|---" * len(heads) + "|",
     ]
-    for name, runs in found.items():
+    for name, runs in outcomes.items():
         best, everything = [one.best for one in runs], [one.everything for one in runs]
         raced = [[one.races[place].rho for one in runs] for place in range(len(SHARES))]
         cells = [
@@ -217,14 +217,14 @@ def main() -> None:
         sys.exit(f"the recordings are not at {SHARED}")
     began = time.perf_counter()
     items, scores = recorded()
-    found = {
+    outcomes = {
         f"{name}, {level}-level": [
             run(items, scores, dimensions, seed, level=level) for seed in range(runs)
         ]
         for level, rows in ROWS.items()
         for name, dimensions in rows.items()
     }
-    print(page(found, time.perf_counter() - began))
+    print(page(outcomes, time.perf_counter() - began))
 
 
 if __name__ == "__main__":

@@ -51,10 +51,10 @@ def measure(name: str, url: str, count: int, concurrency: int) -> dict[str, floa
     command = [
         sys.executable, str(HERE / "clients.py"), name, url, str(count), str(concurrency)
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    if done.returncode:
+    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    if process.returncode:
         return {"failed": 1.0}
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    figures: dict[str, float] = json.loads(process.stdout.splitlines()[-1])
     return figures
 
 
@@ -116,24 +116,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a quarter of the rows")
     parser.add_argument("--json", action="store_true", help="figures for machines")
-    given = parser.parse_args()
+    flags = parser.parse_args()
     result: dict[str, object] = {}
     for latency, concurrency, many, few in SETTINGS:
         figures = {}
         with serving(latency) as url:
             for name in CLIENTS:
-                count = (many if name in FAST else few) // (4 if given.quick else 1)
+                count = (many if name in FAST else few) // (4 if flags.quick else 1)
                 figures[name] = measure(name, url, count, concurrency)
                 print(f"{name}: {figures[name]}", file=sys.stderr)
         result[f"{latency * 1000:.0f} ms, {concurrency}"] = figures
-        if not given.json:
+        if not flags.json:
             print(table(latency, concurrency, figures))
     with serving(0.2) as url:
         result["n=20"] = one_request_for_n(url)
-    times = 3 if given.quick else 7
+    times = 3 if flags.quick else 7
     result["import dspy"] = start_up("import dspy", times)
     result["import judges, load, first score"] = start_up(FIRST_SCORE, times)
-    if given.json:
+    if flags.json:
         print(json.dumps(result, indent=1))
         return
     print(f"\nn=20 at 200 ms: {result['n=20']}")

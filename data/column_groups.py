@@ -73,8 +73,8 @@ def ask_for_annotators(columns: Columns, rated: Sequence[str], problems: Problem
         if not numbered:
             return
         flags = [_flag(name, columns_of) for name, columns_of in numbered.items()]
-        shown = [column for columns_of in numbered.values() for column in columns_of]
-        fault = f"{joined_names(shown)} look like one annotator each"
+        numbered_columns = [column for columns_of in numbered.values() for column in columns_of]
+        fault = f"{joined_names(numbered_columns)} look like one annotator each"
     alone = f"--dimension {shlex.quote(rated[0] if rated[0].isprintable() else 'NAME')}"
     problems.add(
         "annotators", fault, f"say what they rate, as in {' '.join(flags)} (one alone: {alone})"

@@ -319,10 +319,10 @@ def _unread_notes(
     if options.dimensions is not None or columns.is_long or rating_columns.nested:
         return notes  # which columns hold the ratings is said, not guessed
     if counts:
-        shown = ", ".join(f"{excerpt(name)} {why}" for name, why in counts.items())
+        name_list = ", ".join(f"{excerpt(name)} {why}" for name, why in counts.items())
         first = next((name for name in counts if name.isprintable()), "NAME")
         notes.append(
-            f"numbers read as no ratings: {shown}; --dimension NAME reads one, as in "
+            f"numbers read as no ratings: {name_list}; --dimension NAME reads one, as in "
             f"--dimension {shlex.quote(first)}"
         )
     for name, column in texts.items():

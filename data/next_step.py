@@ -132,7 +132,9 @@ def _columns_for(
 
 def _usual_scale(labelled: LabelledSet, dimension: str) -> Scale:
     """The narrowest usual scale that a dimension's ratings are on."""
-    ratings = [one for output in labelled.outputs for one in output.ratings.get(dimension, ())]
+    ratings = [
+        rating for output in labelled.outputs for rating in output.ratings.get(dimension, ())
+    ]
     low, high = min(ratings), max(ratings)
     fitting = (scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1])
     return next(fitting, (low // 1, -(-high // 1)))

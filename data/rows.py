@@ -283,10 +283,10 @@ class RowReader:
                 fault = f"is empty, and so it is in {len(lines):,} of {n_rows:,} rows"
                 advice = "name the column that holds the answers, as in --map summary=COLUMN"
                 self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
-            shown = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
+            line_list = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
             notes.append(
                 f"left out for an empty {excerpt(column)}: {count(len(lines), 'row')} "
-                f"({self._problems.unit} {shown})"
+                f"({self._problems.unit} {line_list})"
             )
         if n_blank := self._odd_texts["blank"]:
             notes.append(

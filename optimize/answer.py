@@ -249,15 +249,15 @@ def scale_warning(result: Summary) -> str:
     if not scales or not (scales["is_shifted"] or scales["is_spread_differently"]):
         return ""
     people = people_of(result)
-    theirs = "people's" if people == "people" else "the labels'"
+    possessive = "people's" if people == "people" else "the labels'"
     what = differences(
         *(scales[name] for name in ("judge_mean", "judge_sd", "human_mean", "human_sd")),
         shifted=scales["is_shifted"],
         spread_differently=scales["is_spread_differently"],
-        theirs=theirs,
+        theirs=possessive,
     )
     return (
-        f"Do not read its scores as {theirs} ratings: on the same outputs {what}. "
+        f"Do not read its scores as {possessive} ratings: on the same outputs {what}. "
         "Every figure here is about their order."
     )
 

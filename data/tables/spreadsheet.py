@@ -71,9 +71,9 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     if header_at < len(head) and _is_rule(head[header_at]):
         header_at += 1
     if _looks_like_data(names, head[header_at:]):
-        shown = joined_names([name for name in names if name])
+        name_list = joined_names([name for name in names if name])
         advice = "put the columns' names in the first row"
-        problems.add("no-header", f"begins with a row of data, not of names ({shown})", advice)
+        problems.add("no-header", f"begins with a row of data, not of names ({name_list})", advice)
         return
     for row in chain(head[header_at:], grid):
         if list(row.cells[:1]) == names[:1] and [_name(cell) for cell in row.cells] == names:

@@ -280,8 +280,8 @@ class Average:
             text += f", {outside:.1%} of probability off the scale"
         if people is None:
             return [(judge.name, text)]
-        theirs = f"mean {people.mean:.3f}  sd {people.sd:.3f}  n={people.n:,} it was tuned on"
-        return [(judge.name, text), ("  labels" if people.constructed else "  people", theirs)]
+        of_people = f"mean {people.mean:.3f}  sd {people.sd:.3f}  n={people.n:,} it was tuned on"
+        return [(judge.name, text), ("  labels" if people.constructed else "  people", of_people)]
 
 
 class Verdicts:

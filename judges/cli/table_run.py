@@ -129,8 +129,8 @@ def piped(args: argparse.Namespace) -> Iterator[None]:
                 yield
         except (UnfinishedError, KeyboardInterrupt) as error:
             reason = str(error.__cause__ or "interrupted").rstrip(".")
-            kept = f"; replies are kept in {args.journal}" if args.journal else ""
-            raise type(error)(f"{reason}: nothing was written to stdout{kept}") from error
+            journal_note = f"; replies are kept in {args.journal}" if args.journal else ""
+            raise type(error)(f"{reason}: nothing was written to stdout{journal_note}") from error
         finally:
             if args.out.exists():
                 with args.out.open("rb") as file:
@@ -267,10 +267,10 @@ def write(
             overwrite=args.force or args.resume,
             inert=args.safe_csv,
         )
-        done = False
+        complete = False
         try:
             cost = _write_rows(run, writer, fill, models)
-            done = True
+            complete = True
         except (BudgetSpentError, FatalModelError) as error:
             # A wrong key or name at the very start leaves nothing to go on with.
             if isinstance(error, BudgetSpentError | FailingRunError) or writer.written:
@@ -282,10 +282,10 @@ def write(
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_unfinished("interrupted", writer, run)) from None
         finally:
-            # Beside the replies of a finished run it says whose they are.
+            # Beside the replies of a complete run it says whose they are.
             beside_replies = journal is not None and args.journal is None
             resumable = args.resume or writer.partial_path.exists()
-            if not (beside_replies if done else resumable):
+            if not (beside_replies if complete else resumable):
                 settings_file.unlink(missing_ok=True)
         return {**cost, "seconds": round(time.monotonic() - started, 3)}
 

@@ -231,8 +231,8 @@ class Sampler:
         cut = [reply for reply in replies if reply.out_of_tokens]
         thoughts = [reply for reply in cut if not reply.text.strip() or "<think" in reply.text]
         if cut:
-            asked = samples.request.sampling.max_tokens
-            largest = min(MOST_TOKENS, self._largest_factor * asked)
+            max_tokens = samples.request.sampling.max_tokens
+            largest = min(MOST_TOKENS, self._largest_factor * max_tokens)
             limit = max(samples.limit, min(2 * samples.limit, largest))
             can_raise = limit > samples.limit
             if samples.doublings and not (thoughts and can_raise):
@@ -242,7 +242,7 @@ class Sampler:
             # Counted though the limit may stay, so that a resumed run finds the same requests.
             samples.limit, samples.doublings = limit, samples.doublings + 1
             if thoughts:
-                self._limit_factor = max(self._limit_factor, limit // asked)
+                self._limit_factor = max(self._limit_factor, limit // max_tokens)
                 return True
         samples.fresh += 1
         return samples.fresh <= self._fresh_samples

@@ -227,8 +227,8 @@ async def listening(app: web.Application, host: str, port: int) -> AsyncIterator
     try:
         await web.TCPSite(runner, host, port).start()
         bound = runner.addresses[0]
-        shown = f"[{bound[0]}]" if ":" in str(bound[0]) else bound[0]
-        yield f"http://{shown}:{bound[1]}/v1"
+        host_text = f"[{bound[0]}]" if ":" in str(bound[0]) else bound[0]
+        yield f"http://{host_text}:{bound[1]}/v1"
     finally:
         await runner.cleanup()
 

@@ -77,13 +77,13 @@ def split_for_panel(
             "judges were tuned on these labels: weights are learned on what was their dev alone, "
             f"{counted(len(parts['dev']), 'output')}, and measured on what was their test"
         )
-    if shown := _documents_shown(labelled, dimension, judges):
+    if in_demos := _documents_shown(labelled, dimension, judges):
         notes.append(
-            f"{counted(len(shown), 'document')} left out, of which a judge shows an output as a "
+            f"{counted(len(in_demos), 'document')} left out, of which a judge shows an output as a "
             "demonstration"
         )
     for name, items in parts.items():
-        unshown = [document for document in items.documents if document not in shown]
+        unshown = [document for document in items.documents if document not in in_demos]
         parts[name] = items.of_documents(unshown)
     unseen = parts.get("test_unseen_systems", Items(()))
     labels = replace(
@@ -148,16 +148,16 @@ def _common(parts: Sequence[Items]) -> Items:
 
 def _documents_shown(labelled: Labelled, dimension: str, judges: Sequence[Judge]) -> frozenset[str]:
     """The documents of the labels of which a judge demonstrates an output."""
-    shown: set[str] = set()
+    documents: set[str] = set()
     for judge in judges:
         texts_shown = {tuple(demo.get(name) for name in judge.texts) for demo in judge.prompt.demos}
         if texts_shown:
-            shown.update(
+            documents.update(
                 item.document_id
                 for item in items_of(labelled, dimension, judge.subject).items
                 if tuple(encodable(item.texts[name]) for name in judge.texts) in texts_shown
             )
-    return frozenset(shown)
+    return frozenset(documents)
 
 
 def learn(

@@ -64,7 +64,7 @@ def cross_fit(
             weights = [plan.weights(moments) for plan in plans]
             # Ranks are among all that is ranked together; terms are taken of new systems' outputs.
             ranked = rows if together else np.flatnonzero(of_test)
-            values = [weighted_mean(labelled.mapped[ranked], one, missing) for one in weights]
+            values = [weighted_mean(labelled.mapped[ranked], vector, missing) for vector in weights]
             terms = labelled.terms(np.stack(values, axis=1), ranked)
             sums[:, ranked] += np.where((of_test & of_new)[ranked], terms.T, 0)
     document = labelled.document[rows]

@@ -294,7 +294,7 @@ def _fault(
     """Why a plan may not ship whatever its gain; None: nothing stands against it."""
     if len(crossed.contrast(plan, alone).documents) < FEWEST_DOCUMENTS:
         return "there are too few documents to tell"
-    rates = [_failure_rate(labelled, one, missing) for one in (plan, alone)]
+    rates = [_failure_rate(labelled, candidate, missing) for candidate in (plan, alone)]
     if rates[0] > max(MOST_FAILED, rates[1]):
         return f"it fails on {rates[0]:.0%} of the outputs"
     (agreement,) = gains([crossed.contrast(plan)], rng)

@@ -60,7 +60,7 @@ class Moments:
         places = np.flatnonzero(removable)
         subsets = np.repeat(members[None], places.size, axis=0)
         subsets[np.arange(places.size), places] = False
-        values = [self.correlation(self.weights(SHRINKAGE, one)) for one in subsets]
+        values = [self.correlation(self.weights(SHRINKAGE, subset)) for subset in subsets]
         best: Mask = subsets[int(np.argmax(values))]
         return best
 

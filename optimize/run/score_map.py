@@ -151,8 +151,8 @@ def _scored(
     cross_fit = result.cross_fit
     known = cross_fit.known(evaluator, shipped, items)
     if not cross_fit.is_needed_for(shipped):
-        shown = {tuple(map(str, demo.values())) for demo in shipped.demo_set.demos}
-        texts = {text for values in shown for text in values}
+        demo_texts = {tuple(map(str, demo.values())) for demo in shipped.demo_set.demos}
+        texts = {text for values in demo_texts for text in values}
         taught = {
             item.document_id
             for item in known.items

@@ -587,12 +587,12 @@ def mapping(pairs: Sequence[str]) -> dict[str, str | list[str]]:
     return read_mapping((name, column) for name, _, column in split)
 
 
-def values_of(given: Any) -> dict[str, Any]:
+def values_of(values: Any) -> dict[str, Any]:
     """Words and what they count, from --values or a mapping; raises SettingsError."""
-    if not isinstance(given, Mapping | list | tuple):
-        raise SettingsError(f"--values {given!r}: expected words and numbers, as in {{good: 3}}")
+    if not isinstance(values, Mapping | list | tuple):
+        raise SettingsError(f"--values {values!r}: expected words and numbers, as in {{good: 3}}")
     try:
-        return {**read_values(given)}
+        return {**read_values(values)}
     except ValueError as error:
         raise SettingsError(f"--values {error}") from None
 

@@ -329,8 +329,8 @@ def make_shortfall(
     def shortfall(better: int, worse: int) -> Contrast:
         pair = candidates[better], candidates[worse]
         train = evaluator.known(pair[0], evaluator.known(pair[1], problem.train))
-        shown = pair[0].documents | pair[1].documents
-        train = train.of_documents([name for name in train.documents if name not in shown])
+        demo_documents = pair[0].documents | pair[1].documents
+        train = train.of_documents([name for name in train.documents if name not in demo_documents])
         items = Items((*on_dev[better].items.items, *train.items))
         scores = [
             np.concatenate([on_dev[index].candidate, evaluator.known_scores(candidate, train)])

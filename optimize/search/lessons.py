@@ -128,8 +128,8 @@ class JudgedItems:
         items = [self.items.items[row] for row in rows]
         shared = _shared(items, self.candidates)
         kind = "pairs" if self.is_pairwise else "outputs"
-        shown = f", {len(rows)} of its {n_outputs} {kind}" if len(rows) < n_outputs else ""
-        lines = [f"Document {number}{shown}:"]
+        excerpt_note = f", {len(rows)} of its {n_outputs} {kind}" if len(rows) < n_outputs else ""
+        lines = [f"Document {number}{excerpt_note}:"]
         lines += [f"{name}: {_quoted(text, length)}" for name, text in shared.items()]
         for row, item in zip(rows, items, strict=True):
             lines.append(self._pair_line(row) if self.is_pairwise else self._rating_line(row))
