@@ -72,6 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    if options.file is not None:
+        options.refuse(
+            f"list takes no name; `python -m data show {options.file}` says what it holds"
+        )
     records = [summary(labelled) for labelled in (starter(), starter_pairs())]
     print(json.dumps(records, indent=2) if options.json else list_page(records))
     return 0
@@ -239,7 +243,10 @@ def parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=summary_line, description=about)
         command.set_defaults(run=run)
         command.add_argument("--json", action="store_true", help="print as JSON, for machines")
-        if run is not _list:
+        if run is _list:
+            command.add_argument("file", nargs="?", help=argparse.SUPPRESS)
+            command.set_defaults(refuse=command.error)
+        else:
             _add_reading(command)
         if run is _check:
             command.add_argument(

@@ -219,10 +219,12 @@ def _check_rated(
                 continue
             nested = {name.partition(DOT)[2] for name in columns.nested_names}
             known = sorted({*find_ratings(columns, None).flat, *nested})
+            others = (
+                f"; there are ratings on {joined_names(known)}" if known else ", or on any other"
+            )
             problems.add(
                 "no-rating",
-                "no output has a rating on it; there are ratings on "
-                f"{joined_names(known) if known else 'nothing'}",
+                f"no output has a rating on it{others}",
                 mapping_advice(columns, dimension, dimension),
                 field=dimension,
             )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from data.tables.problems import DataError, Problem, count
+from dspy_judges.column_names import name_key
 
 Vote = Literal["A", "B", "tie"]
 
@@ -93,12 +94,20 @@ class Reading:
     values: Mapping[str, float | Vote | None] = field(default_factory=dict)
 
     def record(self) -> dict[str, object]:
-        """What to remember of the reading, as JSON; empty where the user said nothing."""
+        """What to remember of the reading, as JSON: what the user said, and columns of other names.
+
+        `texts` are those that the columns themselves told, without the user's word.
+        """
         mapping = {
             name: columns[0] if len(columns) == 1 else list(columns)
             for name, columns in self.map.items()
         }
-        parts = {"map": mapping, "values": dict(self.values)}
+        texts = {
+            name: column
+            for name, column in self.texts.items()
+            if name not in mapping and name_key(name) != name_key(column)
+        }
+        parts = {"map": mapping, "values": dict(self.values), "texts": texts}
         return {name: part for name, part in parts.items() if part}
 
 

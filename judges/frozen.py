@@ -334,6 +334,11 @@ def load(path: Path | str) -> AnyFile:
     if not path.is_file():
         problem = "not a regular file" if path.exists() else "no such file"
         raise FrozenJudgeError(f"{path}: {problem}")
+    if path.suffix == ".jsonl":
+        raise FrozenJudgeError(
+            f"{path}: holds rows, not a judge; what a judge gave before is named by --scores FILE "
+            "or --replies FILE, each file with its own flag"
+        )
     # One byte more than allowed is read, since a file may grow after its size was asked.
     with path.open("rb") as file:
         raw = file.read(MAX_BYTES + 1)

@@ -503,13 +503,15 @@ class Judge:
         """What it reads of a row -> column (see `judging.find_columns`); MissingColumnError."""
         ids = ID in self.row_keys and ID not in self.texts
         data = (self.provenance or {}).get("data")
-        labels = data.get("map") if isinstance(data, Mapping) else None
+        labels = data if isinstance(data, Mapping) else {}
+        known, texts = labels.get("map"), labels.get("texts")
         return find_columns(
             self.subject,
             available,
             mapping,
             ids=ids,
-            labels_mapping=labels if isinstance(labels, Mapping) else None,
+            labels_mapping=known if isinstance(known, Mapping) else None,
+            labels_texts=texts if isinstance(texts, Mapping) else None,
         )
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> "Judge":

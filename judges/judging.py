@@ -51,11 +51,13 @@ def find_columns(
     *,
     ids: bool = False,
     labels_mapping: Mapping[object, object] | None = None,
+    labels_texts: Mapping[object, object] | None = None,
 ) -> dict[str, str]:
     """Text name, and with `ids` the row's id, -> column; raises MissingColumnError.
 
     `mapping` goes from text name to column and beats everything. `labels_mapping` is how the
-    judge's labels were read: a table with those columns is read alike. A pair's texts may also
+    judge's labels were read: a table with those columns is read alike; `labels_texts` are the
+    columns in which its texts were recognised, and come last. A pair's texts may also
     stand under the names of labelled pairs (`prompt`, `response_a`, `response_b`). Names may differ
     in case and spaces where one column has them.
     """
@@ -73,6 +75,9 @@ def find_columns(
                 )
             candidates.insert(0, remembered)
         column = _first_of(candidates, available)
+        if column is None and name not in mapping:
+            recognised = [str((labels_texts or {}).get(word)) for word in candidates]
+            column = next((word for word in recognised if word in available), None)
         if column is None:
             missing[name] = candidates[0]
         else:

@@ -24,6 +24,10 @@ WIDE = 0.10
 # From this share of outputs on, fewer failures are an answer of their own.
 FEWER_FAILED = 0.05
 
+TUNED_ON_THEM = (
+    "It was tuned on these very labels, so every figure here flatters it: its run's report has "
+    "those on documents held out for the test; verify it on labels that it has not met."
+)
 CONSTRUCTED = (
     "These labels are constructed, computed from known faults; no person gave them. Agreement with "
     "them says that the judge finds these faults, not that it agrees with people."
@@ -67,12 +71,23 @@ def verification_answer(result: Summary) -> list[str]:
     ]
 
 
+def panel_answer(summary: Summary) -> list[str]:
+    """How what ships of a panel agrees with people; nothing where no labels were held out."""
+    cell = summary["panel"].get("test")
+    if cell is None:
+        return []
+    who = "The own judge" if summary["shipped"] == "own" else "The panel"
+    order = _order(summary, "test", "panel")
+    return [agreement(who, order, cell, summary, paired=summary["kind"] == "pairwise")]
+
+
 def _says_nothing(cell: Cell) -> bool:
     return not cell["n_outputs"]
 
 
 def _order(summary: Summary, split: str, judge: str) -> Cell | None:
-    order: Cell | None = summary.get("order", {}).get(split, {}).get(f"{judge}_judge")
+    name = judge if judge == "panel" else f"{judge}_judge"
+    order: Cell | None = summary.get("order", {}).get(split, {}).get(name)
     return order
 
 
@@ -118,7 +133,8 @@ def has_constructed_labels(result: Summary) -> bool:
 def warnings(result: Summary) -> list[str]:
     """What would mislead a reader who does not know it."""
     constructed = CONSTRUCTED if has_constructed_labels(result) else ""
-    return [text for text in (constructed, scale_warning(result)) if text]
+    tuned = TUNED_ON_THEM if result.get("tuned_on_these_labels") else ""
+    return [text for text in (constructed, tuned, scale_warning(result)) if text]
 
 
 def two_of(result: Summary) -> str:

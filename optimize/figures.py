@@ -159,7 +159,7 @@ def quotable_line(
     if cell["level"] == "summary" and "undefined" in cell:
         # What became of documents without a correlation; at other levels there are none.
         has_zeros = "n_zero" in cell and cell["undefined"] != "left_out"
-        zeros = f" ({cell['n_zero']})" if has_zeros else ""
+        zeros = f" ({cell['n_zero'] or 'none'} here)" if has_zeros else ""
         convention = f"; {CONVENTIONS[cell['undefined']]}{zeros}"
     return (
         f"{name} {cell['level']}-level {symbol} {number_text(cell['value'])} "

@@ -17,6 +17,7 @@ from judges.judgement import AnyJudgement, Verdict
 from judges.judging import ID
 from judges.parsing import recorded
 from judges.parsing.recorded import RecordingError
+from optimize.figures import DIGITS, json_number
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -158,6 +159,19 @@ def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str
         "n_documents": len(items.documents),
         "n_systems": len(items.systems),
         "n_outputs": len(items),
+    }
+
+
+def people_ratings(train: Items) -> dict[str, Any]:
+    """Where people's ratings of train lie, beside which a judge's scores can be seen."""
+    return {
+        "people": {
+            "mean": json_number(float(train.human.mean()), DIGITS),
+            "sd": json_number(float(train.human.std()), DIGITS),
+            "low": json_number(float(train.human.min()), DIGITS),
+            "high": json_number(float(train.human.max()), DIGITS),
+            "n_outputs": len(train),
+        }
     }
 
 

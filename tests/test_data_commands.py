@@ -154,6 +154,13 @@ def test_wrong_usage_exits_two(arguments: list[str], capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err
 
 
+def test_a_name_given_to_list_is_sent_to_show(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["list", "starter"])
+    assert caught.value.code == 2
+    assert "`python -m data show starter` says what it holds" in capsys.readouterr().err
+
+
 def test_the_sets_that_ship_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     printed = capsys.readouterr().out

@@ -134,6 +134,13 @@ def test_csv_faults_are_placed(tmp_path: Path) -> None:
     assert "line 2, field 'relevance': 'so so' is not a number; write a plain" in refused(path)
 
 
+def test_rows_without_any_rating_are_said_to_have_none(tmp_path: Path) -> None:
+    path = file_of(tmp_path, {"id": "a", "document": "A text.", "summary": "Short."})
+    message = refused(path, dimensions=("relevance",))
+    assert "'relevance': no output has a rating on it, or on any other" in message
+    assert "--map relevance=COLUMN" in message
+
+
 def test_a_missing_column_names_those_there_and_a_near_one(tmp_path: Path) -> None:
     row = {"id": "a", "article": "A text.", "relevanse": 3}
     path = file_of(tmp_path, row)

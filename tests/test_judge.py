@@ -135,8 +135,19 @@ def test_columns_are_those_that_the_labels_had_and_missing_ones_are_told_at_once
         judge.find_columns(both)
     assert "columns 'document' and 'Der Text'" in str(e.value)
     assert judge.find_columns(both, {"document": "document"})["document"] == "document"
+    # Columns that the labels' reader knew by itself come last, after the user's and the exact name.
+    known = replace(judge, provenance={"data": {"texts": {"document": "Der Text"}}})
+    assert known.find_columns(["Der Text", "summary"])["document"] == "Der Text"
+    assert known.find_columns(["Der Text", "document", "summary"])["document"] == "document"
+    with pytest.raises(MissingColumnError):
+        known.find_columns(["Der Text", "summary"], {"document": "text"})
     # A file is anybody's: what is no mapping is left out.
-    for forged in ({"data": {"map": [1]}}, {"data": 1}, {"data": {"map": {"summary": ["x"]}}}):
+    for forged in (
+        {"data": {"map": [1]}},
+        {"data": 1},
+        {"data": {"map": {"summary": ["x"]}}},
+        {"data": {"texts": {"summary": 3}}},
+    ):
         with pytest.raises(MissingColumnError, match="summary=COLUMN"):
             replace(judge, provenance=forged).find_columns(["document", "x"])
 

@@ -103,6 +103,11 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured(
     assert result["gain"]["test"]["value"] > 0
     judge = load("runs/panel-001")
     assert isinstance(judge, Panel)
+    # People's ratings of what weights were learned from: `score` prints them below its own.
+    ratings = [row["human"] for row in rows_of("runs/panel-001") if row["split"] == "learned"]
+    assert judge.human_ratings is not None
+    assert judge.human_ratings.mean == pytest.approx(np.mean(ratings), abs=1e-6)
+    assert judge.human_ratings.n == len(ratings)
     judge = judge.with_recorded(
         {
             name: rows
@@ -133,6 +138,10 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured(
     assert refused(capsys, *world(), *OWN, "--out", "runs/panel-001", code=1)
     page = Path("runs/panel-001/report.html")
     drawn = page.read_bytes()
+    text = re.sub("<[^>]+>", "", drawn.decode())
+    assert "The panel orders two outputs of one document as people do in" in text
+    assert f"{result['order']['test']['panel']['value']:.0%} of pairs" in text
+    assert panel.lines(result)[0].startswith("The panel orders two outputs of one document as")
     assert f"{result['panel']['test']['value']:.3f}".encode() in drawn
     assert all(f"{member['weight']:.3f}".encode() in drawn for member in result["members"])
     page.unlink()
@@ -523,6 +532,8 @@ def test_a_panel_with_recorded_members_is_compared_by_their_files(
     recordings = load("panel").recordings  # type: ignore[attr-defined]
     capsys.readouterr()
     flags = ["--data", "labels.jsonl", "--json"]
+    assert verify.command(["panel", *flags[:2], *RECORDED]) == 0
+    assert "tuned on these very labels" in capsys.readouterr().out.replace("\n", " ")
     assert compare.command(["panel", *RECORDED, *flags]) == 0
     result = json.loads(capsys.readouterr().out)
     assert {row["name"] for row in result["judges"]} == {"panel", "a", "b"}

@@ -368,7 +368,7 @@ def test_the_command_prints_an_address_and_a_curl_line_and_ends_with_a_line() ->
         assert post(address, body.encode())[0] == 200
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=20)
-    assert (errors, process.returncode) == ("judges: served 1 replies; ended\n", 0)
+    assert (errors, process.returncode) == ("judges: served 1 reply; ended\n", 0)
 
 
 def test_a_taken_port_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

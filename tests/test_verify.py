@@ -116,7 +116,7 @@ def test_min_spearman_passes_just_below_the_headline_and_fails_just_above_and_sa
     headline, published = (line for line in out.splitlines() if "charm summary-level rho" in line)
     assert headline.startswith("charm summary-level rho 0.250 ")
     assert "n=4 documents, 15 outputs (2 undefined, 0 failed)" in headline
-    assert headline.endswith("; documents the judge rates alike count 0 (1)")
+    assert headline.endswith("; documents the judge rates alike count 0 (1 here)")
     assert published.startswith("charm summary-level rho 0.333 ")
     assert "as most published tables" in published
     assert ("rho is 0.2500; --min-spearman asks for 0.2501" in err) == bool(code)

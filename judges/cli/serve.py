@@ -110,7 +110,8 @@ def run(args: argparse.Namespace) -> int:
             )
 
         asyncio.run(_serve(endpoint.app, args.host, args.port, announce))
-        print_note(f"judges: served {endpoint.n_answered:,} replies; ended")
+        n = endpoint.n_answered
+        print_note(f"judges: served {n:,} {'reply' if n == 1 else 'replies'}; ended")
     return 0
 
 

@@ -162,7 +162,10 @@ def prepare(
     mapping = mapping_of(args.map)
     known = {name for judge in judges for name in judge.row_keys}
     if unknown := sorted(mapping.keys() - known):
-        raise UsageError(f"--map {unknown[0]}: no such text; they are {', '.join(sorted(known))}")
+        raise UsageError(
+            f"--map {unknown[0]}: no such text; they are {', '.join(sorted(known))} (every other "
+            "column is copied as it is, and needs no --map)"
+        )
     if args.safe_csv and (args.out is None or written_format(args.out).typed):
         raise UsageError("--safe-csv is for an --out of .csv or .tsv")
     if not args.dry_run:

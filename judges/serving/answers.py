@@ -28,7 +28,7 @@ MAX_BRACKETS = 200_000
 # A name before a JSON value, at the beginning of a line: how MLflow sends inputs and outputs.
 LABEL = re.compile(r"\s*(inputs|outputs):\s*")
 TAKES = (
-    'one user message with the texts as a JSON object, as in {{"{first}": "..."}}, or the '
+    "one user message with the texts as a JSON object, as in {texts}, or the "
     "judge's own messages (python -m judges show)"
 )
 
@@ -235,7 +235,8 @@ def read_texts(judge: Judge, content: str) -> dict[str, object]:
         texts = _read_labelled(judge, content)
     else:
         texts = _read_rendered(judge, content)
-    takes = f"the judge {judge.name} takes {TAKES.format(first=judge.texts[0])}"
+    example = json.dumps(dict.fromkeys(judge.row_keys, "..."))
+    takes = f"the judge {judge.name} takes {TAKES.format(texts=example)}"
     if not isinstance(texts, dict):
         raise RequestError(f"the last message holds no texts; {takes}", param="messages")
     missing = [name for name in judge.row_keys if name not in texts]

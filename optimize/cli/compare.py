@@ -676,11 +676,16 @@ def _check_same(folder: Path, config: Mapping[str, Any]) -> None:
             )
 
 
+def has_replies(folder: Path) -> bool:
+    """Whether a model has answered, so that a run can be resumed."""
+    return any(file.stat().st_size for file in (folder / REPLIES).glob("*.jsonl"))
+
+
 def remove_unanswered(folder: Path) -> None:
     """Take away what a comparison left that no model has answered."""
-    replies = list((folder / REPLIES).glob("*"))
-    if any(file.suffix == ".jsonl" and file.stat().st_size for file in replies):
+    if has_replies(folder):
         return
+    replies = list((folder / REPLIES).glob("*"))
     for file in (*replies, *(folder / name for name in (CONFIG, SPLITS, BUDGET, TIMES, ".lock"))):
         file.unlink(missing_ok=True)
     with suppress(OSError):

@@ -1,6 +1,7 @@
 """The outside of optimize.panel: which judges are joined, on what labels, and what ships."""
 
 import argparse
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
@@ -14,16 +15,18 @@ from judges.frozen import Missing
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.panel import Panel
+from optimize.answer import panel_answer
 from optimize.cli.compare import (
     JudgesRun,
     add_common_flags,
     add_recording_flags,
     check_entries,
     check_names,
+    has_replies,
     letters_by_name,
 )
 from optimize.cli.tool import Parser
-from optimize.figures import number_text
+from optimize.figures import WIDTH, number_text
 from optimize.items import Items, items_of
 from optimize.measuring.entries import Entry, Source
 from optimize.measuring.measure import on_labels_scale
@@ -174,6 +177,13 @@ class PanelRun(JudgesRun):
         with self.running(entries, labelled) as folder:
             write_json(folder / SPLITS, labels.split)
             outcomes = self.ask(entries, folder)
+            for outcome in outcomes:
+                if outcome.scored is None:
+                    resume = "go on with --resume" if has_replies(folder) else "start again"
+                    raise SettingsError(
+                        f"{outcome.entry.name} has no scores: {outcome.reason}; {resume} and a "
+                        "larger limit, or leave it out and start anew"
+                    )
             panel = learn(
                 subject,
                 outcomes,
@@ -333,7 +343,10 @@ class PanelRun(JudgesRun):
 
 def lines(summary: Mapping[str, Any]) -> list[str]:
     """What the terminal shows of a panel."""
-    text = [f"{summary['dimension']}: shipped {SHIPPED[summary['shipped']]}", summary["why"], ""]
+    answer = panel_answer(summary) if "panel" in summary else []
+    lead = [textwrap.fill(sentence, WIDTH) for sentence in answer]
+    shipped = f"{summary['dimension']}: shipped {SHIPPED[summary['shipped']]}"
+    text = [*lead, *([""] if lead else []), shipped, summary["why"], ""]
     width = max(len(member["name"]) for member in summary["members"])
     for member in sorted(summary["members"], key=lambda member: -member["weight"]):
         test = member.get("test")

@@ -290,6 +290,7 @@ def _measure_judge(loaded: Judge, flags: argparse.Namespace) -> Measured:
         level=flags.level,
         seed=flags.seed,
         scale=subject.scale,
+        frozen=loaded,
     )
 
 

@@ -17,7 +17,7 @@ from judges.errors import JudgesError
 from optimize.figures import DIGITS, Cell, cell_by_convention, json_number, value_cell
 from optimize.items import Vector, data_counts
 from optimize.measuring.entries import Outcome
-from optimize.measuring.measure import Measured, measure_scores, pair_figures
+from optimize.measuring.measure import Measured, is_tuned_on, measure_scores, pair_figures
 from optimize.measuring.sources import ScoredItems
 from optimize.run.labels import AnyLevel, Labelled
 from optimize.search.gate import Gain, gains
@@ -78,7 +78,7 @@ def leaderboard(
         rows.append(
             {
                 **_entry_cell(outcome),
-                "tuned_on_these_labels": _is_tuned_on(outcome, labelled.sha256),
+                "tuned_on_these_labels": is_tuned_on(outcome.entry.judge, labelled.sha256),
                 "correlations": [cell_by_convention(c) for c in result.every_correlation],
                 "order": dict(result.order),
                 **(pair_figures(result.scored_items) if pairs else {}),
@@ -214,17 +214,6 @@ def _ties(scored: ScoredItems, pairs: bool) -> float | None:
 def _entry_cell(outcome: Outcome) -> Cell:
     entry = outcome.entry
     return {"name": entry.name, "source": entry.source, "lm": entry.lm or None}
-
-
-def _is_tuned_on(outcome: Outcome, sha256: str) -> bool:
-    """Whether a frozen judge has learned from these very labels, so that its figures flatter it."""
-    provenance = (outcome.entry.judge and outcome.entry.judge.provenance) or {}
-    data = provenance.get("data")
-    return (
-        isinstance(data, Mapping)
-        and data.get("sha256") == sha256
-        and provenance.get("shipped") != "seed"
-    )
 
 
 def _difference_cell(gain: Gain | None) -> Cell | None:

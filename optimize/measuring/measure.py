@@ -66,6 +66,7 @@ Value = TypeVar("Value")
 class Measured:
     """What one judge's scores are worth against people's labels; print it for the table.
 
+    `tuned_on_these_labels`: the judge was tuned on this very file, so its figures flatter it.
     `every_correlation` holds every level that the data has times every coefficient, each by every
     convention on what is undefined (see `optimize.summary_level`). `order` is the share of pairs of
     outputs that the judge orders as people do, `scales` its mean and spread beside people's, None
@@ -81,6 +82,7 @@ class Measured:
     every_correlation: tuple[Correlation, ...]
     order: Mapping[str, Any]
     scales: Mapping[str, Any] | None
+    tuned_on_these_labels: bool = False
 
     @property
     def found(self) -> tuple[Correlation, ...]:
@@ -166,6 +168,7 @@ class Measured:
             "correlations": [cell_by_convention(result) for result in self.every_correlation],
             "order": dict(self.order),
             "scales": None if self.scales is None else dict(self.scales),
+            "tuned_on_these_labels": self.tuned_on_these_labels,
             **(pair_figures(self.scored_items) if self.scored_items.verdicts else {}),
         }
 
@@ -266,7 +269,14 @@ def measure(
     )
     name = loaded.name if isinstance(judge, Judge) else os.fspath(judge)
     return measure_scores(
-        name, loaded.name, labelled, scored, level=level, seed=seed, scale=loaded.subject.scale
+        name,
+        loaded.name,
+        labelled,
+        scored,
+        level=level,
+        seed=seed,
+        scale=loaded.subject.scale,
+        frozen=loaded,
     )
 
 
@@ -279,8 +289,12 @@ def measure_scores(
     level: AnyLevel = "auto",
     seed: int = 0,
     scale: tuple[int, ...] = (),
+    frozen: Judge | None = None,
 ) -> Measured:
-    """Every figure of scores that are there already; `scale` is the judge's, where it is known."""
+    """Every figure of scores that are there already.
+
+    `scale` is the judge's, where it is known, and `frozen` the judge itself, where one was asked.
+    """
     items = scored.items
     pairs = isinstance(labelled, LabelledPairs)
     check_level(level, items, pairs=pairs)
@@ -308,6 +322,18 @@ def measure_scores(
         ),
         order=order_figures(judged),
         scales=scale_figures(judged),
+        tuned_on_these_labels=is_tuned_on(frozen, labelled.sha256),
+    )
+
+
+def is_tuned_on(judge: Judge | None, sha256: str) -> bool:
+    """Whether a frozen judge has learned from these very labels, so that its figures flatter it."""
+    provenance = (judge and judge.provenance) or {}
+    data = provenance.get("data")
+    return (
+        isinstance(data, Mapping)
+        and data.get("sha256") == sha256
+        and provenance.get("shipped") != "seed"
     )
 
 

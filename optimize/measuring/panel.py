@@ -20,7 +20,7 @@ from judges.monotone import MonotoneMap
 from judges.panel import Member, Panel
 from judges.prompt import encodable
 from optimize.figures import DIGITS, Cell, cell, counted, json_number, value_cell
-from optimize.items import Items, Vector, data_counts, items_of, scores_of
+from optimize.items import Items, Vector, data_counts, items_of, people_ratings, scores_of
 from optimize.measuring.entries import Entry, Outcome
 from optimize.panel.composition import compose
 from optimize.panel.learn import (
@@ -33,6 +33,7 @@ from optimize.panel.members import MemberScores
 from optimize.run.final_table import accuracy_of, gain
 from optimize.run.labels import Labelled, Labels, check_level, split_labelled
 from optimize.run.pipeline import versions
+from optimize.run.plain_figures import order_cell
 from optimize.run.settings import SettingsError
 from optimize.search.objective import Level, choose_level, correlation
 from optimize.statistics.bootstrap import Interval, stream
@@ -262,6 +263,13 @@ def learn(
             split: gain(scores[split][""], scores[split][own], part, level, seed)
             for split, part in labels.measured.items()
         },
+        "order": {
+            split: {
+                judge: order_cell(scores[split][name], part, level, pairs=pairs)
+                for judge, name in (("own_judge", own), ("panel", ""))
+            }
+            for split, part in labels.measured.items()
+        },
         "shipped": fit.kind,
         "why": fit.why,
         "shrinkage": fit.shrinkage,
@@ -284,6 +292,7 @@ def learn(
         },
         "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
         **{name: summary[name] for name in ("optimizer", "seed", "level", "shipped", "why", "own")},
+        **({} if pairs else people_ratings(labels.learned)),
         **{name: summary[name] for name in ("own_judge", "panel", "gain")},
         "versions": versions(),
         "started": started,
@@ -365,10 +374,7 @@ def scores_nothing(judgements: Sequence[AnyJudgement]) -> str:
 def _by_id(outcome: Outcome) -> dict[str, AnyJudgement]:
     scored = outcome.scored
     if scored is None:
-        raise SettingsError(
-            f"{outcome.entry.name} has no scores: {outcome.reason}; --resume goes on, or leave it "
-            "out and start anew"
-        )
+        raise SettingsError(f"{outcome.entry.name} has no scores: {outcome.reason}; leave it out")
     return {
         item.id: judgement
         for item, judgement in zip(scored.items.items, scored.judgements, strict=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from optimize.answer import how_to_use
+from optimize.answer import how_to_use, panel_answer
 from optimize.figures import SPLITS, counted, figure_text, interval_text, number_text
 from optimize.report import charts
 from optimize.report.page import Picture, Section, page, section
@@ -65,10 +65,10 @@ def _steps(summary: Mapping[str, Any]) -> list[str]:
             f"Give the files of its recorded members again, for the rows at hand: "
             f"{', '.join(recorded)}."
         )
-    listed = [row["document"] for row in summary["composition"]["disagreements"][:3]]
-    if listed:
+    if summary["composition"]["disagreements"]:
         steps.append(
-            f"If you can label more, begin with what the members disagree on: {', '.join(listed)}."
+            "If you can label more, begin with the documents that the members rank most "
+            "differently: the last table lists them."
         )
     return steps
 
@@ -151,6 +151,7 @@ def _answer(summary: Mapping[str, Any]) -> list[str]:
         if summary["shipped"] != "own" and own["value"] is not None:
             rho += f"; the own judge's is {figure_text(own['value'], own['low'], own['high'])}"
     return [
+        *panel_answer(summary),
         f"{_shipped(summary)}{rho}.",
         f"{summary['why'][:1].upper()}{summary['why'][1:]}.",
         f"By their errors the members are worth {number_text(record['effective_judges'])} judges "

@@ -18,7 +18,7 @@ from judges.prompt import reasoning_of
 from judges.protocol import Model, ModelError, is_embedded
 from optimize.figures import DIGITS, json_number
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
-from optimize.items import Items
+from optimize.items import people_ratings
 from optimize.run import run_folder, sampling_plans
 from optimize.run.active_run import ActiveRun
 from optimize.run.evidence import (
@@ -328,7 +328,7 @@ def _origin(run: ActiveRun) -> dict[str, Any]:
             **labels.labelled.reading.record(),
         },
         "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
-        **_people(labels.train),
+        **people_ratings(labels.train),
         "model": models.judge.model.name,
         "endpoint": models.judge.model.endpoint,
         "proposer": models.proposer.model.name,
@@ -337,19 +337,6 @@ def _origin(run: ActiveRun) -> dict[str, Any]:
         "level": run.prepared.level,
         "versions": versions(),
         "started": run_folder.started(run.folder),
-    }
-
-
-def _people(train: Items) -> dict[str, Any]:
-    """Where people's ratings of train lie, beside which a judge's scores can be seen."""
-    return {
-        "people": {
-            "mean": json_number(float(train.human.mean()), DIGITS),
-            "sd": json_number(float(train.human.std()), DIGITS),
-            "low": json_number(float(train.human.min()), DIGITS),
-            "high": json_number(float(train.human.max()), DIGITS),
-            "n_outputs": len(train),
-        }
     }
 
 

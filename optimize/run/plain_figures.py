@@ -7,8 +7,9 @@ import numpy as np
 from data.types import LabelledPair, LabelledSet
 from judges.monotone import MonotoneMap
 from optimize.figures import DIGITS, interval_cell, json_number, value_cell
-from optimize.items import VOTES, AnnotationsError, annotation_matrix
+from optimize.items import VOTES, AnnotationsError, Items, Vector, annotation_matrix
 from optimize.run.evidence import JudgedSplit, RunEvidence
+from optimize.search.objective import Level
 from optimize.statistics.accuracy import (
     OrderAgreement,
     order_agreement,
@@ -26,22 +27,24 @@ def order_figures(judged: JudgedSplit) -> dict[str, Any]:
     is their accuracy. `two_people` is the share on which one annotator agrees with another, and
     `against_one` the judge's with that other one; null without several annotators.
     """
-    if judged.verdicts:
-        accuracy = pair_accuracy(judged.scores, judged.human, judged.documents)
-        figures = {
-            **value_cell(accuracy.value, accuracy.interval, DIGITS),
-            "n_pairs": accuracy.n_decided,
-            "n_ties": accuracy.n_ties,
-            "n_tied_by_people": len(judged.items) - accuracy.n_failed - accuracy.n_decided,
-            "n_documents": accuracy.n_documents,
-        }
-    else:
-        figures = _share(
-            order_agreement(judged.scores, judged.human, judged.documents, level=judged.level)
-        )
+    figures = order_cell(judged.scores, judged.items, judged.level, pairs=bool(judged.verdicts))
     people = _people(judged)
     two_people, against_one = map(_share, people) if people else (None, None)
     return {**figures, "two_people": two_people, "against_one": against_one}
+
+
+def order_cell(scores: Vector, items: Items, level: Level, *, pairs: bool) -> dict[str, Any]:
+    """The first part of `order_figures`, from scores alone."""
+    if not pairs:
+        return _share(order_agreement(scores, items.human, items.document_ids, level=level))
+    accuracy = pair_accuracy(scores, items.human, items.document_ids)
+    return {
+        **value_cell(accuracy.value, accuracy.interval, DIGITS),
+        "n_pairs": accuracy.n_decided,
+        "n_ties": accuracy.n_ties,
+        "n_tied_by_people": len(items) - accuracy.n_failed - accuracy.n_decided,
+        "n_documents": accuracy.n_documents,
+    }
 
 
 def _share(agreement: OrderAgreement) -> dict[str, Any]:
