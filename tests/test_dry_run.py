@@ -88,6 +88,15 @@ def test_more_dollars_are_expected_to_be_spent_and_never_more_than_the_limit(
     assert spent == sorted(spent)
 
 
+def test_a_free_judges_proposer_is_expected_to_take_no_more_than_the_limit(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    own = ("--dimension", "relevance", "--lm", "openai/own", "--price", "0,0", "--proposer-lm", LM)
+    limit = dry_run(capsys, *own)["cost_usd"]["expected"] / 2
+    cost = dry_run(capsys, *own, "--max-cost", str(limit))["cost_usd"]
+    assert cost["low"] <= cost["expected"] <= cost["high"] <= limit
+
+
 def test_without_a_price_dollars_are_null_and_without_a_server_free(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -330,11 +330,17 @@ def _free_search(
         n_rounds = min(scenario.rounds, options.rounds, n_rounds)
     largest = _demo_tokens(labels, options, max(options.demo_sizes))
     extra = CallTokens(scenario.demo_share * largest, 0.0)
+    # The proposer's model may cost money, and once that is spent no more are proposed.
+    price, n_affordable = settings.prices[1], math.inf
+    if settings.max_cost is not None and price is not None and not price.is_free:
+        n_affordable = settings.max_cost // price.cost(
+            *proposal_tokens(settings.proposer[0], labels), 1
+        )
     return SearchSize(
         n_seed=n_seed,
         n_raced=n_rounds * n_raced,
         extra_raced=extra,
-        n_proposals=n_rounds * options.proposals,
+        n_proposals=min(n_rounds * options.proposals, n_affordable),
         n_dev=n_dev,
         n_finalists=n_finalists if scenario.n_finalists is None else scenario.n_finalists,
         extra_tuned=extra,
