@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import data.flags
 from data.tables.formats import READ_ONLY_ENDINGS, WRITTEN_ENDINGS
@@ -180,6 +180,12 @@ def add_request_flags(parser: "argparse.ArgumentParser | argparse._ArgumentGroup
     add("--max-tokens", type=count, metavar="N", help=MAX_TOKENS)
     add("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT)
     add("--cache", metavar="DIR", help=CACHE)
+
+
+def request_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What `add_request_flags` and --concurrency ask for, as the keywords of a session."""
+    names = ("api_key_env", "price", "max_tokens", "reasoning_effort", "cache", "concurrency")
+    return {name: getattr(args, name) for name in names}
 
 
 def add_plan_flags(parser: argparse.ArgumentParser) -> None:

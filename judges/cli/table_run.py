@@ -29,7 +29,7 @@ from data.tables.text import Row, decode_json
 from data.tables.xlsx import split_sheet
 from dspy_judges.column_names import name_key
 from judges import frozen
-from judges.cli.arguments import mapping_of
+from judges.cli.arguments import mapping_of, request_options
 from judges.cli.estimate import Estimate, estimate_line, estimate_runs, total_price
 from judges.cli.shell import print_error, print_note, print_output
 from judges.errors import JudgesError, UsageError
@@ -304,13 +304,8 @@ def _write_rows(
     with Session(
         max_calls=args.max_calls,
         max_cost=args.max_cost,
-        api_key_env=args.api_key_env,
-        price=args.price,
-        max_tokens=args.max_tokens,
-        reasoning_effort=args.reasoning_effort,
-        concurrency=args.concurrency,
         journal=run.journal,
-        cache=args.cache,
+        **request_options(args),
         budget_file=budget_file,
         # What was collected from a batch has been paid for.
         keep_going=args.keep_going or bool(models),
@@ -372,13 +367,8 @@ def _judgements(
         seed=args.seed,
         max_calls=args.max_calls and args.max_calls // parts,
         max_cost=args.max_cost and args.max_cost / parts,
-        api_key_env=args.api_key_env,
-        price=args.price,
-        max_tokens=args.max_tokens,
-        reasoning_effort=args.reasoning_effort,
-        concurrency=args.concurrency,
-        cache=args.cache,
         journal=os.path.realpath(run.journal) if run.journal else None,
+        **request_options(args),
     )
 
 
