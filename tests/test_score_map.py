@@ -311,3 +311,18 @@ def test_ratings_of_another_scale_are_not_beside_scores_that_no_map_puts_there(
     )
     assert (figures["people"], figures["warning"], warned) == (None, None, "")
     assert "people" not in figures["text"]
+
+
+def test_a_judge_sure_to_the_last_digits_has_a_map_that_ties_no_scores() -> None:
+    # Probabilities of 1 - 1e-12 and the like: neighbouring blocks are no 1e-9 apart.
+    rng = np.random.default_rng(3)
+    sure = np.concatenate([5 - 10 ** rng.uniform(-13, -8, 100), 1 + 10 ** rng.uniform(-13, -1, 60)])
+    people = np.where(sure > 3, rng.integers(3, 6, 160), rng.integers(1, 4, 160)).astype(float)
+    score_map = fit_score_map(sure, people, judge_ends=(1, 5), human_ends=(1, 5))
+    assert score_map is not None
+    mapped = np.array(score_map.all(np.unique(sure).tolist()))
+    assert (np.diff(mapped) > 0).all()
+    assert mapped.min() >= 1
+    assert mapped.max() <= 5
+    # Nothing but such digits is one score.
+    assert fit_score_map(5 - 10 ** rng.uniform(-13, -8, 50), people[:50]) is None

@@ -16,6 +16,7 @@ from judges.monotone import MonotoneMap
 MAX_BLOCKS = 10
 # The least rise from knot to knot, as a share of people's scale: no two scores become one.
 MIN_RISE = 0.002
+INPUT_DIGITS = 6
 
 
 def fit_score_map(
@@ -33,7 +34,9 @@ def fit_score_map(
     """
     scores, ratings = np.asarray(judge, float), np.asarray(human, float)
     is_scored = ~np.isnan(scores)
-    scores, ratings = np.sort(scores[is_scored]), np.sort(ratings[is_scored])
+    # What weighted scores of a judge that is sure differ by says nothing, and makes no two knots.
+    scores = np.sort(np.round(scores[is_scored], INPUT_DIGITS))
+    ratings = np.sort(ratings[is_scored])
     if not scores.size or scores[0] == scores[-1] or ratings[0] == ratings[-1]:
         return None
     # Equal scores are of one block, since they are mapped alike.
