@@ -36,12 +36,12 @@ STEP = 1e-4
 
 def verify(dimension: str, *flags: str) -> tuple[int, dict[str, Any]]:
     """What the command prints as JSON, and its exit code."""
-    told = ["--replies", str(REPLIES), "--data", str(LABELS), "--dimension", dimension]
+    label_flags = ["--replies", str(REPLIES), "--data", str(LABELS), "--dimension", dimension]
     with (
         contextlib.redirect_stdout(io.StringIO()) as out,
         contextlib.redirect_stderr(io.StringIO()),
     ):
-        code = command([*told, *flags, "--json"])
+        code = command([*label_flags, *flags, "--json"])
     result: dict[str, Any] = json.loads(out.getvalue())
     return code, result
 

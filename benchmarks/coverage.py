@@ -135,7 +135,7 @@ def estimates(labelled: int, simulations: int) -> dict[str, float]:
     return shares
 
 
-def said(share: float) -> str:
+def share_text(share: float) -> str:
     """A share, marked where it is outside what is promised."""
     return f"{share:.1%}{' ' if 0.93 <= share <= 0.97 else '*'}"
 
@@ -149,12 +149,12 @@ def main() -> None:
         f"{'level':9}{'coefficient':12}{'systems':>8}{'documents':>10}{'interval':>11}{'gap':>11}"
     )
     for level, coefficient, systems, documents, shares in correlations(simulations):
-        columns = "".join(f"{said(share):>11}" for share in shares)
+        columns = "".join(f"{share_text(share):>11}" for share in shares)
         print(f"{level:9}{coefficient:12}{systems:>8}{documents:>10}{columns}", flush=True)
     print(f"\n{'labelled documents':20}" + "".join(f"{k:>12}" for k in estimates(20, 2)))
     for labelled in (20, 30, 50, 100):
         shares = estimates(labelled, simulations).values()
-        print(f"{labelled:<20}" + "".join(f"{said(share):>12}" for share in shares))
+        print(f"{labelled:<20}" + "".join(f"{share_text(share):>12}" for share in shares))
     print(f"\n{simulations} simulations each, {time.perf_counter() - start:.0f} s")
 
 

@@ -46,7 +46,7 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
     return mean, mean - reach, mean + reach
 
 
-def told(values: Sequence[float], sign: str = "+") -> str:
+def mean_text(values: Sequence[float], sign: str = "+") -> str:
     mean, low, high = interval(values)
     if not math.isfinite(low):
         return f"{mean:{sign}.3f}"

@@ -12,13 +12,13 @@ from optimizers_figures import (
     interval,
     is_worse,
     less,
+    mean_text,
     optimizers,
     pick,
     reaching,
     seed,
     shipped,
     stock,
-    told,
     tuned,
 )
 
@@ -74,20 +74,20 @@ def _in_short(
         rows.append(
             f"* {budget:,} calls: rank's mean test rho is above that of {beaten} of {len(apart)} "
             f"stock optimizers, with an interval above zero for {clear}; the closest is {worst}, "
-            f"{told(apart[worst])} below."
+            f"{mean_text(apart[worst])} below."
         )
     best, name = best_stock(honest, common[-1])
     reached = reaching(honest, best)
     what = f"* The best stock result at {common[-1]:,} calls ({best:.3f}, {name}) is "
     share = f"reached with {reached:,}, {reached / common[-1]:.0%}" if reached else "not reached"
     rows.append(f"{what}{share}.")
-    gains = told([gain("test")(line) for line in top])
+    gains = mean_text([gain("test")(line) for line in top])
     rows.append(f"* Shipped judges gain {gains} on test, on average over {len(top)}.")
     worse = sum(is_worse(line) for line in top)
     rows.append(f"* {worse} of {len(top)} have a gain on test wholly below zero.")
     held = [line for line in top if line["unseen"]]
     if held:
-        carried = told([gain("unseen")(line) for line in held])
+        carried = mean_text([gain("unseen")(line) for line in held])
         rows.append(f"* Shipped judges gain {carried} on unseen systems.")
     if dealt:
         rows.append(
@@ -113,11 +113,13 @@ def _by_budget(lines: Sequence[Line], budget: int) -> str:
             float(np.mean([apart[key] for key in both if key[0] == task]))
             for task in sorted({task for task, _ in both})
         ]
-        against = ["", ""] if name == "rank" else [told(list(apart.values())), told(tasks)]
+        against = (
+            ["", ""] if name == "rank" else [mean_text(list(apart.values())), mean_text(tasks)]
+        )
         cells = [
             name,
-            told([tuned(one) for one in some], sign=""),
-            told([tuned(one) - seed(one) for one in some]),
+            mean_text([tuned(one) for one in some], sign=""),
+            mean_text([tuned(one) - seed(one) for one in some]),
             *against,
             _on_unseen(some),
             f"{average(shipped, some):.3f}",
@@ -137,7 +139,7 @@ def _by_budget(lines: Sequence[Line], budget: int) -> str:
 def _on_unseen(lines: Sequence[Line]) -> str:
     """The tuned judges' gain on systems held out, before the gate."""
     held = [line["unseen"] for line in lines if line["unseen"]]
-    return told([one["tuned"] - one["seed"] for one in held]) if held else "none held out"
+    return mean_text([one["tuned"] - one["seed"] for one in held]) if held else "none held out"
 
 
 def _by_task(lines: Sequence[Line], budget: int) -> str:
@@ -194,12 +196,12 @@ def _shipped(top: Sequence[Line]) -> str:
         f"### What rank ships, {budget:,} calls\n",
         f"* {sum(line['shipped'] for line in top)} of {len(top)} searches ship a tuned judge.",
         f"* Mean gain on test over all {len(top)}, kept seeds counted as 0: "
-        f"{told([gain('test')(line) for line in top])}.",
+        f"{mean_text([gain('test')(line) for line in top])}.",
     ]
     if held:
         rows.append(
             f"* Mean gain on unseen systems, over the {len(held)} with systems held out: "
-            f"{told([gain('unseen')(line) for line in held])}."
+            f"{mean_text([gain('unseen')(line) for line in held])}."
         )
     rows.append(
         f"* Gain on test with an interval (over documents) wholly below zero: {len(worse)} of "

@@ -127,11 +127,11 @@ def run(
     everyone = (incumbent, *candidates)
     judged = bench_of(scores, incumbent)
     both = everything.of_documents({*order, *held})
-    told = {
+    rhos = {
         one: [objective(judged.scores(one, part), part, level) for part in (learn, test, both)]
         for one in everyone
     }
-    chosen, whole = (max(told, key=lambda one: told[one][place]) for place in (0, 2))
+    chosen, whole = (max(rhos, key=lambda one: rhos[one][place]) for place in (0, 2))
     races = []
     for share in shares:
         evaluator = bench_of(scores, incumbent, int(share * len(everyone) * len(learn)))
@@ -140,11 +140,11 @@ def run(
         first = race_results[0]
         winner = first.candidate if first.gain > 0 else incumbent
         spent = evaluator.budget.spent / (len(everyone) * len(learn))
-        races.append(Raced(rho=told[winner][1], share=spent))
+        races.append(Raced(rho=rhos[winner][1], share=spent))
     return Outcome(
-        held={one.instruction: values[1] for one, values in told.items()},
-        everything=told[chosen][1],
-        whole=told[whole][1],
+        held={one.instruction: values[1] for one, values in rhos.items()},
+        everything=rhos[chosen][1],
+        whole=rhos[whole][1],
         races=tuple(races),
     )
 
