@@ -15,7 +15,9 @@ from dspy_judges.column_names import name_key
 
 _ANNOTATOR = (
     r"annotator|rater|coder|assessor|label+er|evaluator|reviewer|worker|judge|expert|participant|"
-    r"person|user|turker|bewerter|bewerterin|gutachter|gutachterin|annotateur|évaluateur|evaluador"
+    r"person|user|turker|(?:be|aus)werter(?:in)?|gutachter(?:in)?|prüfer(?:in)?|beurteiler(?:in)?|"
+    r"[ck]odierer(?:in)?|juror(?:in)?|expert(?:e|in)|annotat(?:eur|rice)|évaluat(?:eur|rice)|"
+    r"evaluadora?|anotadora?"
 )
 _ANNOTATORS_COLUMN = re.compile(rf"(?:{_ANNOTATOR})(?:[ _.:-]+\S.*|\d+)|[ar]?\d+", re.IGNORECASE)
 _NUMBERED = re.compile(r"(.*\D)[ _.-]?\d+")

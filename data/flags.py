@@ -54,6 +54,13 @@ class Parser(argparse.ArgumentParser):
             error.message += did_you_mean(str(value), map(str, action.choices or ()))
             raise
 
+    def add_subparsers(self, **kwargs: Any) -> Any:
+        return super().add_subparsers(**{"prog": self.prog, **kwargs})
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        # A usage that goes on in further lines is set in by the name that it is called by.
+        return self.formatter_class(prog=as_called(self.prog))
+
     def format_usage(self) -> str:
         return as_called(super().format_usage())
 

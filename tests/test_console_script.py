@@ -131,6 +131,11 @@ def test_the_scripts_help_names_the_scripts_commands_in_80_columns(name: str) ->
     commands.name_by_script()
     text = _parser_of(COMMANDS[name]).format_help()
     assert f"dspy-judges {name}" in text
+    # A usage goes on below its first flag.
+    usage = text.partition("\n\n")[0].splitlines()
+    indents = {len(line) - len(line.lstrip()) for line in usage[1:]}
+    if usage[0].startswith(f"usage: dspy-judges {name} ["):
+        assert indents <= {len(f"usage: dspy-judges {name} ")}
     assert "python -m" not in text
     assert max(map(len, text.splitlines())) <= 80
 

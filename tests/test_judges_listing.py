@@ -85,7 +85,9 @@ def test_export_prints_writes_and_refuses(capsys: pytest.CaptureFixture[str]) ->
     assert main(["export", "judge.json", "--to", "messages"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["messages"] == FLUENCY.prompt().template()
-    assert err.startswith("note: ")
+    assert err.startswith("warning: ")
+    assert main(["export", "judge.json", "--to", "messages", "--quiet"]) == 0
+    assert capsys.readouterr().err == err
     assert main(["export", "judge.json", "--to", "mlflow", "--out", "fluency.py"]) == 0
     assert main(["export", "judge.json", "--to", "mlflow", "--out", "fluency.py"]) == 1
     assert "fluency.py exists already" in capsys.readouterr().err

@@ -580,6 +580,10 @@ GUESSES: dict[str, tuple[str, dict[str, tuple[str, ...]] | tuple[str, ...]]] = {
         table(**{"Rater Anna": MARKS, "Rater Ben": MARKS}),
         ("Rater Anna, Rater Ben look like one annotator each", "--map 'NAME=Rater Anna,Rater Ben'"),
     ),
+    "a column for each annotator, in German": (
+        table(**{"Prüferin Groß": MARKS, "Prüfer Köhler": MARKS}),
+        ("Prüferin Groß, Prüfer Köhler look like one annotator each",),
+    ),
     "numbers for annotators": (
         table(**{"1": MARKS, "2": MARKS}),
         ("1, 2 look like one annotator each", "--map NAME=1,2"),

@@ -255,7 +255,7 @@ def test_a_member_without_any_score_is_named_and_nothing_is_joined_of_such_alone
         capsys, *start, *mute, "--replies", "too=mute.jsonl"
     )
     assert panel.command([*start, *RECORDED, *mute, "--own", "a"]) == 0
-    assert "note: mute gives no labelled output a score (no " in capsys.readouterr().err
+    assert "warning: mute gives no labelled output a score (no " in capsys.readouterr().err
 
 
 def test_a_gain_on_a_single_document_has_no_interval_and_is_written_so(

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     judge = _settled(loaded, args, names_a_model=form.names_a_model)
     text = form.write(judge)
     for warning in form.lost(judge):
-        print_error(f"note: {warning}")
+        print_error(f"warning: {warning}")
     if args.out is None:
         # Exact for a file or another program, and safe for a terminal.
         text = visible(text) if sys.stdout.isatty() else text

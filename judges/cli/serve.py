@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"--client-key-env {args.client_key_env}: that variable is not set")
     if not is_loopback(args.host) and key is None:
         print_error(
-            f"note: whoever reaches {args.host} can ask, and spend what the model costs; "
+            f"warning: whoever reaches {args.host} can ask, and spend what the model costs; "
             "--client-key-env NAME wants a key of them"
         )
     with opened(args) as (model, example):

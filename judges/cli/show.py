@@ -154,7 +154,9 @@ def add_journal(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser = commands.add_parser(
         "journal", help="what a file of replies holds", description=ABOUT_JOURNAL
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a journal; it is only read")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a journal, or a run's folder; it is only read"
+    )
     parser.add_argument("--json", action="store_true", help="print as JSON")
     parser.set_defaults(run=show_journal)
 
@@ -162,8 +164,9 @@ def add_journal(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def show_journal(args: argparse.Namespace) -> int:
     from judges.models.journal import describe
 
-    contents = describe(args.file)
+    file = args.file / "replies.jsonl" if args.file.is_dir() else args.file
+    contents = describe(file)
     if contents.n_bytes and not contents.n_requests:
-        raise JudgesError(f"{args.file}: holds no reply that could be read; is it a journal?")
+        raise JudgesError(f"{file}: holds no reply that could be read; is it a journal?")
     print(json.dumps(asdict(contents), indent=1) if args.json else visible(str(contents)))
     return 0

@@ -512,7 +512,7 @@ class Comparison(JudgesRun):
 def _recorded(name: str, source: Source, scored: ScoredItems) -> Entry:
     if scored.n_unjudged or scored.n_unknown:
         print_error(
-            f"note: {name}: {scored.n_unjudged} labelled outputs have no record, and "
+            f"warning: {name}: {scored.n_unjudged} labelled outputs have no record, and "
             f"{scored.n_unknown} records no labelled output: both are left out"
         )
     return Entry(name=name, source=source, scored=scored)

@@ -262,10 +262,10 @@ class PanelRun(JudgesRun):
             except LabelError as error:
                 raise LabelError(f"{name}: {error}") from error
             if reason := scores_nothing(scored.judgements):
-                print_error(f"note: {name} gives no labelled output a score ({reason})")
+                print_error(f"warning: {name} gives no labelled output a score ({reason})")
             if scored.n_unjudged:
                 print_error(
-                    f"note: {name}: {scored.n_unjudged:,} labelled outputs have no record, which "
+                    f"warning: {name}: {scored.n_unjudged:,} labelled outputs have no record, and "
                     "count as failed"
                 )
             entries.append(Entry(name=name, source=source, scored=scored))
