@@ -117,6 +117,9 @@ def test_the_report_shows_every_member_and_every_panel_and_where_to_label(compos
     assert whole.disagreements[0].document in html
 
 
+CELL = {"level": "summary", "value": 0.3, "low": 0.2, "high": 0.4, "n_outputs": 120}
+
+
 def test_names_of_members_and_documents_are_text_on_the_page(composition):
     record = composition[1].record()
     attack = "<script>alert(1)</script>"
@@ -124,13 +127,13 @@ def test_names_of_members_and_documents_are_text_on_the_page(composition):
     summary = {
         "dimension": "relevance",
         "own": attack,
-        "data": {"n_outputs": 120},
+        "data": {"n_outputs": 120, "sha256": ""},
         "shipped": "mean",
         "why": attack,
         "kind": "rating",
         "level": "summary",
-        "own_judge": {"test": {"value": 0.3, "low": 0.2, "high": 0.4}},
-        "panel": {"test": {"value": 0.5, "low": 0.4, "high": 0.6}},
+        "own_judge": {"test": CELL},
+        "panel": {"test": {**CELL, "value": 0.5, "low": 0.4, "high": 0.6}},
         "members": [
             {
                 "name": attack,

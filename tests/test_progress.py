@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import math
 import os
 import re
 import signal
@@ -55,7 +56,7 @@ def test_the_line_tells_total_dollars_limit_and_the_time_left() -> None:
     progress = Progress(
         "search", 4100, io.StringIO(), unit="calls", exact=False, budget=spent(0.31, 2.0)
     )
-    start = time.monotonic()
+    start = float(math.ceil(time.monotonic()))  # whole seconds add up exactly
     progress.done = 640
     progress.line(start)
     progress.done = 1240  # 600 in 40 s, so that 2860 take 191 s
@@ -69,7 +70,7 @@ def test_the_line_tells_total_dollars_limit_and_the_time_left() -> None:
 
 def test_the_time_left_follows_the_latest_pace() -> None:
     progress = Progress("judging", 1000, io.StringIO())
-    start = time.monotonic()
+    start = float(math.ceil(time.monotonic()))
     for second in range(100):  # 2 a second at first, then none for long, then 1 a second
         progress.done = 2 * min(second, 20) + max(0, second - 60)
         line = progress.line(start + second)
@@ -80,7 +81,7 @@ def test_the_time_left_follows_the_latest_pace() -> None:
 def test_silence_is_told_and_a_named_wait_tells_more() -> None:
     waiting = ""
     progress = Progress("dev", 10, io.StringIO(), waiting=lambda: waiting)
-    start = time.monotonic()
+    start = float(math.ceil(time.monotonic()))
     progress.step()
     progress.line(start)
     assert progress.line(start + 2) == "dev: 1 of 10 rows"
