@@ -6,12 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).parent
 # The starter set's generator is a script of the repository, and no part of what is installed.
 sys.path[:0] = [str(TESTS), str(TESTS.parent / "tools")]
 
 pytest_plugins = ["openai_server", "table_folder"]
+
+# The same examples at every run, so that a change alone can turn the suite red;
+# HYPOTHESIS_PROFILE=random looks further.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("random", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 # Whole runs whose reports nobody looks at here: drawing each takes over a second.
 WITHOUT_DRAWINGS = {
