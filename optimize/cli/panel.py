@@ -201,13 +201,13 @@ class PanelRun(JudgesRun):
             judge.save(folder / JUDGE, overwrite=True)
             write_text(folder / MEMBER_SCORES, "".join(as_json(row) + "\n" for row in panel.rows))
             # What is answered here, for free, is no call of the run.
-            uses = [outcome.use for outcome in outcomes if not outcome.entry.in_process]
-            costs = [use["cost_usd"] for use in uses]
+            usages = [outcome.usage for outcome in outcomes if not outcome.entry.in_process]
+            costs = [usage["cost_usd"] for usage in usages]
             summary = {
                 **panel.summary,
                 **({"left_out": list(notes)} if notes else {}),
-                "lm_calls": sum(use["lm_calls"] for use in uses),
-                "cached_calls": sum(use["cached_calls"] for use in uses),
+                "lm_calls": sum(usage["lm_calls"] for usage in usages),
+                "cached_calls": sum(usage["cached_calls"] for usage in usages),
                 "cost_usd": None if None in costs else round(sum(costs), 6),
                 "seconds": round(time.monotonic() - started, 3),
                 "folder": str(folder),

@@ -117,18 +117,18 @@ def is_in_process(lm: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """An entry's scores, or why it has none (`reason`); `use` is what asking took, for JSON."""
+    """An entry's scores, or why it has none (`reason`); `usage` is what asking took, for JSON."""
 
     entry: Entry
     scored: ScoredItems | None
-    use: Cell
+    usage: Cell
     reason: str = ""
 
 
 # Of what asking took, all null for a recording: dollars for 1,000 rows are of all replies at list
 # price, whoever paid; seconds are wall time with `concurrency` requests in flight; what follows
 # is the run's, over all its resumes.
-NO_USE: Cell = dict.fromkeys(
+NO_USAGE: Cell = dict.fromkeys(
     (
         *("plan", "tokens_per_row", "cost_per_1000_rows", "seconds_per_1000_rows"),
         *("latency_seconds", "concurrency", "lm_calls", "cached_calls", "tokens", "cost_usd"),
@@ -190,7 +190,7 @@ def ask_entries(
     reason; the others are asked all the same.
     """
     outcomes = {
-        entry.name: Outcome(entry=entry, scored=entry.scored, use=NO_USE) for entry in entries
+        entry.name: Outcome(entry=entry, scored=entry.scored, usage=NO_USAGE) for entry in entries
     }
     (folder / REPLIES).mkdir(exist_ok=True)
     with (
@@ -212,7 +212,7 @@ def ask_entries(
                 role=entry.name,
                 journal=entry.journal(folder, seed),
                 earlier=entry.earlier,
-                **_opening(entry, entry.judge),
+                **_model_options(entry, entry.judge),
             )
             for entry in entries
             if entry.judge is not None
@@ -220,8 +220,10 @@ def ask_entries(
         for entry in entries:
             if entry.judge is not None:
                 entry.judge.runners(runners[entry.name])
-        asked = [entry for entry in entries if entry.judge is not None]
-        for entry in sorted(asked, key=lambda e: math.inf if (c := e.expected_cost) is None else c):
+        with_model = [entry for entry in entries if entry.judge is not None]
+        for entry in sorted(
+            with_model, key=lambda e: math.inf if (c := e.expected_cost) is None else c
+        ):
             outcome = _ask(entry, runners[entry.name], folder, seed)
             if outcome.reason:
                 print_line(f"left out: {entry.name}: {outcome.reason}")
@@ -231,7 +233,7 @@ def ask_entries(
     return list(outcomes.values())
 
 
-def _opening(entry: Entry, judge: Judge) -> dict[str, Any]:
+def _model_options(entry: Entry, judge: Judge) -> dict[str, Any]:
     """How its model is opened, at the endpoint that its user chose; raises FatalModelError."""
     lm, api_base = entry.options.get("lm"), entry.options.get("api_base")
     if not isinstance(judge, Panel):  # whose members' models are named in it already
@@ -265,17 +267,19 @@ def _ask(entry: Entry, runner: Runner, folder: Path, seed: int) -> Outcome:
             reason = " ".join(str(error).split())
         finally:
             _write_time(folder / TIMES, entry, runner, seed, time.monotonic() - started)
-    use = _use(entry, entry.judge, runner, len(judgements), _times(folder / TIMES, entry.key(seed)))
+    usage = _usage(
+        entry, entry.judge, runner, len(judgements), _times(folder / TIMES, entry.key(seed))
+    )
     if reason:
         reason += f" ({len(judgements):,} of {len(entry.items):,} judged)"
-        return Outcome(entry=entry, scored=None, use=use, reason=reason)
+        return Outcome(entry=entry, scored=None, usage=usage, reason=reason)
     scored = ScoredItems(
         items=entry.items,
         scores=scores_of(judgements),
         judgements=tuple(judgements),
         lm=entry.lm,
     )
-    return Outcome(entry=entry, scored=scored, use=use)
+    return Outcome(entry=entry, scored=scored, usage=usage)
 
 
 def _unaffordable(entry: Entry, budget: Budget, share: float) -> str:
@@ -300,7 +304,7 @@ def _write_time(path: Path, entry: Entry, runner: Runner, seed: int, seconds: fl
     """Add a line on how long so many responses took that were not recorded before."""
     assert entry.judge is not None
     runners = _paid_runners(entry, entry.judge, runner)
-    n_sent = sum(asked.totals.responses - asked.totals.cached for asked in runners)
+    n_sent = sum(each.totals.responses - each.totals.cached for each in runners)
     if not n_sent:
         return
     times = {
@@ -317,7 +321,7 @@ def _paid_runners(entry: Entry, judge: Judge, runner: Runner) -> tuple[Runner, .
     """What asks its models: of a panel those elsewhere, the first of them first."""
     if entry.in_process:
         return (runner,)
-    return tuple(asked for asked in judge.runners(runner) if not answers_in_process(asked.model))
+    return tuple(each for each in judge.runners(runner) if not answers_in_process(each.model))
 
 
 def _times(path: Path, key: str) -> list[dict[str, Any]]:
@@ -326,34 +330,34 @@ def _times(path: Path, key: str) -> list[dict[str, Any]]:
     return [row for _, row in rows if row["key"] == key]
 
 
-def _use(
+def _usage(
     entry: Entry, judge: Judge, runner: Runner, n_rows: int, times: Sequence[Mapping[str, Any]]
 ) -> Cell:
     """What an entry took, for `n_rows` judged; of a panel, all its models together."""
     runners = _paid_runners(entry, judge, runner)
-    accounts = [asked.account for asked in runners]
+    accounts = [each.account for each in runners]
     # What a recording costs to use is its model's affair.
     is_recording = entry.lm.startswith(RECORDING)
-    prices = [None if is_recording else asked.account.price for asked in runners]
+    prices = [None if is_recording else each.account.price for each in runners]
     costs = [
         None if price is None else price.cost(total.tokens_in, total.tokens_out, total.responses)
-        for total, price in zip((asked.totals for asked in runners), prices, strict=True)
+        for total, price in zip((each.totals for each in runners), prices, strict=True)
     ]
     n_timed = sum(row["responses"] for row in times)
     seconds_each = sum(row["seconds"] for row in times) / n_timed if n_timed else None
     latencies = [(row["latency"], row["responses"]) for row in times if row["latency"] is not None]
     n_latencies = sum(n for _, n in latencies)
-    n_responses = sum(asked.totals.responses for asked in runners)
+    n_responses = sum(each.totals.responses for each in runners)
 
     def per_row(total: float | None, rows: int = 1) -> float | None:
         return None if total is None or not n_rows else round(total / n_rows * rows, DIGITS)
 
     likely = _sum([account.cost_likely for account in accounts])
-    use = {
+    usage = {
         "plan": _plan_name(judge, runner),
         "tokens_per_row": {
-            "in": per_row(sum(asked.totals.tokens_in for asked in runners)),
-            "out": per_row(sum(asked.totals.tokens_out for asked in runners)),
+            "in": per_row(sum(each.totals.tokens_in for each in runners)),
+            "out": per_row(sum(each.totals.tokens_out for each in runners)),
         },
         "cost_per_1000_rows": per_row(_sum(costs), 1000),
         "seconds_per_1000_rows": per_row(
@@ -376,8 +380,8 @@ def _use(
             (likely or 0.0) - (_sum([account.cost for account in accounts]) or 0.0), DIGITS
         ),
     }
-    assert use.keys() == NO_USE.keys()
-    return use
+    assert usage.keys() == NO_USAGE.keys()
+    return usage
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

@@ -66,7 +66,7 @@ def leaderboard(
     reference = baseline or order[0]
     differences = _differences(common, order, level, seed, reference, pairs, baseline is not None)
     by_name = {outcome.entry.name: outcome for outcome in outcomes}
-    costs = {name: by_name[name].use["cost_per_1000_rows"] for name in order}
+    costs = {name: by_name[name].usage["cost_per_1000_rows"] for name in order}
     priced = {
         n: (costs[n], values[n]) for n in order if costs[n] is not None and values[n] == values[n]
     }
@@ -86,11 +86,11 @@ def leaderboard(
                 "difference": _difference_cell(gain),
                 "standing": _standing(gain, baseline is not None),
                 "on_front": name in front if name in priced else None,
-                **outcome.use,
+                **outcome.usage,
                 **_on_all(measured[name], len(items), level, pairs, seed),
             }
         )
-    spent = [outcome.use["cost_usd"] for outcome in outcomes if outcome.use["plan"] is not None]
+    spent = [outcome.usage["cost_usd"] for outcome in outcomes if outcome.usage["plan"] is not None]
     return {
         "dimension": dimension,
         "kind": "pairwise" if pairs else "rating",
@@ -102,7 +102,7 @@ def leaderboard(
         "reference": reference,
         "judges": rows,
         "left_out": [
-            {**_entry_cell(o), "why": o.reason, **o.use} for o in outcomes if o.scored is None
+            {**_entry_cell(o), "why": o.reason, **o.usage} for o in outcomes if o.scored is None
         ],
         "cost_usd": None if None in spent else round(math.fsum(spent), DIGITS),
     }

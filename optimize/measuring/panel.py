@@ -385,7 +385,7 @@ def cost_of(outcome: Outcome) -> float:
     """US dollars for 1,000 rows: nothing of what is recorded or asked here; NaN: unknown."""
     if outcome.entry.judge is None or outcome.entry.in_process:
         return 0.0
-    cost = outcome.use["cost_per_1000_rows"]
+    cost = outcome.usage["cost_per_1000_rows"]
     return math.nan if cost is None else float(cost)
 
 
@@ -476,7 +476,7 @@ def _member_row(outcome: Outcome, fit: PanelFit, evidence: _Evidence) -> dict[st
         "weight": round(weights.get(entry.name, 0.0), DIGITS),
         **evidence.cells(entry.name),
         "n_failed": evidence.n_failed(entry.name),
-        **outcome.use,
+        **outcome.usage,
         "cost_per_1000_rows": json_number(cost),
     }
 
