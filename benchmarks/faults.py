@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 KEY = "sk-planted-a1b2c3d4e5f6a7b8c9d0"
 CONCURRENCY = 64
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 
 from openai_server import (  # noqa: E402 - in tests/
     FAULTS,

@@ -37,7 +37,7 @@ from typing import Any
 import msgspec
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 
 from faults import peak_mb  # noqa: E402 - beside this file
 from openai_server import ServingBytes  # noqa: E402 - in tests/

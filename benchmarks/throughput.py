@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SERVER = HERE.parent / "tests" / "openai_server.py"
+SERVER = HERE.parent / "tests" / "support" / "openai_server.py"
 sys.path.insert(0, str(HERE))
 
 from clients import CLIENTS  # noqa: E402 - beside this file

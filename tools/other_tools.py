@@ -47,7 +47,7 @@ def install(tool: str, folder: Path) -> tuple[Path, dict[str, str]]:
 def run(tool: str, folder: Path) -> bool:
     """Print a line for each way to the tool; whether all tests passed."""
     python, variables = install(tool, folder / tool)
-    test = ROOT / "tests" / "test_other_tools.py"
+    test = ROOT / "tests" / "judges" / "test_other_tools.py"
     done = subprocess.run(
         [*(python, "-m", "pytest", "-q", "-rA", "-o", "filterwarnings=default"), test, "-k", tool],
         cwd=ROOT,

@@ -19,7 +19,7 @@ from optimize.statistics.human import (
 )
 from optimize.statistics.levels import Level
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 NAN = math.nan
 
 

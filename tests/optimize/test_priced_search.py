@@ -15,7 +15,7 @@ from optimize.run.labels import prepare
 from optimize.run.pipeline import estimate, run
 from optimize.run.settings import Settings
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 WORLD, LIMITS = "reasoning helps", (0.5, 2.0)
 
 REQUESTS_UNTIL_KILLED = 900

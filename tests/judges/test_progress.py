@@ -174,7 +174,7 @@ def test_on_a_terminal_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(
         cwd=tmp_path,
         stdout=follower,
         stderr=follower,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     os.close(follower)
     shown = b""

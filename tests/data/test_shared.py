@@ -6,7 +6,7 @@ import pytest
 
 import data
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 SUMMEVAL = SHARED / "summeval" / "summeval.jsonl"
 
 pytestmark = pytest.mark.skipif(

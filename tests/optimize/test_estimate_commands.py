@@ -14,7 +14,7 @@ from optimize.cli import alternative as alternative_command
 from optimize.cli import estimate as estimate_command
 from optimize.items import annotation_matrix, read_scores
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_one_command_tests_three_models_on_summeval() -> None:
         *("--annotations", folder / "expert_annotations.jsonl", "--scores"),
         *(SHARED / "summeval_scores" / f"scores_{model}.jsonl" for model in models),
         check=True,
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
     )
     lines = done.stdout.splitlines()[1:]
     assert [line.split()[0] for line in lines[::4]] == [f"scores_{model}" for model in models]

@@ -309,7 +309,7 @@ def test_rows_pass_through_a_pipe_and_all_else_stands_on_stderr(tmp_path: Path) 
     rows = [{"id": n, "document": "It rained.", "summary": f"Rain {n}."} for n in range(2000)]
     piped = "".join(f"{json.dumps(row)}\n" for row in rows)
     ask = f"{sys.executable} -m judges score relevance --data - --out -"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
     def run(command: str) -> "subprocess.CompletedProcess[str]":
         bash = ["bash", "-c", f"set -o pipefail; {command}"]
@@ -333,7 +333,7 @@ def test_pairs_pass_through_a_pipe_too(tmp_path: Path) -> None:
     """As JSON Lines, or as the cells that --format names; the win rate stands on stderr."""
     pairs = [{"post": f"Day {n}.", "summary_a": "Rain.", "summary_b": "R."} for n in range(40)]
     ask = [sys.executable, "-m", "judges", "compare", "tldr_concise", "--data", "-", "--out", "-"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     cells = "post,summary_a,summary_b\n" + "".join(",".join(pair.values()) + "\n" for pair in pairs)
     verdicts = []
     for piped, flags in (

@@ -25,7 +25,7 @@ from judges.parsing.recorded import (
     verdict,
 )
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 SUMMEVAL = range(1, 6)
 needs_data = pytest.mark.skipif(
     not DATA.is_dir(), reason="../shared/data, which the project may read but not ship, is absent"

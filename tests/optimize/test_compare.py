@@ -25,7 +25,7 @@ from optimize.measuring.leaderboard import pareto_front
 from optimize.report.leaderboard_report import leaderboard_answer, render
 from optimize.statistics.accuracy import contrast_accuracy, pair_accuracy
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # What a resumed run may differ in: when it ran, and what a killed one had under way.
 OF_THE_RUN = {
     *("seconds", "folder", "cost_usd", "seconds_per_1000_rows", "latency_seconds"),

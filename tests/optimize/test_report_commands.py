@@ -8,7 +8,7 @@ import pytest
 import data
 from optimize.cli.verify import command
 
-LABELS = Path(__file__).parents[2] / "shared" / "data"
+LABELS = Path(__file__).parents[3] / "shared" / "data"
 
 
 def test_an_asked_judge_gets_a_page_with_probes_and_a_table(

@@ -458,7 +458,7 @@ def test_the_configured_model_is_taken_unless_another_is_named() -> None:
 def test_the_page_on_dspy_runs_as_it_stands(
     server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (Path(__file__).parents[1] / "docs" / "dspy.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "dspy.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 3
     rated = [(row["document"], row["summary"], row["score"][0]) for row in RATED]
@@ -473,7 +473,7 @@ def test_the_page_on_dspy_runs_as_it_stands(
 
 
 def test_the_docstring_shows_the_pages_example() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "dspy.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "dspy.md").read_text(encoding="utf-8")
     lines = (RankOptimizer.__doc__ or "").partition("        import dspy\n")[2].splitlines()
     code = "".join(page.partition("```python")[2].partition("```")[0].split())
     assert len(lines) > 10

@@ -8,7 +8,7 @@ from jsonl import write_jsonl
 
 from optimize.cli.verify import command as main
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 def verified(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:

@@ -7,7 +7,7 @@ import pytest
 
 from optimize.statistics.agreement import Correlation, summary_level
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 def read_shared(folder: str, scores: str, dimension: str) -> tuple[list[float], ...]:

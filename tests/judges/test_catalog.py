@@ -8,7 +8,7 @@ from judges.catalog import find, names
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
 from optimize.statistics.agreement import summary_level
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 DOCUMENT_AND_SUMMARY = ("document", "summary")
 # Name -> the texts it reads, as its source has it.
 TEXTS = {

@@ -348,7 +348,7 @@ def test_a_recording_must_exist_and_be_of_one_model(tmp_path: Path) -> None:
 def test_altered_journals_answer_as_recorded_or_are_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     from fuzz import fuzz_journals
 
     counts = fuzz_journals(150, random.Random(1))

@@ -25,7 +25,7 @@ from optimize.panel.members import labelled_scores
 from optimize.panel.weights import Moments, Plan, weighted_mean
 from optimize.statistics.agreement import summary_level
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 DOCUMENTS, SYSTEMS = 24, 8
 EVERY = np.array([True, True])
 

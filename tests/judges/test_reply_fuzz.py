@@ -10,7 +10,7 @@ from judges.judgement import NoScoreError
 from judges.parsing.parse import parse_choice, parse_rating
 
 SCALE = range(1, 6)
-GRAMMAR = Path(__file__).parents[1] / "benchmarks" / "replies.py"
+GRAMMAR = Path(__file__).parents[2] / "benchmarks" / "replies.py"
 
 # What models write when they are asked for a rating: each says 4.
 RATED = [

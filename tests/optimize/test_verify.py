@@ -12,7 +12,7 @@ from optimize.cli import compare, tune
 from optimize.cli.verify import command
 from optimize.run.settings import SettingsError
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 needs_shared = pytest.mark.skipif(
     not SHARED.is_dir(), reason="../shared/data, which the repository may not hold, is absent"
 )

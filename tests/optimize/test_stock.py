@@ -258,5 +258,5 @@ def test_a_labelled_example_lends_as_many_items_as_fit() -> None:
 
 
 def test_the_design_names_every_optimizer() -> None:
-    design = (Path(__file__).parents[1] / "docs" / "DESIGN.md").read_text(encoding="utf-8")
+    design = (Path(__file__).parents[2] / "docs" / "DESIGN.md").read_text(encoding="utf-8")
     assert f"[--optimizer {'|'.join(OPTIMIZERS)}]" in design

@@ -595,7 +595,7 @@ def test_a_judgement_says_what_stands_beside_its_score() -> None:
     assert _facts(Judgement(score=3.0, rating=3, rationale="x")) == {"rating": 3}
 
 
-PAGE = Path(__file__).parents[1] / "docs" / "other_tools.md"
+PAGE = Path(__file__).parents[2] / "docs" / "other_tools.md"
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 

@@ -15,7 +15,7 @@ from judges.catalog.summeval import FLUENCY
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 ONE = SamplingPlan(kind="one")
 pytestmark = pytest.mark.usefixtures("table_folder")
 

@@ -127,7 +127,7 @@ def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made() -> None:
         Judge.of(RELEVANCE).with_prompt(instruction=" \n")
 
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 MILL = "A fire broke out in the old mill on Monday. Nobody was hurt."
 BRIDGE = "The council met on Tuesday and closed the bridge for a year. Drivers protested."
 OUTPUTS = [
