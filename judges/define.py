@@ -1,7 +1,4 @@
-"""Read a user's own dimension or comparison from a YAML or Python file.
-
-A YAML file holds one definition, or a list of them, or a mapping from names to them, that
-FILE.yaml:name picks from:
+"""Read a user's own dimension or comparison from a YAML file, one definition a file.
 
     name: groundedness                  # lower-case letters, digits, underscores
     definition: whether the reply uses the fact it was given
@@ -22,19 +19,12 @@ two texts are then called `{candidate}_a` and `{candidate}_b`:
     definition: which reply is kinder to the writer
     inputs: {query: what the user wrote}
     candidate: response
-
-A Python file is run, and FILE.py:NAME is a Dimension or Comparison that it defines.
 """
 
-import importlib.util
-import os
-import re
-import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Struct, convert
 
 from judges.dimension import (
     MAX_RATINGS,
@@ -45,12 +35,9 @@ from judges.dimension import (
     check_prompt,
     seed_prompt,
 )
-from judges.validation import InvalidDataError, Rating, Word, check_plain, converted, shortened
+from judges.validation import Rating, Text, Word, shortened
 
 MAX_BYTES = 200_000
-
-_SPEC = re.compile(r"(?P<file>.+\.(?P<suffix>ya?ml|py))(?::(?P<name>\w+))?", re.IGNORECASE)
-Text = Annotated[str, Meta(pattern=r"\S")]
 
 
 class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -58,181 +45,76 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
     name: Word
     definition: Text
-    inputs: (
-        Annotated[dict[Word, str], Meta(max_length=32)]
-        | Annotated[list[Word], Meta(min_length=1, max_length=32)]
-    )
+    inputs: dict[Word, str] | list[Word]
     kind: Literal["rating", "pairwise"] = "rating"
-    instruction: Text | UnsetType = UNSET
+    scale: list[Rating] = []
+    anchors: dict[Rating, str] = {}
+    candidate: Word | None = None
+    instruction: Text | None = None
     source: str = ""
 
-    def shared(self, instruction: str) -> dict[str, Any]:
-        """What dimensions and comparisons have in common; `instruction` is for want of its own."""
+    def subject(self) -> Subject:
         inputs = self.inputs
-        return {
+        definition = self.definition.strip()
+        clause = definition.rstrip(".")
+        shared: dict[str, Any] = {
             "name": self.name,
-            "definition": self.definition.strip(),
+            "definition": definition,
             "inputs": inputs if isinstance(inputs, dict) else {n: f"the {n}" for n in inputs},
-            "instruction": self.instruction or instruction,
             "source": self.source,
         }
-
-
-class _RatingDefinition(_Definition, kw_only=True):
-    scale: Annotated[list[Rating], Meta(min_length=2, max_length=MAX_RATINGS)] | UnsetType = UNSET
-    anchors: Annotated[dict[Rating, str], Meta(max_length=MAX_RATINGS)] | UnsetType = UNSET
-
-    def dimension(self) -> Dimension:
-        meanings = self.anchors or {}
+        if self.kind == "pairwise":
+            if self.candidate is None or self.scale or self.anchors:
+                raise DimensionError("a pairwise definition has a candidate, and no scale")
+            instruction = self.instruction or f"Decide between the two: {clause}."
+            return Comparison(**shared, instruction=instruction, candidate=self.candidate)
+        if self.candidate is not None:
+            raise DimensionError("a candidate is for kind: pairwise")
         scale = self._scale()
-        if outside := sorted(meanings.keys() - set(scale)):
-            raise DimensionError(f"the anchors {outside} are not on the scale {scale}")
-        instruction = (
-            f"Judge the {self.name.replace('_', ' ')}: {_clause(self.definition)}. Read closely "
-            f"what you are given and choose the rating from {scale[0]} (lowest) to {scale[-1]} "
-            "(highest) that fits best."
+        instruction = self.instruction or (
+            f"Judge the {self.name.replace('_', ' ')}: {clause}. Read closely what you are given "
+            f"and choose the rating from {scale[0]} (lowest) to {scale[-1]} (highest) that fits "
+            "best."
         )
-        anchors = {rating: meanings.get(rating, "") for rating in scale}
-        return Dimension(**self.shared(instruction), anchors=anchors)
+        anchors = {rating: self.anchors.get(rating, "") for rating in scale}
+        return Dimension(**shared, instruction=instruction, anchors=anchors)
 
     def _scale(self) -> list[int]:
-        """Every rating; two are the lowest and the highest."""
-        ends = {min(self.anchors), max(self.anchors)} if self.anchors else set[int]()
-        scale = self.scale or sorted(ends)
-        if len(scale) < 2:
-            raise DimensionError(
-                "a rating needs a scale of two ratings or more, as in 'scale: [1, 5]'"
-            )
-        if scale != sorted(set(scale)):
-            raise DimensionError(f"the scale {scale} must ascend")
+        """Every rating, ascending; two are the lowest and the highest."""
+        scale = self.scale or sorted({min(self.anchors), max(self.anchors)} if self.anchors else ())
         if len(scale) == 2:
             scale = list(range(scale[0], scale[1] + 1))
-        if len(scale) > MAX_RATINGS:
-            raise DimensionError(f"the scale has {len(scale)} ratings; use {MAX_RATINGS} at most")
+        if not 2 <= len(scale) <= MAX_RATINGS or scale != sorted(set(scale)):
+            raise DimensionError(
+                f"a scale has 2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]', not "
+                f"{self.scale}"
+            )
+        if outside := sorted(self.anchors.keys() - set(scale)):
+            raise DimensionError(f"the anchors {outside} are not on the scale {scale}")
         return scale
 
 
-class _PairwiseDefinition(_Definition, kw_only=True):
-    candidate: Word
-
-    def comparison(self) -> Comparison:
-        instruction = f"Decide between the two: {_clause(self.definition)}."
-        return Comparison(**self.shared(instruction), candidate=self.candidate)
-
-
-def _clause(definition: str) -> str:
-    return definition.strip().rstrip(".")
-
-
 def is_definition(spec: str) -> bool:
-    """Whether this names a YAML or Python file, with or without :name."""
-    return _SPEC.fullmatch(spec) is not None
-
-
-def is_python(spec: str) -> bool:
-    """Whether this names a file that is run to read it."""
-    match = _SPEC.fullmatch(spec)
-    return match is not None and match["suffix"].lower() == "py"
+    """Whether this names a YAML file."""
+    return spec.lower().endswith((".yaml", ".yml"))
 
 
 def read_subject(spec: str) -> Subject:
-    """Read a catalogue name, FILE.yaml, FILE.yaml:name, FILE.py or FILE.py:NAME.
+    """The dimension or comparison of a catalogue name or FILE.yaml.
 
     Raises DimensionError, which names file and field, or UnknownDimensionError for a name that the
     catalogue lacks.
     """
-    match = _SPEC.fullmatch(spec)
-    if match is None:
+    if not is_definition(spec):
         from judges.catalog import find
 
         return find(spec)
-    path = Path(match["file"])
-    if not path.is_file():
-        problem = "not a regular file" if path.exists() else "no such file"
-        raise DimensionError(f"{path}: {problem}")
-    subjects = _from_python(path) if match["suffix"].lower() == "py" else _from_yaml(path)
-    return _choose(path, subjects, match["name"])
-
-
-def _choose(path: Path, subjects: Mapping[str, Subject], name: str | None) -> Subject:
-    """The subject of this name, or the only one; DimensionError where there is none such."""
-    if not subjects:
-        raise DimensionError(f"{path}: defines no Dimension and no Comparison")
-    if name is None and len(subjects) == 1:
-        return next(iter(subjects.values()))
-    names = f"{', '.join(subjects)}; pick one as {path}:{next(iter(subjects))}"
-    if name is None:
-        raise DimensionError(f"{path}: defines several: {names}")
-    if name in subjects:
-        return subjects[name]
-    # A Python file's variable may be written differently from what it defines.
-    for subject in subjects.values():
-        if subject.name == name:
-            return subject
-    raise DimensionError(f"{path}: defines no {name!r}, but {names}")
-
-
-def _from_yaml(path: Path) -> dict[str, Subject]:
-    """The subjects that a YAML file defines, by name; raises DimensionError."""
     # Not needed by a judge in production, which must start fast.
-    from judges.yaml_text import YamlTextError, read_yaml
+    from judges.yaml_text import read_yaml
 
     try:
-        content = read_yaml(path, max_bytes=MAX_BYTES)
-    except YamlTextError as error:
-        raise DimensionError(f"{path}: {error}") from error
-    if content is None:
-        raise DimensionError(f"{path}: empty; it needs name, definition, inputs and scale")
-    entries = content if isinstance(content, list) else [content]
-    # In a mapping from names, each definition takes its name from its key.
-    if isinstance(content, dict) and content and all(isinstance(v, dict) for v in content.values()):
-        entries = [{"name": name, **entry} for name, entry in content.items()]
-    subjects: dict[str, Subject] = {}
-    for number, entry in enumerate(entries, start=1):
-        where = f"{path}: definition {number}" if len(entries) > 1 else f"{path}: definition"
-        subject = define(entry, where)
-        if subject.name in subjects:
-            raise DimensionError(f"{where}: the name {subject.name!r} is taken by an earlier one")
-        subjects[subject.name] = subject
-    return subjects
-
-
-def define(entry: object, where: str = "definition") -> Subject:
-    """Build a dimension or comparison from a decoded mapping; raises DimensionError."""
-    try:
-        check_plain(entry, where)
-        subject: Subject
-        if isinstance(entry, dict) and entry.get("kind") == "pairwise":
-            subject = converted(entry, _PairwiseDefinition, where).comparison()
-        else:
-            subject = converted(entry, _RatingDefinition, where).dimension()
+        subject = convert(read_yaml(Path(spec), max_bytes=MAX_BYTES), _Definition).subject()
         check_prompt(subject, seed_prompt(subject))  # refuses names that would clash
-    except (InvalidDataError, DimensionError) as error:
-        message = shortened(error)
-        if not message.startswith(where):
-            message = f"{where}: {message}"
-        raise DimensionError(message) from error
+    except ValueError as error:  # YamlTextError, msgspec.ValidationError, DimensionError
+        raise DimensionError(f"{spec}: {shortened(error)}") from error
     return subject
-
-
-def _from_python(path: Path) -> dict[str, Subject]:
-    """Run the file; the dimensions and comparisons that it defines, by variable."""
-    name = f"judges_definition_{abs(hash(os.path.realpath(path)))}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise DimensionError(f"{path}: cannot be run as Python")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except DimensionError as error:
-        raise DimensionError(f"{path}: {error}") from error
-    except Exception as error:  # whatever a user's file may raise
-        raise DimensionError(f"{path}: {type(error).__name__}: {error}") from error
-    finally:
-        sys.modules.pop(name, None)
-    return {
-        variable: value
-        for variable, value in vars(module).items()
-        if isinstance(value, Dimension | Comparison)
-    }

@@ -1,20 +1,19 @@
 """The frozen judge's file: one JSON document that anybody can load, and that can hold no code.
 
-Everything in it is checked before any of it is used: size, encoding, keys, types, lengths, digest,
-and that what it says twice agrees. Its messages are what is sent, word for word: that another
-release would render them otherwise changes no judge that was saved.
+Everything in it is checked before any of it is used: size, types, lengths, digest, and that what it
+says twice agrees. Its messages are what is sent, word for word.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
-from msgspec.json import encode
+from msgspec import UNSET, Meta, Struct, UnsetType, convert, to_builtins
+from msgspec.json import decode
 
 from judges.dimension import Comparison, Dimension, Subject, check_prompt
 from judges.errors import JudgesError
@@ -23,16 +22,7 @@ from judges.monotone import MonotoneMap
 from judges.prompt import MAX_DEMOS, SLOT, Field, Prompt, Value, encodable
 from judges.protocol import Message
 from judges.scoring import SamplingPlan
-from judges.validation import (
-    InvalidDataError,
-    Rating,
-    Word,
-    check_plain,
-    converted,
-    decode_json,
-    quoted,
-    shortened,
-)
+from judges.validation import InvalidDataError, Rating, Text, Word, shortened
 
 FORMAT: Final = "dspy-judges frozen judge"
 VERSION: Final = 1
@@ -48,7 +38,6 @@ MAX_CHARACTERS = 1_000_000
 # What all demonstrations may take of it; an instruction and a provenance fit beside them.
 MAX_DEMO_BYTES = 16_000_000
 
-Text = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
 Short = Annotated[str, Meta(max_length=20_000)]
 Named = Annotated[str, Meta(max_length=1000, pattern=r"\S")]
 Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -162,7 +151,7 @@ class Knotted(_Strict):
 
 
 class _Data(Struct):
-    """Of a provenance what is known has its type; what a later release adds is plain data."""
+    """Of a provenance what is read has its type; the rest is plain data."""
 
     name: Named
     sha256: Hash
@@ -176,9 +165,8 @@ class _Split(Struct):
 class _People(Struct, kw_only=True):
     mean: float
     sd: float
-    # Earlier files hold neither.
-    low: float | None = None
-    high: float | None = None
+    low: float
+    high: float
     n_outputs: int
 
 
@@ -188,8 +176,7 @@ class _Provenance(Struct, kw_only=True):
     split: _Split | UnsetType = UNSET
     optimizer: Named = "none"
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
-    # The last four: of a panel's run.
-    shipped: Literal["tuned", "seed", "own", "mean", "learned", "untuned"] = "seed"
+    shipped: Named = "seed"
     budget: dict[Word, Any] = {}
     versions: dict[Named, Named] = {}
     seed_judge: dict[Word, Any] = {}
@@ -334,11 +321,6 @@ def load(path: Path | str) -> AnyFile:
     if not path.is_file():
         problem = "not a regular file" if path.exists() else "no such file"
         raise FrozenJudgeError(f"{path}: {problem}")
-    if path.suffix == ".jsonl":
-        raise FrozenJudgeError(
-            f"{path}: holds rows, not a judge; what a judge gave before is named by --scores FILE "
-            "or --replies FILE, each file with its own flag"
-        )
     # One byte more than allowed is read, since a file may grow after its size was asked.
     with path.open("rb") as file:
         raw = file.read(MAX_BYTES + 1)
@@ -353,8 +335,11 @@ def dumps(judge: AnyFile) -> str:
     document = to_builtins(judge)
     document["digest"] = digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    if where := find_secret(document, "judge", Redactor()):
-        raise FrozenJudgeError(f"{where} holds what looks like a key; it is not written down")
+    if Redactor().holds(text):
+        raise FrozenJudgeError(
+            "its texts hold a key that an environment variable (*_KEY, *_TOKEN, *_SECRET) has; "
+            "take it out of the instruction, the definition or the labels"
+        )
     try:
         loads(text.encode("utf-8"))  # what could not be read back is not written
     except UnicodeEncodeError as error:
@@ -367,16 +352,12 @@ def dumps(judge: AnyFile) -> str:
 
 def loads(raw: bytes) -> AnyFile:
     """Check a file's bytes and return what they hold; raises FrozenJudgeError."""
-    if len(raw) > MAX_BYTES:
-        raise FrozenJudgeError(f"more than {MAX_BYTES:,} bytes; a frozen judge is smaller")
-    if raw[:1] == b"\x80" or raw[:2] in (b"PK", b"\x1f\x8b"):
-        raise FrozenJudgeError("a pickle or an archive, which is never loaded; a judge is JSON")
+    # Twenty bytes of JSON may take a thousand in memory.
+    if len(raw) > MAX_BYTES or raw.count(b"[") + raw.count(b"{") > MAX_BRACKETS:
+        raise FrozenJudgeError(f"more than {MAX_BYTES:,} bytes or {MAX_BRACKETS:,} brackets")
     try:
-        document = decode_json(raw, max_brackets=MAX_BRACKETS)
-        if not isinstance(document, dict):
-            raise FrozenJudgeError("not a judge: its JSON is no mapping")
+        document = decode(raw, type=dict[str, Any])
         if document.get("kind") == PANEL:
-            _refuse_nested(document)
             panel = _typed(document, PanelFile)
             _check_panel(panel)
             return panel
@@ -384,8 +365,10 @@ def loads(raw: bytes) -> AnyFile:
         _check_agreement(judge)
     except FrozenJudgeError:
         raise
-    except ValueError as error:  # InvalidDataError, DimensionError, an impossible plan
-        raise FrozenJudgeError(shortened(error)) from error
+    except RecursionError as error:
+        raise FrozenJudgeError("no frozen judge: nested too deeply") from error
+    except ValueError as error:  # msgspec's, DimensionError, an impossible plan
+        raise FrozenJudgeError(f"no frozen judge: {shortened(error)}") from error
     return judge
 
 
@@ -397,62 +380,28 @@ def digest(document: Mapping[str, object]) -> str:
 
 
 def demo_bytes(prompt: Prompt, demo: Mapping[str, Value]) -> int | None:
-    """What a demonstration takes in a judge's file; None where it cannot hold it.
-
-    So with what may be a key: it is not written down, and another demonstration does as well.
-    """
-    if find_secret(demo, "demo", Redactor()):
-        return None
+    """What a demonstration takes in a judge's file; None where the file cannot hold it."""
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     texts = [*map(str, demo.values()), *(message["content"] for message in messages)]
     if max(map(len, texts)) > MAX_CHARACTERS:
         return None
     try:
-        return len(json.dumps([demo, messages], indent=4, ensure_ascii=False).encode("utf-8"))
+        text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
+        return None if Redactor().holds(text) else len(text.encode("utf-8"))
     except UnicodeEncodeError:
         return None
-
-
-def find_secret(value: object, path: str, secrets: Redactor) -> str | None:
-    """Where a text of plain data, or of a judge's file, holds one, if any does."""
-    if isinstance(value, Struct):
-        value = to_builtins(value)
-    if isinstance(value, str):
-        return path if secrets.holds(value) else None
-    entries: Iterable[tuple[object, object]] = ()
-    if isinstance(value, Mapping):
-        entries = value.items()
-    elif isinstance(value, list | tuple):
-        entries = enumerate(value)
-    for name, entry in entries:
-        if secrets.holds(str(name)):
-            return path
-        if where := find_secret(entry, f"{path}.{name}", secrets):
-            return where
-    return None
 
 
 def _typed(document: dict[str, Any], kind: type[File]) -> File:
     """The document as its type; its digest is checked."""
     # Before everything else, so that a file of another version is called that.
-    if document.get("format") != FORMAT:
-        raise FrozenJudgeError(f"not a frozen judge: its 'format' is not {FORMAT!r}")
-    if document.get("version") != VERSION:
+    if (document.get("format"), document.get("version")) != (FORMAT, VERSION):
         raise FrozenJudgeError(
-            f"format version {repr(document.get('version'))[:20]}; this release reads {VERSION}: "
-            "load it with the release that wrote it, or freeze the judge again"
+            f"no {FORMAT} of version {VERSION}; freeze the judge again with this release"
         )
-    check_plain(document, "judge", max_characters=MAX_CHARACTERS)
-    content = {name: value for name, value in document.items() if name != "digest"}
-    judge = converted(content, kind, "judge")
-    if isinstance(judge, JudgeFile):
-        # Messages and fields are of types that others use, which pass over keys that they lack.
-        typed, raw = (judge.messages, judge.program), (content["messages"], content["program"])
-        if encode(typed, order="sorted") != encode(raw, order="sorted"):
-            raise FrozenJudgeError("a message or a field has a key that this release does not know")
+    judge = convert({name: value for name, value in document.items() if name != "digest"}, kind)
     if judge.provenance is not None:
-        check_plain(judge.provenance, "judge.provenance")
-        converted(judge.provenance, _Provenance, "judge.provenance")
+        convert(judge.provenance, _Provenance)
     if document.get("digest") != digest(document):
         raise FrozenJudgeError(
             "the digest does not match: the file was changed after it was saved; "
@@ -495,16 +444,6 @@ def _check_agreement(judge: JudgeFile) -> None:
             "its last message must be the user's, with one {{slot}} for each of the texts "
             f"{', '.join(judge.texts)}; freeze the judge again instead of editing its file"
         )
-
-
-def _refuse_nested(document: Mapping[str, Any]) -> None:
-    """Before its depth is looked at, so that a panel within a panel is called that."""
-    members = document.get("members")
-    for member in members if isinstance(members, list) else ():
-        judge = member.get("judge") if isinstance(member, dict) else None
-        if isinstance(judge, dict) and judge.get("kind") == PANEL:
-            name = quoted(member.get("name"))
-            raise FrozenJudgeError(f"member {name} is a panel itself; join its members instead")
 
 
 def _check_panel(panel: PanelFile) -> None:

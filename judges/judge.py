@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
-import msgspec
-
 from dspy_judges.libraries import naming_libraries
 from judges.dimension import (
     Comparison,
@@ -53,9 +51,6 @@ if TYPE_CHECKING:
 Kind = Literal["rating", "pairwise"]
 T = TypeVar("T")
 RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
-
-# The sets that ship, whose labels are computed from known faults.
-STARTER = ("starter", "starter_pairs")
 
 
 class FailedJudgementWarning(UserWarning):
@@ -128,15 +123,9 @@ class Judge:
         subject: Subject,
         *,
         reasoning: Reasoning | None = None,
-        rationale: bool = False,
         lm: str = "embedded",
     ) -> "Judge":
-        """The seed judge of a dimension or comparison (see `seed_prompt`).
-
-        `rationale` is the former word for the reasoning "brief".
-        """
-        if rationale and reasoning is None:
-            reasoning = "brief"
+        """The untuned judge of a dimension or comparison (see `seed_prompt`)."""
         return cls(subject=subject, prompt=seed_prompt(subject, reasoning), lm=lm)
 
     @classmethod
@@ -150,7 +139,7 @@ class Judge:
         provenance: Mapping[str, object] | None = None,
     ) -> "Judge":
         """Read instructions and demos off a DSPy module with one predictor (see `program`)."""
-        from judges.modules import prompt_of, stored_messages
+        from judges.modules import prompt_of
 
         predictors = program.predictors()
         if len(predictors) != 1:
@@ -162,7 +151,6 @@ class Judge:
             plan=plan,
             lm=lm,
             provenance=provenance,
-            stored_messages=stored_messages(program, prompt),
         )
 
     @property
@@ -203,8 +191,7 @@ class Judge:
         source = (self.provenance or {}).get("data")
         if not isinstance(source, Mapping) or (self.provenance or {}).get("shipped") == "seed":
             return False
-        # Files of earlier releases name the starter set and say no more.
-        return bool(source.get("constructed", source.get("name") in STARTER))
+        return bool(source.get("constructed"))
 
     @property
     def human_ratings(self) -> Ratings | None:
@@ -265,11 +252,6 @@ class Judge:
             return self.plan_for(open_model(self.lm))
         # By its name alone: what is only saved needs no key.
         return plan_at(endpoint_of(self.lm, self.api_base))
-
-    def settled_plan(self) -> SamplingPlan:
-        """The former name of `resolved_plan`."""
-        warnings.warn("Judge.settled_plan is now resolved_plan", DeprecationWarning, stacklevel=2)
-        return self.resolved_plan()
 
     def __call__(self, **texts: str) -> AnyJudgement:
         """Judge one output, or one pair in both orders; a failed judgement says why."""
@@ -453,11 +435,6 @@ class Judge:
 
         return judge_map
 
-    def map_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """What `mapper()` returns is called with a row; it takes options, and batches."""
-        warnings.warn("Judge.map_row is now mapper()", DeprecationWarning, stacklevel=2)
-        return self.mapper()(row)
-
     def template(self) -> list[Message]:
         """The messages that it sends, with `{{name}}` slots for texts in the last one."""
         if self.stored_messages is None:
@@ -471,9 +448,13 @@ class Judge:
     def program(self) -> "dspy.Module":
         """A DSPy module that sends the same messages: compose it, or optimize it further.
 
-        Messages of an earlier release's file are sent as they stand until its instruction or demos
-        change; then all are rendered as of this release.
+        Raises OptionError where its file's messages are not those that this release renders.
         """
+        if self.stored_messages is not None:
+            raise OptionError(
+                f"{self.name}: its messages were rendered by another release, and a DSPy program "
+                "would send others; use the judge as it is, or tune it again"
+            )
         with naming_libraries():
             from judges.modules import PairwiseJudge, RatingJudge, demos_of
 
@@ -482,8 +463,6 @@ class Judge:
         else:
             module = RatingJudge(self.subject, prompt=self.prompt)
         module.judge.demos = demos_of(self.prompt)
-        if self.stored_messages is not None:
-            module.store(self.stored_messages)
         return module
 
     def without_foreign_map(self, lm: str | None) -> "Judge":
@@ -600,35 +579,6 @@ class Judge:
             stored_messages=None if messages == prompt.template() else tuple(messages),
             score_map=file.read_score_map(),
         )
-
-    def without_secrets(self) -> tuple["Judge", tuple[str, ...]]:
-        """The judge as it can be written down, and what was left out of it for that."""
-        from judges.frozen import find_secret
-        from judges.models.redaction import Redactor
-
-        secrets = Redactor()
-        if not find_secret(self.freeze(), "judge", secrets):
-            return self, ()
-
-        def redacted(value: T) -> T:
-            return msgspec.convert(secrets.redact_data(msgspec.to_builtins(value)), type(value))
-
-        all_demos, notes = self.prompt.demos, []
-        demos = tuple(demo for demo in all_demos if not find_secret(demo, "demo", secrets))
-        if left_out := len(all_demos) - len(demos):
-            notes.append(
-                f"{left_out} of {len(all_demos)} demonstrations hold what looks like a key and "
-                "are left out of judge.json; its figures were measured with them"
-            )
-        subject, prompt = redacted(self.subject), redacted(replace(self.prompt, demos=demos))
-        if (subject, prompt.instruction) != (self.subject, self.prompt.instruction):
-            notes.append(
-                "what looks like a key in the judge's instruction or definition is struck out in "
-                "judge.json; its figures were measured with it"
-            )
-        provenance: Any = secrets.redact_data(self.provenance)
-        clean = replace(self, subject=subject, prompt=prompt, provenance=provenance)
-        return replace(clean, stored_messages=None), tuple(notes)
 
 
 def _mapped(

@@ -11,7 +11,7 @@ from judges.judge import Judge
 def load(
     judge: str | os.PathLike[str], *, lm: str | None = None, api_base: str | None = None
 ) -> Judge:
-    """Load a judge by catalogue name, frozen file, run folder, or FILE.yaml / FILE.py with :NAME.
+    """Load a judge by catalogue name, frozen file, run folder, or FILE.yaml.
 
     A catalogue name beats a folder of that name; write "./name" for the folder. `lm` and `api_base`
     name the model it asks and the endpoint: a file chooses no endpoint, so that a judge of one's
@@ -22,8 +22,8 @@ def load(
 
     if not isinstance(judge, str | os.PathLike):
         raise TypeError(
-            f"load() takes a catalogue name, a frozen judge's file, a run folder, FILE.yaml or "
-            f"FILE.py:NAME, not {judge!r}"
+            f"load() takes a catalogue name, a frozen judge's file, a run folder or "
+            f"FILE.yaml, not {judge!r}"
         )
     loaded = _find(os.fspath(judge))
     if api_base is not None and holds_secret(api_base):

@@ -418,16 +418,6 @@ class Panel(Judge):
             score_map=file.read_score_map(),
         )
 
-    def without_secrets(self) -> tuple["Panel", tuple[str, ...]]:
-        members, notes = [], []
-        for member in self.members:
-            if member.judge is not None:
-                judge, lines = member.judge.without_secrets()
-                member = replace(member, judge=judge)
-                notes += [f"{member.name}: {line}" for line in lines]
-            members.append(member)
-        return replace(self, members=tuple(members)), tuple(notes)
-
     def plan_for(self, model: "Model") -> "SamplingPlan":
         self._refuse("has no plan of its own")
 

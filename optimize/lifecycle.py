@@ -10,8 +10,8 @@ from typing import Any, TextIO
 from data.describe import reading_lines
 from data.tables.atomic_write import in_use
 from data.tables.in_memory import Rows
-from judges.define import is_python, read_subject
-from judges.dimension import DimensionError, Subject
+from judges.define import read_subject
+from judges.dimension import Subject
 from judges.protocol import Model
 from optimize.run import run_folder
 from optimize.run.labels import PreparedRun, check_rows, prepare
@@ -134,10 +134,6 @@ class RunLifecycle:
         if subject is not None:
             definition_setting = dict(run_folder.write_definition(subject, folder))
             settings = replace(settings, **definition_setting)
-        elif is_python(settings.subject):
-            # So that to go on with the run is not to run what its folder names.
-            with suppress(DimensionError):
-                run_folder.write_definition(prepared.subject, folder)
         if rows is not None:
             settings = replace(settings, data=run_folder.write_rows(rows, folder))
         prepared = replace(prepared, settings=settings)
@@ -162,7 +158,7 @@ def _prepare_resumed(
     folder: Path, flags: Mapping[str, Any], subject: Subject | None
 ) -> PreparedRun:
     """The run that the flags resume, as its folder holds it."""
-    saved = _with_saved_definition(run_folder.read_config(folder), folder, flags)
+    saved = run_folder.read_config(folder)
     endpoints = run_folder.read_endpoints(folder)
     if subject is not None:
         flags = {**flags, **run_folder.check_definition(subject, folder)}
@@ -170,17 +166,6 @@ def _prepare_resumed(
     labels = prepared.labels
     run_folder.check_labels(folder, labels.counts(), labels.split)
     return prepared
-
-
-def _with_saved_definition(
-    saved: Mapping[str, Any], folder: Path, flags: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """A run's settings with the definition that its folder keeps in place of a Python file."""
-    definition = folder / run_folder.DEFINITION
-    for name in ("dimension", "pairwise"):
-        if name not in flags and is_python(str(saved.get(name))) and definition.is_file():
-            return {**saved, name: str(definition)}
-    return saved
 
 
 def _find_started(flags: Mapping[str, Any], subject: Subject | None) -> Path:

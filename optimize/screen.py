@@ -53,7 +53,6 @@ def scorecard(summary: Mapping[str, Any], folder: str) -> str:
         "",
         *_gain(summary),
         *_wrapped(summary["why"]),
-        *(line for note in summary.get("left_out", ()) for line in _wrapped(f"note: {note}")),
         *_finalists(summary.get("finalists", [])),
         *_plans(summary.get("plans", [])),
         "",

@@ -136,7 +136,7 @@ def tune(
 ) -> Run:
     """Tune a judge against human labels, and measure it on labels it never saw.
 
-    `dimension` is a catalogue name, FILE.yaml, FILE.py:NAME, or a definition itself; a comparison
+    `dimension` is a catalogue name, FILE.yaml, or a definition itself; a comparison
     is tuned on pairs. `data` holds labels: a file's path, a DataFrame, a Dataset or a list of
     dicts, which the run's folder then keeps; without it, the starter set. `map` goes from our names
     to its columns. `options` are the command's flags by name, and `TuneOptions` their types; lm,
@@ -155,7 +155,7 @@ def tune(
         raise TypeError("scores, replies and own are of a panel: give panel=[...], its members")
     if panel is not None:
         if not isinstance(dimension, str):
-            raise TypeError("a panel's dimension is a catalogue name, FILE.yaml or FILE.py:NAME")
+            raise TypeError("a panel's dimension is a catalogue name or FILE.yaml")
         for name, given in recorded:
             if isinstance(given, str):
                 raise TypeError(f"{name} is a list of texts, not {given!r} alone")
@@ -163,7 +163,7 @@ def tune(
         return _join(dimension, data, out, {**flags, **members, "own": own}, quiet=quiet)
     if not isinstance(dimension, str | Dimension | Comparison):
         raise TypeError(
-            f"tune() takes a catalogue name, FILE.yaml, FILE.py:NAME, a Dimension or a Comparison, "
+            "tune() takes a catalogue name, FILE.yaml, a Dimension or a Comparison, "
             f"not {dimension!r}"
         )
     rows = None

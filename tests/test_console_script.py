@@ -94,17 +94,6 @@ def test_advice_names_the_commands_as_they_were_called(tmp_path: Path) -> None:
         assert "python -m" in done.stdout + done.stderr
 
 
-def test_a_definition_still_finds_the_module_beside_it(tmp_path: Path) -> None:
-    (tmp_path / "scales.py").write_text("ANCHORS = {0: 'bad', 1: 'good'}\n")
-    (tmp_path / "mine.py").write_text(
-        "import judges, scales\n"
-        "kind = judges.Dimension(name='kind', definition='kindness', inputs={'text': 'a text'},\n"
-        "                        anchors=scales.ANCHORS, instruction='Rate it.')\n"
-    )
-    done = run(tmp_path, "-m", "judges", "show", "mine.py:kind")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 @pytest.mark.parametrize("words", [["--version"], ["list"], ["--help"]])
 def test_what_needs_no_model_starts_without_dspy_and_pandas(words: list[str]) -> None:
     script = (

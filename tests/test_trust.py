@@ -18,12 +18,12 @@ from openai_server import OpenAIServer, Serving
 import judges
 from data.cli import main as data_command
 from judges.__main__ import main as judges_command
-from judges.cluster import map_in_pandas
 from judges.frozen import digest
-from judges.inference import batch
+from judges.inference.batch import Batch
 from judges.models.providers import endpoint_of
 from judges.models.registry import is_plain, open_model
 from judges.protocol import FatalModelError
+from judges.ray import JudgeBatch
 from judges.scoring import SamplingPlan
 from optimize import measure, tune
 from optimize.cli.tune import command as optimize_command
@@ -127,16 +127,16 @@ def test_a_strangers_judge_that_names_a_host_or_a_file_loads_and_is_not_asked(
         lambda: judge.mapper()(ROW),
         lambda: list(judge.judge_all([ROW])),
         lambda: measure(judge, "labels.jsonl"),
-        lambda: map_in_pandas(judge),
+        lambda: JudgeBatch(judge, workers=1)({name: [text] for name, text in ROW.items()}),
     ):
         with pytest.raises(FatalModelError, match="its file names the model"):
             ask()
     score = ["score", str(path), "--data", "rows.jsonl", "--out", "out.jsonl"]
-    for engine in ([], ["--engine", "ray"], ["--batch-api", "submit"]):
-        assert judges_command([*score, *engine]) == 1
+    for batch_api in ([], ["--batch-api", "submit"]):
+        assert judges_command([*score, *batch_api]) == 1
     assert verify_command([str(path), "--data", "labels.jsonl"]) == 1
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 4
+    assert len(said) == 3
     assert all("name it yourself: --lm" in line for line in said)
     assert not Path("out.jsonl").exists()
 
@@ -148,25 +148,16 @@ def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger: 
         judge(**ROW)
 
 
-def test_a_strangers_batch_folder_sends_no_key_and_uploads_no_other_file(
+def test_a_strangers_batch_folder_sends_no_key(
     stranger: Listener, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("out.jsonl.batch").mkdir()
-    Path("secret.txt").write_text("private")
-    part = {"file": "../secret.txt", "n_requests": 1}
-    for state in (
-        {"run": "r", "lm": "openai/judge-1", "api_base": stranger.url, "parts": []},
-        {"run": "r", "lm": "openai/judge-1", "api_base": PUBLIC, "parts": [part]},
-    ):
-        Path("out.jsonl.batch/batch.json").write_text(json.dumps(state))
-        for step in ("status", "collect"):
-            ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
-            assert judges_command([*ask, "--data", "rows.jsonl", "--out", "out.jsonl"]) == 1
-        with pytest.raises(FatalModelError, match=r"say which to ask|is no part of a batch"):
-            batch.submit(Path("out.jsonl.batch"))
-    said = capsys.readouterr().err
-    assert stranger.url in said
-    assert "'../secret.txt' is no part of a batch" in said
+    state = {"run": "r", "lm": "openai/judge-1", "endpoint": stranger.url, "n_requests": 1}
+    Path("out.jsonl.batch/batch.json").write_text(json.dumps(state))
+    for step in ("submit", "status", "collect"):
+        ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
+        assert judges_command([*ask, "--data", "rows.jsonl", "--out", "out.jsonl"]) == 1
+        assert f"at {stranger.url}, and not at" in capsys.readouterr().err
 
 
 def strangers_run(**settings: object) -> Path:
@@ -190,11 +181,9 @@ def strangers_run(**settings: object) -> Path:
         ({"proposer_lm": "huggingface/{url}"}, "--proposer-lm huggingface/{url}"),
         ({"lm": "replay:/dev/zero"}, "--lm replay:/dev/zero"),
         ({"data": "hf:stranger/labels"}, "--data hf:stranger/labels"),
-        ({"dimension": "theirs/evil.py:JUDGE"}, "--dimension theirs/evil.py:JUDGE"),
-        ({"dimension": None, "pairwise": "theirs/evil.py"}, "--pairwise theirs/evil.py"),
     ],
 )
-def test_going_on_with_a_strangers_run_sends_nothing_and_runs_nothing(
+def test_going_on_with_a_strangers_run_sends_nothing(
     settings: dict[str, Any],
     says: str,
     stranger: Listener,
@@ -202,12 +191,10 @@ def test_going_on_with_a_strangers_run_sends_nothing_and_runs_nothing(
 ) -> None:
     theirs = {n: v.format(url=stranger.url) if v else v for n, v in settings.items()}
     folder = strangers_run(**theirs)
-    (folder / "evil.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
     assert optimize_command(["--resume", "--out", str(folder)]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert says.format(url=stranger.url) in said
-    assert not Path("ran").exists()
 
 
 @pytest.mark.parametrize("name", ["api_base", "proposer_api_base"])
@@ -216,21 +203,6 @@ def test_what_a_folder_says_of_its_endpoints_confirms_no_address(name: str) -> N
     resolved = resolve({"resume": True}, saved, {"judge": PUBLIC, "proposer": PUBLIC})
     assert (resolved.api_base, resolved.proposer_api_base) == (None, None)
     assert set(resolved.endpoints.values()) == {PUBLIC}
-
-
-def test_a_run_of_ones_own_python_definition_goes_on_without_running_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    Path("mine.py").write_text(
-        "from pathlib import Path\nimport judges\nPath('ran').touch()\n"
-        "MINE = judges.load('coherence').subject\n"
-    )
-    begin = ["--dimension", "mine.py:MINE", "--data", "labels.jsonl", "--out", "run"]
-    assert optimize_command([*begin, "--max-calls", "300"]) == 0
-    Path("ran").unlink()
-    assert optimize_command(["--resume", "--out", "run"]) == 0
-    assert not Path("ran").exists()
-    assert "coherence" in capsys.readouterr().out
 
 
 def test_a_strangers_definitions_and_labels_reach_no_host_and_no_file(
@@ -245,7 +217,7 @@ def test_a_strangers_definitions_and_labels_reach_no_host_and_no_file(
     for tag in tags:
         text = f"name: x\ndefinition: {tag.format(url=stranger.url)}\ninputs: [document]\n"
         Path("theirs.yaml").write_text(text + "scale: [1, 5]\n")
-        with pytest.raises(ValueError, match=r"theirs\.yaml: line 2"):
+        with pytest.raises(ValueError, match=r"theirs\.yaml: not YAML: .*line 2"):
             judges.load("theirs.yaml")
     label = {"id": stranger.url, "group": f"file://{stranger.url}", "document": stranger.url}
     rows = [
@@ -481,10 +453,10 @@ def test_a_redirect_takes_no_text_to_another_host(lm: str, stranger: Listener) -
             list(judges.load("coherence").judge_all([ROW], lm=lm, api_base=base))
         folder = Path("b")
         if lm.startswith("openai/"):
-            model = batch.queue(lm, folder, api_base=base)
-            list(judges.load("coherence").judge_rows([ROW], _runner(model)))
+            batch = Batch(folder, lm=lm, api_base=base)
+            list(judges.load("coherence").judge_rows([ROW], _runner(batch.queue())))
             with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
-                batch.submit(folder, api_base=base)
+                batch.submit()
     finally:
         server.shutdown()
         server.server_close()

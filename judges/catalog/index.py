@@ -27,5 +27,5 @@ def find(name: str) -> Dimension | Comparison:
         hint = f"near it: {', '.join(near)}" if near else f"it has {', '.join(_JUDGES)}"
         raise UnknownDimensionError(
             f"no judge {name!r} in the catalogue; {hint} (python -m judges list shows all); one of "
-            "your own is a file: FILE.yaml[:name] or FILE.py:NAME"
+            "your own is a file, FILE.yaml"
         ) from None

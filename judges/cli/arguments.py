@@ -91,9 +91,7 @@ CACHE = (
     "where replies are kept across runs, so that no request is paid twice; none: nowhere (the "
     "user's cache folder)"
 )
-JUDGE = (
-    "a name of the catalogue, a frozen judge's file, a run folder, FILE.yaml[:name], FILE.py:NAME"
-)
+JUDGE = "a name of the catalogue, a frozen judge's file, a run folder, or FILE.yaml"
 
 
 def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
@@ -213,15 +211,6 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("the run")
     run.add_argument(
         "--dry-run", action="store_true", help="estimate requests, tokens and price, then stop"
-    )
-    run.add_argument(
-        "--engine",
-        choices=("local", "ray"),
-        default="local",
-        help="ray: over many processes or a cluster (RAY_ADDRESS); needs ray[data] (local)",
-    )
-    run.add_argument(
-        "--workers", type=count, default=2, metavar="N", help="Ray's processes for each judge (2)"
     )
     run.add_argument(
         "--batch-api",
@@ -454,13 +443,10 @@ def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:
 def reasoning_as_asked(judge: Judge, name: str, args: argparse.Namespace) -> Judge:
     """The seed judge with the reasoning of the flags; a frozen judge asks as it was tuned."""
     reasoning: Reasoning | None = args.reasoning
-    if reasoning is None and getattr(args, "rationale", False):
-        reasoning = "brief"
     if reasoning is None:
         return judge
     if judge.is_frozen:
-        flag = "--reasoning" if args.reasoning else "--rationale"
-        raise UsageError(f"{name} is frozen: {flag} is for judges that are not; leave it out")
+        raise UsageError(f"{name} is frozen: --reasoning is for judges that are not; leave it out")
     return Judge.of(judge.subject, reasoning=reasoning, lm=judge.lm)
 
 

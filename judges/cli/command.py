@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from data.flags import add_version
-from judges.cli import export, serve, show, table_commands
+from judges.cli import export, show, table_commands
 from judges.cli.arguments import Parser
 from judges.cli.shell import run_command
 from judges.errors import UsageError
@@ -75,8 +75,6 @@ def build_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
     table_commands.add_score(commands)
     table_commands.add_compare(commands)
     export.add(commands)
-    serve.add(commands)
-    show.add_journal(commands)
     return command_parser, commands.choices
 
 

@@ -1,4 +1,4 @@
-"""python -m judges export: a judge in another ecosystem's format."""
+"""python -m judges export: a judge as a chat request or as DSPy's state."""
 
 import argparse
 import sys
@@ -6,101 +6,69 @@ from dataclasses import replace
 from pathlib import Path
 
 from data.tables.atomic_write import write_atomically
-from judges.cli.arguments import JUDGE, add_plan_flags, add_quiet_flag, follow
-from judges.cli.shell import print_error, print_note
+from judges.cli.arguments import JUDGE, add_plan_flags, follow
+from judges.cli.shell import print_error
 from judges.inference.progress import visible
-from judges.judge import Judge
 from judges.loading import load
 from judges.panel import Panel
-from judges.protocol import is_embedded
-from judges.scoring import PlanKind, SamplingPlan
+from judges.scoring import SamplingPlan
 
-# Other tools ask language models; a judge without a model of its own is written for this one.
+# A judge without a model of its own is written for this one.
 DEFAULT_LM = "openai/gpt-4.1-mini"
 
-ABOUT = """\
-Write a judge in another ecosystem's format, as far as that can hold it.
+ABOUT = f"""\
+Write a judge for use elsewhere.
 
-{formats}
+messages  a chat-completions request with {{{{slots}}}} for the texts
+dspy      the state that dspy.Module.load takes
 
-A frozen judge is written for its own model and plan. Any other is written for
---lm ({lm} unless named) and one reply, or the --plan given.
-What a format cannot hold is refused, or named on stderr: a judge that asks
-otherwise than it was measured is another judge.
+A frozen judge is written with its own model and plan. Any other is written
+for {DEFAULT_LM} and one reply, unless --lm and --plan say otherwise.
+What the format does not hold is named on stderr.
 
 examples:
-  python -m judges export relevance --to mlflow --lm openai/gpt-4.1
-  python -m judges export runs/relevance-001 --to openai-messages
-  python -m judges export judge.json --to mlflow --out relevance_judge.py"""
+  python -m judges export relevance --to messages --lm openai/gpt-4.1
+  python -m judges export runs/relevance-001 --to dspy --out state.json"""
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    from judges.export import ALIASES, FORMATS
-
-    lines = "\n".join(f"{name:<17}{form.about}" for name, form in FORMATS.items())
     parser = commands.add_parser(
-        "export",
-        help="a judge in another ecosystem's format",
-        description=ABOUT.format(formats=lines, lm=DEFAULT_LM),
+        "export", help="a judge as a chat request or DSPy's state", description=ABOUT
     )
     parser.add_argument("judge", metavar="JUDGE", help=JUDGE)
     parser.add_argument(
-        "--to",
-        required=True,
-        choices=(*FORMATS, *ALIASES),
-        metavar="FORMAT",
-        help="one of those above; messages is the former name of openai-messages",
+        "--to", required=True, choices=("messages", "dspy"), help="the format; see above"
     )
     parser.add_argument(
         "--lm",
         metavar="NAME",
         help=f"the model to write it for (the frozen judge's own, else {DEFAULT_LM})",
     )
-    parser.add_argument(
-        "--api-base",
-        metavar="URL",
-        help="the OpenAI-compatible server that the tool asks (the provider's own; for the "
-        "embedded model http://127.0.0.1:8000/v1, where python -m judges serve answers)",
-    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write to this file (stdout)")
-    parser.add_argument("--force", action="store_true", help="write over an existing --out")
     add_plan_flags(parser)
-    add_quiet_flag(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    from judges.export import ALIASES, FORMATS, ExportError
+    from judges.export import FORMATS, ExportError, left_out
 
-    form = FORMATS[ALIASES.get(args.to, args.to)]
-    loaded = load(args.judge, api_base=args.api_base)
-    if isinstance(loaded, Panel):
+    judge = load(args.judge)
+    if isinstance(judge, Panel):
         raise ExportError(
-            f"{args.judge} is a panel of several judges, and {args.to} holds one prompt: score "
-            "with it here, or export one of its members"
+            f"{args.judge} is a panel of several judges, and a format holds one prompt: export its "
+            "members' judges one by one"
         )
-    judge = _settled(loaded, args, names_a_model=form.names_a_model)
-    text = form.write(judge)
-    for warning in form.lost(judge):
-        print_error(f"warning: {warning}")
-    if args.out is None:
-        # Exact for a file or another program, and safe for a terminal.
-        text = visible(text) if sys.stdout.isatty() else text
-        print(text, end="" if text.endswith("\n") else "\n")
-    else:
-        write_atomically(args.out, text.encode("utf-8"), overwrite=args.force)
-    return 0
-
-
-def _settled(judge: Judge, args: argparse.Namespace, *, names_a_model: bool) -> Judge:
-    """The judge with a model and a plan; a frozen judge has both."""
-    if judge.plan is None and args.lm is None:
+    if not judge.is_frozen:
         judge = replace(judge, lm=DEFAULT_LM)
-        if names_a_model:
-            print_note(
-                f"note: {judge.name} has no model of its own, so this is written for {DEFAULT_LM}; "
-                "--lm names another"
-            )
     judge = follow(judge, args)
-    kind: PlanKind = "weighted" if is_embedded(judge.lm) else "one"
-    return judge if judge.plan else judge.with_plan(SamplingPlan(kind=kind))
+    if judge.plan is None:
+        judge = judge.with_plan(SamplingPlan(kind="one"))
+    text = FORMATS[args.to](judge)
+    for warning in left_out(judge, args.to):
+        print_error(f"warning: {warning}")
+    if args.out is not None:
+        write_atomically(args.out, text.encode("utf-8"))
+    else:
+        # A terminal would obey control characters; a file or a program gets the exact text.
+        sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
+    return 0

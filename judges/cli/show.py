@@ -1,17 +1,15 @@
-"""python -m judges list, show and journal: the judges there are, their prompts, recordings."""
+"""python -m judges list and show: the judges there are, and their prompts."""
 
 import argparse
 import json
 import re
 import shutil
 import textwrap
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 from judges.cli.arguments import JUDGE, add_reasoning_flag, reasoning_as_asked
 from judges.dimension import Comparison, Subject
-from judges.errors import JudgesError
-from judges.export import describe, scale_words
 from judges.inference.progress import visible
 from judges.judge import Judge
 from judges.loading import load
@@ -43,9 +41,6 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     )
     show.add_argument("judge", metavar="JUDGE", help=JUDGE)
     add_reasoning_flag(show)
-    show.add_argument(
-        "--rationale", action="store_true", help="the former name of --reasoning brief"
-    )
     show.add_argument("--json", action="store_true", help="print the same as JSON")
     show.set_defaults(run=run_show)
 
@@ -58,7 +53,7 @@ def run_list(args: argparse.Namespace) -> int:
         print(json.dumps([_entry(subject) for subject in subjects], indent=1))
         return 0
     rows = [("name", "kind", "texts", "scale")]
-    rows += [(s.name, str(_entry(s)["kind"]), _brief(s), scale_words(s)) for s in subjects]
+    rows += [(s.name, str(_entry(s)["kind"]), _brief(s), _scale_words(s)) for s in subjects]
     sources = ["source", *(subject.source for subject in subjects)]
     widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     room = shutil.get_terminal_size((80, 24)).columns - sum(widths)
@@ -139,34 +134,50 @@ def _short_source(source: str, room: int) -> str:
     return textwrap.shorten(names, max(room, 12), placeholder=" ...")
 
 
-ABOUT_JOURNAL = """\
-Say what a journal of replies holds: requests, replies, tokens, by which
-models, when, and lines that a crash has damaged. Journals are written beside
-a score's output (OUT.replies.jsonl) and in a run's folder (replies.jsonl);
-they hold replies and counts, no prompt and no key. --lm replay:FILE answers
-from one.
+def describe(judge: Judge) -> list[str]:
+    """Name, definition, texts, scale and origin of a judge, a line each."""
+    subject = judge.subject
+    lines = [
+        f"{judge.name}: {subject.definition}",
+        f"kind: {judge.kind}; reads {', '.join(judge.texts)}; scale {_scale_words(subject)}",
+    ]
+    if subject.source:
+        lines.append(f"source: {subject.source}")
+    if judge.plan is not None:
+        samples = f" of {judge.plan.samples}" if judge.plan.kind == "mean" else ""
+        lines.append(f"frozen for {judge.lm}, plan {judge.plan.kind}{samples}")
+    return lines + (_origin(judge.provenance) if judge.provenance else [])
 
-example:
-  python -m judges journal runs/relevance-001/replies.jsonl"""
+
+def _origin(provenance: Mapping[str, Any]) -> list[str]:
+    """Where a frozen judge comes from and what was measured, as far as its file says."""
+    lines = []
+    if data := provenance.get("data"):
+        lines.append(
+            f"{provenance.get('shipped', 'tuned')} judge of optimizer "
+            f"{provenance.get('optimizer', '?')}, seed {provenance.get('seed', '?')}, on "
+            f"{data['name']} (sha256 {data['sha256'][:12]})"
+        )
+        if data.get("constructed"):
+            lines.append("its labels were constructed, no person gave them")
+    for side in ("seed_judge", "tuned_judge", "own_judge", "panel"):
+        for split, cell in (provenance.get(side) or {}).items():
+            if isinstance(cell, dict) and cell.get("value") is not None:
+                lines.append(f"{side.replace('_', ' ')} on {split}: {_cell(cell)}")
+    return lines
 
 
-def add_journal(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser(
-        "journal", help="what a file of replies holds", description=ABOUT_JOURNAL
+def _cell(cell: Mapping[str, Any]) -> str:
+    """One correlation with its interval, in words."""
+    ends = [cell.get("low"), cell.get("high")]
+    interval = "" if None in ends else f" [{ends[0]:.3f}, {ends[1]:.3f}]"
+    return (
+        f"{cell.get('level', '')}-level {cell.get('coefficient', '')} {cell['value']:.3f}"
+        f"{interval} n={cell.get('n_documents', '?')} documents"
     )
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a journal, or a run's folder; it is only read"
-    )
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-    parser.set_defaults(run=show_journal)
 
 
-def show_journal(args: argparse.Namespace) -> int:
-    from judges.models.journal import describe
-
-    file = args.file / "replies.jsonl" if args.file.is_dir() else args.file
-    contents = describe(file)
-    if contents.n_bytes and not contents.n_requests:
-        raise JudgesError(f"{file}: holds no reply that could be read; is it a journal?")
-    print(json.dumps(asdict(contents), indent=1) if args.json else visible(str(contents)))
-    return 0
+def _scale_words(subject: Subject) -> str:
+    if isinstance(subject, Comparison):
+        return "A/B"
+    return f"{subject.scale[0]}-{subject.scale[-1]}"

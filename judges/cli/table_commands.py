@@ -50,7 +50,7 @@ ABOUT_SCORE = """\
 Judge every row of a table with one or more rating judges.
 
 JUDGE is a name from the catalogue (python -m judges list), a frozen judge's
-file, a run folder, or your own definition: FILE.yaml[:name] or FILE.py:NAME.
+file, a run folder, or your own definition, FILE.yaml.
 JSONL rows get "judgements"; CSV, TSV and Parquet rows get the columns NAME
 and NAME_failure. A row that cannot be judged has no score and says why."""
 
@@ -89,9 +89,6 @@ def add_score(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     add_model_flags(parser)
     add_plan_flags(parser)
     add_reasoning_flag(parser)
-    parser.add_argument(
-        "--rationale", action="store_true", help="the former name of --reasoning brief"
-    )
     parser.add_argument(
         "--raw-scores",
         action="store_true",

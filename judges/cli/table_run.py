@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from itertools import repeat, tee
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
@@ -48,6 +48,7 @@ from judges.panel import Panel
 from judges.protocol import is_embedded
 
 if TYPE_CHECKING:
+    from judges.inference.batch import Batch
     from judges.protocol import Model
 
 # What a provider's batch files cost, of the usual price.
@@ -55,11 +56,6 @@ DISCOUNT = 0.5
 PIPE = Path("-")
 # A row of the table and its judgements by judge, to the row that is written.
 MakeOutputRow = Callable[[Row, Mapping[str, AnyJudgement]], Row]
-
-
-class _EndpointOptions(TypedDict):
-    api_base: str | None
-    api_key_env: str | None
 
 
 class UnfinishedError(JudgesError, RuntimeError):
@@ -319,8 +315,6 @@ def _write_rows(
                 writer.write(fill(row, judgements))
                 failed = any(judgement.failure for judgement in judgements.values())
                 progress.step(failed=failed)
-        if args.engine != "local":
-            return {}  # Ray's workers keep their own accounts
         cost = _cost(session.budget.accounts)
         if session.cache is None:
             return cost
@@ -349,27 +343,10 @@ def judged(run: TableRun, session: Session) -> Iterator[tuple[Row, dict[str, Any
 def _judgements(
     run: TableRun, judge: Judge, texts: Iterator[Row], session: Session
 ) -> Generator[AnyJudgement, None, None]:
-    """One judge's judgement of each row, asked for from here or through Ray."""
-    args = run.args
-    order: Order = args.order or "both"
-    if args.engine == "local":
-        runner = session.runner(judge.lm, api_base=judge.model_to_ask()[1])
-        return judge.judge_rows(texts, runner, order=order, seed=args.seed)
-    from judges.cluster import judge_rows
-
-    # Every judge has workers of its own, so it gets its part of the budget.
-    parts = len(run.judges)
-    return judge_rows(
-        judge,
-        texts,
-        workers=args.workers,
-        order=order,
-        seed=args.seed,
-        max_calls=args.max_calls and args.max_calls // parts,
-        max_cost=args.max_cost and args.max_cost / parts,
-        journal=os.path.realpath(run.journal) if run.journal else None,
-        **request_options(args),
-    )
+    """One judge's judgement of each row."""
+    order: Order = run.args.order or "both"
+    runner = session.runner(judge.lm, api_base=judge.model_to_ask()[1])
+    return judge.judge_rows(texts, runner, order=order, seed=run.args.seed)
 
 
 def _run_settings(run: TableRun) -> dict[str, Any]:
@@ -451,82 +428,63 @@ def _cost(accounts: Mapping[str, Account]) -> dict[str, Any]:
 
 
 def submit_batch(run: TableRun) -> int:
-    """Write down every request that the journal does not answer, and start the batches."""
-    from judges.inference import batch
-
+    """Write down every request that the journal does not answer, and start the batch."""
     args, journal = run.args, replies_file(run.args)
-    lm, folder = _one_model(run), _batch_folder(args)
+    batch = _batch(args, _one_model(run))
     _check_batch_budget(run)
-    where = _endpoint_options(args)
-    if not batch.is_partly_submitted(folder):
-        model = batch.queue(lm, folder, max_tokens=args.max_tokens, **where)
+    if not batch.waiting:
+        model = batch.queue(max_tokens=args.max_tokens)
         options = ModelOptions(
             journal=journal,
             cache=args.cache,
             max_tokens=args.max_tokens,
             reasoning_effort=args.reasoning_effort,
         )
-        with in_use(journal), Session(models={lm: model}, **options) as session:
+        opened = {batch.state.lm: model}
+        with in_use(journal), Session(models=opened, **options) as session:
             for _ in judged(run, session):
                 pass
             _print_cache_note(session)
         if not model.written:
-            print("nothing to submit: every reply is in the journal; collect with --resume instead")
+            print("nothing to submit: every reply is in the journal; leave out --batch-api")
             return 0
     print_note(estimate_line(run.estimates, DISCOUNT))
-    print_output(str(batch.submit(folder, **where)))
+    print_output(str(batch.submit()))
     return 0
 
 
 def batch_status(args: argparse.Namespace) -> int:
-    from judges.inference import batch
-
-    folder = _batch_folder(args)
-    state = batch.status(folder, **_endpoint_options(args))
-    if args.json:
-        counts = {"done": state.done, "requests": state.n_requests, "answered": state.n_completed}
-        print(json.dumps(counts))
-    else:
-        print_output(str(state))
-    if not state.submitted:
-        raise FatalModelError(f"{folder}: not all of it is submitted; --batch-api submit goes on")
+    state = _batch(args).refresh()
+    counts = {"done": state.done, "requests": state.n_requests, "answered": state.n_completed}
+    print_output(json.dumps(counts) if args.json else str(state))
     return 0
 
 
 def collect_batch(run: TableRun) -> Mapping[str, "Model"]:
     """Fetch the answers into the journal; returns the model that stands for them."""
-    from judges.inference import batch
-
-    args = run.args
-    lm, folder = _one_model(run), _batch_folder(args)
-    try:
-        with in_use(replies_file(args)), Journal(replies_file(args)) as journal:
-            result = batch.collect(folder, journal, **_endpoint_options(args))
-    except FatalModelError as error:
-        raise FatalModelError(f"{error} (see --batch-api status)") from error
-    if unanswered := result.n_missing + len(result.failures):
+    batch = _batch(run.args)
+    with in_use(replies_file(run.args)), Journal(replies_file(run.args)) as journal:
+        failures = batch.collect(journal)
+    if failures:
         print_error(
-            f"{unanswered:,} requests have no answer; the same command with --force and without "
-            "--batch-api asks them now, --batch-api submit again in another batch"
+            f"{len(failures):,} requests failed in the batch; to ask them again, move "
+            f"{run.args.out} away and run the same command without --batch-api: it keeps the others"
         )
-    return {lm: batch.collected(folder, **_endpoint_options(args))}
+    return {_one_model(run): batch.collected(failures)}
 
 
-def _endpoint_options(args: argparse.Namespace) -> _EndpointOptions:
-    return {"api_base": args.api_base, "api_key_env": args.api_key_env}
+def _batch(args: argparse.Namespace, lm: str | None = None) -> "Batch":
+    """The batch's requests and state, beside the output."""
+    from judges.inference.batch import Batch
 
-
-def _batch_folder(args: argparse.Namespace) -> Path:
-    """Where the batches' files and state are kept: beside the output."""
     if args.out is None:
         raise UsageError("--batch-api needs --out FILE, the same in all three steps")
-    return Path(args.out.with_name(f"{args.out.name}.batch"))
+    folder = args.out.with_name(f"{args.out.name}.batch")
+    return Batch(folder, lm=lm, api_base=args.api_base, api_key_env=args.api_key_env)
 
 
 def _one_model(run: TableRun) -> str:
     """The model that all judges ask; UsageError where they ask several."""
-    if run.args.engine != "local":
-        raise UsageError("--batch-api and --engine ray exclude each other")
     models = {part.lm for judge in run.judges for part in judge.parts}
     # What a panel asks here, for free, needs no batch.
     names = sorted(name for name in models if not is_embedded(name)) or sorted(models)

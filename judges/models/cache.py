@@ -45,25 +45,17 @@ def default_folder() -> Path:
     return Path(root) / "dspy-judges"
 
 
-def named_folder(name: str | os.PathLike[str] | None = None) -> str | None:
-    """What is named here or in the environment: an absolute path or "none"; None: nothing is."""
-    named = os.fspath(name) if name is not None else os.environ.get(VARIABLE)
-    if not named or named == NO_CACHE:
-        return named or None
-    return str(Path(named).expanduser().absolute())
-
-
 def open_cache(name: str | os.PathLike[str] | None = None) -> "ReplyCache | None":
     """Open the cache in the folder `name`, else in DSPY_JUDGES_CACHE's, else the user's own.
 
     None where that is "none", or where the user's own cannot be used. Raises OptionError where a
     folder that was named cannot be used.
     """
-    named = named_folder(name)
+    named = os.fspath(name) if name is not None else os.environ.get(VARIABLE)
     if named == NO_CACHE:
         return None
     try:
-        return ReplyCache(Path(named) if named else default_folder())
+        return ReplyCache(Path(named).expanduser() if named else default_folder())
     except (OSError, RuntimeError, sqlite3.Error) as error:
         if named:
             raise OptionError(

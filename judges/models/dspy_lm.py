@@ -81,7 +81,7 @@ class DspyModel:
         settings: dict[str, Any] = {name: value for name, value in named.items() if value}
         self.name = name
         self.endpoint = dspy_endpoint(api_base)
-        self._secrets = Redactor([api_key] if api_key else [], url=api_base or "")
+        self._secrets = Redactor([api_key] if api_key else [])
         self.dialect = Dialect.of(name)
         try:
             self._lm = dspy.LM(name, cache=False, num_retries=0, timeout=timeout, **settings)
@@ -180,7 +180,7 @@ class ConfiguredModel:
         self._context.run(_OWN_REQUEST.set, True)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         hide(secrets := secrets_among(arguments))
-        self._secrets = Redactor(secrets, url=self.api_base or "")
+        self._secrets = Redactor(secrets)
         self.name = str(lm.model)
         self.endpoint = endpoint_of(self.name, self.api_base)
         self.identity = self.endpoint + self._digest()

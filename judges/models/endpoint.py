@@ -28,7 +28,7 @@ from judges.models.openai_format import (
     retry_after_of,
 )
 from judges.models.providers import PROVIDERS, Provider
-from judges.models.redaction import Redactor, read_key, without_secrets
+from judges.models.redaction import Redactor, holds_secret, read_key, without_secrets
 from judges.protocol import (
     Completion,
     FatalModelError,
@@ -82,12 +82,12 @@ class EndpointModel:
                 f"{name}: {Redactor().redact(self.endpoint)!r} is no address; write "
                 "http://HOST:PORT/v1 or https://..."
             )
-        key = read_key(provider.key_variable, api_key)
-        if key and "@" in urlsplit(base).netloc:
+        if holds_secret(base):
             raise FatalModelError(
-                f"{name}: the address holds a user and {provider.key_variable} is set as well; a "
-                "request takes one of the two, so leave the other out"
+                f"{name}: the address {self.endpoint} holds a password or a key; give the key by "
+                f"{provider.key_variable}"
             )
+        key = read_key(provider.key_variable, api_key)
         if not key and base == provider.address:
             raise FatalModelError(
                 f"{name}: {provider.key_variable} is not set; set it, or name another endpoint by "
@@ -95,7 +95,7 @@ class EndpointModel:
             )
         if not key and not provider.address:
             raise FatalModelError(f"{name}: {provider.key_variable} is not set")
-        self.secrets = Redactor([key], url=base)
+        self.secrets = Redactor([key])
         self.dialect = Dialect.of(name)
         self.key_variable = provider.key_variable
         self._url = chat_url(base, name, provider)
@@ -154,9 +154,7 @@ class EndpointModel:
         secure = parts.scheme == "https"
         connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         try:
-            with closing(
-                connect(parts.netloc.rpartition("@")[2], timeout=SERVED_TIMEOUT)
-            ) as connection:
+            with closing(connect(parts.netloc, timeout=SERVED_TIMEOUT)) as connection:
                 connection.request("GET", path, headers=self._headers)
                 response = connection.getresponse()
                 if response.status in {404, 405}:

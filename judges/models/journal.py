@@ -2,7 +2,6 @@
 
 import errno
 import json
-import math
 import os
 import re
 import sys
@@ -12,7 +11,6 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from hashlib import sha256
 from operator import is_
 from pathlib import Path
@@ -71,8 +69,8 @@ class Record(Struct, omit_defaults=True):
     """One line: a request's key, the endpoint and model that were asked, and the answer.
 
     `model` is the one that answered, `at` when, in seconds since 1970; `cached` says that the
-    answer came from the reply cache, so that this run paid nothing; `sum` is a checksum of what
-    stands before it, which releases before it was written lack.
+    answer came from the reply cache, so that this run paid nothing. A checksum of what stands
+    before it, `sum`, ends the line.
     """
 
     key: Key
@@ -84,7 +82,6 @@ class Record(Struct, omit_defaults=True):
     tokens_out: Count
     replies: tuple[RecordedReply, ...]
     cached: bool = False
-    sum: str = ""
 
     def completion(self) -> Completion:
         return Completion(
@@ -102,23 +99,16 @@ class Record(Struct, omit_defaults=True):
         )
 
 
-class UncheckedRecord(Record, forbid_unknown_fields=True):
-    """A line without a checksum, which holds no name that no release wrote."""
-
-
 def read_record(line: bytes) -> Record:
     """Decode and check one line; raises DamagedRecordError."""
     line = line.rstrip(b"\r\n")
     match = _CHECKSUM.search(line)
-    if match and _checksum(line[: match.start()]) != match["sum"]:
-        raise DamagedRecordError("its checksum is another")
+    if match is None or _checksum(line[: match.start()]) != match["sum"]:
+        raise DamagedRecordError("its checksum is missing or another")
     try:
-        record = msgspec.convert(json.loads(line), Record if match else UncheckedRecord)
-    except (msgspec.ValidationError, ValueError, ArithmeticError, RecursionError) as error:
+        return msgspec.convert(json.loads(line), Record)
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise DamagedRecordError(repr(error)) from error
-    if not math.isfinite(record.at) or bool(match) != bool(record.sum):
-        raise DamagedRecordError("no time, or a checksum within")
-    return record
 
 
 def encode_record(
@@ -162,7 +152,7 @@ def read_records(path: Path) -> Iterator[Line]:
     """Yield every line but blank ones; a torn record and a later one that share a line are two."""
     from data.tables.encoding import open_regular  # judging a text imports no data
 
-    offset, with_checksums = 0, False
+    offset = 0
     with open_regular(path) as lines:
         for line in lines:
             start = max(0, line.rfind(RECORD_PREFIX))
@@ -173,9 +163,6 @@ def read_records(path: Path) -> Iterator[Line]:
                 record = None
                 with suppress(DamagedRecordError):
                     record = read_record(line[start:])
-                with_checksums = with_checksums or bool(record and record.sum)
-                if record is not None and bool(record.sum) != with_checksums:
-                    record = None  # after one with a checksum, none was written without
                 yield Line(offset + start, record, ended=line.endswith(b"\n"))
             offset += len(line)
 
@@ -358,86 +345,37 @@ class ReplayModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalSummary:
-    """A journal's requests and replies, tokens, models and damage.
+    """A journal's requests, and the tokens that this run paid for.
 
-    `n_cached` requests were answered by the reply cache, and their tokens are not counted; `models`
-    counts requests by "model at endpoint"; `n_repeated` counts keys recorded twice, as two
-    processes may do; `n_damaged` counts lines that hold no whole record, or another than was
-    written.
+    `n_cached` requests were answered by the reply cache; `models` counts requests by "model at
+    endpoint".
     """
 
-    path: str
-    n_bytes: int
     n_requests: int
-    n_replies: int
-    n_repeated: int
-    n_damaged: int
     n_cached: int
     tokens_in: int
     tokens_out: int
     models: Mapping[str, int]
-    first: str | None
-    last: str | None
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.path}: {self.n_requests} requests, {self.n_replies} replies,"
-            f" {self.tokens_in} tokens in, {self.tokens_out} out, {self.n_bytes} bytes"
-        ]
-        lines += [f"  {count} by {model}" for model, count in self.models.items()]
-        if self.first:
-            lines.append(f"  from {self.first} to {self.last}")
-        if self.n_cached:
-            lines.append(f"  {self.n_cached} answered by the reply cache, and not paid again")
-        if self.n_repeated:
-            lines.append(f"  {self.n_repeated} asked twice")
-        if self.n_damaged:
-            lines.append(
-                f"  {self.n_damaged} damaged line{'s' * (self.n_damaged > 1)}: passed over, and"
-                " asked again where needed"
-            )
-        return "\n".join(lines)
 
 
 def describe(path: str | os.PathLike[str]) -> JournalSummary:
     """Summarize a journal without changing it; raises OSError."""
-    file = Path(path)
     models: Counter[str] = Counter()
-    keys: set[str] = set()
-    first, last = math.inf, -math.inf
-    n_replies = tokens_in = tokens_out = n_damaged = n_cached = 0
-    for _, record, _ in read_records(file):
-        if record is None:
-            n_damaged += 1
+    n_cached = tokens_in = tokens_out = 0
+    for line in read_records(Path(path)):
+        if (record := line.record) is None:
             continue
-        keys.add(record.key)
         models[f"{record.model_asked} at {record.endpoint}"] += 1
-        n_replies += len(record.replies)
         n_cached += record.cached
         tokens_in += 0 if record.cached else record.tokens_in
         tokens_out += 0 if record.cached else record.tokens_out
-        first, last = min(first, record.at), max(last, record.at)
     return JournalSummary(
-        path=str(path),
-        n_bytes=file.stat().st_size,
         n_requests=models.total(),
-        n_replies=n_replies,
-        n_repeated=models.total() - len(keys),
-        n_damaged=n_damaged,
         n_cached=n_cached,
         tokens_in=tokens_in,
         tokens_out=tokens_out,
         models=dict(models.most_common()),
-        first=_date(first) if keys else None,
-        last=_date(last) if keys else None,
     )
-
-
-def _date(seconds: float) -> str:
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-    except (ValueError, OverflowError, OSError):
-        return "a time that is none"
 
 
 def request_key(endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling) -> str:
@@ -483,7 +421,7 @@ def _identity(endpoint: str, model: str, sampling: Sampling) -> tuple[str, str, 
         sampling.max_tokens,
         sampling.seed,
     )
-    if sampling.reasoning_effort is not None:  # which earlier journals know nothing of
+    if sampling.reasoning_effort is not None:
         draw = (*draw, sampling.reasoning_effort)
     return endpoint, model, ",".join(map(str, draw))
 

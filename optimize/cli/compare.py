@@ -165,7 +165,7 @@ def add_common_flags(command_parser: argparse.ArgumentParser, run_name: str) -> 
     """What is judged, by which models, and how: the flags of every run over several judges."""
     labels = command_parser.add_argument_group("what is judged")
     add = labels.add_argument
-    add("--dimension", metavar="NAME", help="a catalogue name, FILE.yaml[:name], FILE.py:NAME")
+    add("--dimension", metavar="NAME", help="a catalogue name or FILE.yaml")
     add("--pairwise", metavar="NAME", help="the same, for a comparison of two outputs")
     add_label_flags(labels)
     add("--scale", metavar="LOW-HIGH", help="of the labels (the dimension's); 'any': only order")

@@ -163,7 +163,7 @@ class PanelRun(JudgesRun):
         labels = self.labels(labelled, [entry.judge for entry in entries if entry.judge])
         # Refused before anything is paid for where they cannot be joined, or written down.
         untuned = untuned_panel(subject, {entry.name: asking(entry) for entry in entries})
-        untuned.without_secrets()[0].dumps()
+        untuned.dumps()
         if flags.prefer == "cost":
             for entry in entries:
                 if entry.expected_cost is None:
@@ -197,15 +197,13 @@ class PanelRun(JudgesRun):
                 **self._reply_letters([e.name for e in entries if e.source == "replies"]),
                 started=run_folder.started(folder),
             )
-            judge, notes = panel.judge.without_secrets()
-            judge.save(folder / JUDGE, overwrite=True)
+            panel.judge.save(folder / JUDGE, overwrite=True)
             write_text(folder / MEMBER_SCORES, "".join(as_json(row) + "\n" for row in panel.rows))
             # What is answered here, for free, is no call of the run.
             usages = [outcome.usage for outcome in outcomes if not outcome.entry.in_process]
             costs = [usage["cost_usd"] for usage in usages]
             summary = {
                 **panel.summary,
-                **({"left_out": list(notes)} if notes else {}),
                 "lm_calls": sum(usage["lm_calls"] for usage in usages),
                 "cached_calls": sum(usage["cached_calls"] for usage in usages),
                 "cost_usd": None if None in costs else round(sum(costs), 6),
@@ -313,9 +311,9 @@ class PanelRun(JudgesRun):
         check_names([*(entry.name for entry in entries), *recordings], "--members")
         members = {entry.name: asking(entry) for entry in entries} | dict.fromkeys(recordings)
         replies = [name for name, (source, _) in recordings.items() if source == "replies"]
-        panel, _ = untuned_panel(
+        panel = untuned_panel(
             subject, members, missing=flags.missing, **self._reply_letters(replies)
-        ).without_secrets()
+        )
         folder = self.folder = open_fresh(flags.out, self.run_name)
         check_fresh(folder)
         summary = {

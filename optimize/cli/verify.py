@@ -94,8 +94,7 @@ def parser() -> argparse.ArgumentParser:
         "judge",
         nargs="?",
         metavar="JUDGE",
-        help="a catalogue name, a frozen judge's file, a run folder, FILE.yaml[:name] or "
-        "FILE.py:NAME",
+        help="a catalogue name, a frozen judge's file, a run folder, or FILE.yaml",
     )
     of_member = "instead, JSONL; of a recorded member beside a panel, [NAME=]FILE, repeatable"
     for flag, what in (("--replies", "raw replies"), ("--scores", "numbers")):

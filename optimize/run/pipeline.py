@@ -190,15 +190,11 @@ def _write_result(
     summary = summarize(run, result, table, time.monotonic() - start) | dict(plain or {})
     if plan_rows:
         summary["plans"] = plan_rows
-    # A run that has found its judge writes it, whatever its texts hold.
     judge = shipped_judge_with_provenance(run, result, summary)
     if map_choice is not None:
         summary["score_map"] = map_choice.to_json()
         judge = replace(judge, score_map=map_choice.score_map)
-    shipped, notes = judge.without_secrets()
-    if notes:
-        summary["left_out"] = list(notes)
-    shipped.save(run.folder / run_folder.JUDGE, overwrite=True)
+    judge.save(run.folder / run_folder.JUDGE, overwrite=True)
     run_folder.write_json(run.folder / run_folder.SUMMARY, summary)
     return summary
 
@@ -313,7 +309,6 @@ def write_finalists(run: ActiveRun, result: SearchResult) -> None:
             continue
         prompt = candidate.prompt(run.judge.prompt)
         judge = replace(run.judge, prompt=prompt, plan=run.models.plan, provenance=origin)
-        judge, _ = judge.without_secrets()
         judge.save(folder / f"{candidate.id}.json", overwrite=True)
 
 

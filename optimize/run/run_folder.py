@@ -213,8 +213,8 @@ def write_definition(subject: Subject, folder: Path) -> dict[str, str]:
     if read_subject(str(path)) != subject:
         path.unlink()
         raise DimensionError(
-            f"{subject.name}: a YAML definition cannot say all of it; define it in a Python file "
-            f"and name that, as in 'my_judges.py:{subject.name}'"
+            f"{subject.name}: a definition file cannot hold its scale {list(subject.scale)}; "
+            "use every whole number from the lowest to the highest, or three ratings or more"
         )
     return _definition_setting(subject, path)
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict, get_args, get_type_hints
 from data.flags import read_bounds, read_mapping, read_values
 from data.tables.formats import READ_ENDINGS
 from judges.cli.arguments import API_KEY_ENV, CACHE, MAX_TOKENS, PRICE, REASONING_EFFORT
-from judges.define import is_python, read_subject
+from judges.define import read_subject
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
 from judges.errors import UsageError
 from judges.inference.progress import QUIET
@@ -95,9 +95,7 @@ class Settings:
     provider's own.
     """
 
-    dimension: str | None = setting(
-        None, "NAME", "a catalogue name, FILE.yaml[:name] or FILE.py:NAME"
-    )
+    dimension: str | None = setting(None, "NAME", "a catalogue name or FILE.yaml")
     pairwise: str | None = setting(None, "NAME", "the same, for a comparison of two outputs")
     data: str | None = setting(
         None,
@@ -507,7 +505,7 @@ def resolve(
 
 
 def _check_repeated_on_resume(saved: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
-    """A model that is no provider's own, a key, a data set of the hub, and code: only as flags."""
+    """A model that is no provider's own, a key, a data set of the hub: only as flags."""
     for name, value in saved.items():
         if name in chosen or not isinstance(value, str):
             continue
@@ -515,7 +513,6 @@ def _check_repeated_on_resume(saved: Mapping[str, Any], chosen: Mapping[str, Any
             (name in ("lm", "proposer_lm") and not is_plain(value))
             or name in KEY_VARIABLES
             or (name == "data" and value.startswith("hf:"))
-            or (name in ("dimension", "pairwise") and is_python(value))
         )
         if must_repeat:
             raise SettingsError(

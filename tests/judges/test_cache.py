@@ -20,7 +20,6 @@ from processes import until
 
 import judges
 from judges.__main__ import main
-from judges.cluster import _resolved
 from judges.errors import OptionError
 from judges.models.cache import FILE, ReplyCache, default_folder, open_cache
 from judges.models.journal import describe
@@ -188,17 +187,6 @@ def test_the_users_folder_stands_unless_the_environment_or_the_user_names_anothe
         cache.close()
 
 
-def test_workers_elsewhere_use_what_is_named_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    judge = judges.load("relevance")
-    assert _resolved(judge, {"cache": "shared"})[1].get("cache") == str(tmp_path / "shared")
-    assert _resolved(judge, {})[1].get("cache") == "none"  # by the tests' environment
-    monkeypatch.delenv("DSPY_JUDGES_CACHE")
-    assert _resolved(judge, {})[1].get("cache") is None
-
-
 def test_a_named_folder_that_cannot_be_used_is_refused_and_the_users_own_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,7 +246,10 @@ cache.close()
 def test_processes_share_it_and_a_killed_one_harms_nobody(tmp_path: Path) -> None:
     def start(first: int, count: int) -> "subprocess.Popen[str]":
         command = [sys.executable, "-c", WRITER, str(tmp_path), str(first), str(count)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)]),
+        }
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
     writers = [start(1000 * number, 300) for number in range(3)]
@@ -327,6 +318,6 @@ def test_a_batch_queues_nothing_that_an_earlier_run_has_asked(
     files = ["--data", str(data), "--out", str(tmp_path / "out.jsonl")]
     for step in ("submit", "status", "collect"):
         assert main([*flags, *files, "--batch-api", step]) == 0
-    (part,) = (tmp_path / "out.jsonl.batch").glob("part-*.jsonl")
+    part = tmp_path / "out.jsonl.batch" / "requests.jsonl"
     assert len(part.read_text().splitlines()) == 2
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 6

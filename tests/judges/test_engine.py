@@ -154,12 +154,3 @@ def test_a_dspy_model_nobody_serves_is_unreachable(monkeypatch: pytest.MonkeyPat
     model = DspyModel("openai/judge-1", api_base="http://127.0.0.1:9/v1")
     with pytest.raises(UnreachableError):
         asyncio.run(model.complete(ASKED, Sampling()))
-
-
-def test_an_errors_former_name_still_works_and_warns() -> None:
-    import judges.models
-
-    with pytest.warns(DeprecationWarning, match="FatalModelError"):
-        assert judges.models.LastingError is judges.models.FatalModelError
-    with pytest.raises(AttributeError):
-        _ = judges.models.NoSuchName

@@ -13,12 +13,12 @@ from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
 from processes import run_python
 
-from data.cli import main as check
 from judges import load
 from judges.__main__ import main
-from judges.frozen import demo_bytes, digest
+from judges.frozen import FrozenJudgeError, demo_bytes, digest
 from judges.judge import Judge
-from judges.models.redaction import Redactor, environment, holds_secret, read_key
+from judges.models.endpoint import EndpointModel
+from judges.models.redaction import Redactor, holds_secret, read_key, without_secrets
 from judges.protocol import Completion, FatalModelError, Reply, Token
 from optimize.cli.tune import command as tune
 from optimize.cli.verify import command as verify
@@ -64,7 +64,7 @@ def careless() -> Iterator[OpenAIServer]:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with labels, pairs and a definition."""
+    """A folder with labels and a definition."""
     monkeypatch.chdir(tmp_path)
     rows = [
         {
@@ -78,12 +78,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for document in range(9)
         for system in range(3)
     ]
-    pairs = [
-        {"id": i, "prompt": f"p{i}", "response_a": f"good {i}", "response_b": f"bad {i}"}
-        for i in range(12)
-    ]
-    for name, lines in (("labels.jsonl", rows), ("pairs.jsonl", pairs)):
-        write_jsonl(name, lines)
+    write_jsonl("labels.jsonl", rows)
     Path("own.yaml").write_text(DIMENSION)
     return tmp_path
 
@@ -102,18 +97,12 @@ def files() -> str:
 
 SCORE = ["judges", "score", "own.yaml", "--data", "labels.jsonl", "--out", "o.jsonl"]
 COMMANDS = {
-    "score with reasons": [*SCORE, "--rationale"],
-    "score by probabilities": [*SCORE, "--weighted"],
-    "score by samples": [*SCORE, "--samples", "2", "--temperature", "1"],
-    "compare": ["judges", "compare", "tldr_concise", "--data", "pairs.jsonl", "--out", "v.csv"],
+    "score": [*SCORE, "--reasoning", "brief"],
     "optimize": [
         *("optimize", "--dimension", "own.yaml", "--data", "labels.jsonl", "--out", "run"),
         *("--max-calls", "400", "--probes"),
     ],
-    "verify": [
-        *("optimize.verify", "own.yaml", "--data", "labels.jsonl", "--resume", "r.jsonl"),
-        *("--report", "r.html"),
-    ],
+    "verify": ["optimize.verify", "own.yaml", "--data", "labels.jsonl", "--report", "r.html"],
 }
 
 
@@ -130,17 +119,13 @@ def test_a_run_among_failures_and_echoes_writes_the_key_nowhere(
     assert OTHER not in left
     # What repeated it was told and kept all the same.
     assert "Refused: Bearer [key] and [key] too.; attempt 1, the next in" in done.stderr
-    assert "Authorization: Bearer [key] ([key])" in files()
+    assert "Authorization: Bearer [key] ([key])" in files() or name == "verify"
 
 
-@pytest.mark.parametrize(
-    ("module", "lm"),
-    [("judges", "openai/judge-1"), ("judges", "groq/judge-1"), ("optimize", "openai/judge-1")],
-)
-def test_a_refused_key_is_told_without_it(careless: OpenAIServer, module: str, lm: str) -> None:
+@pytest.mark.parametrize("lm", ["openai/judge-1", "groq/judge-1"])
+def test_a_refused_key_is_told_without_it(careless: OpenAIServer, lm: str) -> None:
     careless.key = "another"  # the refusal repeats the key it was shown
-    ask = {"judges": SCORE, "optimize": COMMANDS["optimize"]}[module]
-    done = run(*ask, "--lm", lm, "--api-base", careless.url, "--verbose")
+    done = run(*SCORE, "--lm", lm, "--api-base", careless.url, "--verbose")
     assert done.returncode == 1, done.stderr
     assert {seen.done for seen in careless.log} == {"401"}
     assert KEY not in files() + done.stdout + done.stderr
@@ -164,41 +149,39 @@ def test_without_verbose_nothing_is_said_of_what_was_mended(careless: OpenAIServ
     assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["estimate", "judging"]
 
 
-def test_a_placeholder_for_a_key_is_no_secret() -> None:
-    # Servers on one's own machine take anything, and "1" is a rating.
-    one = Completion(replies=(Reply(text="1"),), tokens_in=1, tokens_out=1, model="m")
-    assert Redactor(["1"]).clean(one) == one
+def completion(reply: Reply) -> Completion:
+    return Completion(replies=(reply,), tokens_in=1, tokens_out=1, model=f"m {KEY}")
 
 
-def test_tokens_that_spell_a_key_become_one_token() -> None:
-    texts = ["Key: ", KEY[:5], KEY[5:20], KEY[20:], "\n", "4"]
-    tokens = tuple(Token(text, {text: -0.5, KEY: -1.0}) for text in texts)
-    one = Reply(text="".join(texts), tokens=tokens)
-    (cleaned,) = Redactor([KEY]).clean(_completion(one)).replies
-    assert cleaned.text == "Key: [key]\n4"
-    assert "".join(token.text for token in cleaned.tokens) == cleaned.text
-    assert [dict(token.top) for token in cleaned.tokens] == [
-        {"Key: ": -0.5, "[key]": -1.0},
-        {"[key]": 0.0},
-        {"\n": -0.5, "[key]": -1.0},
-        {"4": -0.5, "[key]": -1.0},
-    ]
+def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it() -> None:
+    tokens = tuple(Token(text, {text: -0.5}) for text in (KEY[:5], KEY[5:], "\n4"))
+    reply = Reply(text=f"Key: {KEY}{KEY}\n4", tokens=tokens, finish_reason=KEY)
+    cleaned = Redactor([KEY]).clean(completion(reply))
+    assert cleaned.replies == (Reply(text="Key: [key][key]\n4", finish_reason="[key]"),)
+    assert cleaned.model == "m [key]"
+    offered = (Token("4", {"4": -0.1, KEY: -3.0}),)
+    assert not Redactor([KEY]).clean(completion(Reply(text="4", tokens=offered))).replies[0].tokens
 
 
-def test_a_key_cut_short_is_known_for_one() -> None:
-    assert Redactor([OTHER]).remove_keys(f"Bearer {OTHER[:15]}") == "Bearer [key]"
-    assert Redactor([OTHER]).remove_keys(f"{OTHER}{OTHER}!") == "[key][key]!"
+@pytest.mark.parametrize("value", ["relevance", "not-needed", "Local Server", "EMPTY", "1"])
+def test_a_placeholder_for_a_key_is_no_secret(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", value)
+    assert not Redactor([value]).holds(f"The {value} of it.")
 
 
-def test_an_answer_without_secrets_is_left_alone() -> None:
-    tokens = (Token("4", {"4": -0.1}),)
-    one = _completion(Reply(text="Bearer of news sk-learn-models: 4", tokens=tokens))
-    assert Redactor([KEY]).clean(one) == one
+@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "HF_TOKEN", "CLIENT_SECRET"])
+def test_the_environments_keys_are_found_by_their_names(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, f" {OTHER}\n")
+    monkeypatch.setenv("KEYS", "no1key2here")
+    assert Redactor().redact(f"{OTHER}, no1key2here") == "[key], no1key2here"
 
 
-@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "HF_TOKEN", "AZURE_OPENAI_API_KEY"])
-def test_the_environments_keys_are_found_by_their_names(name: str) -> None:
-    assert environment({name: " x\n", "PATH": "/bin", "KEYS": "y"}) == ["x"]
+def test_a_key_given_in_code_is_in_use() -> None:
+    given = "given0in1code2and3nowhere4else"
+    EndpointModel("m", api_base="http://127.0.0.1:9/v1", api_key=given)
+    assert Redactor().holds(f"it says {given}.")
 
 
 def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused() -> None:
@@ -220,8 +203,14 @@ def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused() -> None:
         ("http://host:80/v1", False),
     ],
 )
-def test_an_address_that_holds_a_password_or_key_is_known(url: str, secret: bool) -> None:
+def test_an_address_that_holds_a_password_or_key_is_refused(url: str, secret: bool) -> None:
     assert holds_secret(url) == secret
+    if secret:
+        assert without_secrets(url) == "http://host/v1"
+        with pytest.raises(FatalModelError, match="holds a password or a key") as caught:
+            EndpointModel("m", api_base=url, api_key=KEY)
+        assert "word@" not in str(caught.value)
+        assert "abc" not in str(caught.value)
 
 
 @pytest.mark.parametrize("base", ["http://me:secret@host/v1", "http://host/v1?api_key=secret"])
@@ -237,104 +226,43 @@ def test_an_address_with_a_secret_is_refused_without_repeating_it(
     assert "secret" not in said + files()
 
 
-IN_TEXT = "The bearer said: sk-proj-a8Kq2Zx7Lm4Vt9Rb3Nc6_Xw5Hd1Jf0"
-
-
-def secret_labels(share: float) -> None:
-    """Labels of which so many hold what may be a key; the others, prose that looks like it."""
-    rows = read_jsonl("labels.jsonl")
-    for number, row in enumerate(rows):
-        row["context"] += " Bearer certificates, sk-learn-compatible-estimators-for-everyone."
-        if number < share * len(rows):
-            row["context"] += IN_TEXT
-    write_jsonl("labels.jsonl", rows)
-
-
-@pytest.mark.parametrize("optimizer", ["rank", "bootstrap"])
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_a_run_on_texts_that_hold_keys_or_look_like_it_ends_with_its_judge(
-    optimizer: str, share: float, careless: OpenAIServer
+def test_the_key_in_use_is_in_no_demonstration_and_no_judge(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    secret_labels(share)
-    careless.fault = lambda number, body: None
-    ask = ["--dimension", "own.yaml", "--data", "labels.jsonl", "--out", "run"]
-    ask += ["--lm", "openai/judge-1", "--api-base", careless.url, "--optimizer", optimizer]
-    assert tune([*ask, "--max-calls", "400"]) == 0
-    assert Path("run/report.html").exists()
-    text = Path("run/judge.json").read_text()
-    assert IN_TEXT not in text
-    assert load("run").name == "liveliness"
-
-
-def test_what_may_be_a_key_is_passed_over_as_a_demonstration() -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     judge = load("own.yaml")
     demo = {"context": "Prose: Bearer certificates.", "response": "Yes.", "rating": 2}
     assert demo_bytes(judge.prompt, demo)
-    assert demo_bytes(judge.prompt, {**demo, "context": IN_TEXT}) is None
+    assert demo_bytes(judge.prompt, {**demo, "context": f"It is {KEY}."}) is None
+    with pytest.raises(FrozenJudgeError, match="its texts hold a key") as caught:
+        judge.with_prompt(instruction=f"Judge it. {KEY}").dumps()
+    assert KEY not in str(caught.value)
 
 
-def test_a_judge_is_written_without_what_may_be_a_key_and_says_so() -> None:
-    demo = {"context": "Prose: Bearer certificates.", "response": "Yes.", "rating": 2}
-    judge = load("own.yaml").with_prompt(
-        instruction=f"Judge it. {IN_TEXT}", demos=[demo, {**demo, "context": IN_TEXT}]
-    )
-    judge = replace(judge, provenance={"data": {"name": IN_TEXT, "sha256": "0" * 64}})
-    written, notes = judge.without_secrets()
-    assert written.prompt.demos == (demo,)
-    assert len(notes) == 2
-    assert notes[0].startswith("1 of 2 demonstrations")
-    path = written.save(Path("judge.json"))
-    assert "sk-proj" not in path.read_text()
-    assert load(path).prompt == written.prompt
-    assert load("own.yaml").without_secrets() == (load("own.yaml"), ())
-
-
-NAMED_KEY = "sk-proj-q7Zk2Xw9Lp4Tn8Vb5Rc3"
-NO_KEY_THERE = {
-    "a model's name": ["--lm", f"openai/{NAMED_KEY}"],
-    "a model's whole name": ["--lm", NAMED_KEY],
-    "an address": ["--lm", "openai/judge-1", "--api-base", NAMED_KEY],
-    "an address's query": ["--lm", "openai/judge-1", "--api-base", f"http://h/v1?x={NAMED_KEY}"],
-    "an address's user": ["--lm", "openai/judge-1", "--api-base", f"http://{NAMED_KEY}@h/v1"],
-    "a model that is an address": ["--lm", f"openai/http://me:{NAMED_KEY}@127.0.0.1:9/v1"],
-}
-PROPOSER = {
-    "the proposer's name": ["--proposer-lm", f"openai/{NAMED_KEY}"],
-    "the proposer's address": ["--proposer-api-base", f"http://h/v1?key={NAMED_KEY}"],
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "ask", "flags"),
-    [
-        *((name, ask, NO_KEY_THERE[name]) for name in NO_KEY_THERE for ask in COMMANDS),
-        *((name, "optimize", PROPOSER[name]) for name in PROPOSER),
-    ],
-)
-def test_a_key_in_the_place_of_a_name_or_an_address_is_written_nowhere(
-    name: str, ask: str, flags: list[str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("flag", ["--lm", "--api-key-env"])
+def test_a_key_in_the_place_of_a_name_is_written_nowhere(
+    name: str,
+    flag: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    command = {"judges": main, "optimize": tune, "optimize.verify": verify}[COMMANDS[ask][0]]
-    assert command([*COMMANDS[ask][1:], *flags, "--verbose"]) in (1, 2)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    command = {"judges": main, "optimize": tune, "optimize.verify": verify}[COMMANDS[name][0]]
+    asked = ["--lm", "openai/judge-1", flag, f"openai/{KEY}" if flag == "--lm" else KEY]
+    assert command([*COMMANDS[name][1:], *asked, "--verbose"]) in (1, 2)
     out, err = capsys.readouterr()
-    assert NAMED_KEY not in files() + out + err
+    assert KEY not in files() + out + err
     assert "key" in err
 
 
-@pytest.mark.parametrize("base", ["http://me:{OTHER}@{host}", "http://{host}?api-key={OTHER}"])
-@pytest.mark.parametrize("ask", ["score with reasons", "optimize"])
-def test_a_key_inside_the_environments_address_is_written_nowhere(
-    careless: OpenAIServer, ask: str, base: str, monkeypatch: pytest.MonkeyPatch
+def test_a_key_inside_the_environments_address_is_refused_and_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    host = careless.url.removeprefix("http://")
-    monkeypatch.setenv("OPENAI_BASE_URL", base.format(OTHER=OTHER, host=host))
-    done = run(*COMMANDS[ask], "--lm", "openai/judge-1", "--verbose")
-    # A user in the address and a key beside it: a request takes one of them.
-    assert done.returncode == ("@" in base), done.stderr
-    assert bool(careless.log) != ("@" in base)
-    left = files() + done.stdout + done.stderr
-    assert KEY not in left
-    assert OTHER not in left
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:9/v1?api-key={OTHER}")
+    done = run(*COMMANDS["optimize"], "--lm", "openai/judge-1", "--verbose")
+    assert done.returncode != 0
+    assert OTHER not in files() + done.stdout + done.stderr
 
 
 ESCAPES = "\x1b[31mred\x1b[0m \x9b2J \u202eevil\u202c \r gone"
@@ -356,24 +284,12 @@ def test_terminal_escapes_in_a_strangers_files_are_shown_and_not_sent(
         row["system"], row["id"] = row["system"] + ESCAPES, row["id"] + ESCAPES
         row["extra"] = ESCAPES
     write_jsonl("labels.jsonl", rows)
-    write_jsonl("bad.jsonl", [{**rows[0], "ratings": {ESCAPES: ESCAPES}}])
     main(["show", "theirs.json"])
     main(["show", f"no{ESCAPES}such"])
     main(["score", "theirs.json", "--data", "labels.jsonl", "--out", "o.jsonl"])
     main(["score", "own.yaml", "--data", f"{ESCAPES}.jsonl", "--out", "o.jsonl"])
-    main(["score", "own.yaml", "--data", "labels.jsonl", "--map", f"{ESCAPES}=x", "--out", "o.csv"])
-    verify(["own.yaml", "--data", "labels.jsonl", "--markdown", "-"])
-    verify(["own.yaml", "--data", "bad.jsonl"])
-    tune(["--dimension", "own.yaml", "--data", "bad.jsonl"])
-    tune(["--dimension", "own.yaml", "--data", "labels.jsonl", "--max-calls", "200"])
-    for file in ("labels.jsonl", "bad.jsonl"):
-        check(["check", file])
-        check(["show", file])
+    verify(["own.yaml", "--data", "labels.jsonl"])
     out, err = capsys.readouterr()
     for mark in ("\x1b", "\x9b", "\u202e", "\r"):
         assert mark not in out + err
     assert "\\u001b[31mred" in out
-
-
-def _completion(reply: Reply) -> Completion:
-    return Completion(replies=(reply,), tokens_in=1, tokens_out=1, model="m")

@@ -158,7 +158,7 @@ def test_a_run_that_got_no_reply_leaves_nothing_behind(
     assert not Path("no-answer").exists()
 
 
-def test_a_scale_with_a_gap_is_sent_to_a_python_file(labels: str) -> None:
+def test_a_scale_with_a_gap_is_refused(labels: str) -> None:
     gap = judges.Dimension(
         name="ends_only",
         definition="good or bad",
@@ -166,7 +166,9 @@ def test_a_scale_with_a_gap_is_sent_to_a_python_file(labels: str) -> None:
         anchors={1: "bad", 5: "good"},
         instruction="Judge it.",
     )
-    with pytest.raises(DimensionError, match=r"my_judges\.py:ends_only"):
+    with pytest.raises(
+        DimensionError, match=r"cannot hold its scale \[1, 5\]"
+    ):
         optimize.tune(gap, data=labels, quiet=True)
 
 

@@ -32,7 +32,7 @@ KINDS = {
     "rating": replace(Judge.of(RELEVANCE), plan=WEIGHTED),
     "rating with demos": replace(Judge.of(RELEVANCE).with_prompt(demos=[DEMO]), plan=WEIGHTED),
     "rating with a rationale": replace(
-        Judge.of(RELEVANCE, rationale=True).with_prompt(demos=[{**DEMO, "rationale": "Short."}]),
+        Judge.of(RELEVANCE, reasoning="brief").with_prompt(demos=[{**DEMO, "rationale": "Short."}]),
         plan=MEAN,
         lm="openai/gpt-4.1-mini",
     ),

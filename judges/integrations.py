@@ -1,12 +1,11 @@
-"""A judge as other tools' own scorer or metric: MLflow, Inspect, DeepEval, DSPy.
+"""A judge as another tool's own scorer or metric: MLflow, Inspect, DeepEval, DSPy.
 
-Each keeps the judge whole: its prompt, its plan, its parser and its model, whatever its kind; a
-score stands on the judge's own scale. A failed judgement is missing in the way of each tool, never
-0. Options are those of `Judge.score` (`lm`, `max_cost`, ...); one budget holds for an adapter's
-life. `map` says under which key of the tool's row a text stands, as in {"document": "article"}.
-Unless it does, the judge's last text is the tool's output, any other the entry of its name, and
-the only other one the tool's input. Of a pair, A is the output and B the tool's reference. A panel
-with recorded members finds a row's `id` where texts are found, and in Inspect is the sample's.
+Scores stand on the judge's own scale. A failed judgement is missing in the way of each tool, never
+0. Options are those of `Judge.score` (`lm`, `max_cost`, ...); one budget holds for a scorer's life.
+
+The judge's last text is the tool's output, any other is the entry of its name, and the only other
+one is the tool's input. Of a pair, A is the output and B the tool's reference. `map` names the key
+of a text where these rules do not hold, as in {"document": "article"}.
 """
 
 import asyncio
@@ -22,6 +21,7 @@ from typing import Any, Unpack
 from dspy_judges.libraries import naming_libraries
 from judges.dimension import Comparison
 from judges.errors import MissingExtraError, OptionError
+from judges.inference.budget import BudgetSpentError
 from judges.inference.session import Options, check_options, pop_map
 from judges.judge import Judge, RowJudge
 from judges.judgement import AnyJudgement, Verdict
@@ -35,42 +35,32 @@ class OpenJudge:
     """
 
     def __init__(
-        self,
-        judge: Judge,
-        options: Options,
-        *,
-        output: str,
-        reference: str,
-        input: str | None,
+        self, judge: Judge, options: Options, *, output: str, reference: str, input: str | None
     ) -> None:
         values: dict[str, Any] = {**options}
         check_options(values)
         mapping = pop_map(values)
         values.pop("progress", None)
-        if unknown := sorted(mapping.keys() - set(judge.row_keys)):
+        if unknown := sorted(mapping.keys() - set(judge.texts)):
             raise OptionError(
-                f"map: the judge {judge.name} reads {', '.join(judge.row_keys)}, not "
+                f"map: the judge {judge.name} reads {', '.join(judge.texts)}, not "
                 f"{', '.join(unknown)}"
             )
-        judge.check_recorded()
         self.judge = judge
         self._options = values
-        self._mapping = mapping
         roles = {judge.texts[-1]: output}
         if isinstance(judge.subject, Comparison):
             roles = dict(zip(judge.subject.fields, (output, reference), strict=True))
+        self._keys = {**roles, **mapping}
         others = [name for name in judge.texts if name not in roles]
         # What stands for a text whose name the tool's row does not have.
         self._defaults = {others[0]: input} if input and len(others) == 1 else {}
-        self._roles = roles
         self._judge_rows: RowJudge | None = None
         self._lock = threading.Lock()
 
     def __call__(self, row: Mapping[str, object]) -> AnyJudgement:
         """Judge one row of the tool; where the budget has ended, the judgement has failed."""
-        from judges.inference.budget import BudgetSpentError
-
-        texts = {name: self._find(name, row) for name in self.judge.row_keys}
+        texts = {name: self._find(name, row) for name in self.judge.texts}
         try:
             (judgement,) = self._opened()([texts])
         except BudgetSpentError as error:
@@ -84,9 +74,8 @@ class OpenJudge:
 
     def _find(self, name: str, row: Mapping[str, object]) -> object:
         """A text of the judge in a row; what a tool keeps as a mapping holds it by its name."""
-        default = self._defaults.get(name, name)
-        key = self._mapping.get(name) or self._roles.get(name) or (name if name in row else default)
-        value = row.get(key)
+        default = name if name in row else self._defaults.get(name, name)
+        value = row.get(self._keys.get(name, default))
         if isinstance(value, Mapping):
             return value.get(name, next(iter(value.values())) if len(value) == 1 else None)
         return value
@@ -134,19 +123,21 @@ def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
     Texts are looked for in the sample's metadata, its input and the output; B of a pair is the
     target.
     """
+    from anyio import to_thread
+
     scoring = _tool("inspect_ai.scorer", "inspect", "inspect_scorer")
     ask = OpenJudge(judge, options, output="output", reference="target", input="input")
 
     def make() -> Any:
         async def score(state: Any, target: Any) -> Any:
             row = {
-                "id": state.sample_id,
                 **(state.metadata or {}),
                 "input": state.input_text,
                 "output": state.output.completion,
                 "target": target.text,
             }
-            judgement = await _in_thread(lambda: ask(row))
+            # Beside any event loop that Inspect may use.
+            judgement = await to_thread.run_sync(ask, row)
             if judgement.failure is not None:
                 return scoring.Score.unscored(
                     reason="grader_failed", answer=row["output"], explanation=judgement.failure
@@ -234,7 +225,7 @@ def dspy_metric(
     return metric
 
 
-def _tool(module: str, extra: str, adapter: str) -> Any:
+def _tool(module: str, extra: str, user: str) -> Any:
     """A tool's module; MissingExtraError names the extra that installs it."""
     try:
         return import_module(module)
@@ -242,16 +233,9 @@ def _tool(module: str, extra: str, adapter: str) -> Any:
         if error.name is None or not module.startswith(error.name.partition(".")[0]):
             raise
         raise MissingExtraError(
-            f"{adapter} needs {error.name}, which is not installed: "
+            f"{user} needs {error.name}, which is not installed: "
             f"pip install '.[{extra}]' in the project's checkout"
         ) from None
-
-
-async def _in_thread(work: Callable[[], AnyJudgement]) -> AnyJudgement:
-    """Run what blocks beside any event loop that Inspect may use."""
-    from anyio import to_thread
-
-    return await to_thread.run_sync(work)
 
 
 def _entries(value: object) -> dict[str, object]:

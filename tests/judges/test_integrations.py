@@ -1,0 +1,262 @@
+"""Rows through every other tool's scorer get the judge's own scores; what is missing stays missing.
+
+A tool that is not installed is skipped, and named.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import data
+from judges.catalog.summeval import RELEVANCE
+from judges.catalog.win_rate import TLDR_CONCISE
+from judges.errors import MissingExtraError, OptionError
+from judges.integrations import (
+    OpenJudge,
+    deepeval_metric,
+    dspy_metric,
+    inspect_scorer,
+    mlflow_scorer,
+)
+from judges.judge import Judge
+from judges.scoring import SamplingPlan
+
+Rows = Sequence[Mapping[str, str]]
+WEIGHTED = SamplingPlan(kind="weighted")
+JUDGE = Judge.of(RELEVANCE).with_plan(WEIGHTED)
+ROWS = [
+    {name: output.texts[name] for name in RELEVANCE.texts} for output in data.starter().outputs[:20]
+]
+PAIRWISE = Judge.of(TLDR_CONCISE).with_plan(WEIGHTED)
+PAIR = {"post": "A cat sat on a mat.", "summary_a": "A cat sat.", "summary_b": "Dogs bark loudly."}
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def by_dspy_metric(judge: Judge, rows: Rows, folder: Path) -> Sequence[float]:
+    import dspy
+
+    class Echo(dspy.Module):  # type: ignore[misc]
+        def forward(self, document: str, summary: str) -> Any:
+            return dspy.Prediction(summary=summary)
+
+    examples = [dspy.Example(**row).with_inputs("document", "summary") for row in rows]
+    evaluate = dspy.Evaluate(devset=examples, metric=dspy_metric(judge), num_threads=2)
+    result = evaluate(Echo())
+    scores = [score for _, _, score in result.results]
+    assert result.score == pytest.approx(100 * math.fsum(scores) / len(scores), abs=0.005)
+    return scores
+
+
+def by_mlflow_scorer(judge: Judge, rows: Rows, folder: Path) -> Sequence[float]:
+    import mlflow
+
+    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    mlflow.set_experiment("judges")
+    table = [{"inputs": {"document": row["document"]}, "outputs": row["summary"]} for row in rows]
+    result = mlflow.genai.evaluate(data=table, scorers=[mlflow_scorer(judge)])
+    frame = result.result_df
+    assert frame is not None
+    by_output = dict(zip(frame["response"], frame[f"{judge.name}/value"], strict=True))
+    return [by_output[row["summary"]] for row in rows]
+
+
+def inspect_scores(samples: Sequence[Any], scorer: Any, folder: Path, name: str) -> list[float]:
+    """What Inspect's log says of samples whose texts are answered as they stand in `answer`."""
+    from inspect_ai import Task, eval
+    from inspect_ai.model import ModelOutput
+    from inspect_ai.solver import solver
+
+    @solver
+    def answered() -> Any:
+        async def solve(state: Any, generate: Any) -> Any:
+            state.output = ModelOutput.from_content("none", state.metadata.pop("answer"))
+            return state
+
+        return solve
+
+    task = Task(dataset=samples, solver=answered(), scorer=scorer)
+    (log,) = eval(task, model="mockllm/model", log_dir=str(folder), display="none")
+    assert log.status == "success", log.error
+    ordered = sorted(log.samples, key=lambda sample: int(sample.id))
+    return [sample.scores[name].as_float() for sample in ordered]
+
+
+def inspect_samples(rows: Rows) -> list[Any]:
+    from inspect_ai.dataset import Sample
+
+    return [
+        Sample(id=i, input=row["document"], target="none", metadata={"answer": row["summary"]})
+        for i, row in enumerate(rows)
+    ]
+
+
+def by_inspect_scorer(judge: Judge, rows: Rows, folder: Path) -> Sequence[float]:
+    return inspect_scores(inspect_samples(rows), inspect_scorer(judge), folder, judge.name)
+
+
+def deepeval_scores(rows: Rows, metric: Any) -> list[float]:
+    from deepeval import evaluate
+    from deepeval.evaluate import AsyncConfig, DisplayConfig
+    from deepeval.test_case import LLMTestCase
+
+    cases = [
+        LLMTestCase(name=str(i), input=row["document"], actual_output=row["summary"])
+        for i, row in enumerate(rows)
+    ]
+    result = evaluate(
+        cases,
+        [metric],
+        async_config=AsyncConfig(run_async=False),
+        display_config=DisplayConfig(show_indicator=False, print_results=False),
+    )
+    by_name = {test.name: test.metrics_data[0].score for test in result.test_results}
+    return [by_name[str(i)] for i in range(len(rows))]
+
+
+def by_deepeval_metric(judge: Judge, rows: Rows, folder: Path) -> Sequence[float]:
+    return deepeval_scores(rows, deepeval_metric(judge, threshold=3.0))
+
+
+WAYS = {
+    "dspy": by_dspy_metric,
+    "mlflow": by_mlflow_scorer,
+    "inspect_ai": by_inspect_scorer,
+    "deepeval": by_deepeval_metric,
+}
+
+
+@pytest.fixture(autouse=True)
+def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep tools from reporting home and from writing into the working folder."""
+    monkeypatch.setenv("DEEPEVAL_TELEMETRY_OPT_OUT", "1")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("tool", WAYS)
+def test_twenty_rows_get_the_judges_own_scores(tool: str, tmp_path: Path) -> None:
+    pytest.importorskip(tool)
+    expected = [judgement.score for judgement in JUDGE.judge_all(ROWS)]
+    assert list(WAYS[tool](JUDGE, ROWS, tmp_path)) == pytest.approx(expected, abs=1e-12)
+
+
+def asking(judge: Judge, **options: Any) -> OpenJudge:
+    return OpenJudge(judge, options, output="out", reference="ref", input="in")  # type: ignore[arg-type]
+
+
+ROW = {"in": "The council closed the bridge.", "out": "The bridge is closed."}
+
+
+def test_texts_are_found_by_role_by_name_and_by_mapping() -> None:
+    judge = JUDGE
+    expected = judge(document=ROW["in"], summary=ROW["out"])
+    assert asking(judge)(ROW) == expected
+    assert asking(judge)({"document": ROW["in"], "in": "x", "out": ROW["out"]}) == expected
+    assert asking(judge)({**ROW, "out": {"summary": ROW["out"], "score": 1}}) == expected
+    # What is judged is the tool's output, whatever else has its name.
+    assert asking(judge)({**ROW, "summary": "The reference."}) == expected
+    mapped = asking(judge, map={"document": "article", "summary": "draft"})
+    assert (
+        mapped({"article": ROW["in"], "draft": ROW["out"], **dict.fromkeys(ROW, "x")}) == expected
+    )
+    with pytest.raises(OptionError, match="reads document, summary, not sumary"):
+        asking(judge, map={"sumary": "out"})
+
+
+def test_a_pair_is_the_output_against_the_reference() -> None:
+    row = {"in": PAIR["post"], "out": PAIR["summary_a"], "ref": PAIR["summary_b"]}
+    assert asking(PAIRWISE)(row) == PAIRWISE(**PAIR)
+    metric = dspy_metric(PAIRWISE)
+    example = SimpleNamespace(items={"post": PAIR["post"], "summary": PAIR["summary_b"]}.items)
+    prediction = SimpleNamespace(items={"summary": PAIR["summary_a"]}.items)
+    assert metric(example, prediction) == PAIRWISE(**PAIR).score
+
+
+def test_what_is_missing_is_a_failed_judgement_that_names_the_keys() -> None:
+    judgement = asking(JUDGE)({"in": "A text."})
+    assert judgement.failure == "no summary among in; map= names its key"
+    assert math.isnan(judgement.score)
+
+
+def test_one_budget_holds_for_a_scorers_life() -> None:
+    ask = asking(JUDGE, max_calls=1)
+    assert ask(ROW).failure is None
+    assert "not asked: the budget of 1 calls is spent" in str(ask(ROW).failure)
+
+
+def record(**fields: str) -> SimpleNamespace:
+    return SimpleNamespace(items=fields.items)
+
+
+def test_a_failed_judgement_is_nan_for_dspy_and_no_demonstration() -> None:
+    metric = dspy_metric(JUDGE)
+    blank = (record(document="A text."), record(summary=" "))
+    assert math.isnan(metric(*blank))
+    assert metric(*blank, trace=[]) is False
+    gepa = metric(*blank, None, "judge", None)
+    assert math.isnan(gepa.score)
+    assert gepa.feedback == "summary is empty"
+
+
+def test_dspy_counts_demonstrations_from_the_threshold_on() -> None:
+    judge = JUDGE
+    texts = (record(document=ROW["in"]), record(summary=ROW["out"]))
+    score = judge(document=ROW["in"], summary=ROW["out"]).score
+    assert dspy_metric(judge, threshold=score)(*texts, trace=[]) is True
+    assert dspy_metric(judge, threshold=score + 1e-9)(*texts, trace=[]) is False
+
+
+def test_a_tool_that_is_absent_is_one_line_that_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def absent(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
+
+    monkeypatch.setattr("judges.integrations.import_module", absent)
+    scorers: Mapping[str, Callable[[Judge], Any]] = {
+        "mlflow": mlflow_scorer,
+        "inspect": inspect_scorer,
+        "deepeval": lambda judge: deepeval_metric(judge, threshold=3.0),
+    }
+    for extra, make in scorers.items():
+        with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{extra}\]'"):
+            make(JUDGE)
+
+
+@pytest.mark.skipif(find_spec("mlflow") is None, reason="mlflow is not installed")
+def test_mlflow_gets_an_error_in_place_of_a_failed_judgement() -> None:
+    feedback = mlflow_scorer(JUDGE)(inputs={"document": "A text."}, outputs=" ")
+    assert (feedback.value, feedback.error_message) == (None, "summary is empty")
+    row = {"inputs": {"post": PAIR["post"]}, "outputs": PAIR["summary_a"]}
+    feedback = mlflow_scorer(PAIRWISE)(**row, expectations={"summary_b": PAIR["summary_b"]})
+    assert feedback.value == PAIRWISE(**PAIR).score
+
+
+@pytest.mark.skipif(find_spec("inspect_ai") is None, reason="inspect_ai is not installed")
+def test_inspect_leaves_a_failed_judgement_out(tmp_path: Path) -> None:
+    rows = [dict(row) for row in ROWS[:2]]
+    rows[1]["summary"] = " "
+    samples = inspect_samples(rows)
+    first, second = inspect_scores(samples, inspect_scorer(JUDGE), tmp_path, JUDGE.name)
+    assert first == JUDGE(**ROWS[0]).score
+    assert math.isnan(second)
+
+
+@pytest.mark.skipif(find_spec("deepeval") is None, reason="deepeval is not installed")
+def test_deepeval_has_no_score_for_a_failed_judgement() -> None:
+    from deepeval.test_case import LLMTestCase
+
+    metric = deepeval_metric(JUDGE, threshold=1.0)
+    metric.measure(LLMTestCase(input="A text.", actual_output=" "))
+    assert (metric.score, metric.error, metric.is_successful()) == (None, "summary is empty", False)
+    row = {"input": PAIR["post"], "actual_output": PAIR["summary_a"]}
+    metric = deepeval_metric(PAIRWISE, threshold=0.0)
+    metric.measure(LLMTestCase(**row, expected_output=PAIR["summary_b"]))
+    assert (metric.score, metric.error) == (PAIRWISE(**PAIR).score, None)
