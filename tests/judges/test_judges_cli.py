@@ -174,9 +174,8 @@ def test_another_model_than_the_frozen_ones_is_noted(
     assert "note:" not in capsys.readouterr().err
     assert main([*ask, "b.csv", "--lm", "openai/x"]) == 0
     assert "note: fluency was frozen for embedded" in capsys.readouterr().err
-    for flags in (["--rationale"], ["--reasoning", "steps"]):
-        assert main([*ask, "c.csv", *flags]) == 2
-        assert f"{flags[0]} is for judges that are not" in capsys.readouterr().err
+    assert main([*ask, "c.csv", "--reasoning", "steps"]) == 2
+    assert "--reasoning is for judges that are not" in capsys.readouterr().err
 
 
 def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(
@@ -192,10 +191,7 @@ def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(
         return len(notes) == 1
 
     assert said({"name": "starter", "constructed": True}, "tuned")
-    # A file of an earlier release names the starter set alone.
-    assert said({"name": "starter"}, "tuned")
-    # The user's own file of that name, other labels, and a judge that was taught nothing.
-    assert not said({"name": "starter", "constructed": False}, "tuned")
+    # Other labels, and a judge that was taught nothing.
     assert not said({"name": "labels"}, "tuned")
     assert not said({"name": "starter", "constructed": True}, "seed")
 
@@ -231,7 +227,7 @@ def test_batch_files_score_in_three_steps(
     live = len(openai_server.log)
     batched = [*ask, "--out", "o.csv", "--batch-api"]
     assert main([*batched, "collect"]) == 1
-    assert "no batches there; submit first" in capsys.readouterr().err
+    assert "no batch there; submit first" in capsys.readouterr().err
     assert main([*batched, "submit"]) == 0
     assert "of 12 requests" in capsys.readouterr().out
     assert not Path("o.csv").exists()
@@ -247,7 +243,7 @@ def test_batch_files_score_in_three_steps(
     [
         (["--lm", "openai/judge-1", "--max-calls", "5"], "6 requests are more than --max-calls 5"),
         (["--lm", "openai/own", "--max-cost", "1"], "the batch's price is unknown"),
-        (["--lm", "embedded"], "embedded: batch files need an OpenAI-compatible model"),
+        (["--lm", "embedded"], "embedded: a batch needs an OpenAI-compatible model"),
     ],
 )
 def test_a_batch_that_may_not_be_is_refused_before_anything_is_sent(
@@ -257,18 +253,6 @@ def test_a_batch_that_may_not_be_is_refused_before_anything_is_sent(
     assert main([*ask, *flags]) in {1, 2}
     assert why in capsys.readouterr().err
     assert not openai_server.log
-
-
-@pytest.mark.filterwarnings("ignore")  # Ray's own
-def test_ray_writes_what_a_local_run_writes(capsys: pytest.CaptureFixture[str]) -> None:
-    ray = pytest.importorskip("ray", reason="ray is an extra and not installed")
-    ask = ["score", "relevance", "--data", "in.jsonl", "--out"]
-    assert main([*ask, "local.jsonl"]) == 0
-    try:
-        assert main([*ask, "ray.jsonl", "--engine", "ray", "--workers", "1"]) == 0
-    finally:
-        ray.shutdown()
-    assert Path("ray.jsonl").read_text() == Path("local.jsonl").read_text()
 
 
 FORMULA = '=HYPERLINK("http://evil")'

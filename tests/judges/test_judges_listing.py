@@ -80,20 +80,7 @@ def test_show_tells_where_a_frozen_judge_comes_from(capsys: pytest.CaptureFixtur
     )
 
 
-def test_export_prints_writes_and_refuses(capsys: pytest.CaptureFixture[str]) -> None:
-    Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, lm="openai/x").save("judge.json")
-    assert main(["export", "judge.json", "--to", "messages"]) == 0
-    out, err = capsys.readouterr()
-    assert json.loads(out)["messages"] == FLUENCY.prompt().template()
-    assert err.startswith("warning: ")
-    assert main(["export", "judge.json", "--to", "messages", "--quiet"]) == 0
-    assert capsys.readouterr().err == err
-    assert main(["export", "judge.json", "--to", "mlflow", "--out", "fluency.py"]) == 0
-    assert main(["export", "judge.json", "--to", "mlflow", "--out", "fluency.py"]) == 1
-    assert "fluency.py exists already" in capsys.readouterr().err
-
-
-COMMANDS = ["", "list", "show", "score", "compare", "export", "serve", "journal"]
+COMMANDS = ["", "list", "show", "score", "compare", "export"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

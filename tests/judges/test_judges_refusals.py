@@ -188,12 +188,11 @@ def test_scoring_over_http_keeps_the_key_out_of_every_file(
     openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask = ["score", "coherence", "--data", "in.jsonl", "--out", "o.jsonl", "--verbose", "--json"]
-    assert main([*ask, "--lm", "openai/judge-1", "--rationale"]) == 0
+    assert main([*ask, "--lm", "openai/judge-1", "--reasoning", "brief"]) == 0
     out, err = capsys.readouterr()
     result = json.loads(out)
     assert (result["lm_calls"], result["judges"]["coherence"]["n"]) == (6, 6)
     written = "".join(path.read_text(encoding="utf-8") for path in Path().iterdir())
     assert "sk-local" not in written + out + err
     assert read_jsonl("o.jsonl")[0]["judgements"]["coherence"]["rationale"] == "It is what it is."
-    assert main(["journal", "o.jsonl.replies.jsonl", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["n_requests"] == 6
+    assert len(read_jsonl("o.jsonl.replies.jsonl")) == 6

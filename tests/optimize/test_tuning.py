@@ -166,9 +166,7 @@ def test_a_scale_with_a_gap_is_refused(labels: str) -> None:
         anchors={1: "bad", 5: "good"},
         instruction="Judge it.",
     )
-    with pytest.raises(
-        DimensionError, match=r"cannot hold its scale \[1, 5\]"
-    ):
+    with pytest.raises(DimensionError, match=r"cannot hold its scale \[1, 5\]"):
         optimize.tune(gap, data=labels, quiet=True)
 
 
