@@ -53,8 +53,6 @@ COMMANDS: Mapping[str, Command] = {
     "score": _of_judges("score", "judge every row of a table"),
     "compare": _of_judges("compare", "compare the two outputs of every pair"),
     "export": _of_judges("export", "write a judge for another tool"),
-    "serve": _of_judges("serve", "answer an OpenAI-compatible endpoint with a judge"),
-    "journal": _of_judges("journal", "what a file of replies holds"),
     "check": _of_data("check", "every problem of a label file, at once"),
     "describe": _of_data("show", "what a label file or data set holds"),
     "completion": Command(

@@ -150,7 +150,6 @@ def test_a_command_is_named_as_it_was_called() -> None:
         (["tune", "--dimnsion", "relevance"], "did you mean --dimension?"),
         # What is missing may be what was mistyped.
         (["score", "relevance", "--dta", "rows.csv"], "did you mean --data?"),
-        (["score", "relevance", "--data", "rows.csv", "--engine", "rai"], "did you mean ray?"),
         (["verify", "--max-fialed=0.2"], "did you mean --max-failed?"),
     ],
 )

@@ -188,8 +188,6 @@ def test_a_frozen_panel_without_its_recordings_or_with_half_of_them_says_so(
     verified = ["runs/panel-001", "--data", "labels.jsonl", "--json"]
     assert verify.command(verified) == 1
     assert "is a recording: give its file again (--scores" in capsys.readouterr().err
-    assert judges_command.command(["serve", "runs/panel-001", "--port", "0"]) == 1
-    assert "is a recording: give its file again (--scores" in capsys.readouterr().err
     half = Path("a.jsonl").read_text().splitlines()[: DOCUMENTS * SYSTEMS // 2]
     Path("half").mkdir()
     Path("half/a.jsonl").write_text("\n".join(half) + "\n")
@@ -215,7 +213,7 @@ def test_a_frozen_panel_without_its_recordings_or_with_half_of_them_says_so(
         (["--members", "nested", "--scores", "a.jsonl"], "nested is a panel itself"),
         (["--members", "relevance@openai/unpriced", *RECORDED, "--max-cost", "1"], "--max-cost"),
         (["--members", "relevance@openai/m", *RECORDED, "--prefer", "cost"], "--prefer cost: the"),
-        (["--members", "a\tb=relevance@openai/m", *RECORDED], "name is 'a\\tb'; its form is"),
+        (["--members", "a\tb=relevance@openai/m", *RECORDED], "at `$.members[0].name`"),
         ([*RECORDED, "--scores", "huge.jsonl"], "huge.jsonl, line 1: expected"),
         ([*RECORDED, "--samples", "3"], "--samples, --temperature and --reasoning are of judges"),
         ([*RECORDED, "--tie", "C"], "--tie is of recorded replies on pairs"),
