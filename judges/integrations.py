@@ -9,7 +9,6 @@ of a text where these rules do not hold, as in {"document": "article"}.
 """
 
 import asyncio
-import json
 import math
 import threading
 import weakref
@@ -94,8 +93,8 @@ def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
 
     Texts are looked for in outputs, inputs and expectations; B of a pair is in expectations.
     """
-    genai = _tool("mlflow.genai", "mlflow", "mlflow_scorer")
-    entities = _tool("mlflow.entities", "mlflow", "mlflow_scorer")
+    genai = _tool("mlflow.genai", "mlflow")
+    entities = _tool("mlflow.entities", "mlflow")
     ask = OpenJudge(judge, options, output="outputs", reference="expectations", input="inputs")
     source = entities.AssessmentSource(
         source_type=entities.AssessmentSourceType.LLM_JUDGE, source_id=f"{judge.name} by {judge.lm}"
@@ -111,7 +110,6 @@ def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
             value=judgement.score,
             rationale=_reasons(judgement),
             source=source,
-            metadata={key: json.dumps(value) for key, value in _facts(judgement).items()},
         )
 
     return genai.scorer(score, name=judge.name)
@@ -125,7 +123,7 @@ def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
     """
     from anyio import to_thread
 
-    scoring = _tool("inspect_ai.scorer", "inspect", "inspect_scorer")
+    scoring = _tool("inspect_ai.scorer", "inspect")
     ask = OpenJudge(judge, options, output="output", reference="target", input="input")
 
     def make() -> Any:
@@ -143,10 +141,7 @@ def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
                     reason="grader_failed", answer=row["output"], explanation=judgement.failure
                 )
             return scoring.Score(
-                value=judgement.score,
-                answer=row["output"],
-                explanation=_reasons(judgement),
-                metadata=_facts(judgement),
+                value=judgement.score, answer=row["output"], explanation=_reasons(judgement)
             )
 
         return score
@@ -161,7 +156,7 @@ def deepeval_metric(judge: Judge, *, threshold: float, **options: Unpack[Options
     Texts are looked for in the test case's metadata and context, its input and the actual output; B
     of a pair is the expected output. `threshold` is on the judge's own scale.
     """
-    metrics = _tool("deepeval.metrics", "deepeval", "deepeval_metric")
+    metrics = _tool("deepeval.metrics", "deepeval")
     ask = OpenJudge(
         judge, options, output="actual_output", reference="expected_output", input="input"
     )
@@ -178,7 +173,6 @@ def deepeval_metric(judge: Judge, *, threshold: float, **options: Unpack[Options
             self.error = judgement.failure
             self.score = None if math.isnan(judgement.score) else judgement.score
             self.reason = _reasons(judgement)
-            self.score_breakdown = _facts(judgement)
             self.is_successful()
             return judgement.score
 
@@ -209,12 +203,11 @@ def dspy_metric(
     def metric(
         example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
     ) -> Any:
-        prediction, given = _fields(pred), _fields(example)
+        prediction, given = _entries(pred), _entries(example)
         if candidate is not None:
             prediction = _renamed(prediction, candidate, judge.texts[-2])
             given = _renamed(given, candidate, judge.texts[-1])
-        row = {**given, **prediction, "prediction": prediction, "example": given}
-        judgement = ask(row)
+        judgement = ask({**given, **prediction, "prediction": prediction, "example": given})
         if pred_name is not None:
             feedback = judgement.failure or _reasons(judgement) or f"score {judgement.score:.2f}"
             return dspy.Prediction(score=judgement.score, feedback=feedback)
@@ -225,25 +218,18 @@ def dspy_metric(
     return metric
 
 
-def _tool(module: str, extra: str, user: str) -> Any:
+def _tool(module: str, extra: str) -> Any:
     """A tool's module; MissingExtraError names the extra that installs it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(error.name.partition(".")[0]):
-            raise
         raise MissingExtraError(
-            f"{user} needs {error.name}, which is not installed: "
-            f"pip install '.[{extra}]' in the project's checkout"
+            f"{error}: pip install '.[{extra}]' in the project's checkout"
         ) from None
 
 
-def _entries(value: object) -> dict[str, object]:
-    return {str(key): entry for key, entry in value.items()} if isinstance(value, Mapping) else {}
-
-
-def _fields(record: Any) -> dict[str, object]:
-    """The fields of a dspy.Example or dspy.Prediction."""
+def _entries(record: Any) -> dict[str, object]:
+    """The entries of a mapping, a dspy.Example or a dspy.Prediction."""
     return dict(record.items()) if hasattr(record, "items") else {}
 
 
@@ -254,10 +240,3 @@ def _renamed(fields: dict[str, object], old: str, new: str) -> dict[str, object]
 
 def _reasons(judgement: AnyJudgement) -> str | None:
     return judgement.comparison if isinstance(judgement, Verdict) else judgement.rationale
-
-
-def _facts(judgement: AnyJudgement) -> dict[str, object]:
-    """What a judgement says beside its score, reasons and failure."""
-    values = judgement.as_json()
-    leave_out = {"score", "rationale", "comparison", "failure"}
-    return {k: v for k, v in values.items() if v is not None and k not in leave_out}

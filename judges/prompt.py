@@ -347,12 +347,3 @@ def _answer(prompt: Prompt, values: Mapping[str, Value]) -> str:
         for field, text in zip(outputs, texts, strict=True)
     ]
     return "\n\n".join([*blocks, END])
-
-
-def reply_form(prompt: Prompt, reasons: str) -> tuple[str, str]:
-    """What stands before and after the answer in a reply of the form that is asked for."""
-    texts = {field.name: reasons for field in prompt.outputs if not field.choices}
-    empty = _answer(prompt, {**texts, prompt.answer.name: ""})
-    header = f"{HEADER.format(name=prompt.answer.name)}\n"
-    before, header, after = empty.rpartition(header)
-    return (before + header, after) if header else ("", "")

@@ -1,1 +1,1 @@
-"""Many judgements: concurrency, retries, the budget, batch files, other machines."""
+"""Many judgements: concurrency, retries, the budget, batch files."""
