@@ -1,16 +1,12 @@
 """The DSPy side of a judge: the same messages, the same strict parser, the stock mechanics."""
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import dspy
 import pytest
 from dspy.lm15 import Message as EngineMessage
 from dspy.lm15 import Request, Response, Usage
-from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import AdapterParseError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -207,21 +203,6 @@ def test_a_pairwise_program_compares_and_prefers() -> None:
     assert (said.comparison, said.preferred) == ("B is nicer.", "B")
 
 
-def test_callbacks_see_the_adapter_at_work(always_four: Engine) -> None:
-    seen = []
-
-    class Watch(BaseCallback):  # type: ignore[misc]
-        def on_adapter_format_start(self, call_id: str, instance: Any, inputs: Any) -> None:
-            seen.append("format")
-
-        def on_adapter_parse_end(self, call_id: str, outputs: Any, exception: Any = None) -> None:
-            seen.append(outputs)
-
-    with dspy.context(callbacks=[Watch()]):
-        RatingJudge(RELEVANCE)(**TEXTS)
-    assert seen == ["format", {"rating": 4}]
-
-
 def test_new_instructions_and_demos_reach_the_model_and_come_back(always_four: Engine) -> None:
     program = RatingJudge(RELEVANCE)
     predict = program.judge
@@ -245,29 +226,6 @@ def test_an_instruction_keeps_its_bytes_from_judge_to_program_and_back(instructi
     program = judge.program()
     assert prompt_of(program.judge.signature) == judge.prompt
     assert Judge.from_program(program, RELEVANCE) == judge
-
-
-def test_state_survives_dspys_own_save_and_load(tmp_path: Path) -> None:
-    judge = Judge.of(RELEVANCE).with_prompt(instruction="Rate what matters.", demos=[DEMO])
-    judge.program().save(tmp_path / "state.json")
-    loaded = RatingJudge(RELEVANCE)
-    loaded.load(tmp_path / "state.json")
-    assert Judge.from_program(loaded, RELEVANCE) == judge
-    assert json.loads((tmp_path / "state.json").read_text())["judge"]["demos"] == [DEMO]
-
-
-def test_labelled_few_shot_demos_are_shown(always_four: Engine) -> None:
-    examples = [
-        dspy.Example(document=f"d{i}", summary=f"s{i}", rating=i, id=str(i)).with_inputs(
-            "document", "summary"
-        )
-        for i in (1, 2, 3)
-    ]
-    program = dspy.LabeledFewShot(k=2).compile(RatingJudge(RELEVANCE), trainset=examples)
-    program(**TEXTS)
-    assert [m.role for m in always_four.requests[-1].messages] == ["user", "assistant"] * 2 + [
-        "user"
-    ]
 
 
 def test_bootstrapped_demos_are_shown(always_four: Engine) -> None:

@@ -1,6 +1,5 @@
 """A frozen judge that somebody changed, forged or made up is refused with one line."""
 
-import inspect
 import json
 import os
 import pickle
@@ -19,7 +18,6 @@ from judges import frozen
 from judges.catalog.summeval import RELEVANCE
 from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
-from judges.prompt import cleandoc
 
 
 def within(change: Callable[[dict[str, Any]], object]) -> bytes:
@@ -196,15 +194,6 @@ def test_an_instruction_of_blank_lines_loads_at_once(blank: str, end: str) -> No
     assert judge.prompt.instruction.split() == end.split()
     Judge.loads(replace(judge, plan=WEIGHTED).dumps().encode())
     assert time.process_time() - start < 10  # a minute, where lines go one by one
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.text("a \n\t", max_size=30))
-def test_an_instruction_is_what_dspy_makes_of_a_docstring_in_the_end(text: str) -> None:
-    settled = text
-    while (cleaned := inspect.cleandoc(settled)) != settled:
-        settled = cleaned
-    assert cleandoc(text) == settled
 
 
 def test_a_file_of_100_megabytes_is_refused_without_being_read(tmp_path: Path) -> None:
