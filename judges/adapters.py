@@ -5,8 +5,7 @@ score stands on the judge's own scale. A failed judgement is missing in the way 
 0. Options are those of `Judge.score` (`lm`, `max_cost`, ...); one budget holds for an adapter's
 life. `map` says under which key of the tool's row a text stands, as in {"document": "article"}.
 Unless it does, the judge's last text is the tool's output, any other the entry of its name, and
-the only other one the tool's input. Of a pair, A is the output and B the tool's reference. A panel
-with recorded members finds a row's `id` where texts are found, and in Inspect is the sample's.
+the only other one the tool's input. Of a pair, A is the output and B the tool's reference.
 """
 
 import asyncio
@@ -47,12 +46,11 @@ class OpenJudge:
         check_options(values)
         mapping = pop_map(values)
         values.pop("progress", None)
-        if unknown := sorted(mapping.keys() - set(judge.row_keys)):
+        if unknown := sorted(mapping.keys() - set(judge.texts)):
             raise OptionError(
-                f"map: the judge {judge.name} reads {', '.join(judge.row_keys)}, not "
+                f"map: the judge {judge.name} reads {', '.join(judge.texts)}, not "
                 f"{', '.join(unknown)}"
             )
-        judge.check_recorded()
         self.judge = judge
         self._options = values
         self._mapping = mapping
@@ -70,7 +68,7 @@ class OpenJudge:
         """Judge one row of the tool; where the budget has ended, the judgement has failed."""
         from judges.inference.budget import BudgetSpentError
 
-        texts = {name: self._find(name, row) for name in self.judge.row_keys}
+        texts = {name: self._find(name, row) for name in self.judge.texts}
         try:
             (judgement,) = self._opened()([texts])
         except BudgetSpentError as error:

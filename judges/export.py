@@ -15,7 +15,7 @@ from typing import Any
 from judges.dimension import Comparison, Dimension, Subject
 from judges.errors import JudgesError
 from judges.export_scripts import DEEPEVAL, INSPECT, PROMPTFOO, SERVED, python_name, write_script
-from judges.judge import STARTER, Judge
+from judges.judge import Judge
 from judges.models.dialect import Dialect
 from judges.prompt import SLOT
 from judges.protocol import Message, is_embedded
@@ -278,7 +278,7 @@ def _origin(provenance: Mapping[str, Any]) -> list[str]:
             f"{provenance.get('optimizer', '?')}, seed {provenance.get('seed', '?')}, on "
             f"{data['name']} (sha256 {data['sha256'][:12]})"
         )
-        if data.get("constructed", data["name"] in STARTER):
+        if data.get("constructed"):
             lines.append("its labels were constructed, no person gave them")
     for side in ("seed_judge", "tuned_judge", "own_judge", "panel"):
         for split, cell in (provenance.get(side) or {}).items():
@@ -304,24 +304,14 @@ def scale_words(subject: Subject) -> str:
     return f"{subject.scale[0]}-{subject.scale[-1]}"
 
 
-def _with_map(lost: Callable[[Judge], tuple[str, ...]]) -> Callable[[Judge], tuple[str, ...]]:
-    """What is lost, and the map of scores where the judge has one: the format holds none."""
-
-    def all_lost(judge: Judge) -> tuple[str, ...]:
-        mapped = judge.score_map is not None
-        return (*lost(judge), *(("its map of scores is left out: ranks stay",) if mapped else ()))
-
-    return all_lost
-
-
 FORMATS: Mapping[str, Format] = {
     "openai-messages": Format(
-        "chat-completions request with {{slots}} (any plan)", to_messages, _with_map(_lost_by_slots)
+        "chat-completions request with {{slots}} (any plan)", to_messages, _lost_by_slots
     ),
     "openai-grader": Format(
         "score_model grader (rating, one reply)",
         to_openai_grader,
-        _with_map(lambda judge: (RAW, REPLY_FORMAT.format("OpenAI wraps the prompt in"))),
+        lambda judge: (RAW, REPLY_FORMAT.format("OpenAI wraps the prompt in")),
     ),
     "promptfoo": Format(
         "JavaScript assertion (rating, any plan)",
@@ -334,13 +324,11 @@ FORMATS: Mapping[str, Format] = {
     "deepeval": Format(
         "Python file with a metric (rating, any plan)", to_deepeval, _lost_by_scripts
     ),
-    "mlflow": Format(
-        "Python file with make_judge (rating, one reply)", to_mlflow, _with_map(_lost_by_mlflow)
-    ),
+    "mlflow": Format("Python file with make_judge (rating, one reply)", to_mlflow, _lost_by_mlflow),
     "inspect": Format("Python file with a scorer (rating, any plan)", to_inspect, _lost_by_scripts),
-    "dspy": Format("state for dspy.Module.load", to_dspy, _with_map(_lost_by_dspy), False),
-    "markdown": Format("page with facts and messages", to_markdown, _with_map(_lost_by_slots)),
-    "text": Format("one plain prompt with {{slots}}", to_text, _with_map(_lost_by_slots), False),
+    "dspy": Format("state for dspy.Module.load", to_dspy, _lost_by_dspy, False),
+    "markdown": Format("page with facts and messages", to_markdown, _lost_by_slots),
+    "text": Format("one plain prompt with {{slots}}", to_text, _lost_by_slots, False),
 }
 # Former names.
 ALIASES: Mapping[str, str] = {"messages": "openai-messages"}

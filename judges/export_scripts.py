@@ -325,8 +325,6 @@ def write_script(judge: Judge, template: str) -> str:
         elsewhere = embedded or judge.api_base
         name = f"openai-api/judge/{name}" if elsewhere else judge.lm
     address = judge.api_base or (SERVED if embedded else None)
-    score_map = judge.score_map
-    knots = None if score_map is None else [list(score_map.inputs), list(score_map.outputs)]
     answer = judge.prompt.answer
     header = HEADER.format(name=answer.name) if len(judge.prompt.outputs) > 1 else ""
     samples = f" of {plan.samples}" if plan.kind == "mean" else ""
@@ -355,7 +353,7 @@ def write_script(judge: Judge, template: str) -> str:
         "scale": list(subject.scale),
         "header": header,
         "request": request,
-        "score_map": knots,
+        "score_map": None,
         "marker_start": MARKER_START.pattern,
         "markers": MARKERS_AS_WRITTEN,
         "markers_in_any_case": MARKERS_IN_ANY_CASE,

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
@@ -24,11 +24,9 @@ from judges.dimension import (
     seed_prompt,
 )
 from judges.errors import OptionError
-from judges.human_scale import Ratings
 from judges.inference.session import ModelOptions, Options, check_options, open_runner, pop_map
-from judges.judgement import AnyJudgement, Judgement
+from judges.judgement import AnyJudgement
 from judges.judging import (
-    ID,
     MissingColumnError,
     Order,
     failed,
@@ -37,7 +35,6 @@ from judges.judging import (
     rows_of,
 )
 from judges.models.providers import RECORDING, endpoint_of
-from judges.monotone import MonotoneMap
 from judges.prompt import Prompt, Reasoning, fill
 from judges.protocol import EMBEDDED, Message
 from judges.scoring import SamplingPlan, default_plan, plan_at
@@ -54,16 +51,9 @@ Kind = Literal["rating", "pairwise"]
 T = TypeVar("T")
 RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
 
-# The sets that ship, whose labels are computed from known faults.
-STARTER = ("starter", "starter_pairs")
-
 
 class FailedJudgementWarning(UserWarning):
     """Some rows of a table got no score."""
-
-
-class ScoreMapWarning(UserWarning):
-    """A judge's scores are not put on people's scale, since another model gives them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +66,7 @@ class Judge:
     is asked only where it is a known provider's plain model (see `model_to_ask`). Where nobody has
     named a model (`lm_named`), the LM that DSPy is configured with is asked, if it is.
     `stored_messages` are its file's, where this release would render its prompt otherwise: they
-    are sent as they stand. `score_map` puts the scores of this model, plan and prompt on people's
-    scale, in the same order; with another of these it is left out. Ratings and distributions are
-    what the model says.
+    are sent as they stand.
     """
 
     subject: Subject
@@ -90,12 +78,9 @@ class Judge:
     from_file: bool = field(default=False, compare=False, repr=False)
     lm_named: bool = field(default=False, compare=False, repr=False)
     stored_messages: tuple[Message, ...] | None = None
-    score_map: MonotoneMap | None = None
 
     def __post_init__(self) -> None:
         check_prompt(self.subject, self.prompt)
-        if self.score_map is not None and isinstance(self.subject, Comparison):
-            raise OptionError("score_map is of ratings; a comparison has no scale")
         object.__setattr__(self, "prompt", self.prompt.normalised())
 
     def __repr__(self) -> str:
@@ -124,19 +109,9 @@ class Judge:
 
     @classmethod
     def of(
-        cls,
-        subject: Subject,
-        *,
-        reasoning: Reasoning | None = None,
-        rationale: bool = False,
-        lm: str = "embedded",
+        cls, subject: Subject, *, reasoning: Reasoning | None = None, lm: str = "embedded"
     ) -> "Judge":
-        """The seed judge of a dimension or comparison (see `seed_prompt`).
-
-        `rationale` is the former word for the reasoning "brief".
-        """
-        if rationale and reasoning is None:
-            reasoning = "brief"
+        """The untuned judge of a dimension or comparison (see `seed_prompt`)."""
         return cls(subject=subject, prompt=seed_prompt(subject, reasoning), lm=lm)
 
     @classmethod
@@ -150,20 +125,13 @@ class Judge:
         provenance: Mapping[str, object] | None = None,
     ) -> "Judge":
         """Read instructions and demos off a DSPy module with one predictor (see `program`)."""
-        from judges.modules import prompt_of, stored_messages
+        from judges.modules import prompt_of
 
         predictors = program.predictors()
         if len(predictors) != 1:
             raise ValueError(f"a judge has one predictor; this program has {len(predictors)}")
         prompt = prompt_of(predictors[0].signature, predictors[0].demos)
-        return cls(
-            subject=subject,
-            prompt=prompt,
-            plan=plan,
-            lm=lm,
-            provenance=provenance,
-            stored_messages=stored_messages(program, prompt),
-        )
+        return cls(subject=subject, prompt=prompt, plan=plan, lm=lm, provenance=provenance)
 
     @property
     def name(self) -> str:
@@ -177,11 +145,6 @@ class Judge:
     def texts(self) -> tuple[str, ...]:
         """The names of the texts it reads, in the order shown."""
         return self.subject.texts
-
-    @property
-    def row_keys(self) -> tuple[str, ...]:
-        """What it reads of a row: its texts, and the id where a panel has recorded members."""
-        return self.texts
 
     @property
     def parts(self) -> tuple["Judge", ...]:
@@ -203,24 +166,7 @@ class Judge:
         source = (self.provenance or {}).get("data")
         if not isinstance(source, Mapping) or (self.provenance or {}).get("shipped") == "seed":
             return False
-        # Files of earlier releases name the starter set and say no more.
-        return bool(source.get("constructed", source.get("name") in STARTER))
-
-    @property
-    def human_ratings(self) -> Ratings | None:
-        """The ratings it was tuned on, where they and its scores are of one scale."""
-        people, data = ((self.provenance or {}).get(name) for name in ("people", "data"))
-        if not isinstance(people, Mapping) or isinstance(self.subject, Comparison):
-            return None
-        figures: list[Any] = [people.get(key) for key in ("mean", "sd", "low", "high", "n_outputs")]
-        if None in figures:
-            return None
-        mean, sd, low, high, n = figures
-        scale = self.subject.scale
-        if self.score_map is None and not scale[0] <= low <= high <= scale[-1]:
-            return None
-        constructed = isinstance(data, Mapping) and bool(data.get("constructed"))
-        return Ratings(mean=mean, sd=sd, n=n, constructed=constructed)
+        return bool(source.get("constructed"))
 
     @property
     def endpoint(self) -> str | None:
@@ -266,18 +212,13 @@ class Judge:
         # By its name alone: what is only saved needs no key.
         return plan_at(endpoint_of(self.lm, self.api_base))
 
-    def settled_plan(self) -> SamplingPlan:
-        """The former name of `resolved_plan`."""
-        warnings.warn("Judge.settled_plan is now resolved_plan", DeprecationWarning, stacklevel=2)
-        return self.resolved_plan()
-
     def __call__(self, **texts: str) -> AnyJudgement:
         """Judge one output, or one pair in both orders; a failed judgement says why."""
-        unknown = texts.keys() - set(self.row_keys)
-        missing = [name for name in self.row_keys if name not in texts]
+        unknown = texts.keys() - set(self.texts)
+        missing = [name for name in self.texts if name not in texts]
         if unknown or missing:
             raise TypeError(
-                f"the judge {self.name!r} reads {', '.join(self.row_keys)}"
+                f"the judge {self.name!r} reads {', '.join(self.texts)}"
                 + (f"; not given: {', '.join(missing)}" if missing else "")
                 + (f"; not known: {', '.join(sorted(unknown))}" if unknown else "")
             )
@@ -301,9 +242,6 @@ class Judge:
         with open_runner(keep_going=keep_going, **opening) as runner:
             yield runner
 
-    def check_recorded(self) -> None:
-        """Raise PanelError where a panel's recorded member has not been given, and has to be."""
-
     def names_no_model(self, lm: str | None = None, api_base: str | None = None) -> bool:
         """Whether neither the judge nor these arguments name a model or an endpoint."""
         named = lm or api_base or self.api_base or self.lm_named or self.from_file
@@ -318,13 +256,6 @@ class Judge:
         seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
-        judgements = self.unmapped_rows(rows, runner, order, seed)
-        return judgements if self.score_map is None else _mapped(judgements, self.score_map)
-
-    def unmapped_rows(
-        self, rows: Iterable[Mapping[str, object]], runner: "Runner", order: Order, seed: int
-    ) -> Generator[AnyJudgement, None, None]:
-        """What `judge_rows` gives without a score map."""
         template, plan = self.template(), self.plan_for(runner.model)
         return judge_rows(
             self.subject, self.prompt, plan, rows, runner, template=template, order=order, seed=seed
@@ -340,16 +271,13 @@ class Judge:
         values: dict[str, Any] = {**options}
         check_options(values)
         mapping = pop_map(values)
-        columns = {name: mapping.get(name, name) for name in self.row_keys}
+        columns = {name: mapping.get(name, name) for name in self.texts}
         opening: Any = {
             name: values[name] for name in ModelOptions.__annotations__ if name in values
         }
         draws: Any = {name: values[name] for name in ("order", "seed") if name in values}
-        judge = self.without_foreign_map(values.get("lm"))
-        if not values.get("score_map", True):
-            judge = replace(judge, score_map=None)
         with self.open_runner(**opening) as runner:
-            yield lambda rows: judge.judge_rows(
+            yield lambda rows: self.judge_rows(
                 ({name: row.get(column) for name, column in columns.items()} for row in rows),
                 runner,
                 **draws,
@@ -453,11 +381,6 @@ class Judge:
 
         return judge_map
 
-    def map_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """What `mapper()` returns is called with a row; it takes options, and batches."""
-        warnings.warn("Judge.map_row is now mapper()", DeprecationWarning, stacklevel=2)
-        return self.mapper()(row)
-
     def template(self) -> list[Message]:
         """The messages that it sends, with `{{name}}` slots for texts in the last one."""
         if self.stored_messages is None:
@@ -471,9 +394,13 @@ class Judge:
     def program(self) -> "dspy.Module":
         """A DSPy module that sends the same messages: compose it, or optimize it further.
 
-        Messages of an earlier release's file are sent as they stand until its instruction or demos
-        change; then all are rendered as of this release.
+        Raises OptionError where its file's messages are not those that this release renders.
         """
+        if self.stored_messages is not None:
+            raise OptionError(
+                f"{self.name}: its messages were rendered by another release, and a DSPy program "
+                "would send others; use the judge as it is, or tune it again"
+            )
         with naming_libraries():
             from judges.modules import PairwiseJudge, RatingJudge, demos_of
 
@@ -482,26 +409,12 @@ class Judge:
         else:
             module = RatingJudge(self.subject, prompt=self.prompt)
         module.judge.demos = demos_of(self.prompt)
-        if self.stored_messages is not None:
-            module.store(self.stored_messages)
         return module
-
-    def without_foreign_map(self, lm: str | None) -> "Judge":
-        """The judge, its scores those of the model itself where that is another than its own."""
-        if self.score_map is None or lm in (None, self.lm):
-            return self
-        warnings.warn(
-            f"{self.name}: its score map was learned with {self.lm}; scores of {lm} are not mapped",
-            ScoreMapWarning,
-            stacklevel=3,
-        )
-        return replace(self, score_map=None)
 
     def find_columns(
         self, available: Collection[str], mapping: Mapping[str, str] | None = None
     ) -> dict[str, str]:
         """What it reads of a row -> column (see `judging.find_columns`); MissingColumnError."""
-        ids = ID in self.row_keys and ID not in self.texts
         data = (self.provenance or {}).get("data")
         labels = data if isinstance(data, Mapping) else {}
         known, texts = labels.get("map"), labels.get("texts")
@@ -509,7 +422,6 @@ class Judge:
             self.subject,
             available,
             mapping,
-            ids=ids,
             labels_mapping=known if isinstance(known, Mapping) else None,
             labels_texts=texts if isinstance(texts, Mapping) else None,
         )
@@ -518,12 +430,12 @@ class Judge:
         """The same judge with the model that its user names, or the endpoint."""
         judge = self
         if lm is not None:
-            judge = replace(self.without_foreign_map(lm), lm=lm, from_file=False, lm_named=True)
+            judge = replace(self, lm=lm, from_file=False, lm_named=True)
         return judge if api_base is None else replace(judge, api_base=api_base)
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":
         """The same judge with another way from replies to a score."""
-        return replace(self, plan=plan, score_map=self.score_map if plan == self.plan else None)
+        return replace(self, plan=plan)
 
     def with_prompt(self, *, instruction: str | None = None, demos: Any = None) -> "Judge":
         """The same judge with another instruction or other demos, rendered as of this release."""
@@ -532,7 +444,7 @@ class Judge:
             instruction=self.prompt.instruction if instruction is None else instruction,
             demos=self.prompt.demos if demos is None else tuple(demos),
         )
-        return replace(self, prompt=prompt, stored_messages=None, score_map=None)
+        return replace(self, prompt=prompt, stored_messages=None)
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze into one JSON file, atomically; FileExistsError unless `overwrite`."""
@@ -575,7 +487,6 @@ class Judge:
             self.resolved_plan(),
             lm=self.lm,
             provenance=provenance,
-            score_map=self.score_map,
         )
 
     @classmethod
@@ -598,7 +509,6 @@ class Judge:
             provenance=file.provenance,
             from_file=True,
             stored_messages=None if messages == prompt.template() else tuple(messages),
-            score_map=file.read_score_map(),
         )
 
     def without_secrets(self) -> tuple["Judge", tuple[str, ...]]:
@@ -629,12 +539,3 @@ class Judge:
         provenance: Any = secrets.redact_data(self.provenance)
         clean = replace(self, subject=subject, prompt=prompt, provenance=provenance)
         return replace(clean, stored_messages=None), tuple(notes)
-
-
-def _mapped(
-    judgements: Generator[AnyJudgement, None, None], score_map: MonotoneMap
-) -> Generator[AnyJudgement, None, None]:
-    with closing(judgements):
-        for judgement in judgements:
-            assert isinstance(judgement, Judgement)
-            yield replace(judgement, score=score_map(judgement.score))

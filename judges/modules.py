@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin
 
@@ -13,16 +12,8 @@ from dspy.utils.exceptions import AdapterParseError
 from judges.dimension import Comparison, Dimension
 from judges.judgement import NoScoreError
 from judges.parsing.parse import parse_fields
-from judges.prompt import NOT_GIVEN, Field, Prompt, Value, fill
+from judges.prompt import NOT_GIVEN, Field, Prompt, Value
 from judges.protocol import Message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """Messages, with `{{name}}` slots, that an earlier release rendered a prompt as."""
-
-    prompt: Prompt
-    messages: tuple[Message, ...]
 
 
 class _Judge(dspy.Module):  # type: ignore[misc]
@@ -30,20 +21,14 @@ class _Judge(dspy.Module):  # type: ignore[misc]
 
     judge: dspy.Predict
     names: tuple[str, ...] = ()
-    stored: Stored | None = None
 
     def forward(self, **texts: str) -> dspy.Prediction:
-        with dspy.context(adapter=JudgeAdapter(names=self.names, stored=self.stored)):
+        with dspy.context(adapter=JudgeAdapter(names=self.names)):
             return self.judge(**texts)
 
     async def aforward(self, **texts: str) -> dspy.Prediction:
-        with dspy.context(adapter=JudgeAdapter(names=self.names, stored=self.stored)):
+        with dspy.context(adapter=JudgeAdapter(names=self.names)):
             return await self.judge.acall(**texts)
-
-    def store(self, messages: Sequence[Message]) -> None:
-        """Send these messages while instruction, fields and demos are what they are now."""
-        prompt = prompt_of(self.judge.signature, self.judge.demos)
-        self.stored = Stored(prompt=prompt, messages=tuple(messages))
 
 
 class RatingJudge(_Judge):
@@ -52,13 +37,11 @@ class RatingJudge(_Judge):
     `prompt` replaces the dimension's own, as for a tuned judge (its demos are the predictor's).
     """
 
-    def __init__(
-        self, dimension: Dimension, *, rationale: bool = False, prompt: Prompt | None = None
-    ) -> None:
+    def __init__(self, dimension: Dimension, *, prompt: Prompt | None = None) -> None:
         super().__init__()
         self.dimension = dimension
         self.names = (dimension.name,)
-        self.judge = dspy.Predict(signature_of(prompt or dimension.prompt(rationale=rationale)))
+        self.judge = dspy.Predict(signature_of(prompt or dimension.prompt()))
 
 
 class PairwiseJudge(_Judge):
@@ -76,20 +59,14 @@ class PairwiseJudge(_Judge):
 class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
     """Renders safely, parses strictly, and never asks again in another format.
 
-    `names` are what the dimension is called, where that is known. `stored` is sent for its prompt
-    word for word; every other prompt is rendered as of this release.
+    `names` are what the dimension is called, where that is known.
     """
 
     def __init__(
-        self,
-        callbacks: list[BaseCallback] | None = None,
-        *,
-        names: Collection[str] = (),
-        stored: Stored | None = None,
+        self, callbacks: list[BaseCallback] | None = None, *, names: Collection[str] = ()
     ) -> None:
         super().__init__(callbacks=callbacks, use_json_adapter_fallback=False)
         self.names = names
-        self.stored = stored
 
     def format(
         self,
@@ -103,8 +80,6 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
         if missing:
             raise ValueError(f"the judge reads {', '.join(missing)}; not given")
         texts = {field.name: str(inputs[field.name]) for field in prompt.inputs}
-        if self.stored is not None and prompt == self.stored.prompt:
-            return fill(self.stored.messages, texts)
         return prompt.messages(texts)
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
@@ -131,12 +106,6 @@ def prompt_of(signature: type[dspy.Signature], demos: Sequence[Mapping[str, Any]
         fields=fields,
         demos=tuple(_demo(number, demo, fields) for number, demo in enumerate(demos)),
     )
-
-
-def stored_messages(program: dspy.Module, prompt: Prompt) -> tuple[Message, ...] | None:
-    """The messages, with slots, that a program has stored for this prompt, if any."""
-    stored = getattr(program, "stored", None)
-    return stored.messages if isinstance(stored, Stored) and stored.prompt == prompt else None
 
 
 def signature_of(prompt: Prompt) -> type[dspy.Signature]:

@@ -63,7 +63,6 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "embedded model http://127.0.0.1:8000/v1, where python -m judges serve answers)",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write to this file (stdout)")
-    parser.add_argument("--force", action="store_true", help="write over an existing --out")
     add_plan_flags(parser)
     add_quiet_flag(parser)
     parser.set_defaults(run=run)
@@ -88,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         text = visible(text) if sys.stdout.isatty() else text
         print(text, end="" if text.endswith("\n") else "\n")
     else:
-        write_atomically(args.out, text.encode("utf-8"), overwrite=args.force)
+        write_atomically(args.out, text.encode("utf-8"), overwrite=False)
     return 0
 
 

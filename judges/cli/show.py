@@ -1,16 +1,13 @@
-"""python -m judges list, show and journal: the judges there are, their prompts, recordings."""
+"""python -m judges list and show: the judges there are, and their prompts."""
 
 import argparse
 import json
 import re
 import shutil
 import textwrap
-from dataclasses import asdict
-from pathlib import Path
 
 from judges.cli.arguments import JUDGE, add_reasoning_flag, reasoning_as_asked
 from judges.dimension import Comparison, Subject
-from judges.errors import JudgesError
 from judges.export import describe, scale_words
 from judges.inference.progress import visible
 from judges.judge import Judge
@@ -43,9 +40,6 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     )
     show.add_argument("judge", metavar="JUDGE", help=JUDGE)
     add_reasoning_flag(show)
-    show.add_argument(
-        "--rationale", action="store_true", help="the former name of --reasoning brief"
-    )
     show.add_argument("--json", action="store_true", help="print the same as JSON")
     show.set_defaults(run=run_show)
 
@@ -89,8 +83,8 @@ def _show_panel(panel: Panel, *, as_json: bool) -> int:
             {
                 "name": member.name,
                 "weight": member.weight,
-                "lm": member.judge and member.judge.lm,
-                "messages": member.judge and member.judge.template(),
+                "lm": member.judge.lm,
+                "messages": member.judge.template(),
                 "map": {"inputs": member.map.inputs, "outputs": member.map.outputs},
             }
             for member in panel.members
@@ -98,13 +92,11 @@ def _show_panel(panel: Panel, *, as_json: bool) -> int:
         print(json.dumps({**_entry(panel.subject), "members": members}, indent=1))
         return 0
     print(visible(_heading(panel)))
-    rest = "fails" if panel.missing == "fail" else "has the others' weights"
-    print(f"a panel of {len(panel.members)}; where a member gives no score, an output {rest}")
+    print(f"a panel of {len(panel.members)}; where a member gives no score, an output fails")
     for member in panel.members:
-        asks = "recorded" if member.judge is None else f"asks {member.judge.lm}"
-        print(visible(f"  {member.weight:.3f}  {member.name} ({asks})"))
+        print(visible(f"  {member.weight:.3f}  {member.name} (asks {member.judge.lm})"))
     for member in panel.members:
-        for message in member.judge.template() if member.judge else ():
+        for message in member.judge.template():
             print(visible(f"\n--- {member.name}: {message['role']} ---\n{message['content']}"))
     return 0
 
@@ -137,36 +129,3 @@ def _short_source(source: str, room: int) -> str:
         return source
     names = re.sub(r" \([^)]*\)", "", source)
     return textwrap.shorten(names, max(room, 12), placeholder=" ...")
-
-
-ABOUT_JOURNAL = """\
-Say what a journal of replies holds: requests, replies, tokens, by which
-models, when, and lines that a crash has damaged. Journals are written beside
-a score's output (OUT.replies.jsonl) and in a run's folder (replies.jsonl);
-they hold replies and counts, no prompt and no key. --lm replay:FILE answers
-from one.
-
-example:
-  python -m judges journal runs/relevance-001/replies.jsonl"""
-
-
-def add_journal(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser(
-        "journal", help="what a file of replies holds", description=ABOUT_JOURNAL
-    )
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a journal, or a run's folder; it is only read"
-    )
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-    parser.set_defaults(run=show_journal)
-
-
-def show_journal(args: argparse.Namespace) -> int:
-    from judges.models.journal import describe
-
-    file = args.file / "replies.jsonl" if args.file.is_dir() else args.file
-    contents = describe(file)
-    if contents.n_bytes and not contents.n_requests:
-        raise JudgesError(f"{file}: holds no reply that could be read; is it a journal?")
-    print(json.dumps(asdict(contents), indent=1) if args.json else visible(str(contents)))
-    return 0

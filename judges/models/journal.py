@@ -72,7 +72,7 @@ class Record(Struct, omit_defaults=True):
 
     `model` is the one that answered, `at` when, in seconds since 1970; `cached` says that the
     answer came from the reply cache, so that this run paid nothing; `sum` is a checksum of what
-    stands before it, which releases before it was written lack.
+    stands before it.
     """
 
     key: Key
@@ -102,22 +102,18 @@ class Record(Struct, omit_defaults=True):
         )
 
 
-class UncheckedRecord(Record, forbid_unknown_fields=True):
-    """A line without a checksum, which holds no name that no release wrote."""
-
-
 def read_record(line: bytes) -> Record:
     """Decode and check one line; raises DamagedRecordError."""
     line = line.rstrip(b"\r\n")
     match = _CHECKSUM.search(line)
-    if match and _checksum(line[: match.start()]) != match["sum"]:
-        raise DamagedRecordError("its checksum is another")
+    if match is None or _checksum(line[: match.start()]) != match["sum"]:
+        raise DamagedRecordError("no checksum, or another")
     try:
-        record = msgspec.convert(json.loads(line), Record if match else UncheckedRecord)
+        record = msgspec.convert(json.loads(line), Record)
     except (msgspec.ValidationError, ValueError, ArithmeticError, RecursionError) as error:
         raise DamagedRecordError(repr(error)) from error
-    if not math.isfinite(record.at) or bool(match) != bool(record.sum):
-        raise DamagedRecordError("no time, or a checksum within")
+    if not math.isfinite(record.at):
+        raise DamagedRecordError("no time")
     return record
 
 
@@ -162,7 +158,7 @@ def read_records(path: Path) -> Iterator[Line]:
     """Yield every line but blank ones; a torn record and a later one that share a line are two."""
     from data.tables.encoding import open_regular  # judging a text imports no data
 
-    offset, with_checksums = 0, False
+    offset = 0
     with open_regular(path) as lines:
         for line in lines:
             start = max(0, line.rfind(RECORD_PREFIX))
@@ -173,9 +169,6 @@ def read_records(path: Path) -> Iterator[Line]:
                 record = None
                 with suppress(DamagedRecordError):
                     record = read_record(line[start:])
-                with_checksums = with_checksums or bool(record and record.sum)
-                if record is not None and bool(record.sum) != with_checksums:
-                    record = None  # after one with a checksum, none was written without
                 yield Line(offset + start, record, ended=line.endswith(b"\n"))
             offset += len(line)
 
@@ -483,7 +476,7 @@ def _identity(endpoint: str, model: str, sampling: Sampling) -> tuple[str, str, 
         sampling.max_tokens,
         sampling.seed,
     )
-    if sampling.reasoning_effort is not None:  # which earlier journals know nothing of
+    if sampling.reasoning_effort is not None:
         draw = (*draw, sampling.reasoning_effort)
     return endpoint, model, ",".join(map(str, draw))
 

@@ -6,7 +6,6 @@ from judges.catalog.summeval import FLUENCY, RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
 from judges.dimension import Dimension
 from judges.judge import Judge
-from judges.monotone import MonotoneMap
 from judges.scoring import SamplingPlan
 
 WEIGHTED = SamplingPlan(kind="weighted")
@@ -32,15 +31,12 @@ KINDS = {
     "rating": replace(Judge.of(RELEVANCE), plan=WEIGHTED),
     "rating with demos": replace(Judge.of(RELEVANCE).with_prompt(demos=[DEMO]), plan=WEIGHTED),
     "rating with a rationale": replace(
-        Judge.of(RELEVANCE, rationale=True).with_prompt(demos=[{**DEMO, "rationale": "Short."}]),
+        Judge.of(RELEVANCE, reasoning="brief").with_prompt(demos=[{**DEMO, "rationale": "Short."}]),
         plan=MEAN,
         lm="openai/gpt-4.1-mini",
     ),
     "summary alone": replace(Judge.of(FLUENCY), plan=WEIGHTED),
     "own scale": replace(Judge.of(BINARY), plan=WEIGHTED, provenance=PROVENANCE),
-    "with a score map": replace(
-        Judge.of(RELEVANCE), plan=WEIGHTED, score_map=MonotoneMap((1, 3.5, 5), (1, 1.5, 4.25))
-    ),
     "pairwise": replace(Judge.of(TLDR_CONCISE), plan=SamplingPlan(kind="one")),
     "pairwise with demos": replace(
         Judge.of(TLDR_CONCISE).with_prompt(demos=[PAIR], instruction="Which is better?"),

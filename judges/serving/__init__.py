@@ -1,1 +1,0 @@
-"""Judges and the embedded model behind an OpenAI-compatible endpoint."""
