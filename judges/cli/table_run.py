@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
-from itertools import tee
+from itertools import repeat, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -326,8 +326,7 @@ def judged(run: TableRun, session: Session) -> Iterator[tuple[Row, dict[str, Any
     with ExitStack() as open_streams:
         streams = {}
         for judge, copy in zip(run.judges, copies, strict=True):
-            columns = run.texts[judge.name]
-            texts = (texts_of(row, columns) for row in copy)
+            texts = map(texts_of, copy, repeat(run.texts[judge.name]))
             runner = session.runner(judge.lm, api_base=judge.model_to_ask()[1])
             stream = judge.judge_rows(texts, runner, order=order, seed=run.args.seed)
             streams[judge.name] = open_streams.enter_context(closing(stream))

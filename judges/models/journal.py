@@ -12,7 +12,6 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from hashlib import sha256
 from operator import is_
 from pathlib import Path
@@ -351,86 +350,31 @@ class ReplayModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalSummary:
-    """A journal's requests and replies, tokens, models and damage.
+    """What a journal holds; `models` counts requests by "model at endpoint".
 
-    `n_cached` requests were answered by the reply cache, and their tokens are not counted; `models`
-    counts requests by "model at endpoint"; `n_repeated` counts keys recorded twice, as two
-    processes may do; `n_damaged` counts lines that hold no whole record, or another than was
-    written.
+    `n_cached` requests were answered by the reply cache; `n_damaged` counts lines that hold no
+    whole record, or another than was written.
     """
 
-    path: str
-    n_bytes: int
     n_requests: int
-    n_replies: int
-    n_repeated: int
     n_damaged: int
     n_cached: int
-    tokens_in: int
-    tokens_out: int
     models: Mapping[str, int]
-    first: str | None
-    last: str | None
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.path}: {self.n_requests} requests, {self.n_replies} replies,"
-            f" {self.tokens_in} tokens in, {self.tokens_out} out, {self.n_bytes} bytes"
-        ]
-        lines += [f"  {count} by {model}" for model, count in self.models.items()]
-        if self.first:
-            lines.append(f"  from {self.first} to {self.last}")
-        if self.n_cached:
-            lines.append(f"  {self.n_cached} answered by the reply cache, and not paid again")
-        if self.n_repeated:
-            lines.append(f"  {self.n_repeated} asked twice")
-        if self.n_damaged:
-            lines.append(
-                f"  {self.n_damaged} damaged line{'s' * (self.n_damaged > 1)}: passed over, and"
-                " asked again where needed"
-            )
-        return "\n".join(lines)
 
 
 def describe(path: str | os.PathLike[str]) -> JournalSummary:
     """Summarize a journal without changing it; raises OSError."""
-    file = Path(path)
     models: Counter[str] = Counter()
-    keys: set[str] = set()
-    first, last = math.inf, -math.inf
-    n_replies = tokens_in = tokens_out = n_damaged = n_cached = 0
-    for _, record, _ in read_records(file):
+    n_damaged = n_cached = 0
+    for _, record, _ in read_records(Path(path)):
         if record is None:
             n_damaged += 1
-            continue
-        keys.add(record.key)
-        models[f"{record.model_asked} at {record.endpoint}"] += 1
-        n_replies += len(record.replies)
-        n_cached += record.cached
-        tokens_in += 0 if record.cached else record.tokens_in
-        tokens_out += 0 if record.cached else record.tokens_out
-        first, last = min(first, record.at), max(last, record.at)
+        else:
+            models[f"{record.model_asked} at {record.endpoint}"] += 1
+            n_cached += record.cached
     return JournalSummary(
-        path=str(path),
-        n_bytes=file.stat().st_size,
-        n_requests=models.total(),
-        n_replies=n_replies,
-        n_repeated=models.total() - len(keys),
-        n_damaged=n_damaged,
-        n_cached=n_cached,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        models=dict(models.most_common()),
-        first=_date(first) if keys else None,
-        last=_date(last) if keys else None,
+        n_requests=models.total(), n_damaged=n_damaged, n_cached=n_cached, models=models
     )
-
-
-def _date(seconds: float) -> str:
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-    except (ValueError, OverflowError, OSError):
-        return "a time that is none"
 
 
 def request_key(endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling) -> str:
