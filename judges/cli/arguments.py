@@ -80,9 +80,9 @@ def price(text: str) -> tuple[float, float]:
         raise argparse.ArgumentTypeError(f"{text}: write IN,OUT, as in 0.40,1.60") from None
 
 
-API_KEY_ENV = "the environment variable that holds the key (the provider's own)"
-PRICE = "US dollars for a million tokens read and written, where no table has the model"
-MAX_TOKENS = "of a reply (512; 1,024 after steps or questions; more for reasoning models)"
+API_KEY_ENV = "the variable that holds the key (the provider's own)"
+PRICE = "US dollars for a million tokens read and written"
+MAX_TOKENS = "of a reply (512; more after reasoning)"
 REASONING_EFFORT = "minimal, low, medium or high (the model's own)"
 JUDGE = "a catalogue name, a frozen judge's file, a run folder, FILE.yaml[:name] or FILE.py:NAME"
 
@@ -98,12 +98,12 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
         action="append",
         default=[],
         metavar="NAME=COLUMN",
-        help="read a judge's text from this column, as in summary=output; or FILE.yaml; repeatable",
+        help="read a text from this column, or FILE.yaml; repeatable",
     )
     files.add_argument(
         "--resume",
         action="store_true",
-        help="continue a run that was cut short; nothing is paid twice",
+        help="continue a run that was cut short; pays nothing twice",
     )
 
 
@@ -114,14 +114,10 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     add(
         "--lm",
         metavar="MODEL",
-        help="embedded (offline, free), openai/NAME, azure/NAME or PROVIDER/NAME as in DSPy "
-        "(the frozen judge's own, else embedded)",
+        help="embedded (offline, free), openai/NAME or PROVIDER/NAME as in DSPy (the judge's own, "
+        "else embedded)",
     )
-    add(
-        "--api-base",
-        metavar="URL",
-        help="an OpenAI-compatible server, as in http://localhost:8000/v1 (OPENAI_BASE_URL)",
-    )
+    add("--api-base", metavar="URL", help="an OpenAI-compatible server (OPENAI_BASE_URL)")
     add("--api-key-env", metavar="NAME", help=API_KEY_ENV)
     add("--price", type=price, metavar="IN,OUT", help=PRICE)
     add("--max-tokens", type=count, metavar="N", help=MAX_TOKENS)
@@ -149,12 +145,13 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
     plan.add_argument(
         "--plan",
         choices=get_args(PlanKind),
-        help="one reply, the mean of --samples replies, or ratings weighted by their probability "
-        "(weighted for the embedded model, one for every other)",
+        metavar="PLAN",
+        help="one: a reply; mean: of --samples replies; weighted: ratings by their probability "
+        "(one; on the embedded model weighted)",
     )
     plan.add_argument("--samples", type=count, metavar="N", help="replies of --plan mean")
     plan.add_argument(
-        "--temperature", type=temperature, metavar="T", help="of the replies (0; 1 of a mean)"
+        "--temperature", type=temperature, metavar="T", help="of the replies (0; of a mean 1)"
     )
 
 
@@ -177,8 +174,9 @@ def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reasoning",
         choices=get_args(Reasoning),
-        help="what an untuned judge writes before its answer: nothing, a sentence, steps, or "
-        "questions that it answers (a rating: none; a choice: brief)",
+        metavar="FORM",
+        help="what an untuned judge writes before its answer: none, brief, steps or questions (a "
+        "rating: none; a choice: brief)",
     )
 
 
@@ -195,12 +193,13 @@ def reasoning_as_asked(judge: Judge, name: str, args: argparse.Namespace) -> Jud
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("the run")
     run.add_argument(
-        "--dry-run", action="store_true", help="estimate requests, tokens and price, then stop"
+        "--dry-run", action="store_true", help="estimate requests and price, then stop"
     )
     run.add_argument(
         "--batch-api",
         choices=("submit", "status", "collect"),
-        help="the provider's batch files, at half price: submit now, collect within a day",
+        metavar="STEP",
+        help="batch files at half price: submit, status, within a day collect",
     )
     add_reporting_flags(run)
     add_quiet_flag(run)

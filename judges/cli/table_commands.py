@@ -58,8 +58,7 @@ ABOUT_WINRATE = """\
 Compare the two outputs of every pair, and print how often A wins.
 
 Each pair is asked in both orders; a choice that follows the position is a
-tie. --order random asks once, in an order drawn from --seed and recorded.
-The pair's texts are columns named as the judge names them (show NAME), or
+tie. The pair's texts are columns named as the judge names them (show NAME), or
 response_a, response_b and one of prompt, document, post, query."""
 
 WINRATE_EXAMPLES = """\
@@ -97,7 +96,8 @@ def add_winrate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "--order",
         choices=("both", "random"),
         default="both",
-        help="ask every pair in both orders, or in one drawn at random (both)",
+        metavar="ORDER",
+        help="both, or random: one order a pair, drawn by --seed (both)",
     )
     _add_asking_flags(parser)
     parser.set_defaults(run=partial(_run, Verdicts))

@@ -209,7 +209,9 @@ def test_every_catalogue_judge_goes_into_every_format_that_can_hold_it(
 
 
 def test_an_export_follows_the_plan_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    out, err = exported(capsys, "relevance", "--to", "openai-messages", "--samples", "5")
+    out, err = exported(
+        capsys, "relevance", "--to", "openai-messages", "--plan", "mean", "--samples", "5"
+    )
     assert (json.loads(out)["n"], json.loads(out)["temperature"]) == (5, 1.0)
     assert "the plan mean of 5 is yours to carry out" in err
     _, err = exported(capsys, "relevance", "--to", "mlflow", "--weighted", expect=1)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import dspy
 import pytest
 from frozen_cases import KINDS, MEAN, SAVED, TEXTS
 from hypothesis import given, settings
@@ -19,11 +18,9 @@ from judges import frozen
 from judges.__main__ import main
 from judges.catalog.summeval import FLUENCY, RELEVANCE
 from judges.frozen import FrozenJudgeError
-from judges.inference.dspy_bridge import as_lm
 from judges.inference.runner import Runner
 from judges.judge import Judge
 from judges.judgement import Verdict
-from judges.models import open_model
 from judges.modules import JudgeAdapter
 from judges.protocol import Completion, Message, Sampling
 from judges.scoring import SamplingPlan
@@ -255,39 +252,3 @@ EARLIER = {
     **{name: Judge.load(GOLDEN / f"frozen_{name}.json") for name in SCORES},
     "rendered otherwise": rendered_otherwise(),
 }
-
-
-@pytest.mark.parametrize("judge", EARLIER.values(), ids=EARLIER)
-def test_a_program_of_an_earlier_release_asks_and_rates_as_its_judge(judge: Judge) -> None:
-    texts = {name: f"A text for {name} <image>." for name in judge.texts}
-    program = judge.program()
-    assert asked(program, texts) == judge.messages(texts)
-    assert asked(program.deepcopy(), texts) == judge.messages(texts)
-    subject = judge.subject
-    again = Judge.from_program(program, subject, plan=judge.plan, lm=judge.lm)
-    assert replace(again, provenance=judge.provenance) == judge
-
-
-@pytest.mark.parametrize("name", SCORES)
-def test_a_program_of_an_earlier_release_is_answered(name: str) -> None:
-    judge = EARLIER[name]
-    document, output = OUTPUTS[1]
-    texts = dict(zip(judge.texts, (document, output, OTHER_SIDE), strict=False))
-    # The embedded model reads the very messages.
-    with Runner(open_model("embedded")) as runner, dspy.context(lm=as_lm(runner)):
-        prediction = judge.program()(**texts)
-    answer = prediction[judge.prompt.answer.name]
-    assert answer == {"rating": 1, "first_markers": 2, "pairwise": "A"}[name]
-
-
-@pytest.mark.parametrize("judge", EARLIER.values(), ids=EARLIER)
-def test_a_program_that_is_changed_is_rendered_as_of_this_release(judge: Judge) -> None:
-    texts = dict.fromkeys(judge.texts, "A text.")
-    program = judge.program()
-    program.judge.signature = program.judge.signature.with_instructions("Rate what matters.")
-    changed = judge.with_prompt(instruction="Rate what matters.")
-    assert asked(program, texts) == changed.messages(texts)
-    assert Judge.from_program(program, judge.subject).template() == changed.template()
-    program = judge.program()
-    program.judge.demos = []
-    assert asked(program, texts) == judge.with_prompt(demos=[]).messages(texts)

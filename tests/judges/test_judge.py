@@ -230,7 +230,7 @@ def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(scripted: Scrip
 
 
 def test_a_stream_of_rows_gives_whole_judgements(scripted: Scripted) -> None:
-    judge = Judge.of(RELEVANCE, rationale=True)
+    judge = Judge.of(RELEVANCE, reasoning="brief")
     rows = ({"document": f"d{i}", "text": f"s{i}"} for i in range(3))
     said = list(judge.judge_all(rows, map={"summary": "text"}, concurrency=2))
     assert [type(one) for one in said] == [Judgement] * 3
@@ -333,9 +333,3 @@ def test_labels_are_shown_without_their_texts() -> None:
     shown = [*outputs.outputs, *pairs.pairs, outputs, pairs, data.split(outputs, seed=0)]
     assert max(len(repr(one)) for one in shown[:-1]) < 400
     assert len(repr(shown[-1])) < 2000
-
-
-def test_a_plans_former_name_still_works_and_warns() -> None:
-    judge = judges.load("relevance")
-    with pytest.warns(DeprecationWarning, match="settled_plan is now resolved_plan"):
-        assert judge.settled_plan() == judge.resolved_plan()

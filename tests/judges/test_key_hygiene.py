@@ -102,10 +102,10 @@ def files() -> str:
 
 SCORE = ["judges", "score", "own.yaml", "--data", "labels.jsonl", "--out", "o.jsonl"]
 COMMANDS = {
-    "score with reasons": [*SCORE, "--rationale"],
-    "score by probabilities": [*SCORE, "--weighted"],
-    "score by samples": [*SCORE, "--samples", "2", "--temperature", "1"],
-    "compare": ["judges", "compare", "tldr_concise", "--data", "pairs.jsonl", "--out", "v.csv"],
+    "score with reasons": [*SCORE, "--reasoning", "brief"],
+    "score by probabilities": [*SCORE, "--plan", "weighted"],
+    "score by samples": [*SCORE, "--plan", "mean", "--samples", "2"],
+    "winrate": ["judges", "winrate", "tldr_concise", "--data", "pairs.jsonl", "--out", "v.csv"],
     "optimize": [
         *("optimize", "--dimension", "own.yaml", "--data", "labels.jsonl", "--out", "run"),
         *("--max-calls", "400", "--probes"),

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from judges.cluster import BatchJudge, _shares, map_in_pandas
 
 import judges
 from judges import cluster
-from judges.cluster import BatchJudge, _shares, map_in_pandas
 from judges.inference.session import open_runner
 from judges.judge import Judge
 
