@@ -51,7 +51,7 @@ def read_outputs(
     """Read a wide or long table; `annotations` are another file's ratings by id, and go first."""
     check_mapping(columns, problems)
     # Another file knows rows by ids of their own alone.
-    if annotations is None and (options.texts is None or options.texts):
+    if annotations is None:
         columns = columns.with_ids()
     file_columns, file_rating_columns = columns, find_ratings(columns, options.dimensions)
     check_shared(columns, problems, file_rating_columns.flat)
@@ -426,8 +426,7 @@ def read_pair_rows(
     """Read every pair that somebody voted on."""
     options = options or ReadOptions()
     check_mapping(columns, problems)
-    if options.texts is None or options.texts:
-        columns = columns.with_ids()
+    columns = columns.with_ids()
     sides, choices = find_sides(columns), _find_choices(columns)
     known = joined_names(columns.table.columns)
     if sides is None:

@@ -41,7 +41,7 @@ def _of_optimize(module: str, summary: str) -> Command:
 COMMANDS: Mapping[str, Command] = {
     "tune": _of_optimize("optimize", "tune a judge against human labels"),
     "verify": _of_optimize("optimize.verify", "how far any judge agrees with people"),
-    "leaderboard": _of_optimize("optimize.compare", "models and judges side by side, with dollars"),
+    "compare": _of_optimize("optimize.compare", "models and judges side by side, with dollars"),
     "panel": _of_optimize("optimize.panel", "several judges joined in one, by what labels support"),
     "report": _of_optimize("optimize.report", "draw a finished run's report again"),
     "estimate": _of_optimize(
@@ -51,7 +51,7 @@ COMMANDS: Mapping[str, Command] = {
     "list": _of_judges("list", "the judges that come with this package"),
     "show": _of_judges("show", "what a judge is, and its prompt"),
     "score": _of_judges("score", "judge every row of a table"),
-    "compare": _of_judges("compare", "compare the two outputs of every pair"),
+    "winrate": _of_judges("winrate", "compare the two outputs of every pair"),
     "export": _of_judges("export", "write a judge for another tool"),
     "check": _of_data("check", "every problem of a label file, at once"),
     "describe": _of_data("show", "what a label file or data set holds"),

@@ -1,4 +1,4 @@
-"""python -m judges: list, show, score, compare, export, journal."""
+"""python -m judges: list, show, score, winrate, export."""
 
 import sys
 from collections.abc import Sequence

@@ -94,12 +94,11 @@ class Dimension:
         instruction = re.sub(ends, rf"{low}\g<1>\g<2>{high}", self.instruction)
         return replace(self, anchors=anchors, instruction=instruction)
 
-    def prompt(self, *, rationale: bool = False) -> Prompt:
-        """The seed prompt: the texts in, a rating out, after one sentence of reasons if wanted."""
+    def prompt(self) -> Prompt:
+        """The prompt of the untuned judge: the texts in, a rating out."""
         description = describe_scale(self.definition, self.anchors)
         rating = Field(name="rating", description=description, role="output", choices=self.scale)
-        prompt = Prompt(instruction=self.instruction, fields=(*_inputs(self.inputs), rating))
-        return with_reasoning(prompt, "brief" if rationale else "none")
+        return Prompt(instruction=self.instruction, fields=(*_inputs(self.inputs), rating))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,8 +42,6 @@ Short = Annotated[str, Meta(max_length=20_000)]
 Named = Annotated[str, Meta(max_length=1000, pattern=r"\S")]
 Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Plain = dict[str, Any]
-# What a panel says of an output that a member gives no score: nothing, or what the others say.
-Missing = Literal["fail", "renormalise"]
 
 
 class FrozenJudgeError(JudgesError, ValueError):
@@ -162,17 +160,8 @@ class _Split(Struct):
     sha256: Hash
 
 
-class _People(Struct, kw_only=True):
-    mean: float
-    sd: float
-    low: float
-    high: float
-    n_outputs: int
-
-
 class _Provenance(Struct, kw_only=True):
     data: _Data | UnsetType = UNSET
-    people: _People | UnsetType = UNSET
     split: _Split | UnsetType = UNSET
     optimizer: Named = "none"
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
@@ -198,11 +187,6 @@ class JudgeFile(_Strict, kw_only=True):
     sampling: Sampling
     lm: Annotated[str, Meta(max_length=300, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
     provenance: Plain | None
-    # Of a rating judge's scores onto people's scale; absent, its scores are its own.
-    score_map: Knotted | UnsetType = UNSET
-
-    def read_score_map(self) -> MonotoneMap | None:
-        return self.score_map.read() if self.score_map else None
 
     def read_prompt(self) -> Prompt:
         program = self.program
@@ -217,21 +201,15 @@ class JudgeFile(_Strict, kw_only=True):
 
 
 class PanelMember(_Strict):
-    """A judge's whole file, its own digest in it; null: recorded, and its scores are given anew."""
+    """A judge's whole file, its own digest in it, with its map and weight."""
 
     name: Annotated[str, Meta(max_length=300, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
-    judge: Plain | None
+    judge: Plain
     map: Knotted
     weight: Annotated[float, Meta(ge=LEAST_WEIGHT, le=MOST_WEIGHT)]
-    # Of a recording whose replies are letters: these, the lowest rating's first.
-    letters: Annotated[str, Meta(max_length=26, pattern=r"^[A-Za-z]+\Z")] | UnsetType = UNSET
-    # And where a letter prefers neither of a pair, that one.
-    tie: Annotated[str, Meta(pattern=r"^[A-Za-z]\Z")] | UnsetType = UNSET
 
-    def read_judge(self) -> JudgeFile | None:
+    def read_judge(self) -> JudgeFile:
         """Its own file, every check made of it; raises FrozenJudgeError, as for a panel in it."""
-        if self.judge is None:
-            return None
         try:
             file = _typed(self.judge, JudgeFile)
             _check_agreement(file)
@@ -257,13 +235,7 @@ class PanelFile(_Strict, kw_only=True):
     texts: Annotated[list[Word], Meta(min_length=1, max_length=34)]
     scale: Annotated[list[Rating], Meta(min_length=2, max_length=1001)] | None
     members: Annotated[list[PanelMember], Meta(min_length=1, max_length=MAX_MEMBERS)]
-    missing: Missing
     provenance: Plain | None
-    # Of the joined scores onto people's scale, as in a single judge's file.
-    score_map: Knotted | UnsetType = UNSET
-
-    def read_score_map(self) -> MonotoneMap | None:
-        return self.score_map.read() if self.score_map else None
 
 
 AnyFile = JudgeFile | PanelFile
@@ -278,7 +250,6 @@ def freeze(
     *,
     lm: str,
     provenance: Mapping[str, object] | None,
-    score_map: MonotoneMap | None = None,
 ) -> JudgeFile:
     """What the file of such a judge holds; `messages` are sent, with `{{name}}` slots for texts."""
     return JudgeFile(
@@ -296,7 +267,6 @@ def freeze(
         sampling=Sampling(kind=plan.kind, samples=plan.samples, temperature=plan.temperature),
         lm=lm,
         provenance=None if provenance is None else plain(provenance),
-        score_map=UNSET if score_map is None else Knotted.of(score_map),
     )
 
 
@@ -415,8 +385,6 @@ def _check_agreement(judge: JudgeFile) -> None:
     subject, prompt = judge.subject.read(), judge.read_prompt()
     check_prompt(subject, prompt)
     messages, plan = judge.messages, judge.read_plan()
-    if judge.read_score_map() is not None and isinstance(subject, Comparison):
-        raise FrozenJudgeError("has a score map, which is for ratings; a comparison has no scale")
     rebuilt = freeze(
         subject, prompt.normalised(), messages, plan, lm=judge.lm, provenance=judge.provenance
     )
@@ -455,8 +423,6 @@ def _check_panel(panel: PanelFile) -> None:
             "its name, texts or scale do not follow from its subject; freeze the panel again "
             "instead of editing its file"
         )
-    if panel.read_score_map() is not None and isinstance(subject, Comparison):
-        raise FrozenJudgeError("has a score map, which is for ratings; a comparison has no scale")
     for member in panel.members:
         member.read_map()
         member.read_judge()

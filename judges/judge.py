@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
@@ -22,11 +22,9 @@ from judges.dimension import (
     seed_prompt,
 )
 from judges.errors import OptionError
-from judges.human_scale import Ratings
 from judges.inference.session import ModelOptions, Options, check_options, open_runner, pop_map
-from judges.judgement import AnyJudgement, Judgement
+from judges.judgement import AnyJudgement
 from judges.judging import (
-    ID,
     MissingColumnError,
     Order,
     failed,
@@ -35,7 +33,6 @@ from judges.judging import (
     rows_of,
 )
 from judges.models.providers import RECORDING, endpoint_of
-from judges.monotone import MonotoneMap
 from judges.prompt import Prompt, Reasoning, fill
 from judges.protocol import EMBEDDED, Message
 from judges.scoring import SamplingPlan, default_plan, plan_at
@@ -57,10 +54,6 @@ class FailedJudgementWarning(UserWarning):
     """Some rows of a table got no score."""
 
 
-class ScoreMapWarning(UserWarning):
-    """A judge's scores are not put on people's scale, since another model gives them."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
     """A rating judge or a pairwise judge, ready to run.
@@ -71,9 +64,7 @@ class Judge:
     is asked only where it is a known provider's plain model (see `model_to_ask`). Where nobody has
     named a model (`lm_named`), the LM that DSPy is configured with is asked, if it is.
     `stored_messages` are its file's, where this release would render its prompt otherwise: they
-    are sent as they stand. `score_map` puts the scores of this model, plan and prompt on people's
-    scale, in the same order; with another of these it is left out. Ratings and distributions are
-    what the model says.
+    are sent as they stand.
     """
 
     subject: Subject
@@ -85,12 +76,9 @@ class Judge:
     from_file: bool = field(default=False, compare=False, repr=False)
     lm_named: bool = field(default=False, compare=False, repr=False)
     stored_messages: tuple[Message, ...] | None = None
-    score_map: MonotoneMap | None = None
 
     def __post_init__(self) -> None:
         check_prompt(self.subject, self.prompt)
-        if self.score_map is not None and isinstance(self.subject, Comparison):
-            raise OptionError("score_map is of ratings; a comparison has no scale")
         object.__setattr__(self, "prompt", self.prompt.normalised())
 
     def __repr__(self) -> str:
@@ -119,11 +107,7 @@ class Judge:
 
     @classmethod
     def of(
-        cls,
-        subject: Subject,
-        *,
-        reasoning: Reasoning | None = None,
-        lm: str = "embedded",
+        cls, subject: Subject, *, reasoning: Reasoning | None = None, lm: str = "embedded"
     ) -> "Judge":
         """The untuned judge of a dimension or comparison (see `seed_prompt`)."""
         return cls(subject=subject, prompt=seed_prompt(subject, reasoning), lm=lm)
@@ -145,13 +129,7 @@ class Judge:
         if len(predictors) != 1:
             raise ValueError(f"a judge has one predictor; this program has {len(predictors)}")
         prompt = prompt_of(predictors[0].signature, predictors[0].demos)
-        return cls(
-            subject=subject,
-            prompt=prompt,
-            plan=plan,
-            lm=lm,
-            provenance=provenance,
-        )
+        return cls(subject=subject, prompt=prompt, plan=plan, lm=lm, provenance=provenance)
 
     @property
     def name(self) -> str:
@@ -165,11 +143,6 @@ class Judge:
     def texts(self) -> tuple[str, ...]:
         """The names of the texts it reads, in the order shown."""
         return self.subject.texts
-
-    @property
-    def row_keys(self) -> tuple[str, ...]:
-        """What it reads of a row: its texts, and the id where a panel has recorded members."""
-        return self.texts
 
     @property
     def parts(self) -> tuple["Judge", ...]:
@@ -192,22 +165,6 @@ class Judge:
         if not isinstance(source, Mapping) or (self.provenance or {}).get("shipped") == "seed":
             return False
         return bool(source.get("constructed"))
-
-    @property
-    def human_ratings(self) -> Ratings | None:
-        """The ratings it was tuned on, where they and its scores are of one scale."""
-        people, data = ((self.provenance or {}).get(name) for name in ("people", "data"))
-        if not isinstance(people, Mapping) or isinstance(self.subject, Comparison):
-            return None
-        figures: list[Any] = [people.get(key) for key in ("mean", "sd", "low", "high", "n_outputs")]
-        if None in figures:
-            return None
-        mean, sd, low, high, n = figures
-        scale = self.subject.scale
-        if self.score_map is None and not scale[0] <= low <= high <= scale[-1]:
-            return None
-        constructed = isinstance(data, Mapping) and bool(data.get("constructed"))
-        return Ratings(mean=mean, sd=sd, n=n, constructed=constructed)
 
     @property
     def endpoint(self) -> str | None:
@@ -255,11 +212,11 @@ class Judge:
 
     def __call__(self, **texts: str) -> AnyJudgement:
         """Judge one output, or one pair in both orders; a failed judgement says why."""
-        unknown = texts.keys() - set(self.row_keys)
-        missing = [name for name in self.row_keys if name not in texts]
+        unknown = texts.keys() - set(self.texts)
+        missing = [name for name in self.texts if name not in texts]
         if unknown or missing:
             raise TypeError(
-                f"the judge {self.name!r} reads {', '.join(self.row_keys)}"
+                f"the judge {self.name!r} reads {', '.join(self.texts)}"
                 + (f"; not given: {', '.join(missing)}" if missing else "")
                 + (f"; not known: {', '.join(sorted(unknown))}" if unknown else "")
             )
@@ -283,9 +240,6 @@ class Judge:
         with open_runner(keep_going=keep_going, **opening) as runner:
             yield runner
 
-    def check_recorded(self) -> None:
-        """Raise PanelError where a panel's recorded member has not been given, and has to be."""
-
     def names_no_model(self, lm: str | None = None, api_base: str | None = None) -> bool:
         """Whether neither the judge nor these arguments name a model or an endpoint."""
         named = lm or api_base or self.api_base or self.lm_named or self.from_file
@@ -300,13 +254,6 @@ class Judge:
         seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
-        judgements = self.unmapped_rows(rows, runner, order, seed)
-        return judgements if self.score_map is None else _mapped(judgements, self.score_map)
-
-    def unmapped_rows(
-        self, rows: Iterable[Mapping[str, object]], runner: "Runner", order: Order, seed: int
-    ) -> Generator[AnyJudgement, None, None]:
-        """What `judge_rows` gives without a score map."""
         template, plan = self.template(), self.plan_for(runner.model)
         return judge_rows(
             self.subject, self.prompt, plan, rows, runner, template=template, order=order, seed=seed
@@ -322,16 +269,13 @@ class Judge:
         values: dict[str, Any] = {**options}
         check_options(values)
         mapping = pop_map(values)
-        columns = {name: mapping.get(name, name) for name in self.row_keys}
+        columns = {name: mapping.get(name, name) for name in self.texts}
         opening: Any = {
             name: values[name] for name in ModelOptions.__annotations__ if name in values
         }
         draws: Any = {name: values[name] for name in ("order", "seed") if name in values}
-        judge = self.without_foreign_map(values.get("lm"))
-        if not values.get("score_map", True):
-            judge = replace(judge, score_map=None)
         with self.open_runner(**opening) as runner:
-            yield lambda rows: judge.judge_rows(
+            yield lambda rows: self.judge_rows(
                 ({name: row.get(column) for name, column in columns.items()} for row in rows),
                 runner,
                 **draws,
@@ -465,22 +409,10 @@ class Judge:
         module.judge.demos = demos_of(self.prompt)
         return module
 
-    def without_foreign_map(self, lm: str | None) -> "Judge":
-        """The judge, its scores those of the model itself where that is another than its own."""
-        if self.score_map is None or lm in (None, self.lm):
-            return self
-        warnings.warn(
-            f"{self.name}: its score map was learned with {self.lm}; scores of {lm} are not mapped",
-            ScoreMapWarning,
-            stacklevel=3,
-        )
-        return replace(self, score_map=None)
-
     def find_columns(
         self, available: Collection[str], mapping: Mapping[str, str] | None = None
     ) -> dict[str, str]:
         """What it reads of a row -> column (see `judging.find_columns`); MissingColumnError."""
-        ids = ID in self.row_keys and ID not in self.texts
         data = (self.provenance or {}).get("data")
         labels = data if isinstance(data, Mapping) else {}
         known, texts = labels.get("map"), labels.get("texts")
@@ -488,7 +420,6 @@ class Judge:
             self.subject,
             available,
             mapping,
-            ids=ids,
             labels_mapping=known if isinstance(known, Mapping) else None,
             labels_texts=texts if isinstance(texts, Mapping) else None,
         )
@@ -497,12 +428,12 @@ class Judge:
         """The same judge with the model that its user names, or the endpoint."""
         judge = self
         if lm is not None:
-            judge = replace(self.without_foreign_map(lm), lm=lm, from_file=False, lm_named=True)
+            judge = replace(self, lm=lm, from_file=False, lm_named=True)
         return judge if api_base is None else replace(judge, api_base=api_base)
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":
         """The same judge with another way from replies to a score."""
-        return replace(self, plan=plan, score_map=self.score_map if plan == self.plan else None)
+        return replace(self, plan=plan)
 
     def with_prompt(self, *, instruction: str | None = None, demos: Any = None) -> "Judge":
         """The same judge with another instruction or other demos, rendered as of this release."""
@@ -511,7 +442,7 @@ class Judge:
             instruction=self.prompt.instruction if instruction is None else instruction,
             demos=self.prompt.demos if demos is None else tuple(demos),
         )
-        return replace(self, prompt=prompt, stored_messages=None, score_map=None)
+        return replace(self, prompt=prompt, stored_messages=None)
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze into one JSON file, atomically; FileExistsError unless `overwrite`."""
@@ -554,7 +485,6 @@ class Judge:
             self.resolved_plan(),
             lm=self.lm,
             provenance=provenance,
-            score_map=self.score_map,
         )
 
     @classmethod
@@ -577,14 +507,4 @@ class Judge:
             provenance=file.provenance,
             from_file=True,
             stored_messages=None if messages == prompt.template() else tuple(messages),
-            score_map=file.read_score_map(),
         )
-
-
-def _mapped(
-    judgements: Generator[AnyJudgement, None, None], score_map: MonotoneMap
-) -> Generator[AnyJudgement, None, None]:
-    with closing(judgements):
-        for judgement in judgements:
-            assert isinstance(judgement, Judgement)
-            yield replace(judgement, score=score_map(judgement.score))

@@ -36,8 +36,6 @@ Sides = Literal["ab", "ba"]  # which output is shown first
 # Words that label files use for what both sides of a pair were given, and for the two sides.
 SHARED = ("prompt", "document", "post", "query")
 CANDIDATES = ("response", "output")
-# By what a row is found among the records of a panel's recorded members.
-ID = "id"
 
 
 class MissingColumnError(JudgesError, ValueError):
@@ -49,11 +47,10 @@ def find_columns(
     available: Collection[str],
     mapping: Mapping[str, str] | None = None,
     *,
-    ids: bool = False,
     labels_mapping: Mapping[object, object] | None = None,
     labels_texts: Mapping[object, object] | None = None,
 ) -> dict[str, str]:
-    """Text name, and with `ids` the row's id, -> column; raises MissingColumnError.
+    """Text name -> column; raises MissingColumnError.
 
     `mapping` goes from text name to column and beats everything. `labels_mapping` is how the
     judge's labels were read: a table with those columns is read alike; `labels_texts` are the
@@ -63,7 +60,7 @@ def find_columns(
     """
     mapping = mapping or {}
     columns, missing = {}, {}
-    for name in (*subject.texts, *([ID] if ids else [])):
+    for name in subject.texts:
         candidates = [mapping[name]] if name in mapping else [name, *_synonyms(subject, name)]
         remembered = (labels_mapping or {}).get(name)
         if name not in mapping and isinstance(remembered, str) and remembered in available:

@@ -37,13 +37,11 @@ class RatingJudge(_Judge):
     `prompt` replaces the dimension's own, as for a tuned judge (its demos are the predictor's).
     """
 
-    def __init__(
-        self, dimension: Dimension, *, rationale: bool = False, prompt: Prompt | None = None
-    ) -> None:
+    def __init__(self, dimension: Dimension, *, prompt: Prompt | None = None) -> None:
         super().__init__()
         self.dimension = dimension
         self.names = (dimension.name,)
-        self.judge = dspy.Predict(signature_of(prompt or dimension.prompt(rationale=rationale)))
+        self.judge = dspy.Predict(signature_of(prompt or dimension.prompt()))
 
 
 class PairwiseJudge(_Judge):

@@ -1,4 +1,4 @@
-"""Several judges joined in one: each asks its own model, or was recorded before.
+"""Several judges joined in one: each asks its own model.
 
 A panel's score is the weighted mean of its members' scores, each put on a common scale by a map of
 its own. Which members, maps and weights serve is learned elsewhere (python -m optimize.panel).
@@ -8,11 +8,9 @@ import math
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import tee
-from typing import TYPE_CHECKING, Any, NoReturn, Unpack, get_args
-
-from msgspec import UNSET
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from judges.dimension import Comparison, Dimension, Subject, seed_prompt
 from judges.errors import JudgesError
@@ -21,7 +19,6 @@ from judges.frozen import (
     MAX_MEMBERS,
     MOST_WEIGHT,
     Knotted,
-    Missing,
     PanelFile,
     PanelMember,
     SubjectEntry,
@@ -31,8 +28,8 @@ from judges.frozen import (
 from judges.html_table import html_table
 from judges.inference.session import ModelOptions, Options, open_runner
 from judges.judge import Judge, RowJudge
-from judges.judgement import LARGEST_SCORE, AnyJudgement, Judgement, Verdict
-from judges.judging import ID, Order, choice_of, failed
+from judges.judgement import AnyJudgement, Judgement, Verdict
+from judges.judging import Order, choice_of, failed
 from judges.models.providers import endpoint_of
 from judges.monotone import MonotoneMap
 from judges.protocol import EMBEDDED, Message, is_embedded
@@ -53,35 +50,24 @@ class PanelError(JudgesError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A judge of a panel: what asks for its scores, or, of a recording, its judgements by row id.
-
-    `map` takes its score to the panel's scale; `weight` is above 0. `recorded` None where there is
-    no `judge` is a recording whose file has not been given; `letters` are what its replies have in
-    place of ratings, the lowest first.
-    """
+    """A judge of a panel; `map` takes its score to the panel's scale, and `weight` is above 0."""
 
     name: str
     weight: float
     map: MonotoneMap
-    judge: Judge | None = None
-    recorded: Mapping[str, AnyJudgement] | None = field(default=None, compare=False, repr=False)
-    letters: str = ""
-    tie: str = ""
+    judge: Judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel(Judge):
     """A judge whose score is the weighted mean of its members' mapped scores; make one by `join`.
 
-    Of pairs, margins are joined, in each order and over both. `missing` says what becomes of an
-    output that a member gives no score: "fail", its judgement fails and names the member;
-    "renormalise", the others' weights stand for all. `score_map` puts the joined score on people's
-    scale. `lm` is the first model that is not embedded;
+    Of pairs, margins are joined, in each order and over both. Where a member gives no score, the
+    panel's judgement has failed and names the member. `lm` is the first model that is not embedded;
     `prompt` is no model's, and `template()` refuses.
     """
 
     members: tuple[Member, ...]
-    missing: Missing = "fail"
 
     def __post_init__(self) -> None:
         Judge.__post_init__(self)
@@ -93,16 +79,14 @@ class Panel(Judge):
         subject: Subject,
         members: Sequence[Member],
         *,
-        missing: Missing = "fail",
         provenance: Mapping[str, object] | None = None,
-        score_map: MonotoneMap | None = None,
     ) -> "Panel":
         """A panel on this subject, which reads whatever its members read.
 
         Raises PanelError for judges that cannot be joined: one of pairs and one of outputs, one
         of another dimension on another scale, a panel, two of a name.
         """
-        judges = [member.judge for member in members if member.judge is not None]
+        judges = [member.judge for member in members]
         more_inputs = {
             name: text
             for judge in judges
@@ -111,9 +95,7 @@ class Panel(Judge):
         }
         subject = replace(subject, inputs={**more_inputs, **subject.inputs})
         checked = [
-            member
-            if member.judge is None
-            else replace(member, judge=_check_judge(subject, member.name, member.judge))
+            replace(member, judge=_check_judge(subject, member.name, member.judge))
             for member in members
         ]
         paid_models = [judge.lm for judge in judges if not is_embedded(judge.lm)]
@@ -122,9 +104,7 @@ class Panel(Judge):
             prompt=seed_prompt(subject),
             lm=next(iter(paid_models), EMBEDDED),
             members=tuple(checked),
-            missing=missing,
             provenance=provenance,
-            score_map=score_map,
         )
 
     def __repr__(self) -> str:
@@ -134,10 +114,7 @@ class Panel(Judge):
 
     def _repr_html_(self) -> str:
         """Its members with their models and weights, as notebooks show them."""
-        rows = [
-            (member.name, member.judge.lm if member.judge else "recorded", f"{member.weight:.3g}")
-            for member in self.members
-        ]
+        rows = [(member.name, member.judge.lm, f"{member.weight:.3g}") for member in self.members]
         caption = f"{self.name}: a panel that reads {', '.join(self.texts)}"
         return html_table(caption, rows, ("member", "model", "weight"))
 
@@ -148,36 +125,7 @@ class Panel(Judge):
 
     @property
     def parts(self) -> tuple[Judge, ...]:
-        return tuple(member.judge for member in self.members if member.judge is not None)
-
-    @property
-    def recordings(self) -> tuple[str, ...]:
-        """The names of its recorded members, whose scores are given by row id."""
-        return tuple(member.name for member in self.members if member.judge is None)
-
-    @property
-    def row_keys(self) -> tuple[str, ...]:
-        return (*self.texts, ID) if self.recordings else self.texts
-
-    def with_recorded(self, recorded: Mapping[str, Mapping[str, AnyJudgement]]) -> "Panel":
-        """The panel with judgements by row id of the recorded members named; PanelError."""
-        if unknown := sorted(recorded.keys() - set(self.recordings)):
-            raise PanelError(
-                f"{self.name}: no recorded member is called {unknown[0]!r}; "
-                f"there are {', '.join(self.recordings) or 'none'}"
-            )
-        for name, judgements in recorded.items():
-            for key, judgement in judgements.items():
-                if abs(judgement.score) > LARGEST_SCORE:
-                    raise PanelError(
-                        f"{self.name}: {name} scores {str(key)!r:.60} {judgement.score:g}; rescale "
-                        f"scores beyond {LARGEST_SCORE:g}"
-                    )
-        members = [
-            replace(member, recorded=recorded.get(member.name, member.recorded))
-            for member in self.members
-        ]
-        return replace(self, members=tuple(members))
+        return tuple(member.judge for member in self.members)
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> "Panel":
         """The panel at an endpoint that its user names, and with what its user lets it ask.
@@ -190,7 +138,7 @@ class Panel(Judge):
         models = list(dict.fromkeys(judge.lm for judge in self.parts))
         if unknown := [name for name in named if name not in models]:
             raise PanelError(
-                f"{self.name} is a panel, whose members ask {', '.join(models) or 'no model'}: its "
+                f"{self.name} is a panel, whose members ask {', '.join(models)}: its "
                 f"weights hold for these alone, so it cannot ask {unknown[0]}; leave the model out"
             )
         compatible = [judge for judge in self.parts if judge.lm.startswith("openai/")]
@@ -199,8 +147,6 @@ class Panel(Judge):
 
         def with_model(member: Member) -> Member:
             judge = member.judge
-            if judge is None:
-                return member
             model = judge.lm if judge.lm in named else None
             base = api_base if any(judge is compared for compared in at_base) else None
             return replace(member, judge=judge.with_model(model, base))
@@ -236,81 +182,66 @@ class Panel(Judge):
 
     @contextmanager
     def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:
-        """Open its members' models once; rows of a panel with recorded members have their `id`."""
+        """Open its members' models once for many calls, with options as for `score`."""
         values: Any = dict(options)
         panel = self.with_model(values.pop("lm", None), values.pop("api_base", None))
         with Judge.open(panel, **values) as judge_rows:
             yield judge_rows
 
-    def unmapped_rows(
-        self, rows: Iterable[Mapping[str, object]], runner: "Runner", order: Order, seed: int
+    def judge_rows(
+        self,
+        rows: Iterable[Mapping[str, object]],
+        runner: "Runner",
+        *,
+        order: Order = "both",
+        seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
-        """All members' requests are under way together.
-
-        Raises PanelError where the judgements of a recorded member have not been given.
-        """
-        self.check_recorded()
+        """Judge a stream of rows; all members' requests are under way together."""
         from judges.inference.budget import BudgetSpentError  # which loading does without
 
-        rows, *copies = tee(rows, len(self.parts) + 1)
-        rows_of_member = iter(copies)
+        rows, *copies = tee(rows, len(self.members) + 1)
         with ExitStack() as stack:
-            streams = {
-                member.name: stack.enter_context(
-                    closing(
-                        member.judge.judge_rows(
-                            next(rows_of_member),
-                            self._runner_of(member.judge, runner),
-                            order=order,
-                            seed=seed,
-                        )
-                    )
-                )
-                for member in self.members
-                if member.judge is not None
-            }
-            for row in rows:
+            streams = []
+            for judge, copy in zip(self.parts, copies, strict=True):
+                runner_of_judge = self._runner_of(judge, runner)
+                stream = judge.judge_rows(copy, runner_of_judge, order=order, seed=seed)
+                streams.append(stack.enter_context(closing(stream)))
+            for _ in rows:
                 try:
-                    judgements = [
-                        self._recorded(member, row)
-                        if member.judge is None
-                        else next(streams[member.name])
-                        for member in self.members
-                    ]
+                    judgements = [next(stream) for stream in streams]
                 except BudgetSpentError:
                     self._await_paid(streams)
                     raise
                 yield self.joined(judgements)
 
-    def _await_paid(self, streams: Mapping[str, Iterator[AnyJudgement]]) -> None:
+    def _await_paid(self, streams: Sequence[Iterator[AnyJudgement]]) -> None:
         """Let arrive what other members have under way: it is paid for, and kept in the journal."""
         from judges.inference.budget import BudgetSpentError
 
-        for member in self.members:
-            if member.judge is not None and not is_embedded(member.judge.lm):
+        for judge, stream in zip(self.parts, streams, strict=True):
+            if not is_embedded(judge.lm):
                 with suppress(BudgetSpentError):
-                    deque(streams[member.name], maxlen=0)
+                    deque(stream, maxlen=0)
 
     def joined(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
-        """One judgement from its members', in their order, before the score map."""
+        """One judgement from its members', in their order."""
         pairs = list(zip(self.members, judgements, strict=True))
         reasons = [
             f"member {member.name}: {judgement.failure or 'no score'}"
             for member, judgement in pairs
             if judgement.failure is not None or math.isnan(judgement.score)
         ]
-        present = [(m, j) for m, j in pairs if j.failure is None and not math.isnan(j.score)]
-        if not present or (reasons and self.missing == "fail"):
+        if reasons:
             return failed(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
-        total = math.fsum(member.weight for member, _ in present)
+        total = math.fsum(member.weight for member in self.members)
 
         def mean(scores: Iterable[float]) -> float:
-            mapped = zip(present, scores, strict=True)
-            return math.fsum(m.weight * m.map(score) for (m, _), score in mapped) / total
+            mapped = zip(self.members, scores, strict=True)
+            return math.fsum(member.weight * member.map(score) for member, score in mapped) / total
 
-        score = mean(judgement.score for _, judgement in present)
-        scores = {member.name: judgement.score for member, judgement in present}
-        by_weight = [judgement for _, judgement in sorted(present, key=lambda p: -p[0].weight)]
+        score = mean(judgement.score for judgement in judgements)
+        scores = {member.name: judgement.score for member, judgement in pairs}
+        by_weight = [judgement for _, judgement in sorted(pairs, key=lambda p: -p[0].weight)]
         if not isinstance(self.subject, Comparison):
             ratings = [judgement for judgement in by_weight if isinstance(judgement, Judgement)]
             return Judgement(
@@ -320,14 +251,15 @@ class Panel(Judge):
                 unparsable=sum(judgement.unparsable for judgement in ratings),
                 members=scores,
             )
-        margins = {}
-        for order in ("margin_ab", "margin_ba"):
-            # A recording of numbers does not tell the orders apart: its margin is that of both.
-            sides = [(getattr(judgement, order, math.nan), judgement) for _, judgement in present]
-            if not all(math.isnan(margin) for margin, _ in sides):
-                margins[order] = mean(j.score if math.isnan(m) else m for m, j in sides)
-        choices = {order: choice_of(margin) for order, margin in margins.items()}
         verdicts = [judgement for judgement in by_weight if isinstance(judgement, Verdict)]
+        # Undefined for an order that was not asked.
+        margins = {
+            order: mean(getattr(judgement, order) for judgement in judgements)
+            for order in ("margin_ab", "margin_ba")
+        }
+        choices = {
+            order: choice_of(margin) for order, margin in margins.items() if not math.isnan(margin)
+        }
         return Verdict(
             margin=score,
             preferred="tie" if len(set(choices.values())) > 1 else choice_of(score) or "tie",
@@ -335,27 +267,9 @@ class Panel(Judge):
             order_ba=choices.get("margin_ba"),
             comparison=next((v.comparison for v in verdicts if v.comparison), None),
             members=scores,
-            margin_ab=margins.get("margin_ab", math.nan),
-            margin_ba=margins.get("margin_ba", math.nan),
+            margin_ab=margins["margin_ab"],
+            margin_ba=margins["margin_ba"],
         )
-
-    def check_recorded(self) -> None:
-        if self.missing == "renormalise":
-            return
-        missing = [m.name for m in self.members if m.judge is None and m.recorded is None]
-        if missing:
-            raise PanelError(
-                f"{self.name}: its member {missing[0]} is a recording: give its file again "
-                f"(--scores {missing[0]}.jsonl or --replies {missing[0]}.jsonl; in code: "
-                "with_recorded), or let the others' weights stand for it (--missing renormalise)"
-            )
-
-    def _recorded(self, member: Member, row: Mapping[str, object]) -> AnyJudgement:
-        if row.get(ID) is None:
-            return failed(self.subject, "no id, by which recorded scores are found")
-        name = str(row[ID])
-        judgement = (member.recorded or {}).get(name)
-        return judgement or failed(self.subject, f"no record of id {name!r:.60}")
 
     def runners(self, runner: "Runner") -> tuple["Runner", ...]:
         runners = [self._runner_of(judge, runner) for judge in self.parts]
@@ -383,17 +297,13 @@ class Panel(Judge):
             members=[
                 PanelMember(
                     name=member.name,
-                    judge=None if member.judge is None else stored(member.judge.freeze()),
+                    judge=stored(member.judge.freeze()),
                     map=Knotted.of(member.map),
                     weight=member.weight,
-                    letters=member.letters or UNSET,
-                    tie=member.tie or UNSET,
                 )
                 for member in self.members
             ],
-            missing=self.missing,
             provenance=None if self.provenance is None else plain(self.provenance),
-            score_map=UNSET if self.score_map is None else Knotted.of(self.score_map),
         )
 
     @classmethod
@@ -404,19 +314,11 @@ class Panel(Judge):
                 name=member.name,
                 weight=member.weight,
                 map=member.read_map(),
-                judge=None if (judge := member.read_judge()) is None else Judge.of_file(judge),
-                letters=member.letters or "",
-                tie=member.tie or "",
+                judge=Judge.of_file(member.read_judge()),
             )
             for member in file.members
         ]
-        return cls.join(
-            file.subject.read(),
-            members,
-            missing=file.missing,
-            provenance=file.provenance,
-            score_map=file.read_score_map(),
-        )
+        return cls.join(file.subject.read(), members, provenance=file.provenance)
 
     def plan_for(self, model: "Model") -> "SamplingPlan":
         self._refuse("has no plan of its own")
@@ -437,10 +339,10 @@ class Panel(Judge):
         self._refuse("has no prompt of its own")
 
     def _refuse(self, lack: str) -> NoReturn:
-        judges = ", ".join(member.name for member in self.members if member.judge is not None)
+        names = ", ".join(member.name for member in self.members)
         raise PanelError(
-            f"{self.name} is a panel and {lack}; its members have "
-            f"({judges or 'all are recordings'}): take one of panel.parts"
+            f"{self.name} is a panel and {lack}; its members have ({names}): take one of "
+            "panel.parts"
         )
 
 
@@ -476,8 +378,6 @@ def _check(panel: Panel) -> None:
     for name in names:
         if names.count(name) > 1:
             raise PanelError(f"{panel.name}: two members are called {name!r}; name one otherwise")
-    if panel.missing not in get_args(Missing):
-        raise PanelError(f"missing {panel.missing!r}: choose from {', '.join(get_args(Missing))}")
     for member in panel.members:
         if not LEAST_WEIGHT <= member.weight <= MOST_WEIGHT:
             raise PanelError(

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from data.readers import is_constructed
-from judges.human_scale import differences
 from optimize.figures import counted, figure_text, many_failed
 from optimize.statistics.bootstrap import (
     POWER,
@@ -266,15 +265,25 @@ def scale_warning(result: Summary) -> str:
         return ""
     people = people_of(result)
     possessive = "people's" if people == "people" else "the labels'"
-    what = differences(
-        *(scales[name] for name in ("judge_mean", "judge_sd", "human_mean", "human_sd")),
-        shifted=scales["is_shifted"],
-        spread_differently=scales["is_spread_differently"],
-        theirs=possessive,
+    mean, sd, human_mean, human_sd = (
+        scales[name] for name in ("judge_mean", "judge_sd", "human_mean", "human_sd")
     )
+    differences = []
+    if scales["is_shifted"]:
+        side = "higher" if mean > human_mean else "lower"
+        differences.append(
+            f"its mean is {mean:.2f}, {possessive} {human_mean:.2f} "
+            f"({abs(mean - human_mean):.2f} {side})"
+        )
+    if scales["is_spread_differently"]:
+        side = "more" if sd > human_sd else "less"
+        differences.append(
+            f"its scores are {side} spread out (standard deviation {sd:.2f}, "
+            f"{possessive} {human_sd:.2f})"
+        )
     return (
-        f"Do not read its scores as {possessive} ratings: on the same outputs {what}. "
-        "Every figure here is about their order."
+        f"Do not read its scores as {possessive} ratings: on the same outputs "
+        f"{', and '.join(differences)}. Every figure here is about their order."
     )
 
 

@@ -178,8 +178,6 @@ def probe(
     if not probed:
         return Probes(reason="no output has both a text and a score, so there is nothing to attack")
     calls = len(ATTACKS) * len(probed) * (2 if judge.kind == "pairwise" else 1)
-    if judge.row_keys != judge.texts:
-        return Probes(reason="its recorded members cannot be asked about attacked outputs")
     calls *= sum(
         1 if runner.model.native_n else part.plan_for(runner.model).samples for part in judge.parts
     )

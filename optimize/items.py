@@ -14,10 +14,8 @@ from data.columns import only_text
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Verdict
-from judges.judging import ID
 from judges.parsing import recorded
 from judges.parsing.recorded import RecordingError
-from optimize.figures import DIGITS, json_number
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -162,22 +160,9 @@ def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str
     }
 
 
-def people_ratings(train: Items) -> dict[str, Any]:
-    """Where people's ratings of train lie, beside which a judge's scores can be seen."""
-    return {
-        "people": {
-            "mean": json_number(float(train.human.mean()), DIGITS),
-            "sd": json_number(float(train.human.std()), DIGITS),
-            "low": json_number(float(train.human.min()), DIGITS),
-            "high": json_number(float(train.human.max()), DIGITS),
-            "n_outputs": len(train),
-        }
-    }
-
-
-def rows_to_judge(items: Items) -> Iterator[dict[str, str]]:
-    """The items' texts, each with its id, by which a panel finds what was recorded."""
-    return ({**item.texts, ID: item.id} for item in items.items)
+def rows_to_judge(items: Items) -> Iterator[Mapping[str, str]]:
+    """The items' texts."""
+    return (item.texts for item in items.items)
 
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:

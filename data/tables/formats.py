@@ -105,6 +105,11 @@ class Table:
 
 
 def read_rows(path: Path, notes: list[str] | None = None) -> Iterator[Row]:
+    """Yield the cells of a file's rows (see `read_table_rows`)."""
+    return (row.cells for row in read_table_rows(path, notes))
+
+
+def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
     """Yield the rows of a file; raises RowsError, or OSError where it cannot be opened.
 
     `notes` is given what to know of how the file was understood.
@@ -115,7 +120,7 @@ def read_rows(path: Path, notes: list[str] | None = None) -> Iterator[Row]:
     n_rows = 0
     for row in form.read(path, problems) if form else ():
         n_rows += 1
-        yield row.cells
+        yield row
     if not n_rows:
         _add_empty(problems)
 
@@ -304,7 +309,7 @@ class RowWriter:
         *,
         columns: Sequence[str],
         overwrite: bool = False,
-        inert: bool = False,
+        inert: bool = True,
     ) -> None:
         open_writer = written_format(path).open_writer
         assert open_writer is not None

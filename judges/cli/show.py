@@ -84,8 +84,8 @@ def _show_panel(panel: Panel, *, as_json: bool) -> int:
             {
                 "name": member.name,
                 "weight": member.weight,
-                "lm": member.judge and member.judge.lm,
-                "messages": member.judge and member.judge.template(),
+                "lm": member.judge.lm,
+                "messages": member.judge.template(),
                 "map": {"inputs": member.map.inputs, "outputs": member.map.outputs},
             }
             for member in panel.members
@@ -93,13 +93,11 @@ def _show_panel(panel: Panel, *, as_json: bool) -> int:
         print(json.dumps({**_entry(panel.subject), "members": members}, indent=1))
         return 0
     print(visible(_heading(panel)))
-    rest = "fails" if panel.missing == "fail" else "has the others' weights"
-    print(f"a panel of {len(panel.members)}; where a member gives no score, an output {rest}")
+    print(f"a panel of {len(panel.members)}; where a member gives no score, an output fails")
     for member in panel.members:
-        asks = "recorded" if member.judge is None else f"asks {member.judge.lm}"
-        print(visible(f"  {member.weight:.3f}  {member.name} ({asks})"))
+        print(visible(f"  {member.weight:.3f}  {member.name} (asks {member.judge.lm})"))
     for member in panel.members:
-        for message in member.judge.template() if member.judge else ():
+        for message in member.judge.template():
             print(visible(f"\n--- {member.name}: {message['role']} ---\n{message['content']}"))
     return 0
 

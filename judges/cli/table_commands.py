@@ -1,15 +1,14 @@
-"""python -m judges score and compare: judges over a table, one row in, one row out."""
+"""python -m judges score and winrate: judge the rows or pairs of a table, and print the average."""
 
 import argparse
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from data.tables.formats import written_format
 from data.tables.problems import RowsError
 from data.tables.text import Row
 from judges.cli.arguments import (
@@ -17,21 +16,17 @@ from judges.cli.arguments import (
     add_model_flags,
     add_plan_flags,
     add_reasoning_flag,
-    add_recording_flags,
     add_run_flags,
     add_table_flags,
     reasoning_as_asked,
     to_ask,
-    with_recordings,
 )
 from judges.cli.estimate import estimate_record, estimate_table
-from judges.cli.shell import print_error
 from judges.cli.table_run import (
     TableRun,
     batch_status,
     collect_batch,
-    out_name,
-    piped,
+    free_name,
     prepare,
     submit_batch,
     texts_of,
@@ -39,40 +34,37 @@ from judges.cli.table_run import (
 )
 from judges.dimension import Comparison
 from judges.errors import UsageError
-from judges.human_scale import differences_from
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.loading import load
-from judges.panel import Panel
 from judges.winrate import WinRate, text_length, win_rate
 
 ABOUT_SCORE = """\
 Judge every row of a table with one or more rating judges.
 
-JUDGE is a name from the catalogue (python -m judges list), a frozen judge's
-file, a run folder, or your own definition, FILE.yaml.
-JSONL rows get "judgements"; CSV, TSV and Parquet rows get the columns NAME
-and NAME_failure. A row that cannot be judged has no score and says why."""
+JSONL rows get "judgements"; CSV, TSV and Parquet rows get the columns NAME and
+NAME_failure. A row that cannot be judged has no score and a reason. Rows
+without an id get their number as `id`, so that optimize.verify reads the file
+with --scores."""
 
 SCORE_EXAMPLES = """\
 examples:
   python -m judges score coherence fluency --data in.jsonl --out out.jsonl
   python -m judges score runs/relevance-001 --data in.csv --out out.csv
   python -m judges score relevance --data in.csv --out out.csv \\
-      --lm openai/gpt-4.1-mini --samples 20 --temperature 1 --max-cost 5"""
+      --lm openai/gpt-4.1-mini --plan mean --samples 20 --max-cost 5"""
 
-ABOUT_COMPARE = """\
+ABOUT_WINRATE = """\
 Compare the two outputs of every pair, and print how often A wins.
 
 Each pair is asked in both orders; a choice that follows the position is a
-tie. --order random asks once, in an order drawn from --seed and recorded.
-The pair's texts are columns named as the judge names them (show NAME), or
+tie. The pair's texts are columns named as the judge names them (show NAME), or
 response_a, response_b and one of prompt, document, post, query."""
 
-COMPARE_EXAMPLES = """\
+WINRATE_EXAMPLES = """\
 examples:
-  python -m judges compare tldr_concise --data pairs.jsonl --out verdicts.jsonl
-  python -m judges compare kinder.yaml --data pairs.csv --out out.csv \\
+  python -m judges winrate tldr_concise --data pairs.jsonl --out verdicts.jsonl
+  python -m judges winrate kinder.yaml --data pairs.csv --out out.csv \\
       --lm openai/gpt-4.1-mini --order random --seed 7"""
 
 
@@ -84,28 +76,19 @@ def add_score(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         description=ABOUT_SCORE,
         epilog=SCORE_EXAMPLES,
     )
-    parser.add_argument("judges", nargs="+", metavar="JUDGE", help="one or more; see above")
+    parser.add_argument("judges", nargs="+", metavar="JUDGE", help=JUDGE)
     add_table_flags(parser, data_help="the rows to judge")
-    add_model_flags(parser)
-    add_plan_flags(parser)
-    add_reasoning_flag(parser)
-    parser.add_argument(
-        "--raw-scores",
-        action="store_true",
-        help="the model's own scores, where a frozen judge would put them on people's scale",
-    )
-    add_recording_flags(parser)
-    add_run_flags(parser)
+    _add_asking_flags(parser)
     parser.set_defaults(run=partial(_run, Scores), order=None)
 
 
-def add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_winrate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
-        "compare",
-        usage="python -m judges compare JUDGE --data FILE --out FILE [options]",
+        "winrate",
+        usage="python -m judges winrate JUDGE --data FILE --out FILE [options]",
         help="compare the two outputs of every pair",
-        description=ABOUT_COMPARE,
-        epilog=COMPARE_EXAMPLES,
+        description=ABOUT_WINRATE,
+        epilog=WINRATE_EXAMPLES,
     )
     parser.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE)
     add_table_flags(parser, data_help="the pairs to judge")
@@ -113,23 +96,22 @@ def add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "--order",
         choices=("both", "random"),
         default="both",
-        help="ask every pair in both orders, or in one drawn at random (both)",
+        metavar="ORDER",
+        help="both, or random: one order a pair, drawn by --seed (both)",
     )
+    _add_asking_flags(parser)
+    parser.set_defaults(run=partial(_run, Verdicts))
+
+
+def _add_asking_flags(parser: argparse.ArgumentParser) -> None:
     add_reasoning_flag(parser)
     add_model_flags(parser)
     add_plan_flags(parser)
-    add_recording_flags(parser)
     add_run_flags(parser)
-    parser.set_defaults(run=partial(_run, Verdicts))
 
 
 def _run(results_class: "type[Scores | Verdicts]", args: argparse.Namespace) -> int:
     """Estimate, submit, or judge and report, as the flags say; the exit code."""
-    with piped(args):
-        return _run_table(results_class, args)
-
-
-def _run_table(results_class: "type[Scores | Verdicts]", args: argparse.Namespace) -> int:
     if args.batch_api == "status":
         return batch_status(args)
     results = results_class(args)
@@ -142,7 +124,7 @@ def _run_table(results_class: "type[Scores | Verdicts]", args: argparse.Namespac
     if args.batch_api == "submit":
         return submit_batch(run)
     models = collect_batch(run) if args.batch_api else None
-    cost = write(run, partial(results.fill, run), models)
+    cost = write(run, results.new_cells, models)
     results.report(run, cost)
     return 0
 
@@ -152,63 +134,59 @@ class Scores:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.judges: list[Judge] = []
-        # Of each judge: score, failure, and the rationale where it is asked for.
-        self.columns: dict[str, list[str]] = {}
-        loaded = [load(source) for source in args.judges]
-        has_panel = any(isinstance(judge, Panel) for judge in loaded)
-        for source, judge in zip(args.judges, loaded, strict=True):
+        for source in args.judges:
+            judge = load(source)
             if judge.kind == "pairwise":
-                raise UsageError(f"{source} compares two outputs; use: python -m judges compare")
+                raise UsageError(f"{source} compares two outputs; use: python -m judges winrate")
             judge = to_ask(reasoning_as_asked(judge, source, args), args)
-            if isinstance(judge, Panel) or not has_panel:
-                judge = with_recordings(judge, args)
-            self.judges.append(judge)
-            if judge.name in self.columns:
+            if any(judge.name == other.name for other in self.judges):
                 raise UsageError(f"two judges are called {judge.name!r}; score them in two runs")
-            column = f"{args.prefix}{judge.name}"
-            self.columns[judge.name] = [column, f"{column}_failure"]
-            if any(output.name == "rationale" for output in judge.prompt.outputs):
-                self.columns[judge.name].append(f"{column}_rationale")
-        self.new_columns = [column for columns in self.columns.values() for column in columns]
+            self.judges.append(judge)
         self.averages = {judge.name: Average() for judge in self.judges}
+        # Of each judge: the columns of score, failure and, where it gives one, rationale.
+        self.columns: dict[str, list[str]] = {}
 
-    def fill(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
-        """The row with every judge's result added; also counts these for the report."""
+    def new_columns(self, columns: Collection[str]) -> list[str]:
+        """What a flat file gets beside these columns."""
+        for judge in self.judges:
+            suffixes = ["", "_failure"]
+            if any(output.name == "rationale" for output in judge.prompt.outputs):
+                suffixes.append("_rationale")
+            name = free_name(judge.name, suffixes, columns)
+            self.columns[judge.name] = [f"{name}{suffix}" for suffix in suffixes]
+        return [column for new in self.columns.values() for column in new]
+
+    def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
+        """Every judge's result for the row; also counts these for the report."""
         for name, judgement in judgements.items():
             self.averages[name].add(judgement)
-        if not written_format(run.args.out).flat:
+        if not run.new_columns:
             earlier = row.get("judgements")
             entries = {name: judgement.as_json() for name, judgement in judgements.items()}
-            if isinstance(earlier, dict):
-                entries = {**earlier, **entries}
-            return {**row, "judgements": entries}
-        filled = dict(row)
+            return {"judgements": {**(earlier if isinstance(earlier, dict) else {}), **entries}}
+        cells: dict[str, Any] = {}
         for name, judgement in judgements.items():
             score = None if judgement.failure else judgement.score
             values = (score, judgement.failure, judgement.rationale)
             # A judge without a rationale has one column less.
-            filled.update(zip(self.columns[name], values, strict=False))
-        return filled
+            cells.update(zip(self.columns[name], values, strict=False))
+        return cells
 
     def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
         """Print the averages and the cost; RowsError where no row got a score."""
         averages = self.averages
         if run.args.json:
             record = {
-                "out": out_name(run.args),
+                "out": str(run.args.out),
                 "rows": run.n_rows,
-                "judges": {judge.name: averages[judge.name].record(judge) for judge in self.judges},
+                "judges": {name: average.record() for name, average in averages.items()},
                 **cost,
             }
             print(json.dumps(record, indent=1))
         else:
-            lines = [line for judge in self.judges for line in averages[judge.name].lines(judge)]
-            width = max(len(name) for name, _ in lines)
-            for name, text in lines:
-                print(f"{name:<{width}}  {text}")
-            for judge in self.judges:
-                if different := averages[judge.name].difference(judge):
-                    print_error(f"warning: {judge.name}: {different}")
+            width = max(map(len, averages))
+            for name, average in averages.items():
+                print(f"{name:<{width}}  {average}")
         if not any(average.n for average in averages.values()):
             reason = next(iter(averages[self.judges[0].name].failures))
             raise RowsError(f"no row got a score; the first reason: {reason}")
@@ -244,22 +222,10 @@ class Average:
     def sd(self) -> float:
         return math.sqrt(self.squares / self.n) if self.n else math.nan
 
-    def difference(self, judge: Judge) -> str:
-        """A warning where these scores lie elsewhere than the ratings that the judge learned."""
-        people = judge.human_ratings
-        what = "" if people is None else differences_from(people, self.mean, self.sd, self.n)
-        return what and (
-            f"{what}: unless these texts are as different from those it was tuned on, read its "
-            "scores as an order, and not as ratings"
-        )
-
-    def record(self, judge: Judge) -> dict[str, Any]:
-        people = judge.human_ratings
+    def record(self) -> dict[str, Any]:
         return {
             "mean": self.mean if self.n else None,
             "sd": self.sd if self.n else None,
-            "people": people and {"mean": people.mean, "sd": people.sd, "n": people.n},
-            "warning": self.difference(judge) or None,
             "n": self.n,
             "n_failed": self.failures.total(),
             "n_unparsable_replies": self.unparsable,
@@ -267,39 +233,37 @@ class Average:
             "failures": dict(self.failures.most_common(20)),
         }
 
-    def lines(self, judge: Judge) -> list[tuple[str, str]]:
-        """The judge and its figures; below it people and theirs, where they are known."""
-        people, figures = judge.human_ratings, "no score"
-        if self.n:
-            figures = f"mean {self.mean:.3f}  sd {self.sd:.3f}"
+    def __str__(self) -> str:
+        figures = f"mean {self.mean:.3f}  sd {self.sd:.3f}" if self.n else "no score"
         text = f"{figures}  n={self.n:,} ({self.failures.total():,} failed)"
         if self.n_outside and (outside := self.outside / self.n_outside) >= 0.001:
             text += f", {outside:.1%} of probability off the scale"
-        if people is None:
-            return [(judge.name, text)]
-        of_people = f"mean {people.mean:.3f}  sd {people.sd:.3f}  n={people.n:,} it was tuned on"
-        return [(judge.name, text), ("  labels" if people.constructed else "  people", of_people)]
+        return text
 
 
 class Verdicts:
-    """What `compare` writes and prints: a pairwise judge's verdicts, and the win rate."""
+    """What `winrate` writes and prints: a pairwise judge's verdicts, and the win rate."""
 
     KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 
     def __init__(self, args: argparse.Namespace) -> None:
         judge = to_ask(reasoning_as_asked(load(args.judge), args.judge, args), args)
-        judge = with_recordings(judge, args)
         if not isinstance(judge.subject, Comparison):
             raise UsageError(f"{args.judge} rates one output; use: python -m judges score")
         self.judges = [judge]
         self.subject = judge.subject
-        self.new_columns = [f"{args.prefix}verdict_{key}" for key in self.KEYS]
         self.verdicts: list[Verdict] = []
         self.documents: list[int] = []
         self.lengths: list[tuple[int, int]] = []
 
-    def fill(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
-        """The row with the verdict added; also keeps it for the report."""
+    def new_columns(self, columns: Collection[str]) -> list[str]:
+        """What a flat file gets beside these columns."""
+        suffixes = [f"_{key}" for key in self.KEYS]
+        name = free_name("verdict", suffixes, columns)
+        return [f"{name}{suffix}" for suffix in suffixes]
+
+    def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
+        """The pair's verdict; also keeps it for the report."""
         verdict = judgements[self.subject.name]
         texts = texts_of(row, run.texts[self.subject.name])
         length_a, length_b = (text_length(str(texts[name] or "")) for name in self.subject.fields)
@@ -307,15 +271,15 @@ class Verdicts:
         self.documents.append(hash(tuple(str(texts[name]) for name in self.subject.inputs)))
         self.lengths.append((length_a, length_b))
         entry = {key: getattr(verdict, key) for key in self.KEYS}
-        if written_format(run.args.out).flat:
-            return {**row, **dict(zip(self.new_columns, entry.values(), strict=True))}
-        return {**row, "verdict": entry}
+        if not run.new_columns:
+            return {"verdict": entry}
+        return dict(zip(run.new_columns, entry.values(), strict=True))
 
     def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
         """Print the win rate and the cost; RowsError where no pair got a verdict."""
         rate = win_rate(self.verdicts, documents=self.documents, lengths=self.lengths)
         if run.args.json:
-            print(json.dumps({**rate.summary(), "out": out_name(run.args), **cost}, indent=1))
+            print(json.dumps({**rate.summary(), "out": str(run.args.out), **cost}, indent=1))
         else:
             print(_win_rate_text(self.subject.name, rate, flips=run.args.order == "both"))
         if rate.n == 0:

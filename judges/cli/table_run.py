@@ -8,24 +8,29 @@ import hashlib
 import json
 import math
 import os
-import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, redirect_stdout
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from itertools import repeat, tee
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
+from data.columns import Columns
 from data.tables.atomic_write import in_use, write_atomically
-from data.tables.formats import RowWriter, partial_path, read_rows, written_format
+from data.tables.formats import (
+    RowWriter,
+    Table,
+    partial_path,
+    read_table_rows,
+    written_format,
+)
 from data.tables.problems import RowsError, excerpt
-from data.tables.text import Row, decode_json
+from data.tables.text import Row, TableRow, decode_json
 from data.tables.xlsx import split_sheet
 from dspy_judges.column_names import name_key
 from judges import frozen
@@ -53,9 +58,9 @@ if TYPE_CHECKING:
 
 # What a provider's batch files cost, of the usual price.
 DISCOUNT = 0.5
-PIPE = Path("-")
-# A row of the table and its judgements by judge, to the row that is written.
-MakeOutputRow = Callable[[Row, Mapping[str, AnyJudgement]], Row]
+ID = "id"
+# A row of the table and its judgements by judge, to the cells that are added to it.
+NewCells = Callable[["TableRun", Row, Mapping[str, AnyJudgement]], Row]
 
 
 class UnfinishedError(JudgesError, RuntimeError):
@@ -68,6 +73,8 @@ class TableRun:
 
     `columns` are all columns of the table in the order met, `new_columns` those that judgements
     get in a flat file; `texts` says, for each judge, which column holds which of its texts.
+    `id_column` holds the rows' ids: "id", another column that is copied to it, or None, where the
+    rows' numbers are their ids, as for those who read labels from the same file.
     """
 
     judges: tuple[Judge, ...]
@@ -75,18 +82,25 @@ class TableRun:
     n_rows: int
     columns: tuple[str, ...]
     new_columns: tuple[str, ...]
+    id_column: str | None
     texts: Mapping[str, Mapping[str, str]]
     estimates: tuple[Estimate, ...]
 
     @property
     def journal(self) -> Path | None:
-        """Where replies are kept: as asked, or beside the output where replies cost something."""
-        embedded = all(is_embedded(judge.lm) for judge in self.judges)
-        return None if embedded and not self.args.journal else replies_file(self.args)
+        """Where replies are kept: beside the output, where they cost something."""
+        return None if all(is_embedded(j.lm) for j in self.judges) else replies_file(self.args)
+
+    def with_id(self, row: TableRow) -> Row:
+        """The row's cells, with its id among them."""
+        if self.id_column == ID:
+            return row.cells
+        number = row.line if self.id_column is None else row.cells.get(self.id_column)
+        return {**row.cells, ID: number}
 
 
 def replies_file(args: argparse.Namespace) -> Path:
-    return Path(args.journal or args.out.with_name(f"{args.out.name}.replies.jsonl"))
+    return Path(args.out.with_name(f"{args.out.name}.replies.jsonl"))
 
 
 def texts_of(row: Row, columns: Mapping[str, str]) -> Row:
@@ -94,76 +108,26 @@ def texts_of(row: Row, columns: Mapping[str, str]) -> Row:
     return {name: row.get(column) for name, column in columns.items()}
 
 
-@contextmanager
-def piped(args: argparse.Namespace) -> Iterator[None]:
-    """Have files stand for stdin and stdout where these are meant, as the table is read twice.
-
-    Rows go to stdout once all are judged, and what else is printed there to stderr.
-    """
-    reads, writes = args.data == PIPE, args.out == PIPE
-    args.to_stdout = writes
-    if args.format and not (reads or writes):
-        raise UsageError("--format is for --data - or --out -; a file's ending says its own")
-    if writes and (args.resume or args.batch_api):
-        flag = "--resume" if args.resume else "--batch-api"
-        raise UsageError(f"--out - leaves nothing to go on from: {flag} needs --out FILE")
-    if not (reads or writes):
-        yield
-        return
-    with TemporaryDirectory(prefix="judges-") as folder:
-        ending = args.format or "jsonl"
-        if reads:
-            args.data = Path(folder, f"stdin.{ending}")
-            with args.data.open("wb") as file:
-                shutil.copyfileobj(sys.stdin.buffer, file)
-        if not writes:
-            yield
-            return
-        args.out = Path(folder, f"stdout.{ending}")
-        try:
-            with redirect_stdout(sys.stderr):
-                yield
-        except (UnfinishedError, KeyboardInterrupt) as error:
-            reason = str(error.__cause__ or "interrupted").rstrip(".")
-            journal_note = f"; replies are kept in {args.journal}" if args.journal else ""
-            raise type(error)(f"{reason}: nothing was written to stdout{journal_note}") from error
-        finally:
-            if args.out.exists():
-                with args.out.open("rb") as file:
-                    shutil.copyfileobj(file, sys.stdout.buffer)
-                sys.stdout.buffer.flush()
-
-
-def out_name(args: argparse.Namespace) -> str:
-    return str(PIPE if args.to_stdout else args.out)
-
-
-def _columns_notes(texts: Mapping[str, Mapping[str, str]], mapping: Mapping[str, str]) -> list[str]:
-    """Which texts stand in columns of another name, as a judge's labels had them."""
-    renamed = {
-        f"{name} from {excerpt(column)}": None
-        for columns in texts.values()
-        for name, column in columns.items()
-        if name_key(name) != name_key(column) and name not in mapping
-    }
-    return [f"read {', '.join(renamed)}; --map beats it"] if renamed else []
-
-
 def prepare(
-    judges: Sequence[Judge], args: argparse.Namespace, new_columns: Sequence[str]
+    judges: Sequence[Judge],
+    args: argparse.Namespace,
+    new_columns: Callable[[Collection[str]], Sequence[str]],
 ) -> TableRun:
-    """Check the files, and read the whole table once; raises RowsError and MissingColumnError."""
+    """Check the files, and read the whole table once; raises RowsError and MissingColumnError.
+
+    `new_columns` are the columns that judgements get beside those of the table.
+    """
     if args.api_base and holds_secret(args.api_base):
         raise UsageError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
     mapping = mapping_of(args.map)
-    known = {name for judge in judges for name in judge.row_keys}
-    if unknown := sorted(mapping.keys() - known):
+    known = {name for judge in judges for name in judge.texts}
+    # A mapping file has the names of labels, too.
+    typed = {word.partition("=")[0] for word in args.map if "=" in word}
+    if unknown := sorted(typed - known - {ID}):
         raise UsageError(
             f"--map {unknown[0]}: no such text; they are {', '.join(sorted(known))} (every other "
             "column is copied as it is, and needs no --map)"
         )
-    if args.safe_csv and (args.out is None or written_format(args.out).typed):
-        raise UsageError("--safe-csv is for an --out of .csv or .tsv")
     if not args.dry_run:
         _check_out(args)
     n_rows = 0
@@ -172,24 +136,19 @@ def prepare(
     # Of each judge: the rows that it can judge, and the characters of their texts.
     usable_rows, characters = Counter[str](), Counter[str]()
     notes: list[str] = []
-    for n_rows, row in enumerate(read_rows(args.data, notes), start=1):
+    for n_rows, row in enumerate(read_table_rows(args.data, notes), start=1):
         if n_rows == 1:
-            texts = {judge.name: judge.find_columns(row, mapping) for judge in judges}
+            texts = {judge.name: judge.find_columns(row.cells, mapping) for judge in judges}
             notes += _columns_notes(texts, mapping)
-        columns.update(dict.fromkeys(row))
+        columns.update(dict.fromkeys(row.cells))
         for judge in judges:
-            row_texts = texts_of(row, texts[judge.name])
+            row_texts = texts_of(row.cells, texts[judge.name])
             if unusable(judge.subject, row_texts) is None:
                 usable_rows[judge.name] += 1
                 characters[judge.name] += sum(len(str(text)) for text in row_texts.values())
     for note in notes:
         print_note(f"note: {args.data}: {note}")
-    clashes = sorted(columns.keys() & set(new_columns))
-    if clashes and args.out and written_format(args.out).flat:
-        raise RowsError(
-            f"{args.data}: has a column {clashes[0]!r} already, which a score would write over; "
-            "give --prefix judge_, or write .jsonl"
-        )
+    is_flat = args.out is not None and written_format(args.out).flat
     estimates = tuple(
         estimate
         for judge in judges
@@ -206,40 +165,74 @@ def prepare(
         args=args,
         n_rows=n_rows,
         columns=tuple(columns),
-        new_columns=tuple(new_columns),
+        new_columns=tuple(new_columns(columns) if is_flat else ()),
+        id_column=_id_column(tuple(columns), mapping),
         texts=texts,
         estimates=estimates,
     )
 
 
+def _columns_notes(texts: Mapping[str, Mapping[str, str]], mapping: Mapping[str, str]) -> list[str]:
+    """Which texts stand in columns of another name, as a judge's labels had them."""
+    renamed = {
+        f"{name} from {excerpt(column)}": None
+        for columns in texts.values()
+        for name, column in columns.items()
+        if name_key(name) != name_key(column) and name not in mapping
+    }
+    return [f"read {', '.join(renamed)}; --map beats it"] if renamed else []
+
+
+def _id_column(columns: tuple[str, ...], mapping: Mapping[str, str]) -> str | None:
+    """The column by which label files with these columns tell their rows apart."""
+    if ID in columns:
+        return ID
+    if ID in mapping:
+        return mapping[ID] if mapping[ID] in columns else None  # the rows' numbers: id=#line
+    return Columns(Table(name="", sha256="", typed=True, columns=columns, rows=()), {}).find(ID)
+
+
+def free_name(name: str, suffixes: Sequence[str], columns: Collection[str]) -> str:
+    """The name for new columns NAME, NAME_SUFFIX: NAME_judge where one of these is there already.
+
+    Raises RowsError where both are taken.
+    """
+    for free in (name, f"{name}_judge"):
+        new = [f"{free}{suffix}" for suffix in suffixes]
+        if not set(new) & set(columns):
+            if free != name:
+                print_note(f"note: there is a column {name} already: scores are written to {free}")
+            return free
+    raise RowsError(
+        f"columns {name!r} and {name}_judge are there already; write .jsonl, or rename one"
+    )
+
+
 def _check_out(args: argparse.Namespace) -> None:
-    """Refuse an --out that is missing, is an input, or exists without --force or --resume."""
+    """Refuse an --out that is missing, is the input, or exists without --resume."""
     out = args.out
     if out is None:
         raise UsageError("--out FILE is needed, or --dry-run")
     written_format(out)
     if not out.parent.is_dir():
         raise RowsError(f"{out}: the folder {out.parent} does not exist")
-    # Not Path.resolve, which fails on links in a circle.
-    real = os.path.realpath
     data, _ = split_sheet(args.data)
-    if real(out) == real(data):
+    # Not Path.resolve, which fails on links in a circle.
+    if os.path.realpath(out) == os.path.realpath(data):
         raise UsageError("--out is --data itself; write to another file")
-    if args.journal is not None and real(args.journal) in {real(out), real(data)}:
-        raise UsageError("--journal is --out or --data itself; name another file")
-    if args.force or args.resume:
+    if args.resume:
         return
     if out.exists():
-        raise RowsError(f"{out} exists already; --force writes over it")
+        raise RowsError(f"{out} exists already; delete it, or name another --out")
     if partial_path(out).exists():
         raise RowsError(
-            f"{partial_path(out)} is left of an unfinished run: --resume goes on with it, "
-            "--force starts again"
+            f"{partial_path(out)} is left of an unfinished run: --resume continues it; to start "
+            "again, delete it"
         )
 
 
 def write(
-    run: TableRun, fill: MakeOutputRow, models: "Mapping[str, Model] | None" = None
+    run: TableRun, new_cells: NewCells, models: "Mapping[str, Model] | None" = None
 ) -> dict[str, Any]:
     """Judge all rows and write them with their judgements; returns calls, tokens, cost, seconds.
 
@@ -255,20 +248,16 @@ def write(
         for file in filter(None, (args.out, journal)):
             locks.enter_context(in_use(file))
         origin = _run_settings(run)
-        if args.resume and not args.force:
+        if args.resume:
             _check_resumed(args.out, settings_file, origin)
         write_atomically(
             settings_file, f"{json.dumps(origin, indent=1)}\n".encode(), overwrite=True
         )
-        writer = RowWriter(
-            args.out,
-            columns=list(dict.fromkeys([*run.columns, *run.new_columns])),
-            overwrite=args.force or args.resume,
-            inert=args.safe_csv,
-        )
+        columns = [*run.columns, *([] if ID in run.columns else [ID]), *run.new_columns]
+        writer = RowWriter(args.out, columns=columns, overwrite=args.resume)
         complete = False
         try:
-            cost = _write_rows(run, writer, fill, models)
+            cost = _write_rows(run, writer, new_cells, models)
             complete = True
         except (BudgetSpentError, FatalModelError) as error:
             # A wrong key or name at the very start leaves nothing to go on with.
@@ -282,15 +271,14 @@ def write(
             raise KeyboardInterrupt(_unfinished("interrupted", writer, run)) from None
         finally:
             # Beside the replies of a complete run it says whose they are.
-            beside_replies = journal is not None and args.journal is None
             resumable = args.resume or writer.partial_path.exists()
-            if not (beside_replies if complete else resumable):
+            if not (journal is not None if complete else resumable):
                 settings_file.unlink(missing_ok=True)
         return {**cost, "seconds": round(time.monotonic() - started, 3)}
 
 
 def _write_rows(
-    run: TableRun, writer: RowWriter, fill: MakeOutputRow, models: "Mapping[str, Model] | None"
+    run: TableRun, writer: RowWriter, new_cells: NewCells, models: "Mapping[str, Model] | None"
 ) -> dict[str, Any]:
     """Judge the rows and write each; what it cost, by the names that --json prints."""
     args = run.args
@@ -304,7 +292,7 @@ def _write_rows(
         **request_options(args),
         budget_file=budget_file,
         # What was collected from a batch has been paid for.
-        keep_going=args.keep_going or bool(models),
+        keep_going=bool(models),
         models=models,
     ) as session:
         progress = Progress(
@@ -312,7 +300,7 @@ def _write_rows(
         )
         with writer, progress:
             for row, judgements in judged(run, session):
-                writer.write(fill(row, judgements))
+                writer.write({**row, **new_cells(run, row, judgements)})
                 failed = any(judgement.failure for judgement in judgements.values())
                 progress.step(failed=failed)
         cost = _cost(session.budget.accounts)
@@ -328,25 +316,18 @@ def _print_cache_note(session: Session) -> None:
 
 
 def judged(run: TableRun, session: Session) -> Iterator[tuple[Row, dict[str, AnyJudgement]]]:
-    """Every row with its judgements by judge; the judges' requests are under way together."""
-    rows, *copies = tee(read_rows(run.args.data), len(run.judges) + 1)
+    """Every row, with its id, and its judgements by judge; all requests are under way together."""
+    rows, *copies = tee(map(run.with_id, read_table_rows(run.args.data)), len(run.judges) + 1)
+    order: Order = run.args.order or "both"
     with ExitStack() as open_streams:
         streams = {}
         for judge, copy in zip(run.judges, copies, strict=True):
             texts = map(texts_of, copy, repeat(run.texts[judge.name]))
-            stream = _judgements(run, judge, texts, session)
+            runner = session.runner(judge.lm, api_base=judge.model_to_ask()[1])
+            stream = judge.judge_rows(texts, runner, order=order, seed=run.args.seed)
             streams[judge.name] = open_streams.enter_context(closing(stream))
         for row in rows:
             yield row, {name: next(stream) for name, stream in streams.items()}
-
-
-def _judgements(
-    run: TableRun, judge: Judge, texts: Iterator[Row], session: Session
-) -> Generator[AnyJudgement, None, None]:
-    """One judge's judgement of each row."""
-    order: Order = run.args.order or "both"
-    runner = session.runner(judge.lm, api_base=judge.model_to_ask()[1])
-    return judge.judge_rows(texts, runner, order=order, seed=run.args.seed)
 
 
 def _run_settings(run: TableRun) -> dict[str, Any]:
@@ -368,16 +349,8 @@ def _run_settings(run: TableRun) -> dict[str, Any]:
 
 def _fingerprint(judge: Judge) -> str:
     if isinstance(judge, Panel):
-        recorded = {
-            member.name: {name: judgement.score for name, judgement in member.recorded.items()}
-            for member in judge.members
-            if member.recorded is not None
-        }
-        members = [frozen.digest(to_builtins(judge.freeze())), recorded]
-        return hashlib.sha256(json.dumps(members, sort_keys=True).encode()).hexdigest()
+        return frozen.digest(to_builtins(judge.freeze()))
     parts = [judge.kind, judge.template(), asdict(judge.plan) if judge.plan else None]
-    if judge.score_map is not None:
-        parts.append(asdict(judge.score_map))
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -386,7 +359,7 @@ def _check_resumed(out: Path, settings_file: Path, origin: Mapping[str, Any]) ->
     file = next((file for file in (partial_path(out), out) if file.exists()), None)
     if file is None:
         return
-    advice = "--force writes over it, or name another --out"
+    advice = "delete it, or name another --out"
     try:
         earlier = decode_json(settings_file.read_bytes())
     except (OSError, ValueError):
@@ -436,7 +409,6 @@ def submit_batch(run: TableRun) -> int:
         model = batch.queue(max_tokens=args.max_tokens)
         options = ModelOptions(
             journal=journal,
-            cache=args.cache,
             max_tokens=args.max_tokens,
             reasoning_effort=args.reasoning_effort,
         )
@@ -446,7 +418,7 @@ def submit_batch(run: TableRun) -> int:
                 pass
             _print_cache_note(session)
         if not model.written:
-            print("nothing to submit: every reply is in the journal; leave out --batch-api")
+            print("nothing to submit: every reply is there already; leave out --batch-api")
             return 0
     print_note(estimate_line(run.estimates, DISCOUNT))
     print_output(str(batch.submit()))

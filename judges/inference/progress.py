@@ -83,7 +83,7 @@ def trace_of(error: BaseException) -> str:
 _shown: list["Progress"] = []  # the lines of this process; one at a time, as a rule
 _quiet = False
 
-QUIET = "no progress and no notes on stderr; results, errors and warnings stay"
+QUIET = "print no progress and no notes"
 
 
 @contextmanager

@@ -45,15 +45,13 @@ class Options(ModelOptions, total=False):
     """How a judge is run over many rows: its model, and the rows.
 
     `order` and `seed` are for pairs, `map` says which column holds which text, `progress` shows a
-    line on stderr. `score_map` False gives the model's own scores where a frozen judge would put
-    them on people's scale.
+    line on stderr.
     """
 
     seed: int
     order: Literal["both", "random"]
     map: dict[str, str] | None
     progress: bool
-    score_map: bool
 
 
 class Session:

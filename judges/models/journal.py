@@ -69,8 +69,8 @@ class Record(Struct, omit_defaults=True):
     """One line: a request's key, the endpoint and model that were asked, and the answer.
 
     `model` is the one that answered, `at` when, in seconds since 1970; `cached` says that the
-    answer came from the reply cache, so that this run paid nothing. A checksum of what stands
-    before it, `sum`, ends the line.
+    answer came from the reply cache, so that this run paid nothing; `sum` is a checksum of what
+    stands before it.
     """
 
     key: Key
@@ -345,37 +345,26 @@ class ReplayModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalSummary:
-    """A journal's requests, and the tokens that this run paid for.
+    """A journal's requests.
 
-    `n_cached` requests were answered by the reply cache; `models` counts requests by "model at
+    `n_cached` were answered by the reply cache; `models` counts requests by "model at
     endpoint".
     """
 
     n_requests: int
     n_cached: int
-    tokens_in: int
-    tokens_out: int
     models: Mapping[str, int]
 
 
 def describe(path: str | os.PathLike[str]) -> JournalSummary:
     """Summarize a journal without changing it; raises OSError."""
     models: Counter[str] = Counter()
-    n_cached = tokens_in = tokens_out = 0
+    n_cached = 0
     for line in read_records(Path(path)):
-        if (record := line.record) is None:
-            continue
-        models[f"{record.model_asked} at {record.endpoint}"] += 1
-        n_cached += record.cached
-        tokens_in += 0 if record.cached else record.tokens_in
-        tokens_out += 0 if record.cached else record.tokens_out
-    return JournalSummary(
-        n_requests=models.total(),
-        n_cached=n_cached,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        models=dict(models.most_common()),
-    )
+        if line.record is not None:
+            models[f"{line.record.model_asked} at {line.record.endpoint}"] += 1
+            n_cached += line.record.cached
+    return JournalSummary(n_requests=models.total(), n_cached=n_cached, models=models)
 
 
 def request_key(endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling) -> str:

@@ -160,22 +160,15 @@ class _Mention:
     final: bool = False
 
 
-def parse_rating(
-    text: str,
-    scale: Sequence[int],
-    *,
-    letters: Mapping[str, int] | None = None,
-    names: Collection[str] = (),
-) -> int:
+def parse_rating(text: str, scale: Sequence[int], *, names: Collection[str] = ()) -> int:
     """Return the one rating `text` states on `scale`; NoScoreError quotes the reply in short.
 
-    `letters` ({"A": 1, ...}) is for prompts that offer lettered options; without it a letter is no
-    rating. `names` are what the dimension is called, where that is known.
+    `names` are what the dimension is called, where that is known.
     """
     digits = text.strip()
     if digits.isascii() and digits.isdigit() and len(digits) < 7 and digits in map(str, scale):
         return int(digits)
-    number = _one_number(text, scale, letters, names)
+    number = _one_number(text, scale, None, names)
     if number not in scale:
         raise NoScoreError(
             f"{number:g} is not on the scale from {scale[0]} to {scale[-1]}: {shortened(text)}"
@@ -187,10 +180,14 @@ def parse_score(
     text: str,
     scale: Sequence[int],
     *,
-    letters: Mapping[str, int] | None = None,
+    letters: Mapping[str, float] | None = None,
     names: Collection[str] = (),
 ) -> float:
-    """Like `parse_rating`, but "3.5" counts, for prompts that never asked for integers."""
+    """Like `parse_rating`, but "3.5" counts, for prompts that never asked for integers.
+
+    `letters` ({"A": 1, ...}) is for prompts that offer lettered options; without it a letter is no
+    rating.
+    """
     number = _one_number(text, scale, letters, names)
     if not scale[0] <= number <= scale[-1]:
         raise NoScoreError(f"{number:g} is not from {scale[0]} to {scale[-1]}: {shortened(text)}")
@@ -198,7 +195,7 @@ def parse_score(
 
 
 def _one_number(
-    text: str, scale: Sequence[int], letters: Mapping[str, int] | None, names: Collection[str]
+    text: str, scale: Sequence[int], letters: Mapping[str, float] | None, names: Collection[str]
 ) -> float:
     """The one rating that a reply states; NoScoreError where none, several or a doubtful one."""
     own_names = frozenset(name.lower().replace("_", " ") for name in names)

@@ -1,35 +1,32 @@
-"""Read recorded replies, of any judge: from JSONL to judgements and verdicts, asking no model.
+"""Read what any judge gave before: files of numbers or raw replies to judgements and verdicts.
 
-Lenient readings are here to reproduce published tables alone, which were made with them. They find
-a number in nearly any reply, often a wrong one: `last_digit` takes the 5 of "3/5" and `first_digit`
-the 1 of "in 1805 ...". On SummEval that moves GPT-4's dataset-level rho for relevance from .422 to
-.427, three replies of 1200 being misread; on Topical-Chat it moves the mean per-context tau of
-groundedness from .591 to .566. New judgements are always read strictly.
+Replies are read as strictly as new ones. Published tables were often made with readers that find a
+number in nearly any reply, so their figures may differ a little: on SummEval, GPT-4's dataset-level
+rho for relevance is .422 here and .427 in print, where three replies of 1200 were misread.
 """
 
 import math
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from data.tables.formats import READABLE, read_records
 from data.tables.problems import CellError, RowsError
 from data.tables.text import decode_json
 from data.values import RatingCells
-from judges.dimension import Comparison, Dimension, Subject
-from judges.errors import JudgesError, UsageError
+from judges.dimension import Comparison, Subject
+from judges.errors import JudgesError
 from judges.judgement import LARGEST_SCORE, AnyJudgement, Choice, Judgement, NoScoreError, Verdict
 from judges.parsing.choice import parse_choice
 from judges.parsing.rating import parse_score
-from judges.parsing.text import shortened
 
-Reading = Literal["strict", "first_digit", "last_digit"]
+# Words of replies and what they stand for: a rating or, of pairs, "A", "B" or "tie".
+Values = Mapping[str, float | str | None]
 
 
 class RecordingError(JudgesError, ValueError):
-    """A file of replies is unusable; the message names file, line and field."""
+    """A file of replies or scores is unusable; the message names file, line and field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,23 +91,25 @@ def read_pair_replies(
 def read_scores(path: Path, dimension: str) -> dict[str, float]:
     """Read `{"id", "dimension", "score"}` lines on a dimension; NaN for a null score.
 
-    Rows as `judges score` writes them, with their scores under `judgements` or in a sheet's column
-    of the dimension's name, will do as well.
+    Rows as `judges score` writes them will do as well, with their scores under `judgements` or in
+    the column NAME or NAME_judge of a sheet, beside NAME_failure.
     Raises RecordingError for any other line, a second score of an id, or none at all.
     """
+    rows = [row for row in _rows(path) if row[1].get("dimension", dimension) == dimension]
+    # How a sheet's cells are read depends on all of the column.
+    cells = RatingCells(row.get(_score_column(row, dimension)) for _, row in rows)
     scores: dict[str, float] = {}
-    for where, row, read_number in _score_rows(path, dimension):
+    for where, row in rows:
         try:
-            if row.get("dimension", dimension) != dimension:
-                continue
             judged = row["judgements"].get(dimension) if "judgements" in row else row
             if judged is None:
                 continue
             name = str(row["id"]).strip()
-            score = judged["score"] if "score" in judged else judged[dimension]
+            score = judged[_score_column(judged, dimension)]
             if isinstance(score, bool):
                 raise TypeError(f"{score} is no number")
-            value = read_number(score)
+            number = cells.read(score) if _is_sheet(path) else score
+            value = math.nan if number is None else float(number)
             if abs(value) > LARGEST_SCORE:
                 raise ValueError(f"{value:g}; rescale scores beyond {LARGEST_SCORE:g}")
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -129,25 +128,12 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
     return scores
 
 
-def _score_rows(
-    path: Path, dimension: str
-) -> Iterator[tuple[str, dict[str, Any], Callable[[Any], float]]]:
-    """Each row, where it stands, and what reads its score: in a sheet, by all of the column."""
-    rows = _rows(path)
-    if not _is_sheet(path):
-        yield from (
-            (*row, lambda score: math.nan if score is None else float(score)) for row in rows
-        )
-        return
-    table = list(rows)
-    of_dimension = [row for _, row in table if row.get("dimension", dimension) == dimension]
-    cells = RatingCells(row.get("score", row.get(dimension)) for row in of_dimension)
-
-    def read_number(score: object) -> float:
-        number = cells.read(score)
-        return math.nan if number is None else number
-
-    yield from ((*row, read_number) for row in table)
+def _score_column(row: Mapping[str, object], dimension: str) -> str:
+    """The column of a row's score: a column NAME alone may hold people's ratings."""
+    for name in (f"{dimension}_judge", dimension):
+        if f"{name}_failure" in row:
+            return name
+    return "score" if "score" in row else dimension
 
 
 def recorded_scores(path: Path, subject: Subject) -> dict[str, AnyJudgement]:
@@ -167,17 +153,12 @@ def recorded_scores(path: Path, subject: Subject) -> dict[str, AnyJudgement]:
 
 
 def recorded_replies(
-    path: Path,
-    subject: Subject,
-    *,
-    letters: Callable[[str], str] = lambda prompt: "",
-    tie: Callable[[str], str] = lambda prompt: "",
+    path: Path, subject: Subject, *, values: Values | None = None
 ) -> dict[str, dict[str, AnyJudgement]]:
     """Judgements by id from a file of raw replies, for each of its prompts ("" where it has one).
 
-    `letters` gives the letters that replies to a prompt have for ratings, the lowest first, `tie`
-    the one that prefers neither of a pair.
-    Raises RecordingError, as for two records of an id.
+    `values` says what words of replies stand for, as in {"A": 1, "B": 2} or, of pairs,
+    {"C": "tie"}. Raises RecordingError, as for two records of an id.
     """
     dimension = subject.name
     records: Iterable[RecordedReplies | RecordedPair]
@@ -187,60 +168,39 @@ def recorded_replies(
         records = read_replies(path, dimension=dimension)
     by_prompt: dict[str, dict[str, AnyJudgement]] = {}
     for record in records:
-        if record.dimension not in (None, dimension):
-            continue
-        prompt = record.prompt or ""
-        judgements = by_prompt.setdefault(prompt, {})
+        judgements = by_prompt.setdefault(record.prompt or "", {})
         if record.id in judgements:
             raise RecordingError(f"{path.name}: {record.id!r:.60} is recorded twice; give it once")
         if isinstance(record, RecordedPair):
-            judgements[record.id] = verdict(record, tie=tie(prompt) or None)
+            judgements[record.id] = verdict(record, values=values)
         else:
-            assert isinstance(subject, Dimension)
+            assert not isinstance(subject, Comparison)
             judgements[record.id] = judgement(
-                record.replies,
-                subject.scale,
-                letters=letter_ratings(letters(prompt), subject.scale),
-                names=(dimension,),
+                record.replies, subject.scale, values=values, names=(dimension,)
             )
     if not by_prompt:
         raise RecordingError(f"{path.name}: no replies on {dimension!r}")
     return by_prompt if len(by_prompt) > 1 else {"": next(iter(by_prompt.values()))}
 
 
-def letter_ratings(letters: str, scale: Sequence[int]) -> dict[str, int] | None:
-    """What each letter of recorded replies counts, the lowest first; None without letters.
-
-    Raises UsageError where they are not one for each rating.
-    """
-    if letters and not len(set(letters)) == len(letters) == len(scale):
-        raise UsageError(
-            f"--letters {letters}: give one letter for each of the {len(scale)} ratings "
-            f"{scale[0]} to {scale[-1]}, the lowest first"
-        )
-    return dict(zip(letters, scale, strict=True)) if letters else None
-
-
 def judgement(
     replies: Sequence[str],
     scale: Sequence[int],
     *,
-    letters: Mapping[str, int] | None = None,
-    reading: Reading = "strict",
+    values: Values | None = None,
     names: Collection[str] = (),
 ) -> Judgement:
     """Average the replies that hold a score on `scale`; the others are left out and counted.
 
     Scores between two ratings ("3.5") count here, since recorded prompts seldom forbid them.
-    `names` are labels that the score may have beside the usual ones: the dimension's own.
+    `values` are ratings of words; `names` are labels that the score may have beside the usual
+    ones: the dimension's own.
     """
+    letters = {word: n for word, n in (values or {}).items() if isinstance(n, int | float)}
     scores, failures = [], []
     for reply in replies:
         try:
-            if reading == "strict":
-                scores.append(parse_score(reply, scale, letters=letters, names=names))
-            else:
-                scores.append(_LENIENT[reading](reply, scale))
+            scores.append(parse_score(reply, scale, letters=letters, names=names))
         except NoScoreError as error:
             failures.append(str(error))
     if not scores:
@@ -255,15 +215,20 @@ def judgement(
     )
 
 
-def verdict(pair: RecordedPair, *, tie: str | None = None) -> Verdict:
-    """Join both orders; a choice that follows the position is a tie, as is a reply of `tie`."""
-    choices = ["A", "B", *([tie] if tie else [])]
+def verdict(pair: RecordedPair, *, values: Values | None = None) -> Verdict:
+    """Join both orders; a choice that follows the position is a tie.
+
+    `values` are the words for the first output ("A"), the second ("B") or neither ("tie"), beside
+    A and B themselves.
+    """
+    votes = {"A": "A", "B": "B"}
+    votes |= {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
     try:
-        reply_ab = parse_choice(pair.order_ab, choices)
-        reply_ba = parse_choice(pair.order_ba, choices)
+        reply_ab = votes[parse_choice(pair.order_ab, list(votes))]
+        reply_ba = votes[parse_choice(pair.order_ba, list(votes))]
     except NoScoreError as error:
         return Verdict.failed(str(error))
-    # In the second order the letters are the other places'; a reply of `tie` is on neither side.
+    # In the second order the letters are the other places'.
     sides: dict[str, Choice] = {"A": "A", "B": "B"}
     swapped_sides: dict[str, Choice] = {"A": "B", "B": "A"}
     ab, ba = sides.get(reply_ab), swapped_sides.get(reply_ba)
@@ -278,63 +243,27 @@ def verdict(pair: RecordedPair, *, tie: str | None = None) -> Verdict:
     )
 
 
-def last_digit(text: str, scale: Sequence[int]) -> float:
-    """Read as the SummEval judges of Shen et al. 2023 (arXiv:2305.13091) were read.
-
-    The number after "score:", decimals and all; else the first one in a sentence after "score" or
-    "scoring"; else the last digit of the reply that is on the scale. Single-digit scales only.
-    """
-    digit = f"[{scale[0]}-{scale[-1]}]"
-    number = re.search(rf"score:\s*({digit}(?:\.\d)?)", text, re.IGNORECASE) or re.search(
-        rf"scor(?:e|ing)[^.]+?({digit}(?:\.\d)?)", text, re.IGNORECASE
-    )
-    if number:
-        return float(number[1])
-    digits = re.findall(digit, text)
-    if not digits:
-        raise NoScoreError(f"no number from {scale[0]} to {scale[-1]} in {shortened(text)}")
-    return float(digits[-1])
-
-
-def first_digit(text: str, scale: Sequence[int]) -> float:
-    """Read as the Topical-Chat judges of Chiang & Lee 2023 (arXiv:2310.05657) were read.
-
-    The first digit after the last "rating:", be it on the scale or not; no digit is a 0.
-    """
-    number = re.search(r"\d", text.lower().rpartition("rating:")[2])
-    return float(number.group()) if number else 0.0
-
-
-_LENIENT = {"first_digit": first_digit, "last_digit": last_digit}
-
-
 def _records(
     path: str | Path, dimension: str | None, prompt: str | None
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Of each row of the chosen dimension and prompt: where it stands, itself, and whose it is."""
-    path = Path(path)
-    try:
-        for place, row in read_records(path):
-            row_dimension, row_prompt = _word(row, "dimension"), _word(row, "prompt")
-            if prompt is not None and row_prompt != prompt:
-                continue
-            if dimension is not None and row_dimension not in (None, dimension):
-                continue
-            where, name = _short(place, path), row.get("id")
-            if not isinstance(name, str | int) or name == "":
-                raise RecordingError(
-                    f"{where}: 'id' is missing, so the replies belong to no output"
-                )
-            identity = {"id": str(name), "dimension": row_dimension, "prompt": row_prompt}
-            yield where, row, identity
-    except RowsError as error:
-        raise RecordingError(str(error)) from error
+    for where, row in _rows(Path(path)):
+        row_dimension, row_prompt = _word(row, "dimension"), _word(row, "prompt")
+        if prompt is not None and row_prompt != prompt:
+            continue
+        if dimension is not None and row_dimension not in (None, dimension):
+            continue
+        name = row.get("id")
+        if not isinstance(name, str | int) or name == "":
+            raise RecordingError(f"{where}: 'id' is missing, so the replies belong to no output")
+        yield where, row, {"id": str(name), "dimension": row_dimension, "prompt": row_prompt}
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each row and where it stands, by the file's name alone."""
     try:
         for place, row in read_records(path):
-            yield _short(place, path), row
+            yield place.replace(str(path), path.name, 1), row
     except RowsError as error:
         raise RecordingError(str(error)) from error
 
@@ -346,10 +275,6 @@ def _listed(cell: str) -> object:
     except ValueError:
         listed = None
     return listed if isinstance(listed, list) else [cell]
-
-
-def _short(place: str, path: Path) -> str:
-    return place.replace(str(path), path.name, 1)
 
 
 def _is_sheet(path: Path) -> bool:

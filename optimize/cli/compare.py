@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 from data.tables.atomic_write import in_use
 from judges.cli.arguments import (
-    CACHE,
     add_plan_flags,
     add_reasoning_flag,
     add_reporting_flags,
@@ -22,7 +21,6 @@ from judges.cli.arguments import (
     price,
     seed,
     split_name,
-    with_recorded_members,
 )
 from judges.cli.estimate import estimate_runs
 from judges.cli.shell import (
@@ -43,9 +41,9 @@ from judges.models.prices import price_of
 from judges.models.providers import endpoint_of
 from judges.models.registry import check_name
 from judges.panel import Panel
-from judges.parsing.recorded import letter_ratings, read_pair_replies, read_replies
+from judges.parsing.recorded import read_pair_replies, read_replies
 from judges.scoring import SamplingPlan
-from optimize.cli.tool import Parser, add_label_flags, add_missing_flag, print_json
+from optimize.cli.tool import Parser, add_label_flags, print_json
 from optimize.cli.verify import recorded_scale
 from optimize.items import Items, items_of
 from optimize.measuring.entries import (
@@ -144,7 +142,6 @@ def parser() -> argparse.ArgumentParser:
     )
     repeatable(who, "--lm", "MODEL", "asked with the catalogue judge's prompt; repeatable")
     add_recording_flags(who)
-    add_missing_flag(who)
     who.add_argument("--baseline", metavar="NAME", help="compare with this one (with the best)")
     add_common_flags(command_parser, "compare")
     return command_parser
@@ -169,8 +166,6 @@ def add_common_flags(command_parser: argparse.ArgumentParser, run_name: str) -> 
     add("--pairwise", metavar="NAME", help="the same, for a comparison of two outputs")
     add_label_flags(labels)
     add("--scale", metavar="LOW-HIGH", help="of the labels (the dimension's); 'any': only order")
-    repeatable(labels, "--letters", "ABCDE", "--replies are letters, lowest rating first")
-    add("--tie", metavar="LETTER", help="the letter of --replies that prefers neither of a pair")
     add("--level", choices=("auto", *LEVELS), default="auto", help="of rho (auto)")
     models = command_parser.add_argument_group("the models (NAME=VALUE: for one of them)")
     repeatable(models, "--api-base", "URL", "an OpenAI-compatible server (OPENAI_BASE_URL)")
@@ -185,7 +180,6 @@ def add_common_flags(command_parser: argparse.ArgumentParser, run_name: str) -> 
     add("--max-calls", type=count, metavar="N", help="most requests, all models (no limit)")
     add("--max-cost", type=positive, metavar="USD", help="most dollars, all models (no limit)")
     add("--concurrency", type=count, default=64, metavar="N", help="requests in flight (64)")
-    add("--cache", metavar="DIR", help=CACHE)
     add("--seed", type=seed, default=0, metavar="N", help="for every random draw (0)")
     add("--out", metavar="DIR", help=f"the run's folder (runs/{run_name}-001, then -002)")
     add(
@@ -280,8 +274,6 @@ class JudgesRun:
             max_calls=flags.max_calls,
             max_cost=flags.max_cost,
             concurrency=flags.concurrency,
-            cache=flags.cache,
-            keep_going=flags.keep_going,
         )
 
     def entries(self) -> tuple[list[Entry], Labelled]:
@@ -296,17 +288,15 @@ class JudgesRun:
         labels: dict[tuple[str, ...], Labelled] = {}
         judges = [entry.judge for entry in loaded if entry.judge is not None]
         for judge in judges:
-            subject = _subject_read(judge)
-            texts = tuple(subject.inputs) if subject else ()
+            texts = tuple(judge.subject.inputs)
             if texts not in labels:
-                labels[texts] = self._labels(subject, flags.scale)
+                labels[texts] = self._labels(judge.subject, flags.scale)
         labelled = next(iter(labels.values()), None) or self._labels(None, None)
         check_level(flags.level, items_of(labelled, self.dimension), pairs=self.pairwise)
         entries: list[Entry] = []
         for entry, judge in zip(loaded, judges, strict=True):
-            subject = _subject_read(judge)
-            labels_read = labels[tuple(subject.inputs) if subject else ()]
-            items = items_of(labels_read, self.dimension, subject)
+            labels_read = labels[tuple(judge.subject.inputs)]
+            items = items_of(labels_read, self.dimension, judge.subject)
             items = self.items_to_judge(items, labelled, judges)
             expected = estimate_runs(
                 judge,
@@ -339,11 +329,7 @@ class JudgesRun:
         """The judges that are asked, without items yet; settles what is judged."""
         flags = self.flags
         word = flags.dimension or flags.pairwise
-        loaded = [
-            (entry, self.with_recordings(judge))
-            for text in flags.judges
-            for entry, judge in _load_judges(text)
-        ]
+        loaded = [pair for text in flags.judges for pair in _load_judges(text)]
         loaded = _without_repeated_finalists(loaded)
         self.remembering = next((judge for _, judge in loaded if remembered_of(judge)), None)
         if flags.dimension and flags.pairwise:
@@ -375,24 +361,10 @@ class JudgesRun:
                 "--plan, --samples, --temperature and --reasoning are of judges that are asked and "
                 "not frozen, and here is none: leave them out"
             )
-        if flags.tie and not (self.pairwise and flags.replies):
-            raise SettingsError("--tie is of recorded replies on pairs (--replies): leave it out")
-        if flags.letters and (self.pairwise or not flags.replies):
-            raise SettingsError("--letters are of recorded ratings (--replies): leave them out")
         return [
             replace(entry, judge=_as_flags_say(judge, flags, plan).with_model(entry.options["lm"]))
             for entry, judge in judges
         ]
-
-    def with_recordings(self, judge: Judge) -> Judge:
-        """A panel with its recorded members, whose files are judges of their own here, too."""
-        if not isinstance(judge, Panel):
-            return judge
-        flags = self.flags
-        panel = replace(judge, missing=flags.missing) if flags.missing else judge
-        panel, _ = with_recorded_members(panel, flags.scores, flags.replies)
-        panel.check_recorded()
-        return panel
 
     def check_subject(self, name: str, judge: Judge) -> None:
         """Raise SettingsError for a judge of something else."""
@@ -425,17 +397,14 @@ class JudgesRun:
         prompt_of: dict[str, str | None] = {f"{name}:{prompt}": prompt for prompt in prompts}
         if len(prompts) < 2:
             prompt_of = {name: None}
-        letters = _values_by_name(self.flags, "letters", list(prompt_of))
+        values = values_of(self.flags.values)
         entries = []
         for entry_name, prompt in prompt_of.items():
             if self.pairwise:
-                scored = from_pair_replies(path, items, dimension, prompt, self.flags.tie)
+                scored = from_pair_replies(path, items, dimension, prompt, values)
             else:
                 scale = recorded_scale(self.flags.scale, find_subject(dimension))
-                rating_of = letter_ratings(letters.get(entry_name, ""), scale)
-                scored = from_replies(
-                    path, items, dimension, scale, prompt=prompt, letters=rating_of
-                )
+                scored = from_replies(path, items, dimension, scale, prompt=prompt, values=values)
             entries.append(_recorded(entry_name, "replies", scored))
         return entries
 
@@ -518,11 +487,6 @@ def _recorded(name: str, source: Source, scored: ScoredItems) -> Entry:
     return Entry(name=name, source=source, scored=scored)
 
 
-def letters_by_name(flags: argparse.Namespace) -> dict[str, str]:
-    """The letters of recorded replies by their judge's name; "": of all."""
-    return {target or "": value for target, value in map(_split_target, flags.letters)}
-
-
 def _load_judges(text: str) -> list[tuple[Entry, Judge]]:
     """The judge of [NAME=]JUDGE[@MODEL]; of RUN#finalists[@MODEL] each of the search's finalists.
 
@@ -590,11 +554,6 @@ def finalists_of(run: Path) -> list[Path]:
     return paths
 
 
-def _subject_read(judge: Judge) -> Subject | None:
-    """What it reads the texts of; None for a panel of recordings, which reads none."""
-    return judge.subject if judge.parts else None
-
-
 def _as_flags_say(judge: Judge, flags: argparse.Namespace, plan: SamplingPlan | None) -> Judge:
     """The judge on the labels' scale, with reasoning and plan of the flags; a frozen one as is."""
     if judge.is_frozen:
@@ -649,7 +608,7 @@ def check_entries(
     check_names(names, "--members" if flag == "--own" else "--lm, JUDGE")
     if named is not None and named not in names:
         raise SettingsError(f"{flag} {named}: no such judge; there are {', '.join(names)}")
-    for option in (*FLAGS_PER_MODEL, "letters"):
+    for option in FLAGS_PER_MODEL:
         for target, _ in map(_split_target, getattr(flags, option)):
             if target is not None and target not in names:
                 raise SettingsError(

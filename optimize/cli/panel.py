@@ -11,7 +11,6 @@ from judges.cli.arguments import count, read_recordings
 from judges.cli.shell import print_error, print_lines, print_note
 from judges.define import read_subject
 from judges.dimension import Comparison, Subject
-from judges.frozen import Missing
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.panel import Panel
@@ -23,7 +22,6 @@ from optimize.cli.compare import (
     check_entries,
     check_names,
     has_replies,
-    letters_by_name,
 )
 from optimize.cli.tool import Parser
 from optimize.figures import WIDTH, number_text
@@ -53,7 +51,7 @@ from optimize.run.run_folder import (
     write_json,
     write_text,
 )
-from optimize.run.settings import SettingsError
+from optimize.run.settings import SettingsError, values_of
 from optimize.search.trial_log import as_json
 
 NAME = "python -m optimize.panel"
@@ -115,13 +113,6 @@ def parser() -> argparse.ArgumentParser:
         help="cost: the cheapest panel within a standard error of the best (accuracy)",
     )
     joining.add_argument(
-        "--missing",
-        choices=get_args(Missing),
-        default="fail",
-        help="where a member gives no score: the panel fails, or the others' weights are "
-        "renormalised (fail)",
-    )
-    joining.add_argument(
         "--split",
         choices=("document", "system", "both"),
         help="what is held out for the test (both, where there are systems enough)",
@@ -162,8 +153,9 @@ class PanelRun(JudgesRun):
         check_entries(entries, flags, flags.own, "--own")
         labels = self.labels(labelled, [entry.judge for entry in entries if entry.judge])
         # Refused before anything is paid for where they cannot be joined, or written down.
-        untuned = untuned_panel(subject, {entry.name: asking(entry) for entry in entries})
-        untuned.dumps()
+        live = {entry.name: judge for entry in entries if (judge := asking(entry)) is not None}
+        if live:
+            untuned_panel(subject, live).dumps()
         if flags.prefer == "cost":
             for entry in entries:
                 if entry.expected_cost is None:
@@ -193,11 +185,10 @@ class PanelRun(JudgesRun):
                 seed=flags.seed,
                 max_members=flags.max_members,
                 prefer=flags.prefer,
-                missing=flags.missing,
-                **self._reply_letters([e.name for e in entries if e.source == "replies"]),
                 started=run_folder.started(folder),
             )
-            panel.judge.save(folder / JUDGE, overwrite=True)
+            if panel.judge is not None:
+                panel.judge.save(folder / JUDGE, overwrite=True)
             write_text(folder / MEMBER_SCORES, "".join(as_json(row) + "\n" for row in panel.rows))
             # What is answered here, for free, is no call of the run.
             usages = [outcome.usage for outcome in outcomes if not outcome.entry.in_process]
@@ -237,10 +228,6 @@ class PanelRun(JudgesRun):
         name = self.flags.dimension or self.flags.pairwise
         return on_labels_scale(Judge.of(read_subject(name)), self.flags.scale).subject
 
-    def with_recordings(self, judge: Judge) -> Judge:
-        """As it is: a panel is none of its members, and recordings are members of their own."""
-        return judge
-
     def check_subject(self, name: str, judge: Judge) -> None:
         """Whether they can be joined the panel itself tells; a panel is none of its members."""
         if isinstance(judge, Panel):
@@ -277,13 +264,7 @@ class PanelRun(JudgesRun):
             ("scores", read_recordings(subject, flags.scores, [])),
             (
                 "replies",
-                read_recordings(
-                    subject,
-                    [],
-                    flags.replies,
-                    letters=letters_by_name(flags),
-                    ties={"": flags.tie or ""},
-                ),
+                read_recordings(subject, [], flags.replies, values=values_of(flags.values)),
             ),
         )
         for source, recordings in by_source:
@@ -293,27 +274,19 @@ class PanelRun(JudgesRun):
                 recorded[name] = (source, judgements)
         return recorded
 
-    def _reply_letters(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
-        """Of members with recorded replies, the letters of ratings, and the one of a tie."""
-        of_name = letters_by_name(self.flags)
-        letters = {
-            name: of_name.get(name) or of_name.get(name.partition(":")[0]) or of_name.get("", "")
-            for name in names
-        }
-        tie = self.flags.tie
-        return {"letters": letters, "ties": dict.fromkeys(names, tie) if tie else {}}
-
     def _untuned(self, subject: Subject) -> dict[str, Any]:
         """Freeze the plain mean, which takes no labels and asks nothing."""
         flags = self.flags
         self.pairwise = isinstance(subject, Comparison)
-        entries, recordings = self._judges(), self._recordings()
-        check_names([*(entry.name for entry in entries), *recordings], "--members")
-        members = {entry.name: asking(entry) for entry in entries} | dict.fromkeys(recordings)
-        replies = [name for name, (source, _) in recordings.items() if source == "replies"]
-        panel = untuned_panel(
-            subject, members, missing=flags.missing, **self._reply_letters(replies)
-        )
+        if flags.scores or flags.replies:
+            raise SettingsError(
+                "--scores and --replies need --data: a panel asks its judges, and recordings can "
+                "only be measured against labels"
+            )
+        entries = self._judges()
+        check_names([entry.name for entry in entries], "--members")
+        judges = {entry.name: judge for entry in entries if (judge := asking(entry)) is not None}
+        panel = untuned_panel(subject, judges)
         folder = self.folder = open_fresh(flags.out, self.run_name)
         check_fresh(folder)
         summary = {
@@ -322,12 +295,11 @@ class PanelRun(JudgesRun):
             "kind": panel.kind,
             "shipped": "untuned",
             "why": "equal weights, untuned: there are no labels to learn from",
-            "missing": flags.missing,
             "members": [
                 {
                     "name": member.name,
                     "weight": member.weight,
-                    "lm": member.judge and member.judge.lm,
+                    "lm": member.judge.lm,
                 }
                 for member in panel.members
             ],
@@ -364,7 +336,19 @@ def lines(summary: Mapping[str, Any]) -> list[str]:
                 f"  panel less own judge, {split.replace('_', ' ')}: "
                 f"{number_text(gain['value'])} [{ends}]"
             )
-    text += ["", f"judge: {summary['folder']}/{JUDGE}"]
+    recordings = [
+        member["name"]
+        for member in summary["members"]
+        if member["weight"] and member.get("source", "judge") in ("scores", "replies")
+    ]
+    if recordings:
+        text += [
+            "",
+            f"no judge is written: {', '.join(recordings)} is a recording, and a frozen judge asks",
+            f"a model. The scores are in {summary['folder']}/{MEMBER_SCORES}",
+        ]
+    else:
+        text += ["", f"judge: {summary['folder']}/{JUDGE}"]
     return text
 
 

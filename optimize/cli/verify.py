@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from judges.cli.arguments import (
     add_model_flags,
@@ -12,21 +12,17 @@ from judges.cli.arguments import (
     constructed_note,
     request_options,
     share,
-    with_recordings,
 )
 from judges.cli.shell import DONE, FAILED, print_error, print_lines, print_note, run_command
 from judges.dimension import Dimension
 from judges.inference.progress import verbose_logging, visible
 from judges.judge import Judge
 from judges.loading import load
-from judges.panel import Panel
-from judges.parsing.recorded import Reading, letter_ratings
 from judges.protocol import is_embedded
 from optimize.cli.tool import (
     ANNOTATIONS,
     Parser,
     add_label_flags,
-    add_missing_flag,
     print_json,
 )
 from optimize.figures import Cell
@@ -36,11 +32,8 @@ from optimize.measuring.measure import (
     Measured,
     measure_scores,
     on_labels_scale,
-    other_readings,
-    reading_lines,
 )
 from optimize.measuring.sources import (
-    ScoredItems,
     ask_judge,
     from_pair_replies,
     from_replies,
@@ -96,11 +89,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="JUDGE",
         help="a catalogue name, a frozen judge's file, a run folder, or FILE.yaml",
     )
-    of_member = "instead, JSONL; of a recorded member beside a panel, [NAME=]FILE, repeatable"
     for flag, what in (("--replies", "raw replies"), ("--scores", "numbers")):
-        about = f"{what} of any judge {of_member}"
-        add(flag, metavar="FILE", action="append", default=[], help=about)
-    add_missing_flag(command_parser)
+        add(flag, metavar="FILE", action="append", default=[], help=f"{what} of any judge instead")
     add_label_flags(command_parser)
     add("--dimension", metavar="NAME", help="what recorded replies or scores are about")
     add("--pairwise", metavar="NAME", help="the same for recorded replies on pairs")
@@ -110,14 +100,6 @@ def parser() -> argparse.ArgumentParser:
         metavar="LOW-HIGH",
         help="of recorded replies, or of the labels of a JUDGE (the dimension's); 'any': labels on "
         "any scale, since only their order counts",
-    )
-    add("--letters", metavar="ABCDE", help="recorded replies are letters, lowest rating first")
-    add("--tie", metavar="LETTER", help="the recorded letter that prefers neither of a pair")
-    add(
-        "--reading",
-        choices=get_args(Reading),
-        default="strict",
-        help="how replies are read (strict)",
     )
     add("--level", choices=("auto", *LEVELS), default="auto", help="for --min-spearman (auto)")
     add(
@@ -154,8 +136,7 @@ def command(arguments: Sequence[str]) -> int:
         if flags.json:
             print_json(result)
         elif flags.markdown != "-":
-            readings = reading_lines(result.get("readings", ()))
-            print_lines([*correlation_lines(result), *readings])
+            print_lines(correlation_lines(result))
         for reason in result.get("short", ()):
             print_error(f"python -m optimize.verify: falls short: {reason}")
         return DONE if result["passed"] else FAILED
@@ -167,9 +148,7 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     """The result that --json prints."""
     sources = [flags.judge] if flags.judge else [*flags.replies, *flags.scores]
     loaded = load(flags.judge) if flags.judge else None
-    is_panel = isinstance(loaded, Panel)
-    files = [*flags.replies, *flags.scores]
-    if len(sources) != 1 or (loaded is not None and files and not is_panel):
+    if len(sources) != 1 or (loaded is not None and (flags.replies or flags.scores)):
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
     refuse_secret(flags.api_base)
     if flags.min_spearman is not None and not -1 <= flags.min_spearman <= 1:
@@ -182,18 +161,14 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
             raise SettingsError(f"{file}: the folder {Path(file).parent} does not exist")
         if file and Path(file).is_dir():
             raise SettingsError(f"{file}: is a folder; name a file in it")
-    readings: list[dict[str, Any]] = []
-    if loaded is not None:
-        measured = _measure_judge(loaded, flags)
-    else:
-        measured, readings = _measure_recorded(flags)
+    measured = _measure_judge(loaded, flags) if loaded is not None else _measure_recorded(flags)
     scored = measured.scored_items
     if scored.n_unjudged or scored.n_unknown:
         print_error(
             f"{scored.n_unjudged} labelled outputs have no record, and {scored.n_unknown} "
             "records no labelled output: both are left out"
         )
-    result = {**measured.summary(), **({"readings": readings} if readings else {})}
+    result = measured.summary()
     shortfalls = _shortfalls(result["correlations"][0], len(scored.items), flags)
     result["passed"] = not shortfalls
     if shortfalls:
@@ -243,15 +218,12 @@ def _measure_judge(loaded: Judge, flags: argparse.Namespace) -> Measured:
     """Have the judge score the labelled items, and measure its scores."""
     if note := constructed_note(loaded):
         print_note(f"note: {note}")
-    judge = with_recordings(on_labels_scale(loaded, flags.scale), flags)
+    judge = on_labels_scale(loaded, flags.scale)
     subject = judge.subject
-    # A panel of recordings reads no text.
-    reads = bool(judge.parts)
     labelled = load_labels(
         flags.data or None,
         subject.name,
         subject,
-        recorded=not reads,
         mapping=mapping(flags.map),
         values=values_of(flags.values),
         judge=loaded,
@@ -260,7 +232,7 @@ def _measure_judge(loaded: Judge, flags: argparse.Namespace) -> Measured:
     )
     for note in labelled.notes:
         print_note(f"note: {note}")
-    items = items_of(labelled, subject.name, subject if reads else None)
+    items = items_of(labelled, subject.name, subject)
     check_level(flags.level, items, pairs=judge.kind == "pairwise")
     scored = ask_judge(
         judge,
@@ -272,7 +244,7 @@ def _measure_judge(loaded: Judge, flags: argparse.Namespace) -> Measured:
         **request_options(flags),
         seed=flags.seed,
         journal=Path(flags.resume) if flags.resume else None,
-        keep_going=flags.keep_going,
+        keep_going=False,
         with_probes=flags.probes or (bool(flags.report) and is_embedded(flags.lm or judge.lm)),
     )
     if scored.cache_note:
@@ -289,13 +261,12 @@ def _measure_judge(loaded: Judge, flags: argparse.Namespace) -> Measured:
     )
 
 
-def _measure_recorded(flags: argparse.Namespace) -> tuple[Measured, list[dict[str, Any]]]:
-    """As `_measure_judge` from recorded replies or scores, and how the replies were read."""
+def _measure_recorded(flags: argparse.Namespace) -> Measured:
+    """As `_measure_judge` from recorded replies or scores."""
     if (flags.dimension is None) == (flags.pairwise is None):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
-    if flags.missing:
-        raise SettingsError("--missing is for a panel: leave it out")
     name = flags.dimension or flags.pairwise
+    values = values_of(flags.values)
     subject = find_subject(name)
     name = subject.name if subject else name
     labelled = load_labels(
@@ -303,34 +274,22 @@ def _measure_recorded(flags: argparse.Namespace) -> tuple[Measured, list[dict[st
         name,
         subject,
         mapping=mapping(flags.map),
-        values=values_of(flags.values),
+        values=values,
         annotations=flags.annotations,
         recorded=True,
         pairwise=flags.pairwise is not None,
     )
     items, scale = items_of(labelled, name), subject.scale if subject else ()
-    readings: list[dict[str, Any]] = []
     (file,) = flags.scores or flags.replies
     path = Path(file)
-    if flags.tie and not (flags.pairwise and flags.replies):
-        raise SettingsError("--tie is of recorded replies on pairs: leave it out")
     if flags.scores:
         scored = from_scores(path, items, name)
     elif flags.pairwise:
-        scored = from_pair_replies(path, items, name, flags.prompt, flags.tie)
+        scored = from_pair_replies(path, items, name, flags.prompt, values)
     else:
         scale = recorded_scale(flags.scale, subject)
-        letters = letter_ratings(flags.letters or "", scale)
-
-        def read(reading: Reading) -> ScoredItems:
-            return from_replies(
-                path, items, name, scale, prompt=flags.prompt, letters=letters, reading=reading
-            )
-
-        scored = read(flags.reading)
-        if flags.reading == "strict" and letters is None:
-            readings = other_readings(scored, scale, read)
-    measured = measure_scores(
+        scored = from_replies(path, items, name, scale, prompt=flags.prompt, values=values)
+    return measure_scores(
         file,
         name,
         labelled,
@@ -339,7 +298,6 @@ def _measure_recorded(flags: argparse.Namespace) -> tuple[Measured, list[dict[st
         seed=flags.seed,
         scale=scale,
     )
-    return measured, readings
 
 
 def recorded_scale(scale: str | None, subject: object) -> tuple[int, ...]:

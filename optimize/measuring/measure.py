@@ -3,11 +3,9 @@
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args
-
-import numpy as np
 
 from data.tables.in_memory import Rows
 from data.types import LabelError, LabelledPairs, LabelledSet
@@ -17,13 +15,11 @@ from judges.html_table import html_table
 from judges.inference.session import ModelOptions, check_options
 from judges.judge import Judge
 from judges.loading import load
-from judges.parsing.recorded import Reading
 from optimize.figures import (
     DIGITS,
     cell_by_convention,
     interval_cell,
     json_number,
-    number_text,
     with_interval,
 )
 from optimize.frames import judgements_frame
@@ -49,7 +45,7 @@ from optimize.run.settings import (
 from optimize.screen import correlation_lines
 from optimize.search.objective import LEVELS, Level, choose_level, correlation, levels_of
 from optimize.statistics.accuracy import pair_accuracy
-from optimize.statistics.agreement import Correlation, dataset_level, summary_level
+from optimize.statistics.agreement import Correlation
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Coefficient
 from optimize.statistics.levels import PRIMARY, Undefined
@@ -419,54 +415,6 @@ def pair_figures(scored: ScoredItems) -> dict[str, Any]:
 
 def _mean(values: Sequence[float]) -> float | None:
     return round(math.fsum(values) / len(values), DIGITS) if values else None
-
-
-def other_readings(
-    scored: ScoredItems, scale: Sequence[int], read: Callable[[Reading], ScoredItems]
-) -> list[dict[str, Any]]:
-    """For each lenient reading: how many scores differ from the strict ones, and rho with it.
-
-    Published tables were often made with such readings, which find a number in nearly any reply
-    and sometimes a wrong one (judges/parsing/recorded.py). They know single digits only: other
-    scales have none to compare with. Summary-level rho is there by both conventions, the published
-    one ("left_out") to compare with such tables.
-    """
-    if min(scale) < 0 or max(scale) > 9:
-        return []
-    rows = []
-    for reading in get_args(Reading):
-        if reading == "strict":
-            continue
-        lenient = read(reading)
-        is_same = np.isclose(lenient.scores, scored.scores, equal_nan=True)
-        documents, human = lenient.items.document_ids, lenient.items.human
-        primary = summary_level(lenient.scores, human, documents)
-        published = summary_level(lenient.scores, human, documents, undefined="left_out")
-        rows.append(
-            {
-                "reading": reading,
-                "n_different": int((~is_same).sum()),
-                "dataset_level_spearman": json_number(dataset_level(lenient.scores, human).value),
-                "summary_level_spearman": json_number(primary.value),
-                "n_documents": primary.n_documents,
-                "summary_level_spearman_left_out": json_number(published.value),
-                "n_documents_left_out": published.n_documents,
-            }
-        )
-    return rows
-
-
-def reading_lines(readings: Sequence[dict[str, Any]]) -> list[str]:
-    """One line a reading that makes a difference."""
-    return [
-        f"read as {row['reading']}, as in older tables, {row['n_different']} scores differ: "
-        f"dataset-level rho {number_text(row['dataset_level_spearman'])}, summary-level rho "
-        f"{number_text(row['summary_level_spearman'])} (n={row['n_documents']} documents), as most "
-        f"published tables {number_text(row['summary_level_spearman_left_out'])} "
-        f"(n={row['n_documents_left_out']})"
-        for row in readings
-        if row["n_different"]
-    ]
 
 
 def _scores_by_id(scores: Any) -> dict[str, float]:

@@ -12,15 +12,13 @@ from data.readers import is_constructed
 from data.splits import By
 from data.types import LabelError, LabelledPairs
 from judges.dimension import Comparison, Dimension, Subject
-from judges.frozen import Missing
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement
-from judges.judging import ID
 from judges.monotone import MonotoneMap
 from judges.panel import Member, Panel
 from judges.prompt import encodable
 from optimize.figures import DIGITS, Cell, cell, counted, json_number, value_cell
-from optimize.items import Items, Vector, data_counts, items_of, people_ratings, scores_of
+from optimize.items import Items, Vector, data_counts, items_of, scores_of
 from optimize.measuring.entries import Entry, Outcome
 from optimize.panel.composition import compose
 from optimize.panel.learn import (
@@ -46,12 +44,12 @@ LEAST_SLOPE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedPanel:
-    """What ships, and the evidence for it.
+    """What ships, and the evidence for it; no judge where one of those joined is a recording.
 
     `rows` hold what every judge says of each output.
     """
 
-    judge: Judge
+    judge: Judge | None
     summary: dict[str, Any]
     rows: tuple[Mapping[str, Any], ...]
 
@@ -171,15 +169,10 @@ def learn(
     seed: int,
     max_members: int | None = None,
     prefer: Prefer = "accuracy",
-    missing: Missing = "fail",
     started: str = "",
-    letters: Mapping[str, str] | None = None,
-    ties: Mapping[str, str] | None = None,
 ) -> LearnedPanel:
     """Learn the panel and measure it, and the own judge, on what neither has seen.
 
-    `letters` are those of recorded members whose replies are letters, by name, and `ties` in the
-    same way the letter of replies that prefer neither of a pair.
     Raises SettingsError for what cannot be asked of these members.
     """
     judgements = {outcome.entry.name: _by_id(outcome) for outcome in outcomes}
@@ -212,7 +205,6 @@ def learn(
             rng=stream(seed, "panel"),
             max_members=max_members,
             prefer=prefer,
-            missing=missing,
         )
     except ValueError as error:
         raise SettingsError(str(error)) from error
@@ -224,28 +216,21 @@ def learn(
         systems,
         level=level,
         rng=stream(seed, "panel", "composition"),
-        missing=missing,
         pairs=pairs,
     )
     own = own or (fit.candidates[0] if fit.candidates else fit).members[0]
     judges = {outcome.entry.name: asking(outcome.entry) for outcome in outcomes}
-    panel = Panel.join(
-        subject,
-        [
-            _member(name, weight, map, judges[name], letters, ties)
-            for name, weight, map in zip(fit.members, fit.weights, fit.maps, strict=True)
-        ],
-        missing=missing,
-    )
+    maps = fit.maps
     if not pairs:
-        learned_scores = _panel_scores(panel, judgements, items)
-        panel = replace(panel, score_map=onto_ratings(learned_scores, items.human))
-    own_judge = judges[own] if fit.kind == "own" else None
+        onto = onto_ratings(_panel_scores(fit, maps, judgements, items), items.human)
+        # A line of the mean of their scores is the mean of that line of each.
+        maps = maps if onto is None else tuple(_then(map, onto) for map in maps)
     scores: dict[str, dict[str, Vector]] = {}
     for split, part in {"learned": items, **labels.measured}.items():
         by_name = {name: scores_on(by_id, part) for name, by_id in judgements.items()}
         # What ships where the own judge stays speaks on its own scale.
-        shipped = by_name[own] if own_judge else _panel_scores(panel, judgements, part)
+        is_own = fit.kind == "own"
+        shipped = by_name[own] if is_own else _panel_scores(fit, maps, judgements, part)
         scores[split] = {**by_name, "": shipped}
     evidence = _Evidence(labels=labels, scores=scores, level=level, seed=seed)
     summary: dict[str, Any] = {
@@ -274,7 +259,6 @@ def learn(
         "why": fit.why,
         "shrinkage": fit.shrinkage,
         "own_share": json_number(fit.own_share, DIGITS),
-        "missing": missing,
         "members": [_member_row(outcome, fit, evidence) for outcome in outcomes],
         "candidates": [_candidate_row(candidate) for candidate in fit.candidates],
         "composition": composition.record(),
@@ -292,13 +276,19 @@ def learn(
         },
         "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
         **{name: summary[name] for name in ("optimizer", "seed", "level", "shipped", "why", "own")},
-        **({} if pairs else people_ratings(labels.learned)),
         **{name: summary[name] for name in ("own_judge", "panel", "gain")},
         "versions": versions(),
         "started": started,
     }
+    judge = judges[own]
+    if fit.kind != "own":
+        joined = [
+            (name, weight, map, judges[name])
+            for name, weight, map in zip(fit.members, fit.weights, maps, strict=True)
+        ]
+        judge = _frozen_panel(subject, joined, provenance)
     return LearnedPanel(
-        judge=own_judge or replace(panel, provenance=provenance),
+        judge=judge,
         summary=summary,
         rows=tuple(evidence.rows(judgements)),
     )
@@ -306,48 +296,47 @@ def learn(
 
 def untuned_panel(
     subject: Subject,
-    judges: Mapping[str, Judge | None],
-    *,
-    missing: Missing = "fail",
-    letters: Mapping[str, str] | None = None,
-    ties: Mapping[str, str] | None = None,
+    judges: Mapping[str, Judge],
 ) -> Panel:
-    """The plain mean of the members' scores, each from its own scale onto the panel's.
+    """The plain mean of the members' scores, each from its own scale onto the panel's."""
 
-    `judges` are None for recordings, whose scores are taken to be on the panel's scale; `letters`
-    and `ties` are as for `learn`.
-    """
-
-    def onto(judge: Judge | None) -> MonotoneMap:
+    def onto(judge: Judge) -> MonotoneMap:
         if isinstance(subject, Comparison):
             return MonotoneMap((-1.0, 1.0), (-1.0, 1.0))
-        own = judge.subject if judge is not None else subject
-        assert isinstance(own, Dimension)
-        ends = [(float(s.scale[0]), float(s.scale[-1])) for s in (own, subject)]
+        assert isinstance(judge.subject, Dimension)
+        ends = [(float(s.scale[0]), float(s.scale[-1])) for s in (judge.subject, subject)]
         return MonotoneMap(ends[0], ends[1])
 
     members = [
-        _member(name, 1 / len(judges), onto(judge), judge, letters, ties)
+        Member(name=name, weight=1 / len(judges), map=onto(judge), judge=judge)
         for name, judge in judges.items()
     ]
     return Panel.join(
         subject,
         members,
-        missing=missing,
         provenance={"optimizer": "panel", "shipped": UNTUNED, "why": "no labels to learn from"},
     )
 
 
-def _member(
-    name: str,
-    weight: float,
-    map: MonotoneMap,
-    judge: Judge | None,
-    letters: Mapping[str, str] | None,
-    ties: Mapping[str, str] | None,
-) -> Member:
-    letter, tie = (letters or {}).get(name, ""), (ties or {}).get(name, "")
-    return Member(name=name, weight=weight, map=map, judge=judge, letters=letter, tie=tie)
+def _frozen_panel(
+    subject: Subject,
+    members: Sequence[tuple[str, float, MonotoneMap, Judge | None]],
+    provenance: Mapping[str, object],
+) -> Panel | None:
+    """The panel of these names, weights, maps and judges; None where one is a recording."""
+    live = [
+        Member(name=name, weight=weight, map=map, judge=judge)
+        for name, weight, map, judge in members
+        if judge is not None
+    ]
+    if len(live) < len(members):
+        return None
+    return Panel.join(subject, live, provenance=provenance)
+
+
+def _then(first: MonotoneMap, line: MonotoneMap) -> MonotoneMap:
+    """The one map after the other; `line` is one line."""
+    return MonotoneMap(first.inputs, tuple(line.all(first.outputs)))
 
 
 def asking(entry: Entry) -> Judge | None:
@@ -407,14 +396,17 @@ def onto_ratings(scores: Vector, ratings: Vector) -> MonotoneMap | None:
 
 
 def _panel_scores(
-    panel: Panel, judgements: Mapping[str, Mapping[str, AnyJudgement]], items: Items
+    fit: PanelFit,
+    maps: Sequence[MonotoneMap],
+    judgements: Mapping[str, Mapping[str, AnyJudgement]],
+    items: Items,
 ) -> Vector:
-    """What the panel says of the items by what its members have said already."""
-    members = [
-        replace(member, judge=None, recorded=judgements[member.name]) for member in panel.members
+    """What the panel says of the items by what its members have said already; NaN: one failed."""
+    mapped = [
+        map.all(scores_on(judgements[name], items).tolist())
+        for name, map in zip(fit.members, maps, strict=True)
     ]
-    recorded = Panel.join(panel.subject, members, missing=panel.missing, score_map=panel.score_map)
-    return scores_of(recorded.judge_all({ID: item.id} for item in items.items))
+    return np.average(np.array(mapped), axis=0, weights=np.array(fit.weights))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

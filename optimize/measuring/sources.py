@@ -10,7 +10,7 @@ from data.types import LabelError
 from judges.inference.session import ModelOptions
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
-from judges.parsing.recorded import Reading, judgement, read_pair_replies, read_replies, verdict
+from judges.parsing.recorded import Values, judgement, read_pair_replies, read_replies, verdict
 from optimize.injection import Probes, probe
 from optimize.items import Items, Vector, read_scores, rows_to_judge, scores_of
 
@@ -68,30 +68,27 @@ def from_replies(
     scale: tuple[int, ...],
     *,
     prompt: str | None = None,
-    letters: Mapping[str, int] | None = None,
-    reading: Reading = "strict",
+    values: Values | None = None,
 ) -> ScoredItems:
     """Parse any judge's raw replies; several in a record are averaged."""
     records = _of_prompt(
         path, dimension, prompt, read_replies(path, dimension=dimension, prompt=prompt)
     )
     judgements = {
-        record.id: judgement(
-            record.replies, scale, letters=letters, reading=reading, names=(dimension,)
-        )
+        record.id: judgement(record.replies, scale, values=values, names=(dimension,))
         for record in records
     }
     return score_items(items, judgements)
 
 
 def from_pair_replies(
-    path: Path, items: Items, dimension: str, prompt: str | None, tie: str | None = None
+    path: Path, items: Items, dimension: str, prompt: str | None, values: Values | None = None
 ) -> ScoredItems:
-    """The same for pairs, each asked in both orders; a reply of `tie` prefers neither."""
+    """The same for pairs, each asked in both orders."""
     records = _of_prompt(
         path, dimension, prompt, read_pair_replies(path, dimension=dimension, prompt=prompt)
     )
-    return score_items(items, {record.id: verdict(record, tie=tie) for record in records})
+    return score_items(items, {record.id: verdict(record, values=values) for record in records})
 
 
 def from_scores(path: Path, items: Items, dimension: str) -> ScoredItems:

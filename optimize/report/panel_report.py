@@ -60,11 +60,11 @@ def _steps(summary: Mapping[str, Any]) -> list[str]:
         for member in summary["members"]
         if member["source"] != "judge" and member["weight"]
     ]
-    if recorded and summary["shipped"] != "own":
-        steps.append(
-            f"Give the files of its recorded members again, for the rows at hand: "
-            f"{', '.join(recorded)}."
-        )
+    if recorded:
+        steps = [
+            f"No judge is written, because {', '.join(recorded)} is a recording and a frozen judge "
+            "asks a model. Name a judge in its place to get one."
+        ]
     if summary["composition"]["disagreements"]:
         steps.append(
             "If you can label more, begin with the documents that the members rank most "

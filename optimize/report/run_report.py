@@ -8,7 +8,6 @@ from typing import Any
 
 from data.tables.formats import read_json_lines
 from data.types import LabelError, LabelledOutput
-from judges.monotone import MonotoneMap
 from optimize.answer import CONSTRUCTED, has_constructed_labels, run_answer, warnings
 from optimize.figures import (
     CHOSEN_ON_DEV,
@@ -136,9 +135,7 @@ def read_run(folder: Path, annotations: Path | None = None) -> FinishedRun:
     judged = evidence.judged[summary["shipped"]]["test"]
     # From the evidence: folders of earlier releases lack them, and annotators may have come since.
     judge = run_folder.read_object(folder / run_folder.JUDGE)
-    knots = judge.get("score_map")
-    score_map = MonotoneMap(tuple(knots["inputs"]), tuple(knots["outputs"])) if knots else None
-    summary = {**summary, **plain_figures(evidence, summary["shipped"], score_map)}
+    summary = {**summary, **plain_figures(evidence, summary["shipped"])}
     return FinishedRun(
         summary=summary,
         config=run_folder.read_object(folder / run_folder.CONFIG),
@@ -185,7 +182,6 @@ def render(run: FinishedRun) -> str:
                 cells,
                 seed=summary["seed"],
                 of=f"the {summary['shipped']} judge on test",
-                mapped=run.summary.get("score_map", {}).get("used", False),
             ),
             _prompts(seed_prompt, tuned_prompt),
             _search(run.trials, summary),

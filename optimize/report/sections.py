@@ -55,12 +55,10 @@ def judge_sections(
     *,
     seed: int,
     of: str,
-    mapped: bool = False,
 ) -> list[Section]:
     """From the comparison with people to all levels; `of` says which judge and which split.
 
-    `cells` are all its correlations; `mapped`: its scores are the model's own here, and its file
-    maps them onto people's scale.
+    `cells` are all its correlations.
     """
     return [
         _disagreements(judged),
@@ -68,11 +66,7 @@ def judge_sections(
         _pairs(measures.pairs, judged, of)
         if measures.pairs is not None
         else _annotators(measures.annotator_agreement, judged.dimension),
-        *(
-            []
-            if measures.pairs
-            else [section("Audits", "audits.html", measures=measures, mapped=mapped)]
-        ),
+        *([] if measures.pairs else [section("Audits", "audits.html", measures=measures)]),
         _probes(measures, judged.dimension),
         _failures(judged),
         _levels(cells, measures, judged, of),

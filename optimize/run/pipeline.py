@@ -18,7 +18,6 @@ from judges.prompt import reasoning_of
 from judges.protocol import Model, ModelError, is_embedded
 from optimize.figures import DIGITS, json_number
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
-from optimize.items import people_ratings
 from optimize.run import run_folder, sampling_plans
 from optimize.run.active_run import ActiveRun
 from optimize.run.evidence import (
@@ -50,7 +49,6 @@ from optimize.run.run_budget import (
     plan_costs_of,
 )
 from optimize.run.run_estimate import RunEstimate, estimate_run
-from optimize.run.score_map import ScoreMapChoice, choose_score_map
 from optimize.run.spending import spending_summary
 from optimize.search.evaluator import Evaluator, Pricing
 from optimize.search.finalists import FinalistFigures, SearchResult
@@ -163,18 +161,13 @@ def _search_and_measure(run: ActiveRun, start: float) -> dict[str, Any]:
         result = replace(result, tuned=run.seed, choice=unmeasured(result.choice))
         print_line(result.choice.why)
         table = measure_finally(run, evaluator, result, plan_choice.dev)
-    map_choice = choose_score_map(run, evaluator, result)
-    if map_choice is not None:
-        print_line(map_choice.why)
-    write(result, table, map_choice)
+    write(result, table)
     spent = result.calls + plan_choice.calls + evaluator.budget.calls
     evidence = collect_evidence(run, evaluator, result, left_for_probes(settings, spent))
     write_evidence(run.folder, evidence)
-    shipped = "tuned" if result.choice.ship else "seed"
-    monotone = None if map_choice is None else map_choice.score_map
-    plain = plain_figures(evidence, shipped, monotone)
+    plain = plain_figures(evidence, "tuned" if result.choice.ship else "seed")
     # Once more, with the calls that the probes took.
-    return write(result, table, map_choice, plain)
+    return write(result, table, plain)
 
 
 def _write_result(
@@ -183,7 +176,6 @@ def _write_result(
     plan_rows: Sequence[Mapping[str, Any]],
     result: SearchResult,
     table: FinalTable,
-    map_choice: ScoreMapChoice | None = None,
     plain: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Freeze the judge and write the summary, with whatever has been measured."""
@@ -191,9 +183,6 @@ def _write_result(
     if plan_rows:
         summary["plans"] = plan_rows
     judge = shipped_judge_with_provenance(run, result, summary)
-    if map_choice is not None:
-        summary["score_map"] = map_choice.to_json()
-        judge = replace(judge, score_map=map_choice.score_map)
     judge.save(run.folder / run_folder.JUDGE, overwrite=True)
     run_folder.write_json(run.folder / run_folder.SUMMARY, summary)
     return summary
@@ -323,7 +312,6 @@ def _origin(run: ActiveRun) -> dict[str, Any]:
             **labels.labelled.reading.record(),
         },
         "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
-        **people_ratings(labels.train),
         "model": models.judge.model.name,
         "endpoint": models.judge.model.endpoint,
         "proposer": models.proposer.model.name,

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from data.types import LabelledPair, LabelledSet
-from judges.monotone import MonotoneMap
 from optimize.figures import DIGITS, interval_cell, json_number, value_cell
 from optimize.items import VOTES, AnnotationsError, Items, Vector, annotation_matrix
 from optimize.run.evidence import JudgedSplit, RunEvidence
@@ -77,23 +76,11 @@ def _people(judged: JudgedSplit) -> tuple[OrderAgreement, OrderAgreement] | None
     return people if people[0].n_pairs else None
 
 
-def scale_figures(
-    judged: JudgedSplit, score_map: MonotoneMap | None = None
-) -> dict[str, Any] | None:
-    """Means and standard deviations of scores and ratings; None where they share no scale.
-
-    `score_map` is what the judge's file puts its scores on people's scale with: `judged` holds
-    them as the model gave them, and users get the mapped ones.
-    """
-    if judged.verdicts or np.isnan(judged.scores).all():
+def scale_figures(judged: JudgedSplit) -> dict[str, Any] | None:
+    """Means and standard deviations of scores and ratings; None where they share no scale."""
+    if judged.verdicts or np.isnan(judged.scores).all() or not judged.within_scale:
         return None
-    if score_map is None and not judged.within_scale:
-        return None
-    scores = judged.scores
-    if score_map is not None:
-        scores = np.array(score_map.all([float(score) for score in scores]))
-    comparison = compare_scales(scores, judged.human, judged.documents)
-    return scale_cell(comparison)
+    return scale_cell(compare_scales(judged.scores, judged.human, judged.documents))
 
 
 def scale_cell(comparison: ScaleComparison) -> dict[str, Any]:
@@ -121,13 +108,8 @@ def scale_cell(comparison: ScaleComparison) -> dict[str, Any]:
     }
 
 
-def plain_figures(
-    evidence: RunEvidence, shipped: str, score_map: MonotoneMap | None
-) -> dict[str, Any]:
-    """`order` of both judges on each measured split and `scales` of the shipped one on test.
-
-    `score_map` is the shipped judge's.
-    """
+def plain_figures(evidence: RunEvidence, shipped: str) -> dict[str, Any]:
+    """`order` of both judges on each measured split and `scales` of the shipped one on test."""
     seed = evidence.judged["seed"]
     return {
         "order": {
@@ -137,5 +119,5 @@ def plain_figures(
             }
             for split in seed
         },
-        "scales": scale_figures(evidence.judged[shipped]["test"], score_map),
+        "scales": scale_figures(evidence.judged[shipped]["test"]),
     }

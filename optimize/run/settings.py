@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict, get_args, get_type_hints
 
 from data.flags import read_bounds, read_mapping, read_values
 from data.tables.formats import READ_ENDINGS
-from judges.cli.arguments import API_KEY_ENV, CACHE, MAX_TOKENS, PRICE, REASONING_EFFORT
+from judges.cli.arguments import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
 from judges.define import read_subject
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
 from judges.errors import UsageError
@@ -167,7 +167,7 @@ class Settings:
         "",
         "attack the shipped judge, for the report; costs calls (the embedded model: always)",
     )
-    cache: str | None = setting(None, "DIR", CACHE, free=True)
+    cache: str | None = setting(None, "DIR", "where replies are kept across runs", free=True)
     concurrency: int = setting(64, "N", "requests in flight (64)", limit=POSITIVE, free=True)
     optimizer: OptimizerName = setting(  # noqa: RUF009
         "rank", "NAME", f"{', '.join(OPTIMIZERS)} (rank)", choices=OPTIMIZERS

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judges.human_scale import is_shifted, is_spread_differently
 from optimize.statistics.bootstrap import CONFIDENCE, Interval, student_quantile
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.levels import Codes, read_rows
+
+# Smaller differences are no matter: in means, this share of people's standard deviation; in
+# standard deviations, this factor.
+MIN_SHIFT, MIN_SPREAD = 0.25, 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +41,15 @@ class ScaleComparison:
     def is_shifted(self) -> bool:
         """Whether the means differ by more than chance, and by a quarter of people's SD or more."""
         ends = self.shift_interval
-        return ends is not None and is_shifted(self.shift, ends.low, ends.high, self.human_sd)
+        by_chance = ends is None or ends.low <= 0 <= ends.high
+        return not by_chance and abs(self.shift) >= MIN_SHIFT * self.human_sd
 
     @property
     def is_spread_differently(self) -> bool:
         """Whether the SDs differ by more than chance, and one is a quarter more than the other."""
         ends = self.spread_interval
-        return ends is not None and is_spread_differently(self.spread, ends.low, ends.high)
+        by_chance = ends is None or ends.low <= 1 <= ends.high
+        return not by_chance and not 1 / MIN_SPREAD < self.spread < MIN_SPREAD
 
 
 def compare_scales(

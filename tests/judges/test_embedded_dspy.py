@@ -8,12 +8,6 @@ import pytest
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 dspy = pytest.importorskip("dspy")
 
-from dspy.propose.grounded_proposer import (  # noqa: E402
-    DescribeModule,
-    DescribeProgram,
-    generate_instruction_class,
-)
-
 from judges.models.embedded import EmbeddedModel  # noqa: E402
 from judges.protocol import Sampling  # noqa: E402
 
@@ -81,32 +75,3 @@ def test_a_second_field_with_choices_raises_nothing(adapter):
     messages = adapter.format(RateTwice, [], {"question": "Why?", "answer": "It is so."})
     reply = EmbeddedModel().reply(messages, Sampling(temperature=1.0, top_logprobs=5)).replies[0]
     assert next(token.text for token in reply.tokens if token.top) in {"1", "2", "3"}
-
-
-@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: type(adapter).__name__)
-def test_the_grounded_proposers_signatures_are_answered(adapter):
-    signature = generate_instruction_class().signature
-    given = dict.fromkeys(signature.input_fields, "Something about the task.")
-    basic = "Judge the coherence of the summary: is it ordered?"
-    fields = answered(adapter, signature, {**given, "basic_instruction": basic})
-    assert fields["proposed_instruction"].startswith("Judge the coherence of the summary.")
-    for other in (DescribeProgram, DescribeModule):
-        given = dict.fromkeys(other.input_fields, "A program.")
-        assert all(answered(adapter, other, given).values())
-
-
-def test_gepas_reflection_prompt_is_answered_as_gepa_reads_it():
-    proposal = pytest.importorskip("gepa.strategies.instruction_proposal")
-    signature = proposal.InstructionProposalSignature
-    prompt = signature.prompt_renderer(
-        {
-            "current_instruction_doc": "Judge the order of the sentences: are they logical?",
-            "dataset_with_feedback": [
-                {"Inputs": {"text": "A b c."}, "Feedback": "Rated too high."}
-            ],
-        }
-    )
-    reply = EmbeddedModel().reply([{"role": "user", "content": prompt}], Sampling(temperature=1.0))
-    told = signature.output_extractor(reply.replies[0].text)["new_instruction"]
-    assert told.startswith("Judge the order of the sentences.")
-    assert "```" not in told

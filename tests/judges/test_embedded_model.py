@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from processes import run_python
 
 from judges.catalog import find, names
-from judges.dimension import Comparison, Dimension
+from judges.dimension import Comparison, Dimension, seed_prompt
 from judges.models.embedded import EmbeddedModel
-from judges.prompt import Prompt
-from judges.protocol import Reply, Sampling
+from judges.prompt import Field, Prompt
+from judges.protocol import FatalModelError, Reply, Sampling
 from judges.scoring import SamplingPlan, read_sample, score_of
 
 WEIGHTED = SamplingPlan(kind="weighted")
@@ -67,7 +67,7 @@ def test_every_catalogue_judge_gets_a_score_and_prefers_the_sound_text(name):
 )
 @pytest.mark.parametrize("rationale", [False, True])
 def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
-    prompt = dimension(scale).prompt(rationale=rationale)
+    prompt = seed_prompt(dimension(scale), "brief" if rationale else None)
     good, bad = (
         read_sample(WEIGHTED, prompt, ask(prompt, {"document": DOCUMENT, "summary": text}))
         for text in (GOOD, BAD)
@@ -85,7 +85,7 @@ def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
 
 
 def test_tokens_spell_the_reply():
-    for prompt in (dimension(range(1, 6)).prompt(rationale=True), dimension(range(3)).prompt()):
+    for prompt in (seed_prompt(dimension(range(1, 6)), "brief"), dimension(range(3)).prompt()):
         reply = ask(prompt, {"document": DOCUMENT, "summary": GOOD})
         assert "".join(token.text for token in reply.tokens) == reply.text
 
@@ -145,7 +145,7 @@ def test_the_protocol_call_gives_the_same_as_the_plain_one():
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_any_text_gets_a_rating(document, summary):
-    prompt = find("coherence").prompt(rationale=True)
+    prompt = seed_prompt(find("coherence"), "brief")
     assert 1 <= score(prompt, {"document": document, "summary": summary}) <= 5
 
 
@@ -197,3 +197,25 @@ def test_importing_the_model_loads_nothing_heavy():
     )
     out = run_python("-c", code, check=True)
     assert out.stdout.strip() == "[]"
+
+
+PROPOSER = Prompt(
+    instruction="Write a better instruction.",
+    fields=(
+        Field(name="current_instruction", description="what it asks", role="input"),
+        Field(name="mistakes", description="where it erred", role="input"),
+        Field(name="instruction", description="the better instruction", role="output"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "user", "content": "Improve this instruction:\n```\nJudge the order.\n```"}],
+        PROPOSER.messages({"current_instruction": "Judge the order.", "mistakes": "none"}),
+    ],
+)
+def test_a_prompt_that_asks_for_text_gets_one_clear_error(messages):
+    with pytest.raises(FatalModelError, match="name a language model, as in --proposer-lm"):
+        EmbeddedModel().reply(messages, Sampling(temperature=1.0))

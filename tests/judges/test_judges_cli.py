@@ -1,10 +1,7 @@
-"""python -m judges score and compare: what they print and write."""
+"""python -m judges score and winrate: what they print and write."""
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from io import StringIO
 from pathlib import Path
 
@@ -14,6 +11,7 @@ import pytest
 from jsonl import read_jsonl, write_jsonl
 from openai_server import OpenAIServer
 from openpyxl import Workbook
+from scipy.stats import spearmanr
 from scripted_model import Scripted
 from table_folder import wanted
 
@@ -21,6 +19,7 @@ from judges.__main__ import main
 from judges.catalog.summeval import FLUENCY
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
+from optimize.cli.verify import command as verify
 
 ONE = SamplingPlan(kind="one")
 pytestmark = pytest.mark.usefixtures("table_folder")
@@ -65,13 +64,6 @@ def test_flat_tables_get_two_columns_a_judge(scripted: Scripted, form: str) -> N
     assert scores == [wanted("relevance", i) for i in range(6)]
 
 
-def test_a_json_array_is_scored_like_its_rows(scripted: Scripted) -> None:
-    Path("in.json").write_text(json.dumps(read_jsonl("in.jsonl"), indent=1), encoding="utf-8")
-    for name in ("in.json", "in.jsonl"):
-        assert main(["score", "fluency", "--data", name, "--out", f"{name}.out.jsonl"]) == 0
-    assert read_jsonl("in.json.out.jsonl") == read_jsonl("in.jsonl.out.jsonl")
-
-
 def test_failures_are_empty_counted_and_told(
     scripted: Scripted, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,10 +94,10 @@ def test_scores_of_an_earlier_run_are_kept_beside_the_new(scripted: Scripted) ->
     assert list(read_jsonl("b.jsonl")[0]["judgements"]) == ["relevance", "fluency"]
 
 
-def test_compare_writes_verdicts_and_a_win_rate(
+def test_winrate_writes_verdicts_and_a_win_rate(
     scripted: Scripted, pairs: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["compare", "tldr_concise", "--data", pairs, "--out", "v.jsonl", "--json"]) == 0
+    assert main(["winrate", "tldr_concise", "--data", pairs, "--out", "v.jsonl", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["win_rate_a"], result["n"], result["n_ties"], result["n_failed"]) == (1, 6, 0, 0)
     assert (result["flip_rate"], result["position_bias"]) == (0, 0)
@@ -119,8 +111,8 @@ def test_compare_writes_verdicts_and_a_win_rate(
         }
 
 
-def test_compare_in_random_order_records_it_and_repeats_it(scripted: Scripted, pairs: str) -> None:
-    ask = ["compare", "tldr_concise", "--data", pairs, "--order", "random", "--seed", "5"]
+def test_winrate_in_random_order_records_it_and_repeats_it(scripted: Scripted, pairs: str) -> None:
+    ask = ["winrate", "tldr_concise", "--data", pairs, "--order", "random", "--seed", "5"]
     assert main([*ask, "--out", "a.csv"]) == 0
     assert main([*ask, "--out", "b.csv"]) == 0
     assert Path("a.csv").read_text() == Path("b.csv").read_text()
@@ -129,10 +121,10 @@ def test_compare_in_random_order_records_it_and_repeats_it(scripted: Scripted, p
     assert all((row["verdict_order_ab"] == "") != (row["verdict_order_ba"] == "") for row in rows)
 
 
-def test_compare_prints_one_quotable_line(
+def test_winrate_prints_one_quotable_line(
     scripted: Scripted, pairs: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["compare", "tldr_concise", "--data", pairs, "--out", "v.jsonl"]) == 0
+    assert main(["winrate", "tldr_concise", "--data", pairs, "--out", "v.jsonl"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     # Three documents, so 1, 1, 1 and an added 0 and 1: .8 less 2.776 standard errors of .2.
     assert first == "tldr_concise win rate of A 1.000 [0.245, 1.000] n=6 pairs (0 ties, 0 failed)"
@@ -146,7 +138,7 @@ def test_a_dry_run_estimates_and_sends_nothing(
     result = json.loads(capsys.readouterr().out)
     assert result["requests"] == 6
     assert 0 < result["cost_usd"] < result["cost_usd_by_model"]["openai/gpt-4.1"]
-    assert main([*ask, "--samples", "20"]) == 0
+    assert main([*ask, "--plan", "mean", "--samples", "20"]) == 0
     shown = capsys.readouterr().out
     assert "openai/gpt-4.1-mini" in shown
     assert "(chosen)" in shown
@@ -185,38 +177,16 @@ def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(
         provenance = {"data": {"sha256": "0" * 64, **source}, "shipped": shipped}
         judge = Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, provenance=provenance)
         judge.save("judge.json", overwrite=True)
-        assert main(["score", "judge.json", "--data", "in.csv", "--out", "o.csv", "--force"]) == 0
+        Path("o.csv").unlink(missing_ok=True)
+        assert main(["score", "judge.json", "--data", "in.csv", "--out", "o.csv"]) == 0
         notes = [line for line in capsys.readouterr().err.splitlines() if "constructed" in line]
         assert all(line.startswith("note: fluency was tuned on constructed") for line in notes)
         return len(notes) == 1
 
     assert said({"name": "starter", "constructed": True}, "tuned")
-    # Other labels, and a judge that was taught nothing.
+    # The user's own labels, and a judge that was taught nothing.
     assert not said({"name": "labels"}, "tuned")
     assert not said({"name": "starter", "constructed": True}, "seed")
-
-
-def test_map_and_prefix_name_columns(scripted: Scripted) -> None:
-    Path("in.csv").write_text("text,fluency\ns0,4\n")
-    ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", "--out", "o.csv"]
-    assert main(ask) == 1
-    assert main([*ask, "--prefix", "judge_"]) == 0
-    score = int(wanted("fluency", 0))
-    assert Path("o.csv").read_text() == (
-        f"text,fluency,judge_fluency,judge_fluency_failure\ns0,4,{score}.0,\n"
-    )
-
-
-def test_flags_beat_the_config_which_beats_defaults(
-    scripted: Scripted, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("c.yaml").write_text("data: in.jsonl\nlm: openai/gpt-5\ndry-run: true\nsamples: 2\n")
-    ask = ["score", "relevance", "--data", "in.csv", "--config", "c.yaml"]
-    assert main([*ask, "--lm", "openai/gpt-4.1"]) == 0
-    assert "openai/gpt-4.1 " in capsys.readouterr().out
-    Path("c.yaml").write_text("colour: red\n")
-    assert main(ask) == 2
-    assert "c.yaml: no flag --colour" in capsys.readouterr().err
 
 
 def test_batch_files_score_in_three_steps(
@@ -258,108 +228,6 @@ def test_a_batch_that_may_not_be_is_refused_before_anything_is_sent(
 FORMULA = '=HYPERLINK("http://evil")'
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv"])
-def test_formula_cells_are_written_as_they_are_or_with_safe_csv_as_texts(
-    suffix: str, tmp_path: Path
-) -> None:
-    rows = tmp_path / "rows.jsonl"
-    row = {"id": "+cmd", FORMULA: "@SUM(1)", "n": -1.5, "m": "-2", "document": FORMULA}
-    write_jsonl(rows, [{**row, "summary": " -x"}])
-    ask = ["score", "coherence", "--data", str(rows), "--out"]
-    plain, safe = tmp_path / f"plain.{suffix}", tmp_path / f"safe.{suffix}"
-    assert main([*ask, str(plain)]) == 0
-    assert main([*ask, str(safe), "--safe-csv"]) == 0
-    delimiter = "," if suffix == "csv" else "\t"
-    (head, cells), (safe_head, safe_cells) = (
-        list(csv.reader(file.read_text().splitlines(), delimiter=delimiter))
-        for file in (plain, safe)
-    )
-    assert cells[:6] == ["+cmd", "@SUM(1)", "-1.5", "-2", FORMULA, " -x"]
-    assert head[1] == FORMULA
-    assert safe_cells[:6] == ["'+cmd", "'@SUM(1)", "-1.5", "-2", f"'{FORMULA}", "' -x"]
-    assert safe_head[1] == f"'{FORMULA}"
-    # The scores are numbers in both.
-    assert safe_cells[6:] == cells[6:]
-
-
-def test_safe_csv_is_for_plain_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "rows.jsonl").write_text('{"document": "a", "summary": "b"}\n')
-    ask = ["score", "coherence", "--data", str(tmp_path / "rows.jsonl"), "--safe-csv"]
-    assert main([*ask, "--out", str(tmp_path / "out.jsonl")]) == 2
-    assert "--safe-csv is for an --out of .csv or .tsv" in capsys.readouterr().err
-
-
-def test_rows_pass_through_a_pipe_and_all_else_stands_on_stderr(tmp_path: Path) -> None:
-    rows = [{"id": n, "document": "It rained.", "summary": f"Rain {n}."} for n in range(2000)]
-    piped = "".join(f"{json.dumps(row)}\n" for row in rows)
-    ask = f"{sys.executable} -m judges score relevance --data - --out -"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-
-    def run(command: str) -> "subprocess.CompletedProcess[str]":
-        bash = ["bash", "-c", f"set -o pipefail; {command}"]
-        return subprocess.run(
-            bash, input=piped, capture_output=True, text=True, cwd=tmp_path, env=environment
-        )
-
-    before = set(tmp_path.iterdir())
-    whole = run(ask)
-    written = [json.loads(line) for line in whole.stdout.splitlines()]
-    assert [row["id"] for row in written] == list(range(2000))
-    assert all(1 <= row["judgements"]["relevance"]["score"] <= 5 for row in written)
-    assert "n=2,000 (0 failed)" in whole.stderr
-    first = run(f"{ask} --quiet | head -1")
-    assert (first.returncode, first.stdout) == (0, whole.stdout.splitlines(True)[0])
-    assert "Traceback" not in first.stderr
-    assert set(tmp_path.iterdir()) == before
-
-
-def test_pairs_pass_through_a_pipe_too(tmp_path: Path) -> None:
-    """As JSON Lines, or as the cells that --format names; the win rate stands on stderr."""
-    pairs = [{"post": f"Day {n}.", "summary_a": "Rain.", "summary_b": "R."} for n in range(40)]
-    ask = [sys.executable, "-m", "judges", "compare", "tldr_concise", "--data", "-", "--out", "-"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    cells = "post,summary_a,summary_b\n" + "".join(",".join(pair.values()) + "\n" for pair in pairs)
-    verdicts = []
-    for piped, flags in (
-        ("".join(f"{json.dumps(pair)}\n" for pair in pairs), []),
-        (cells, ["--format", "csv"]),
-    ):
-        done = subprocess.run(
-            [*ask, *flags],
-            input=piped,
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env=environment,
-            check=True,
-        )
-        assert "win rate of A" in done.stderr
-        assert "n=40 pairs" in done.stderr
-        if flags:
-            rows = list(csv.DictReader(StringIO(done.stdout)))
-            verdicts.append([row["verdict_preferred"] for row in rows])
-            assert [row["post"] for row in rows] == [pair["post"] for pair in pairs]
-        else:
-            lines = [json.loads(line) for line in done.stdout.splitlines()]
-            verdicts.append([row["verdict"]["preferred"] for row in lines])
-    assert verdicts[0] == verdicts[1]
-    assert len(verdicts[0]) == 40
-
-
-@pytest.mark.parametrize(
-    ("flags", "reason"),
-    [
-        (["--out", "-", "--resume"], "--out - leaves nothing to go on from: --resume needs"),
-        (["--out", "o.jsonl", "--format", "csv"], "--format is for --data - or --out -"),
-    ],
-)
-def test_what_a_pipe_cannot_do_is_refused(
-    flags: list[str], reason: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["score", "relevance", "--data", "in.jsonl", *flags]) == 2
-    assert reason in capsys.readouterr().err
-
-
 def test_a_sheet_of_a_workbook_is_scored_and_is_not_written_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -374,5 +242,58 @@ def test_a_sheet_of_a_workbook_is_scored_and_is_not_written_over(
     ask = ["score", "relevance", "--data", sheet]
     assert main([*ask, "--out", str(tmp_path / "out.jsonl")]) == 0
     assert [row["Nr"] for row in read_jsonl(tmp_path / "out.jsonl")] == [1, 2]
-    assert main([*ask, "--out", str(tmp_path / "rows.xlsx"), "--force"]) == 2
+    assert main([*ask, "--out", str(tmp_path / "rows.xlsx")]) == 2
     assert "--out is --data itself" in capsys.readouterr().err
+
+
+def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_number(
+    scripted: Scripted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("in.csv").write_text("text,fluency\ns0,4\n")
+    ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", "--out"]
+    assert main([*ask, "o.csv"]) == 0
+    assert "a column fluency already: scores are written to fluency_judge" in (
+        capsys.readouterr().err
+    )
+    score = wanted("fluency", 0)
+    assert Path("o.csv").read_text() == (
+        f"text,fluency,id,fluency_judge,fluency_judge_failure\ns0,4,2,{score:.1f},\n"
+    )
+    Path("in.csv").write_text("text,fluency,fluency_judge\ns0,4,4\n")
+    assert main([*ask, "again.csv"]) == 1
+    assert "columns 'fluency' and fluency_judge are there already" in capsys.readouterr().err
+
+
+def test_verify_reads_the_scores_of_a_sheet_without_ids(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """People's ratings stand in a column of the judge's name, and a cell has two lines."""
+    rows = ['"It rained.","Rain.",5', '"It rained.","Sun\nall day.",1', '"A mill burnt.","Fire.",3',
+            '"A mill burnt.","A mill burnt down.",4']  # fmt: skip
+    Path("labels.csv").write_text("\n".join(["document,summary,relevance", *rows]) + "\n")
+    assert main(["score", "relevance", "--data", "labels.csv", "--out", "out.csv"]) == 0
+    read = list(csv.DictReader(StringIO(Path("out.csv").read_text())))
+    assert [row["id"] for row in read] == ["2", "3", "5", "6"]
+    capsys.readouterr()
+    ask = ["--scores", "out.csv", "--data", "labels.csv", "--dimension", "relevance", "--json"]
+    assert verify(ask) == 0
+    cells = json.loads(capsys.readouterr().out)["correlations"]
+    scores = [float(row["relevance_judge"]) for row in read]
+    cell = next(
+        cell for cell in cells if (cell["level"], cell["coefficient"]) == ("dataset", "spearman")
+    )
+    assert cell["n_outputs"] == 4
+    assert cell["value"] == pytest.approx(spearmanr(scores, [5, 1, 3, 4]).statistic)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_cells_that_a_spreadsheet_would_run_are_written_as_texts(suffix: str) -> None:
+    formula = '=HYPERLINK("http://evil")'
+    row = {"id": "+cmd", formula: "@SUM(1)", "n": -1.5, "m": "-2", "document": formula}
+    write_jsonl("rows.jsonl", [{**row, "summary": " -x"}])
+    assert main(["score", "coherence", "--data", "rows.jsonl", "--out", f"o.{suffix}"]) == 0
+    delimiter = "," if suffix == "csv" else "\t"
+    head, cells = csv.reader(Path(f"o.{suffix}").read_text().splitlines(), delimiter=delimiter)
+    assert head[1] == f"'{formula}"
+    assert cells[:6] == ["'+cmd", "'@SUM(1)", "-1.5", "-2", f"'{formula}", "' -x"]
+    assert 1 <= float(cells[6]) <= 5

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from processes import TIMEOUT, run_python
@@ -15,7 +14,6 @@ from judges.catalog.summeval import FLUENCY
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 ONE = SamplingPlan(kind="one")
 pytestmark = pytest.mark.usefixtures("table_folder")
 
@@ -80,24 +78,20 @@ def test_show_tells_where_a_frozen_judge_comes_from(capsys: pytest.CaptureFixtur
     )
 
 
-COMMANDS = ["", "list", "show", "score", "compare", "export"]
+COMMANDS = ["list", "show", "score", "winrate", "export"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_is_readable_at_80_columns(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", [[], *([command] for command in COMMANDS)])
+def test_help_is_one_page_of_80_columns(
+    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as ended:
-        main([*command.split(), "--help"])
+        main([*command, "--help"])
     assert ended.value.code == 0
-    assert max(len(line) for line in capsys.readouterr().out.splitlines()) <= 80
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 13), reason="argparse lays help out otherwise there")
-@pytest.mark.parametrize("command", ["score", "compare"])
-def test_help_is_what_was_reviewed(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main([command, "--help"])
-    golden = (GOLDEN / f"judges_{command}_help.txt").read_text(encoding="utf-8")
-    assert capsys.readouterr().out == golden
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 60
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:

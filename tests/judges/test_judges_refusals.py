@@ -34,7 +34,7 @@ FAILING = {
     "an output that is there": (
         ["fluency", "--data", "in.csv", "--out", "in.jsonl"],
         1,
-        "in.jsonl exists already; --force writes over it",
+        "in.jsonl exists already; delete it, or name another --out",
     ),
     "no folder for the output": (
         ["fluency", "--data", "in.csv", "--out", "x/o.csv"],
@@ -44,25 +44,39 @@ FAILING = {
     "a pairwise judge to score": (
         ["tldr_concise", "--data", "in.csv", "--out", "o.csv"],
         2,
-        "use: python -m judges compare",
+        "use: python -m judges winrate",
     ),
     "a judge twice": (
         ["fluency", "fluency", "--data", "in.csv", "--out", "o.csv"],
         2,
         "two judges",
     ),
-    "two plans": (
-        ["fluency", "--data", "in.csv", "--out", "o.csv", "--weighted", "--samples", "3"],
+    "samples of no mean": (
+        ["fluency", "--data", "in.csv", "--out", "o.csv", "--samples", "3"],
         2,
-        "two plans, mean and weighted",
+        "--plan mean and --samples N go together",
     ),
-    "twenty times the same reply": (
-        ["fluency", "--data", "in.csv", "--out", "o.csv", "--samples", "3", "--temperature", "0"],
+    "three times the same reply": (
+        [
+            *[
+                "fluency",
+                "--data",
+                "in.csv",
+                "--out",
+                "o.csv",
+                "--plan",
+                "mean",
+                "--samples",
+                "3",
+                "--temperature",
+                "0",
+            ]
+        ],
         2,
         "draws the same reply every time",
     ),
     "a plan that the model cannot follow": (
-        ["fluency", "--data", "in.csv", "--out", "o.csv", "--weighted"],
+        ["fluency", "--data", "in.csv", "--out", "o.csv", "--plan", "weighted"],
         1,
         "gives no log-probabilities, which the plan 'weighted' needs",
     ),
@@ -127,10 +141,11 @@ def test_a_spent_budget_ends_resumably_and_pays_nothing_twice(
     assert "run the same with --resume" in said
     assert not Path("o.csv").exists()
     assert main(ask) == 1
-    assert "left of an unfinished run: --resume goes on" in capsys.readouterr().err
+    assert "left of an unfinished run: --resume continues" in capsys.readouterr().err
     assert main([*ask, "--resume"]) == 0
     assert len(scripted.asked) == 6
-    assert main([*ask, "--force"]) == 0
+    Path("o.csv").unlink()
+    assert main(ask) == 0
     assert len(scripted.asked) == 6
     assert not Path("o.csv.partial").exists()
 
@@ -195,4 +210,3 @@ def test_scoring_over_http_keeps_the_key_out_of_every_file(
     written = "".join(path.read_text(encoding="utf-8") for path in Path().iterdir())
     assert "sk-local" not in written + out + err
     assert read_jsonl("o.jsonl")[0]["judgements"]["coherence"]["rationale"] == "It is what it is."
-    assert len(read_jsonl("o.jsonl.replies.jsonl")) == 6

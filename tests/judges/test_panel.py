@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from jsonl import read_jsonl, write_jsonl
 
 from judges import frozen
 from judges.catalog.summeval import COHERENCE, FLUENCY, RELEVANCE
@@ -24,7 +25,6 @@ from judges.panel import Member, Panel, PanelError
 from judges.protocol import FatalModelError
 from judges.ray import JudgeBatch
 
-PAIR_OF_TEXTS = {"document": "A fire broke out in the mill.", "summary": "A fire broke out."}
 UNIT = MonotoneMap((1.0, 5.0), (0.0, 1.0))
 ODD = MonotoneMap((-1.0, 1.0), (-1.0, 1.0))
 DOCUMENT = "A fire broke out in the old mill at night. Nobody was hurt, the owner said."
@@ -46,13 +46,6 @@ def asked(name: str, weight: float = 1.0, judge: Judge | None = None) -> Member:
     return Member(name=name, weight=weight, map=UNIT, judge=judge or Judge.of(RELEVANCE))
 
 
-def recorded(name: str, scores: dict[str, float] | None = None, weight: float = 1.0) -> Member:
-    judgements = None
-    if scores is not None:
-        judgements = {row: Judgement(score=score) for row, score in scores.items()}
-    return Member(name=name, weight=weight, map=UNIT, recorded=judgements)
-
-
 PANEL = Panel.join(
     RELEVANCE, [asked("relevance", 3.0), asked("coherence", 1.0, Judge.of(COHERENCE))]
 )
@@ -60,10 +53,15 @@ PANEL = Panel.join(
 
 def test_a_score_is_the_weighted_mean_of_the_mapped_scores() -> None:
     # (3 * (2 - 1) / 4 + 1 * (4 - 1) / 4) / 4 = 0.375
-    panel = Panel.join(RELEVANCE, [recorded("a", {"1": 2.0}, 3.0), recorded("b", {"1": 4.0}, 1.0)])
-    (judgement,) = panel.judge_all(ROWS[:1])
-    assert judgement.score == pytest.approx(0.375)
-    assert judgement.members == {"a": 2.0, "b": 4.0}
+    joined = PANEL.joined([Judgement(score=2.0), Judgement(score=4.0)])
+    assert joined.score == pytest.approx(0.375)
+    assert joined.members == {"relevance": 2.0, "coherence": 4.0}
+
+
+def test_where_a_member_gives_no_score_the_judgement_fails_and_names_it() -> None:
+    joined = PANEL.joined([Judgement(score=2.0), Judgement.failed("no reply")])
+    assert joined.failure == "member coherence: no reply"
+    assert math.isnan(joined.score)
 
 
 def test_it_reads_what_any_member_reads() -> None:
@@ -123,7 +121,7 @@ def test_a_member_altered_by_a_letter_is_refused(
 
 def test_every_byte_of_a_members_file_is_under_a_digest(tmp_path: Path) -> None:
     raw = PANEL.save(tmp_path / "judge.json").read_bytes()
-    start, end = raw.index(b'"members"'), raw.rindex(b'"missing"')
+    start, end = raw.index(b'"members"'), raw.rindex(b'"provenance"')
     for place in range(start, end, 97):
         altered = bytearray(raw)
         altered[place] ^= 1
@@ -178,39 +176,6 @@ def test_a_map_of_margins_keeps_the_sign_and_the_bounds() -> None:
             Panel.join(
                 TLDR_CONCISE, [Member(name="a", weight=1.0, map=MonotoneMap(*knots), judge=judge)]
             )
-
-
-def test_a_missing_member_fails_the_judgement_or_leaves_it_to_the_others() -> None:
-    panel = Panel.join(RELEVANCE, [recorded("a", {"1": 2.0, "2": 3.0}), recorded("b", {"1": 4.0})])
-    first, second = panel.judge_all(ROWS[:2])
-    assert first.failure is None
-    assert second.failure == "member b: no record of id '2'"
-    assert math.isnan(second.score)
-    both, alone, neither = replace(panel, missing="renormalise").judge_all(ROWS)
-    assert both.score == first.score
-    assert alone.score == UNIT(3.0)
-    assert neither.failure == "member a: no record of id '3'; member b: no record of id '3'"
-
-
-def test_a_recording_that_was_not_given_ends_the_run_before_any_call() -> None:
-    panel = Panel.join(RELEVANCE, [asked("own"), recorded("b")])
-    with pytest.raises(PanelError, match=r"its member b is a recording.*--scores b\.jsonl"):
-        list(panel.judge_all(ROWS))
-    rest = list(replace(panel, missing="renormalise").judge_all(ROWS))
-    assert [said.failure for said in rest] == [None] * 3
-    with pytest.raises(PanelError, match="no recorded member is called 'c'; there are b"):
-        panel.with_recorded({"c": {}})
-    huge = Judgement(score=1e308)
-    (first, *_) = panel.recordings
-    with pytest.raises(PanelError, match=r"scores '1' 1e\+308; rescale scores beyond 1e\+09"):
-        panel.with_recorded({first: {"1": huge}})
-
-
-def test_recordings_stay_out_of_the_file() -> None:
-    panel = Panel.join(RELEVANCE, [recorded("b", {"1": 3.5})])
-    assert "3.5" not in panel.dumps()
-    loaded = Panel.from_panel_file(frozen.loads(panel.dumps().encode()))  # type: ignore[arg-type]
-    assert loaded.recordings == ("b",)
 
 
 PAIR = {
@@ -288,57 +253,21 @@ def test_a_stranger_s_file_chooses_no_model_and_no_endpoint() -> None:
     assert [part.api_base for part in bound.parts] == [None, base]
 
 
-def test_commands_score_it_with_its_recordings_and_say_what_is_wrong(
+def test_commands_use_it_and_refuse_what_it_has_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    panel = Panel.join(RELEVANCE, [asked("own"), recorded("b")])
-    path = str(panel.save(tmp_path / "judge.json"))
-    data, out, scores = (tmp_path / name for name in ("rows.jsonl", "out.jsonl", "b.jsonl"))
-    data.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    lines = [{"id": row, "dimension": "relevance", "score": 3.0} for row in ("1", "2")]
-    scores.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-    def run(*flags: str) -> tuple[int, str]:
-        code = command(["score", path, "--data", str(data), "--out", str(out), "--force", *flags])
-        return code, capsys.readouterr().err
-
-    assert run("--scores", str(scores))[0] == 0
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
-    said = [row["judgements"]["relevance"] for row in rows]
-    assert [entry["failure"] for entry in said] == [None, None, "member b: no record of id '3'"]
-    expected = panel.with_recorded({"b": {"1": Judgement(score=3.0)}})
-    assert said[0]["score"] == next(expected.judge_all(ROWS)).score
-    assert said[0]["members"]["b"] == 3.0
-    code, error = run()
-    assert code == 1
-    assert "its member b is a recording" in error
-    code, error = run("--missing", "renormalise")
-    assert code == 0
-    code, error = run("--scores", f"c={scores}")
-    assert code == 2
-    assert "has no recorded member c; there are b" in error
-    code, error = run("--scores", str(scores), "--lm", "openai/gpt-4.1")
-    assert code == 1
-    assert "cannot ask openai/gpt-4.1" in error
-    code, error = run("--scores", str(scores), "--samples", "5")
-    assert code == 2
-    assert "members have plans of their own" in error
-    scores.write_text(json.dumps(lines[0]) + "\n" + json.dumps(lines[0]) + "\n")
-    code, error = run("--scores", str(scores))
-    assert code == 1
-    assert "b.jsonl, line 2: '1' has a score already" in error
-    assert command(["export", path, "--to", "messages"]) == 1
-    assert "is a panel of several judges" in capsys.readouterr().err
+    path = str(PANEL.save(tmp_path / "judge.json"))
+    data, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    write_jsonl(data, ROWS)
+    ask = ["score", path, "--data", str(data), "--out"]
+    assert command([*ask, str(out)]) == 0
+    expected = [said.score for said in PANEL.judge_all(ROWS)]
+    assert [row["judgements"]["relevance"]["score"] for row in read_jsonl(out)] == expected
+    for flags, code, reason in (
+        (["--lm", "openai/gpt-4.1"], 1, "cannot ask openai/gpt-4.1"),
+        (["--plan", "mean", "--samples", "5"], 2, "members have plans of their own"),
+    ):
+        assert command([*ask, str(tmp_path / "other.jsonl"), *flags]) == code
+        assert reason in capsys.readouterr().err
     assert command(["show", path]) == 0
-    shown = capsys.readouterr().out
-    assert "a panel of 2" in shown
-    assert "1.000  b (recorded)" in shown
-
-
-def test_its_scores_stand_on_people_s_scale_where_it_carries_a_map(tmp_path: Path) -> None:
-    panel = replace(PANEL, score_map=MonotoneMap((0.0, 1.0), (1.0, 5.0)))
-    path = panel.save(tmp_path / "judge.json")
-    raw, mapped = PANEL(**PAIR_OF_TEXTS).score, load(path)(**PAIR_OF_TEXTS).score
-    assert mapped == pytest.approx(1 + 4 * raw)
-    (without,) = load(path).judge_all([PAIR_OF_TEXTS], score_map=False)
-    assert without.score == raw
+    assert "3.000  relevance (asks embedded)" in capsys.readouterr().out

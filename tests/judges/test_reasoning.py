@@ -71,7 +71,6 @@ def test_every_form_is_told_from_the_prompt_that_asks_for_it(subject, form):
 
 def test_the_seeds_ask_as_they_did():
     assert reasoning_of(COHERENCE.prompt()) == "none"
-    assert reasoning_of(COHERENCE.prompt(rationale=True)) == "brief"
     assert reasoning_of(CONCISE.prompt()) == "brief"
     assert [field.description for field in CONCISE.prompt().outputs[:1]] == [
         "one sentence: which is preferred, and why"

@@ -14,12 +14,9 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 from judges.judgement import NoScoreError
 from judges.parsing.parse import parse_choice
 from judges.parsing.recorded import (
-    Reading,
     RecordedPair,
     RecordingError,
-    first_digit,
     judgement,
-    last_digit,
     read_pair_replies,
     read_replies,
     verdict,
@@ -48,12 +45,12 @@ def summeval() -> Ratings:
     return labels("summeval")
 
 
-def summeval_scores(
-    file: str, dimension: str, prompt: str, reading: Reading = "strict"
-) -> dict[str, float]:
-    letters = dict(zip("ABCDE", SUMMEVAL, strict=True)) if "mcq" in prompt else None
+LETTERS = dict(zip("ABCDE", SUMMEVAL, strict=True))
+
+
+def summeval_scores(file: str, dimension: str, prompt: str) -> dict[str, float]:
     return {
-        reply.id: judgement(reply.replies[-1:], SUMMEVAL, letters=letters, reading=reading).score
+        reply.id: judgement(reply.replies[-1:], SUMMEVAL).score
         for reply in read_replies(DATA / "summeval_judges" / f"replies_{file}.jsonl")
         if reply.dimension == dimension and reply.prompt == prompt
     }
@@ -82,28 +79,6 @@ def summary_level(scores: dict[str, float], human: Ratings, dimension: str) -> t
     return float(np.mean(rhos)), len(rhos)
 
 
-# Dataset-level rho, summary-level rho and its documents, as published: read leniently.
-GPT4 = {
-    "coherence": (0.448, 0.457, 98),
-    "consistency": (0.556, 0.608, 77),
-    "fluency": (0.498, 0.531, 97),
-    "relevance": (0.427, 0.438, 81),
-}
-
-
-@needs_data
-@pytest.mark.parametrize("dimension", GPT4)
-def test_gpt4s_published_rho_on_summeval_comes_out_of_the_reading_it_was_made_with(
-    dimension: str, summeval: Ratings
-) -> None:
-    dataset, summary, documents = GPT4[dimension]
-    scores = summeval_scores("gpt-4-0314", dimension, "rts", "last_digit")
-    assert dataset_level(scores, summeval, dimension) == pytest.approx(dataset, abs=0.002)
-    value, defined = summary_level(scores, summeval, dimension)
-    assert value == pytest.approx(summary, abs=0.002)
-    assert defined == documents
-
-
 # Strictly read, two of 4800 replies give no score and fourteen another one than that reading took:
 # it read "2/5", "3/5", "4 out of 5" and a closing "2.5" as 5, and the like.
 @needs_data
@@ -118,9 +93,9 @@ def test_gpt4s_replies_read_strictly_stay_close_to_the_published_rho(
     scores = summeval_scores("gpt-4-0314", dimension, "rts")
     assert sum(score != score for score in scores.values()) == failed
     assert dataset_level(scores, summeval, dimension) == pytest.approx(rho, abs=0.001)
-    assert rho == pytest.approx(GPT4[dimension][0], abs=0.006)
 
 
+DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 GPT35 = {
     "rts": (0.444, 0.423, 0.285, 0.448),
     "mcq": (0.424, 0.343, 0.343, 0.384),
@@ -134,53 +109,46 @@ GPT35 = {
 def test_gpt35s_five_prompts_give_their_published_rho_read_strictly(summeval: Ratings) -> None:
     replies = defaultdict(dict)
     for reply in read_replies(DATA / "summeval_judges" / "replies_gpt-3.5-turbo-0301.jsonl"):
-        letters = dict(zip("ABCDE", SUMMEVAL, strict=True)) if "mcq" in str(reply.prompt) else None
-        said = judgement(reply.replies[-1:], SUMMEVAL, letters=letters)
+        values = LETTERS if "mcq" in str(reply.prompt) else None
+        said = judgement(reply.replies[-1:], SUMMEVAL, values=values)
         assert said.failure is None
         replies[reply.prompt, reply.dimension][reply.id] = said.score
     for prompt, expected in GPT35.items():
-        for dimension, rho in zip(GPT4, expected, strict=True):
+        for dimension, rho in zip(DIMENSIONS, expected, strict=True):
             result = dataset_level(replies[prompt, dimension], summeval, dimension)
             assert result == pytest.approx(rho, abs=0.0025), (prompt, dimension)
 
 
-# Table 2 of Chiang & Lee (2023), the G-Eval prompt: Pearson and mean per-context Kendall.
+# Table 2 of Chiang & Lee (2023), the G-Eval prompt: Pearson and mean per-context Kendall. On
+# groundedness it has .311 and .566, from digits of years in some twenty replies of 7140.
 TOPICAL = {
     "naturalness": (range(1, 4), 0.393, 0.358),
     "coherence": (range(1, 4), 0.468, 0.391),
     "engagingness": (range(1, 4), 0.549, 0.513),
-    "groundedness": (range(2), 0.311, 0.566),
+    "groundedness": (range(2), 0.320, 0.591),
 }
-# The published reading takes digits out of years and facts that stand in some twenty replies of
-# 7140 on groundedness; strictly read they break no ties.
-STRICT = {**TOPICAL, "groundedness": (range(2), 0.320, 0.591)}
 
 
 @needs_data
-@pytest.mark.parametrize(
-    ("reading", "figures", "near"), [("first_digit", TOPICAL, 0.001), ("strict", STRICT, 0.01)]
-)
-def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat(
-    reading: Reading, figures: dict[str, tuple[range, float, float]], near: float
-) -> None:
+def test_twenty_samples_averaged_give_the_published_figures_on_topical_chat() -> None:
     human = labels("topical_chat")
     file = "replies_gpt-3.5-turbo_auto_cot_score_only.jsonl"
     scores: dict[str, dict[str, float]] = defaultdict(dict)
     for reply in read_replies(DATA / "topical_chat_judges" / file):
         assert reply.dimension is not None
         scores[reply.dimension][reply.id] = judgement(
-            reply.replies, figures[reply.dimension][0], reading=reading
+            reply.replies, TOPICAL[reply.dimension][0]
         ).score
-    for dimension, (_, pearson, kendall) in figures.items():
+    for dimension, (_, pearson, kendall) in TOPICAL.items():
         documents, judge, people = zip(*vectors(scores[dimension], human, dimension), strict=True)
-        assert pearsonr(judge, people).statistic == pytest.approx(pearson, abs=near)
+        assert pearsonr(judge, people).statistic == pytest.approx(pearson, abs=0.01)
         taus = []
         for document in dict.fromkeys(documents):
             places = [i for i, other in enumerate(documents) if other == document]
             sides = [[side[i] for i in places] for side in (judge, people)]
             if all(np.ptp(side) for side in sides):
                 taus.append(kendalltau(*sides).statistic)
-        assert np.mean(taus) == pytest.approx(kendall, abs=near), dimension
+        assert np.mean(taus) == pytest.approx(kendall, abs=0.01), dimension
 
 
 @needs_data
@@ -220,7 +188,7 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs() -> None
         first, second = (parse_choice(text, "ABC") for text in (pair.order_ab, pair.order_ba))
         same += first == other[second]
         total += 1
-        assert verdict(pair, tie="C").failure is None
+        assert verdict(pair, values={"C": "tie"}).failure is None
     assert (same, total) == (2853, 4400)
 
 
@@ -236,8 +204,15 @@ def test_letters_of_the_swapped_order_name_places_and_verdicts_name_outputs() ->
 
 
 def test_a_tie_counts_only_where_it_was_offered() -> None:
-    assert verdict(pair("C", "B"), tie="C").margin == 0.5
+    assert verdict(pair("C", "B"), values={"C": "tie"}).margin == 0.5
     assert verdict(pair("C", "B")).failure is not None
+
+
+def test_words_count_what_they_are_said_to_count() -> None:
+    assert judgement(["B", "Answer: C"], SUMMEVAL, values=LETTERS).score == 2.5
+    assert judgement(["B"], SUMMEVAL).failure is not None
+    consistent = verdict(pair("left", "right"), values={"left": "A", "right": "B"})
+    assert (consistent.preferred, consistent.margin) == ("A", 1)
 
 
 def test_unparsable_samples_are_left_out_and_counted() -> None:
@@ -249,15 +224,6 @@ def test_unparsable_samples_are_left_out_and_counted() -> None:
 def test_a_score_between_two_ratings_counts_in_a_recording() -> None:
     assert judgement(["Final score: 3.5"], SUMMEVAL).score == 3.5
     assert judgement(["Final score: 5.5"], SUMMEVAL).failure is not None
-
-
-def test_the_lenient_readings_misread_as_their_docstring_says() -> None:
-    assert last_digit("All in all 3/5", SUMMEVAL) == 5
-    assert last_digit("It gets a score of 3.5 out of 5.", SUMMEVAL) == 3.5
-    assert first_digit("It was built in 1805. Score: 3", SUMMEVAL) == 1
-    assert first_digit("no digit", SUMMEVAL) == 0
-    with pytest.raises(NoScoreError):
-        last_digit("none", SUMMEVAL)
 
 
 def test_rows_of_another_prompt_or_dimension_are_passed_over_unread(tmp_path: Path) -> None:

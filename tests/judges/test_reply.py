@@ -153,8 +153,8 @@ def test_a_long_reply_is_kept_by_its_two_ends() -> None:
 
 def test_letters_count_only_where_a_mapping_says_so() -> None:
     letters = {"A": 1, "B": 2, "C": 3}
-    assert parse_rating("B", range(1, 4), letters=letters) == 2
-    assert parse_rating("C: All of it is relevant.", range(1, 4), letters=letters) == 3
+    assert parse_score("B", range(1, 4), letters=letters) == 2
+    assert parse_score("C: All of it is relevant.", range(1, 4), letters=letters) == 3
     with pytest.raises(NoScoreError):
         parse_rating("B", range(1, 4))
 

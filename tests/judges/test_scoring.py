@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from judges.catalog import find
-from judges.dimension import Dimension
+from judges.dimension import Dimension, seed_prompt
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import Prompt, with_reasoning
 from judges.protocol import FatalModelError, Reply, Sampling, Token
@@ -24,7 +24,7 @@ from judges.scoring import (
 FLUENCY = find("fluency")
 assert isinstance(FLUENCY, Dimension)
 BARE = FLUENCY.prompt()
-REASONED = FLUENCY.prompt(rationale=True)
+REASONED = seed_prompt(FLUENCY, "brief")
 ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 TO_TEN = Dimension(
     name="ten", definition="d", inputs={"text": "t"}, instruction="i",

@@ -6,7 +6,6 @@ from judges.catalog.summeval import FLUENCY, RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
 from judges.dimension import Dimension
 from judges.judge import Judge
-from judges.monotone import MonotoneMap
 from judges.scoring import SamplingPlan
 
 WEIGHTED = SamplingPlan(kind="weighted")
@@ -38,9 +37,6 @@ KINDS = {
     ),
     "summary alone": replace(Judge.of(FLUENCY), plan=WEIGHTED),
     "own scale": replace(Judge.of(BINARY), plan=WEIGHTED, provenance=PROVENANCE),
-    "with a score map": replace(
-        Judge.of(RELEVANCE), plan=WEIGHTED, score_map=MonotoneMap((1, 3.5, 5), (1, 1.5, 4.25))
-    ),
     "pairwise": replace(Judge.of(TLDR_CONCISE), plan=SamplingPlan(kind="one")),
     "pairwise with demos": replace(
         Judge.of(TLDR_CONCISE).with_prompt(demos=[PAIR], instruction="Which is better?"),

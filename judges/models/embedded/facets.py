@@ -187,14 +187,11 @@ _PHRASE_SHARES = list(_PHRASES.values())
 class Intensity(NamedTuple):
     """How much an instruction stresses what follows, until the next such word or the clause's end.
 
-    `words` (a pattern) say it; `asks` put it into words before "covers the main points", `prefers`
-    where two texts are compared.
+    `words` (a pattern) say it.
     """
 
     factor: float
     words: str
-    asks: tuple[str, ...]
-    prefers: tuple[str, ...]
 
 
 INTENSITIES = (
@@ -202,34 +199,20 @@ INTENSITIES = (
         3.0,
         r"above all(?: else)?|most of all|mainly|chiefly|primarily|foremost|first and foremost"
         r"|(?:most|very) heavily|more than anything(?: else)?|decisive\w*",
-        ("Above all, look whether it", "Mainly ask whether it", "Attend mainly to whether it"),
-        ("Above all, prefer the one that", "Mainly prefer the one that"),
     ),
     Intensity(
         1.8,
         r"especially|particularly|strongly|heavily|strictly|severely|sharply|closely|very much",
-        ("Look closely at whether it", "Heed especially whether it", "Check strictly that it"),
-        ("Strongly prefer the one that", "Especially favour the one that"),
-    ),
-    Intensity(
-        1.0,
-        r"(?!)",
-        ("See whether it", "Ask whether it", "Weigh whether it"),
-        ("Prefer the one that", "Favour the one that"),
     ),
     Intensity(
         0.6,
         r"also|somewhat|slightly|a little|as well|less|lightly|to a (?:lesser|smaller)"
         r" (?:degree|extent)|secondly|secondarily|in passing",
-        ("Consider also whether it", "Note also whether it", "See, in passing, whether it"),
-        ("Also favour the one that", "Prefer also the one that"),
     ),
     Intensity(
         0.25,
         r"(?:give |put )?(?:very )?little (?:weight|importance|attention)(?: (?:to|on))?"
         r"|hardly|barely|only a little",
-        ("Give little weight to whether it",),
-        ("Give little weight to which one",),
     ),
     Intensity(
         0.0,
@@ -238,8 +221,6 @@ INTENSITIES = (
         r"|don't (?:judge|consider|penali[sz]e|weigh)|never mind"
         r"|(?:no|without any) (?:weight|regard)(?: (?:to|on|for))?"
         r"|(?:do|does) not lower the (?:rating|score) for",
-        ("Ignore whether it",),
-        ("Ignore which one",),
     ),
 )
 _INTENSIFIER = re.compile("|".join(rf"(\b(?:{level.words})\b)" for level in INTENSITIES))

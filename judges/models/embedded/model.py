@@ -17,11 +17,10 @@ import numpy as np
 from cachetools import LRUCache, cached
 
 from judges.models.embedded.facets import PHRASES, Vector
-from judges.models.embedded.propose import propose, read_feedback, read_fenced_feedback
 from judges.models.embedded.regression import Prediction, Scorer, make_scorer
 from judges.models.embedded.request import Task, read_demos, read_task, read_texts
-from judges.prompt import END, HEADER, Field, Value, neutralise
-from judges.protocol import Completion, Message, Reply, Sampling, Token
+from judges.prompt import END, HEADER, Value, neutralise
+from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 
 NAME = "embedded-1"
 # A search goes to and fro between prompts with hundreds of demos; to read one anew takes as long as
@@ -30,9 +29,9 @@ MAX_DEMO_CHARACTERS = 32_000_000
 MIN_PROBABILITY = 1e-9
 # A facet that contributes less to a score decided nothing.
 MIN_CONTRIBUTION = 0.05
-MAX_NAMES = 6
-NOT_A_LANGUAGE_MODEL = (
-    "This is a statistical judge, not a language model: it rates texts by counted facets."
+WRITES_NO_TEXT = (
+    "the embedded model rates texts by counted facets and writes none, so it can propose no "
+    "instruction: name a language model, as in --proposer-lm openai/gpt-4.1-mini"
 )
 
 
@@ -72,17 +71,14 @@ class EmbeddedModel:
         """Nothing is open."""
 
     def reply(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer one prompt; never raises on any text."""
+        """Answer a judge's prompt, whatever its texts; FatalModelError for any other prompt."""
         *first, last = ((message["role"], message["content"]) for message in messages)
         prefix, content, n = _read_prefix(*first), last[1], max(1, sampling.n)
         heat = 1.0 if sampling.temperature is None else sampling.temperature
+        if prefix.scorer is None:
+            raise FatalModelError(WRITES_NO_TEXT)
         rng = self._rng(messages, sampling) if heat > 0 else random.Random(0)
-        if prefix.scorer is not None:
-            replies = _judge(prefix.scorer, content, n, heat, sampling.top_logprobs, rng)
-        elif heat > 0:
-            replies = [_write(prefix.task, content, heat, rng) for _ in range(n)]
-        else:
-            replies = [_write(prefix.task, content, heat, rng)] * n
+        replies = _judge(prefix.scorer, content, n, heat, sampling.top_logprobs, rng)
         return Completion(
             replies=tuple(replies),
             tokens_in=(prefix.characters + len(content)) // 4 + 1,
@@ -120,22 +116,6 @@ def _judge(
             top = _top_logprobs(choices, prediction.probabilities, n_logprobs, chosen)
         replies.append(_reply(task, values, field.name, top))
     return replies
-
-
-def _write(task: Task, content: str, heat: float, rng: random.Random) -> Reply:
-    """Fields of free text: instructions are proposed, others get a plain sentence."""
-    if not task.outputs:
-        if "```" in content:
-            return Reply(text=f"```\n{propose(read_fenced_feedback(content), rng, heat)}\n```")
-        return Reply(text=NOT_A_LANGUAGE_MODEL)
-    texts = read_texts(task, content)
-    values = {
-        field.name: propose(read_feedback(texts), rng, heat)
-        if "instruction" in field.name
-        else _description(field, task, texts)
-        for field in task.outputs
-    }
-    return _reply(task, values, None, {})
 
 
 def _draw(probabilities: Sequence[float], heat: float, rng: random.Random) -> int:
@@ -249,17 +229,3 @@ def _strongest(contributions: Vector) -> tuple[list[int], list[int]]:
     good = [index for index in order[:2] if contributions[index] > MIN_CONTRIBUTION]
     bad = [index for index in order[::-1][:2] if contributions[index] < -MIN_CONTRIBUTION]
     return good, bad
-
-
-def _description(field: Field, task: Task, texts: Mapping[str, str]) -> str:
-    """Two true sentences about the prompt, as DSPy's proposers ask for: a judge knows no more."""
-    names = [item.name.replace("_", " ") for item in task.inputs][:MAX_NAMES]
-    if not names:
-        return NOT_A_LANGUAGE_MODEL
-    listed = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
-    n_words = sum(len(text.split()) for text in texts.values())
-    return (
-        f"The {field.name.replace('_', ' ')} rests on the {listed} given, some"
-        f" {max(10, round(n_words, -1))} words in all. The task appears to be to judge texts by the"
-        " qualities that its instruction names."
-    )

@@ -48,7 +48,6 @@ _PROJECT = re.compile(
     r"\AYou read:\n(?P<inputs>.*?)\n\nYou write:\n(?P<outputs>.*?)\n\nYour task:\n(?P<task>.*)\Z",
     re.DOTALL,
 )
-_PROPOSER = re.compile(r"reads:\n(?P<inputs>.*?)\n[^\n]*writes:\n(?P<outputs>.*)\Z", re.DOTALL)
 _PROJECT_FIELD = re.compile(
     r"^- (?P<name>\w+)(?: \((?P<choices>[^()\n]*)\))?: "
     r"(?P<description>.*(?:\n(?!- \w+(?: \(.*\))?: ).*)*)",
@@ -77,13 +76,6 @@ def read_task(system: str) -> Task:
         dialect: Dialect = "json" if "Outputs will be a JSON object" in system else "chat"
         return Task(*_fields(dspy, _DSPY_FIELD, _dspy_choices), "\n".join(lines).strip(), dialect)
     return Task((), (), system.strip(), "free")
-
-
-def read_described_task(text: str) -> Task:
-    """Read a task as a proposer's prompt describes it: what the judge reads and what it writes."""
-    if described := _PROPOSER.search(text):
-        return Task(*_fields(described, _PROJECT_FIELD, _project_choices), "")
-    return Task((), (), text.strip(), "free")
 
 
 def read_texts(task: Task, content: str) -> dict[str, str]:
