@@ -40,7 +40,7 @@ from judges.prompt import Prompt
 
 HERE = Path(__file__).parent
 MODELS = (JUDGE_MODEL, PROPOSER_MODEL)
-OPTIMIZERS = ("rank", "gepa", "miprov2", "bootstrap")
+OPTIMIZERS = ("rank", "gepa")
 DOLLARS = (0.5, 2.0, 8.0)
 # A shipped judge may cost so many times the cheapest one whose true rho is no more than this lower.
 MOST_COST_RATIO, AS_GOOD = 1.5, 0.01

@@ -16,7 +16,6 @@ from optimize.run.models import (
     SEED,
     TEST,
     RunModels,
-    instruction_proposer,
     make_item_scorer,
 )
 from optimize.run.run_budget import RunBudget
@@ -86,11 +85,9 @@ class ActiveRun:
 
     def search(self, evaluator: Evaluator) -> SearchResult:
         """Search on train with the optimizer of the settings, and choose on dev."""
-        prepared, settings = self.prepared, self.prepared.settings
-        propose = instruction_proposer(self.judge, self.models, settings.seed)
+        prepared = self.prepared
         problem = SearchProblem(
             evaluator=evaluator,
-            propose=propose,
             proposer=self.models.language_proposer,
             train=prepared.labels.train,
             dev=prepared.labels.dev,
@@ -98,4 +95,4 @@ class ActiveRun:
             options=self.budget.options,
             log=self.log,
         )
-        return search(settings.optimizer, problem)
+        return search(prepared.settings.optimizer, problem)

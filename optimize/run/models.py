@@ -7,10 +7,10 @@ from pathlib import Path
 
 from judges.inference.budget import Budget, Spending
 from judges.inference.progress import verbose_logging
-from judges.inference.runner import ModelRequest, ModelResponse, Runner
+from judges.inference.runner import Runner
 from judges.inference.session import Session
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, NoScoreError, Verdict
+from judges.judgement import AnyJudgement, Verdict
 from judges.models.journal import describe
 from judges.models.providers import endpoint_of, gives_n_replies
 from judges.prompt import Prompt
@@ -19,9 +19,7 @@ from judges.scoring import SamplingPlan, default_plan
 from optimize.items import Item
 from optimize.run import run_folder
 from optimize.run.settings import Settings, SettingsError
-from optimize.search import proposals
 from optimize.search.evaluator import ItemScore, JudgeItems
-from optimize.search.problem import History, Propose
 
 # What a run spends on, in this order, in words for its reader.
 SEED, SEARCH, PROPOSALS, DEV, PLANS, TEST, PROBES = PURPOSES = (
@@ -37,7 +35,6 @@ SEED, SEARCH, PROPOSALS, DEV, PLANS, TEST, PROBES = PURPOSES = (
 Step = Callable[[bool], None]
 # What scoring these items by this prompt is for, one of PURPOSES.
 PurposeOf = Callable[[Prompt, Sequence[Item]], str]
-MAX_REASON_LENGTH = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +54,9 @@ class RunModels:
 
     @property
     def language_proposer(self) -> Runner | None:
-        """The proposer where it is a language model, which reads prompts of any form."""
-        return None if is_embedded(self.proposer.model.endpoint) else self.proposer
+        """The proposer where both are language models: one that writes and one that reads."""
+        models = (self.judge.model, self.proposer.model)
+        return None if any(is_embedded(model.endpoint) for model in models) else self.proposer
 
     @property
     def budget(self) -> Budget:
@@ -243,29 +241,3 @@ def _item_score(judgement: AnyJudgement) -> ItemScore:
     return ItemScore(
         score=score, comment=comment or "", failure=judgement.failure, judgement=judgement
     )
-
-
-def instruction_proposer(judge: Judge, models: RunModels, seed: int) -> Propose:
-    """How the search has the embedded model propose instructions."""
-    task = proposals.describe(judge.prompt)
-
-    def propose(
-        current: str, mistakes: Sequence[str], history: History, number: int
-    ) -> Sequence[str | NoScoreError]:
-        """One instruction, or why there is none, for each set of mistakes."""
-        requests = []
-        for draw, lines in enumerate(mistakes):
-            texts = proposals.proposal_texts(task, current, lines, history)
-            sampling = proposals.sampling(seed * 10_000 + number * 100 + draw)
-            requests.append(
-                ModelRequest(proposals.PROPOSER.messages(texts), sampling, proposals.accept)
-            )
-        return [_proposal(answer) for answer in models.proposer.run(requests)]
-
-    return propose
-
-
-def _proposal(answer: ModelResponse) -> str | NoScoreError:
-    if answer.parsed:
-        return str(answer.parsed[0])
-    return NoScoreError(" ".join((answer.error or "no reply").split())[:MAX_REASON_LENGTH])

@@ -20,10 +20,10 @@ from optimize.items import Items
 from optimize.run.labels import Labels
 from optimize.run.models import RunModels
 from optimize.run.settings import Settings, SettingsError
-from optimize.search import proposals, proposer
 from optimize.search.evaluator import ITEMS_MEASURED, JudgeItems, Pricing, SearchBudget, Unit
 from optimize.search.lessons import expected_characters
 from optimize.search.problem import SearchOptions
+from optimize.search.proposer import REPLY_TOKENS
 
 # A search that costs nothing may go on for longer, and show as much as a frozen judge can hold;
 # the more so the more labels there are to go by.
@@ -115,7 +115,7 @@ class RunBudget:
 
 def search_options(settings: Settings) -> SearchOptions:
     """What a search may try; --max-demos bounds how much of it judges may show."""
-    options = SearchOptions(seed=settings.seed, prefer=settings.prefer)
+    options = SearchOptions(seed=settings.seed)
     if not is_embedded(settings.lm):
         options = replace(
             options,
@@ -132,7 +132,6 @@ def search_options(settings: Settings) -> SearchOptions:
         options,
         demo_sizes=sizes or (settings.max_demos,),
         demo_sets=options.demo_sets if settings.max_demos else 0,
-        show_all=False,
     )
 
 
@@ -374,12 +373,10 @@ def thought_tokens(lm: str) -> int:
 
 def proposal_tokens(lm: str, labels: Labels) -> CallTokens:
     """What having an instruction proposed takes; of a reply's limit few use more than half."""
-    if is_embedded(lm):
-        characters: float = proposals.MISTAKES_SHOWN * proposals.TEXT_SHOWN
-        written = proposals.PROPOSAL_TOKENS / 2
-    else:
-        characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
-        written = proposer.REPLY_TOKENS / 2
+    if is_embedded(lm):  # which writes none
+        return CallTokens(0, 0)
+    characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
+    written = REPLY_TOKENS / 2
     if is_reasoning(lm.rpartition("/")[2]):
         written += PROPOSAL_THOUGHT_TOKENS
     return CallTokens(characters / CHARACTERS_PER_TOKEN, written)

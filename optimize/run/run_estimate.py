@@ -25,13 +25,13 @@ from optimize.run.settings import Settings
 from optimize.run.spending import rounded, spending_row, total_spending
 from optimize.search.evaluator import Pricing
 from optimize.search.gate import FEWEST_DOCUMENTS
-from optimize.search.priced_search import (
+from optimize.search.problem import SearchOptions
+from optimize.search.rank_search import (
     INSTRUCTIONS_PER_REASONING,
     REASONING_ROUND,
     SearchPlan,
     plan_search,
 )
-from optimize.search.problem import SearchOptions
 
 # A free race of all candidates on all of train takes this share of those calls, since most
 # candidates leave it early.
@@ -317,9 +317,25 @@ def _free_search(
     calls_per_item: int,
     scenario: SearchScenario,
 ) -> SearchSize:
-    """A search that costs nothing: as many rounds as there are, or as the calls reach for."""
+    """A search that costs nothing: as many rounds as there are, or as the calls reach for.
+
+    The embedded model compares two judges, the untuned one and one that shows the labels.
+    """
     options, n_train = budget.options, len(labels.train)
     left = budget.search.limit / calls_per_item  # in outputs judged
+    if is_embedded(settings.lm):
+        n_dev = min(budget.n_dev, left / 2)
+        n_taught = min(n_train, left / 2 - n_dev)
+        shown = CallTokens(_demo_tokens(labels, options, max(options.demo_sizes)), 0.0)
+        return SearchSize(
+            n_seed=n_taught,
+            n_raced=n_taught,
+            extra_raced=shown,
+            n_proposals=0,
+            n_dev=n_dev,
+            n_finalists=1,
+            extra_tuned=shown,
+        )
     n_finalists = max(1, min(options.finalists, int(left / 2 // max(1, budget.n_dev)) - 1))
     n_dev = min(budget.n_dev, left / (1 + n_finalists))
     left -= n_dev * (1 + n_finalists)
@@ -363,6 +379,7 @@ def _paid_search(
     n_seed = min(len(labels.train), left / seed_cost)
     left -= n_seed * seed_cost
     is_rank = prepared.settings.optimizer == "rank"
+    writes = not is_embedded(prepared.settings.proposer[0])
     extra, item_cost, proposal = NO_EXTRA, seed_cost, budget.search.proposal
     n_raced = n_proposals = raced_in = raced_out = 0.0
     for number in range(1, min(scenario.rounds, options.rounds) + 1 if is_rank else 2):
@@ -373,9 +390,8 @@ def _paid_search(
             n_proposed = 0.0
             n_candidates = float(INSTRUCTIONS_PER_REASONING * len(options.reasoning))
         else:
-            # A proposer that answers here takes nothing.
             n_affordable = share / proposal if proposal else math.inf
-            n_proposed = min(float(options.proposals), n_affordable)
+            n_proposed = min(float(options.proposals), n_affordable) if writes else 0.0
             n_candidates = n_proposed + (CANDIDATES_BESIDE_PROPOSALS if number > 1 else 0)
         n_judged = (share - n_proposed * proposal) / item_cost
         if is_rank:

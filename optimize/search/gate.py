@@ -58,7 +58,7 @@ class ComparedCandidate:
 
     gain: Contrast
     dev_gain: Contrast
-    unseen: Contrast | None
+    unseen: Contrast | None = None
     failure_reduction: Contrast
     failure_rate: float
     seed_failure_rate: float

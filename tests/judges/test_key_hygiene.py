@@ -250,7 +250,7 @@ def secret_labels(share: float) -> None:
     write_jsonl("labels.jsonl", rows)
 
 
-@pytest.mark.parametrize("optimizer", ["rank", "bootstrap"])
+@pytest.mark.parametrize("optimizer", ["rank", "gepa"])
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_a_run_on_texts_that_hold_keys_or_look_like_it_ends_with_its_judge(
     optimizer: str, share: float, careless: OpenAIServer

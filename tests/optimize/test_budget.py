@@ -73,7 +73,7 @@ def tuned(*arguments: str) -> int:
     return command(["--dimension", "relevance", "--lm", LM, "--out", "run", *arguments])
 
 
-@pytest.mark.parametrize("optimizer", ["rank", "bootstrap"])
+@pytest.mark.parametrize("optimizer", ["rank", "gepa"])
 def test_a_limit_on_calls_holds_for_faulty_replies_and_ends_with_a_judge_and_a_report(
     here: Path, openai_server: OpenAIServer, optimizer: str
 ) -> None:
@@ -311,6 +311,6 @@ def test_a_round_without_a_proposal_that_can_be_read_is_said_with_its_reason(
     openai_server.fault = mute
     assert tuned("--max-calls", "1500") == 0
     why = "no text within max_tokens="
-    assert f"since: {why}" in capsys.readouterr().err
+    assert f"could be read: {why}" in capsys.readouterr().err
     page = (here / "run" / "report.html").read_text(encoding="utf-8")
     assert f"no reply that could be read: {why}" in page

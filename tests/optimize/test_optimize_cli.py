@@ -85,7 +85,7 @@ def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(
         (["--dimension", "relevanse"], 2, "relevance"),
         (["--dimension", "missing.yaml"], 1, "missing.yaml"),
         ([*OWN, "--max-calls", "0"], 2, "--max-calls 0"),
-        ([*OWN, "--optimizer", "magic"], 2, "rank, gepa, miprov2, bootstrap"),
+        ([*OWN, "--optimizer", "magic"], 2, "rank, gepa"),
         ([*OWN, "--level", "word"], 2, "--level 'word'"),
         ([*OWN, "--map", "oops"], 2, "NAME=COLUMN"),
         ([*OWN, "--weighted", "--samples", "4"], 2, "--weighted"),
