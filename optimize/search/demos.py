@@ -36,24 +36,21 @@ class DemoSource:
     comments: Mapping[str, str] = field(default_factory=dict)
 
 
-def unscored_source(items: Items, prompt: Prompt, max_characters: int) -> DemoSource:
-    """A source whose sets may show every document, before any judge has scored one."""
-    items = demonstrable_items(items, prompt)
-    scores = np.full(len(items), np.nan)
-    return DemoSource(
-        items=items, scores=scores, prompt=prompt, max_characters=max_characters, share=1.0
-    )
-
-
 def largest_demo_set(items: Items, prompt: Prompt, options: SearchOptions) -> DemoSet:
     """All of the items that can be shown, or as many of all levels as a prompt takes."""
-    source = unscored_source(items, prompt, options.longest_demos)
-    size = max(options.demo_sizes, default=0)
-    if not len(source.items) or not size:
+    items, size = demonstrable_items(items, prompt), max(options.demo_sizes, default=0)
+    if not len(items) or not size:
         return DemoSet()
+    source = DemoSource(
+        items=items,
+        scores=np.full(len(items), np.nan),
+        prompt=prompt,
+        max_characters=options.longest_demos,
+        share=1.0,
+    )
     demo_set = draw_demo_set(source, size, stream(options.seed, EVERYTHING))
     # Of outputs with the same texts one is shown.
-    different = {tuple(item.texts.values()) for item in source.items.items}
+    different = {tuple(item.texts.values()) for item in items.items}
     return replace(demo_set, kind=EVERYTHING) if len(demo_set.demos) == len(different) else demo_set
 
 

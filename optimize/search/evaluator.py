@@ -195,10 +195,6 @@ class Evaluator:
         self._scores: dict[str, dict[str, ItemScore]] = {}
         self._tokens: dict[str, TokenCount] = {}
 
-    def price(self, items: Items) -> float:
-        """What scoring these items costs with a prompt of which nothing is known yet."""
-        return self.calls(items) if self.pricing is None else self.pricing.of_seed * len(items)
-
     def calls(self, items: Items) -> int:
         return self._calls_per_item * len(items)
 
