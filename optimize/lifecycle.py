@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from data.describe import reading_lines
 from data.tables.atomic_write import in_use
 from data.tables.in_memory import Rows
 from judges.define import is_python, read_subject
@@ -151,8 +150,9 @@ class RunLifecycle:
         outputs = len(prepared.labels.everything)
         self._print_line(f"{folder}: {prepared.level}-level rho, {outputs} outputs")
         if prepared.settings.data is not None:
-            for line in reading_lines(prepared.labels.labelled):
-                self._print_line(line)
+            unread = ", ".join(prepared.labels.labelled.reading.unread)
+            if unread:
+                self._print_line(f"columns not read: {unread}")
         for note in prepared.labels.labelled.notes:
             self._print_line(f"note: {note}")
         return run(prepared, folder, self._print_line, self._opened, self._stderr)

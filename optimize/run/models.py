@@ -24,12 +24,11 @@ from optimize.search.evaluator import ItemScore, JudgeItems
 from optimize.search.problem import History, Propose
 
 # What a run spends on, in this order, in words for its reader.
-SEED, SEARCH, PROPOSALS, DEV, PLANS, TEST, PROBES = PURPOSES = (
+SEED, SEARCH, PROPOSALS, DEV, TEST, PROBES = PURPOSES = (
     "seed",
     "search",
     "proposals",
     "dev",
-    "plans",
     "test",
     "probes",
 )
@@ -192,14 +191,14 @@ def open_models(
 
 
 def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
-    """The plan of the search; where it is to be chosen, the model's default until then."""
-    plan = settings.plan or ("weighted" if settings.weighted else None)
+    """The settings' plan, else the model's default."""
+    plan = settings.plan
     if plan == "weighted":
         return SamplingPlan(kind="weighted", temperature=settings.temperature or 0.0)
-    if settings.samples is not None and plan != "auto":
+    if settings.samples is not None:
         temperature = 1.0 if settings.temperature is None else settings.temperature
         return SamplingPlan(kind="mean", samples=settings.samples, temperature=temperature)
-    if plan == "one" or (settings.temperature is not None and plan != "auto"):
+    if plan == "one" or settings.temperature is not None:
         return SamplingPlan(kind="one", temperature=settings.temperature or 0.0)
     return default_plan(judge.model)
 

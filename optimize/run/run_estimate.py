@@ -19,12 +19,12 @@ from judges.protocol import is_embedded
 from judges.scoring import reply_tokens
 from optimize.injection import ATTACKS, OUTPUTS_PROBED
 from optimize.run.labels import Labels, PreparedRun
-from optimize.run.models import DEV, PLANS, PROBES, PROPOSALS, PURPOSES, SEARCH, SEED, TEST
+from optimize.run.models import DEV, PROBES, PROPOSALS, PURPOSES, SEARCH, SEED, TEST
 from optimize.run.run_budget import CallTokens, RunBudget, estimated_tokens, proposal_tokens
 from optimize.run.settings import Settings
 from optimize.run.spending import rounded, spending_row, total_spending
 from optimize.search.evaluator import Pricing
-from optimize.search.gate import FEWEST_DOCUMENTS
+from optimize.search.gate import fewest_documents
 from optimize.search.priced_search import (
     INSTRUCTIONS_PER_REASONING,
     REASONING_ROUND,
@@ -66,6 +66,7 @@ class RunEstimate:
     max_cost: float | None
     planned_cost: float | None
     documents: Mapping[str, int]
+    fewest_documents: int
 
     @property
     def expected(self) -> Spending:
@@ -107,8 +108,10 @@ class RunEstimate:
         counts = self.documents
         text = f"{counts['train']} teach, {counts['dev']} choose, {counts['test']} measure"
         # What costs nothing may be judged on train as well.
-        if counts["dev"] < FEWEST_DOCUMENTS and self.expected.cost != 0:
-            text += f"; fewer than {FEWEST_DOCUMENTS} that choose ship no tuned judge: label more"
+        if counts["dev"] < self.fewest_documents and self.expected.cost != 0:
+            text += (
+                f"; fewer than {self.fewest_documents} to choose ship no tuned judge: label more"
+            )
         return text
 
     def lines(self) -> Iterator[str]:
@@ -251,6 +254,7 @@ def estimate_run(
             "dev": len(labels.dev.documents),
             "test": len(labels.test.documents) + n_unseen,
         },
+        fewest_documents=fewest_documents(settings.risk),
     )
 
 
@@ -283,11 +287,6 @@ def _spending_by_purpose(
             settings.prices[0],
         )
 
-    of_seed = calls_per_item if pricing is None else pricing.of_seed
-    n_by_plans = min(
-        sum(plan.cost for plan in budget.affordable_plans) * budget.n_dev,
-        budget.plan_budget / of_seed,
-    )
     is_probed = settings.probes or is_embedded(settings.lm)
     n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, budget.n_measured) if is_probed else 0
     proposal = proposal_tokens(settings.proposer[0], labels)
@@ -303,7 +302,6 @@ def _spending_by_purpose(
             settings.prices[1],
         ),
         judging(DEV, size.n_dev, size.n_dev * size.n_finalists, size.extra_tuned),
-        judging(PLANS, 0, n_by_plans, size.extra_tuned),
         judging(TEST, budget.n_measured, n_tuned, size.extra_tuned),
         judging(PROBES, 0, n_probes, size.extra_tuned),
     ]

@@ -26,6 +26,7 @@ TRIALS = "trials.jsonl"
 MEMBER_SCORES = "members.jsonl"
 JUDGE = "judge.json"
 FINALISTS = "finalists"
+TUNED = "tuned.json"
 SUMMARY = "summary.json"
 REPORT = "report.html"
 RUNS = Path("runs")

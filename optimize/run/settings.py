@@ -25,6 +25,7 @@ from judges.models.registry import is_plain, quoted
 from judges.prompt import Reasoning
 from judges.protocol import OPENAI, is_embedded
 from judges.yaml_text import YamlTextError, read_yaml
+from optimize.search.gate import RISK, Ship
 from optimize.search.objective import LEVELS, Level
 from optimize.search.optimizers import OPTIMIZERS, OptimizerName
 
@@ -48,6 +49,7 @@ class SettingsError(UsageError):
 Limit = tuple[str, Callable[[float], bool]]
 POSITIVE: Limit = ("above 0", lambda value: value > 0)
 NOT_NEGATIVE: Limit = ("0 or more", lambda value: value >= 0)
+A_RISK: Limit = ("above 0 and at most 0.5", lambda value: 0 < value <= 0.5)
 A_TEMPERATURE: Limit = ("within 0 and 10", lambda value: 0 <= value <= 10)
 
 
@@ -150,19 +152,16 @@ class Settings:
     proposer_price: str | None = setting(
         None, "IN,OUT", "of the proposer (the judge's, where it is the same model)", free=True
     )
-    plan: Literal["auto", "one", "mean", "weighted"] | None = setting(
+    plan: Literal["one", "mean", "weighted"] | None = setting(
         None,
         "PLAN",
-        "one, mean (of --samples) or weighted; auto tries them on dev and takes the cheapest that "
-        "is within a standard error of the best",
-        choices=("auto", "one", "mean", "weighted"),
+        "a score is one reply, the mean of --samples, or the ratings weighted by probability (one; "
+        "of the embedded model weighted)",
+        choices=("one", "mean", "weighted"),
     )
-    samples: int | None = setting(None, "N", "a score is the mean of N replies (1)", limit=POSITIVE)
+    samples: int | None = setting(None, "N", "the replies of --plan mean", limit=POSITIVE)
     temperature: float | None = setting(
-        None, "T", "of a reply (0; with --samples 1)", limit=A_TEMPERATURE
-    )
-    weighted: bool = setting(
-        False, "", "a score is the ratings weighted by probability (the embedded model's default)"
+        None, "T", "of a reply (0; of --plan mean 1)", limit=A_TEMPERATURE
     )
     probes: bool = setting(
         False,
@@ -215,12 +214,19 @@ class Settings:
         "most labelled examples that a tuned judge may show; 0: none (as many as pay)",
         limit=NOT_NEGATIVE,
     )
-    prefer: Literal["cost", "accuracy"] = setting(
-        "cost",
-        "WHAT",
-        "of judges within a standard error of the best on dev, ship the cheapest to use (cost, "
-        "the default) or the best (accuracy); for models that cost money",
-        choices=("cost", "accuracy"),
+    risk: float = setting(
+        RISK,
+        "SHARE",
+        f"the chance that a judge which is no better than the untuned one ships ({RISK:g})",
+        limit=A_RISK,
+    )
+    ship: Ship = setting(  # noqa: RUF009
+        "better",
+        "WHICH",
+        "better: the tuned judge only where it beats the untuned one on documents held out from "
+        "its prompt; tuned: the tuned judge in any case (better)",
+        choices=get_args(Ship),
+        free=True,
     )
     seed: int = setting(0, "N", "for every random draw (0)", limit=NOT_NEGATIVE)
     out: str | None = setting(None, "DIR", "the run's folder (runs/NAME-001, then -002)", free=True)
@@ -262,14 +268,8 @@ class Settings:
             check_price(getattr(self, name), flag_of(name))
         refuse_secret(self.api_base)
         refuse_secret(self.proposer_api_base, "--proposer-api-base")
-        if self.weighted and self.samples is not None:
-            raise SettingsError("--weighted reads one reply's probabilities; drop --samples")
-        if self.weighted and self.plan not in (None, "weighted"):
-            raise SettingsError(f"--plan {self.plan} and --weighted are two plans; give one")
-        if self.plan == "mean" and self.samples is None:
-            raise SettingsError("--plan mean needs --samples N")
-        if self.plan in ("one", "weighted") and self.samples is not None:
-            raise SettingsError(f"--plan {self.plan} reads one reply; drop --samples")
+        if (self.plan == "mean") != (self.samples is not None):
+            raise SettingsError("--plan mean and --samples N are given together")
 
     @property
     def seed_reasoning(self) -> Reasoning | None:
@@ -355,10 +355,9 @@ class TuneOptions(TypedDict, total=False):
     proposer_reasoning_effort: str | None
     proposer_api_key_env: str | None
     proposer_price: str | tuple[float, float] | None
-    plan: Literal["auto", "one", "mean", "weighted"] | None
+    plan: Literal["one", "mean", "weighted"] | None
     samples: int | None
     temperature: float | None
-    weighted: bool
     probes: bool
     cache: str | os.PathLike[str] | None
     concurrency: int
@@ -369,7 +368,8 @@ class TuneOptions(TypedDict, total=False):
     max_calls: int | None
     max_cost: float | None
     max_demos: int | None
-    prefer: Literal["cost", "accuracy"]
+    risk: float
+    ship: Ship
     seed: int
     keep_going: bool
     verbose: bool

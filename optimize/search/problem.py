@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from judges.inference.runner import Runner
 from judges.judgement import NoScoreError
@@ -13,12 +13,12 @@ from optimize.figures import DIGITS, json_number
 from optimize.items import Items
 from optimize.search.candidates import Candidate, TextGuard
 from optimize.search.evaluator import Evaluator
+from optimize.search.gate import RISK
 from optimize.search.objective import Level
 from optimize.search.trial_log import TrialLog
 
 # (instruction, mistakes, history best first, round) -> one text for each entry of mistakes; None
 # or NoScoreError, which says why, where no reply could be read.
-Prefer = Literal["accuracy", "cost"]
 History = Sequence[tuple[str, float]]
 Propose = Callable[[str, Sequence[str], History, int], Sequence[str | NoScoreError | None]]
 
@@ -29,8 +29,8 @@ class SearchOptions:
 
     Where calls cost money: `max_item_cost` is what an item may cost with the dearest candidate (in
     dollars, or tokens read where no price is known), `reasoning` are the forms of reasoning that
-    may be tried beside the seed's own, and `prefer` says whether of judges as good on dev the
-    cheapest to use is chosen ("cost") or the best one ("accuracy").
+    may be tried beside the seed's own. `risk` is the chance that a judge which is no better than
+    the untuned one ships.
     """
 
     seed: int = 0
@@ -47,7 +47,7 @@ class SearchOptions:
     patience: int = 3
     max_item_cost: float = math.inf
     reasoning: tuple[Reasoning, ...] = ()
-    prefer: Prefer = "cost"
+    risk: float = RISK
 
 
 @dataclass(frozen=True, kw_only=True)
