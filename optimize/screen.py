@@ -84,14 +84,14 @@ def _wrapped(text: str) -> list[str]:
 def _failures(summary: Mapping[str, Any], unit: str) -> list[str]:
     """Where either judge gave no score to more than a few, but what the answer says of it."""
     lines = []
-    for judge in ("seed", "tuned"):
+    for judge, name in (("seed", "untuned"), ("tuned", "tuned")):
         for split in HELD_OUT:
             cell = summary[f"{judge}_judge"].get(split)
             if not cell or (judge, split) == (summary["shipped"], "test"):
                 continue
             number = cell["n_outputs"] + cell["n_failed"]
             if sentence := many_failed(cell["n_failed"], number, unit):
-                lines += _wrapped(f"{judge} judge on {SPLITS[split]}: {sentence}")
+                lines += _wrapped(f"The {name} judge on {SPLITS[split]}: {sentence}")
     return lines
 
 

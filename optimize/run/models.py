@@ -122,15 +122,12 @@ def unopened_models(settings: Settings) -> RunModels:
 
 def check_prices(settings: Settings) -> None:
     """Raise SettingsError where dollars are limited and a model's price is unknown."""
-    for lm, price, flag in zip(
-        (settings.lm, settings.proposer[0]),
-        settings.prices,
-        ("--price", "--proposer-price"),
-        strict=True,
-    ):
+    models = (settings.lm, ""), (settings.proposer[0], "proposer=")
+    for (lm, name), price in zip(models, settings.prices, strict=True):
         if settings.max_cost is not None and price is None:
             raise SettingsError(
-                f"--max-cost: the price of {lm} is not known; give {flag} IN,OUT, or --max-calls"
+                f"--max-cost: the price of {lm} is not known; give --price {name}IN,OUT, or "
+                "--max-calls"
             )
 
 
@@ -153,7 +150,6 @@ def open_models(
             keep_budget_file=True,
             concurrency=settings.concurrency,
             cache=settings.cache,
-            keep_going=settings.keep_going,
             models=opened,
         ) as session,
     ):
