@@ -319,8 +319,7 @@ class ProgramStudent(Student):
                 for score in judged:
                     run.log.count_judgement(score.failure is not None)
                     response = ModelResponse(replies=(), parsed=(), error=score.failure)
-                    if not settings.keep_going:
-                        monitor.add(response)
+                    monitor.add(response)
                     yield score
 
         return judge_items

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import dspy
 from dspy.teleprompt import Teleprompter
@@ -40,6 +40,7 @@ from optimize.run.settings import Settings
 from optimize.screen import scorecard
 from optimize.search.evaluator import SearchBudget
 from optimize.search.finalists import SearchResult
+from optimize.search.gate import RISK
 from optimize.search.objective import LEVELS, Level, choose_level
 from optimize.search.problem import SearchOptions
 from optimize.search.trial_log import Trial, TrialLog
@@ -83,10 +84,11 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     writes instructions, is the same unless given. `api_base` and `proposer_api_base` are their
     addresses. `max_calls` bounds the calls to both, `max_cost` US dollars, which takes a `price`
     (US dollars for a million tokens read and written) where no table knows the model's.
-    `max_demos` bounds what a prompt shows; `prefer` "accuracy" ships the best judge in place of the
-    cheapest as good. `num_threads` are the requests under way at once (DSPy's setting, or 64 where
-    a model is named). `level` is "summary", "dataset", "system" or "auto". `folder` keeps every
-    reply, so that compiling again costs nothing. Progress goes to stderr unless `quiet`.
+    `max_demos` bounds what a prompt shows. `risk` is the chance that a program which is no better
+    than the given one is returned. `num_threads` are the requests under way
+    at once (DSPy's setting, or 64 where a model is named). `level` is "summary", "dataset",
+    "system" or "auto". `folder` keeps every reply, so that compiling again costs nothing.
+    Progress goes to stderr unless `quiet`.
 
         import dspy
         from optimize import RankOptimizer
@@ -123,7 +125,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         price: tuple[float, float] | None = None,
         proposer_price: tuple[float, float] | None = None,
         max_demos: int | None = None,
-        prefer: Literal["cost", "accuracy"] = "cost",
+        risk: float = RISK,
         num_threads: int | None = None,
         seed: int = 0,
         folder: Path | str | None = None,
@@ -138,7 +140,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         self.level = level
         self.max_calls, self.max_cost, self.seed = max_calls, max_cost, seed
         self.price, self.proposer_price = price, proposer_price
-        self.max_demos, self.prefer = max_demos, prefer
+        self.max_demos, self.risk = max_demos, risk
         self.num_threads = num_threads
         self.folder, self.quiet = folder, quiet
 
@@ -203,7 +205,6 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 )
                 evaluator = run.evaluator(scorer)
                 result = run.search(evaluator)
-                print_line(result.choice.why)
                 table = measure_finally(run, evaluator, result, test=False)
                 summary = summarize(run, result, table, time.monotonic() - began)
         summary["gain"] = {"test": None}
@@ -282,7 +283,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             price=_price(self.price),
             proposer_price=_price(self.proposer_price),
             max_demos=self.max_demos,
-            prefer=self.prefer,
+            risk=self.risk,
             seed=self.seed,
             concurrency=self.num_threads or threads,
         )
@@ -300,7 +301,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             calls = self.max_calls or FREE_CALLS
             return RunBudget(
                 search=SearchBudget(calls),
-                options=SearchOptions(seed=self.seed),
+                options=SearchOptions(seed=self.seed, risk=self.risk),
                 limit=calls,
                 table=0,
                 table_calls=0,
@@ -312,7 +313,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             labels,
             judge,
             models.calls_per_item(judge),
-            replies_per_item=models.replies_per_item(judge),
+            models.replies_per_item(judge),
             measured=tokens,
         )
         # A program keeps its fields, or what is saved of it could not be loaded into another.

@@ -22,12 +22,11 @@ from optimize.run.settings import Settings, SettingsError
 from optimize.search.evaluator import ItemScore, JudgeItems
 
 # What a run spends on, in this order, in words for its reader.
-SEED, SEARCH, PROPOSALS, DEV, PLANS, TEST, PROBES = PURPOSES = (
+SEED, SEARCH, PROPOSALS, DEV, TEST, PROBES = PURPOSES = (
     "seed",
     "search",
     "proposals",
     "dev",
-    "plans",
     "test",
     "probes",
 )
@@ -121,15 +120,12 @@ def unopened_models(settings: Settings) -> RunModels:
 
 def check_prices(settings: Settings) -> None:
     """Raise SettingsError where dollars are limited and a model's price is unknown."""
-    for lm, price, flag in zip(
-        (settings.lm, settings.proposer[0]),
-        settings.prices,
-        ("--price", "--proposer-price"),
-        strict=True,
-    ):
+    models = (settings.lm, ""), (settings.proposer[0], "proposer=")
+    for (lm, name), price in zip(models, settings.prices, strict=True):
         if settings.max_cost is not None and price is None:
             raise SettingsError(
-                f"--max-cost: the price of {lm} is not known; give {flag} IN,OUT, or --max-calls"
+                f"--max-cost: the price of {lm} is not known; give --price {name}IN,OUT, or "
+                "--max-calls"
             )
 
 
@@ -152,7 +148,6 @@ def open_models(
             keep_budget_file=True,
             concurrency=settings.concurrency,
             cache=settings.cache,
-            keep_going=settings.keep_going,
             models=opened,
         ) as session,
     ):
@@ -190,14 +185,14 @@ def open_models(
 
 
 def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
-    """The plan of the search; where it is to be chosen, the model's default until then."""
-    plan = settings.plan or ("weighted" if settings.weighted else None)
+    """The settings' plan, else the model's default."""
+    plan = settings.plan
     if plan == "weighted":
         return SamplingPlan(kind="weighted", temperature=settings.temperature or 0.0)
-    if settings.samples is not None and plan != "auto":
+    if settings.samples is not None:
         temperature = 1.0 if settings.temperature is None else settings.temperature
         return SamplingPlan(kind="mean", samples=settings.samples, temperature=temperature)
-    if plan == "one" or (settings.temperature is not None and plan != "auto"):
+    if plan == "one" or settings.temperature is not None:
         return SamplingPlan(kind="one", temperature=settings.temperature or 0.0)
     return default_plan(judge.model)
 

@@ -13,11 +13,13 @@ import numpy as np
 
 from judges.inference.budget import BudgetSpentError
 from judges.prompt import Prompt
+from optimize.figures import DIGITS, json_number
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.demos import EVERYTHING, largest_demo_set
 from optimize.search.evaluator import Evaluator, SearchBudgetSpentError
 from optimize.search.gate import (
+    RISK,
     Choice,
     ComparedCandidate,
     Shortfall,
@@ -209,6 +211,7 @@ def choose_finalist(
     n_tried: int,
     rng: np.random.Generator,
     shortfall: Shortfall | None = None,
+    risk: float = RISK,
 ) -> Choice:
     """The gate's choice among the candidates.
 
@@ -233,7 +236,7 @@ def choose_finalist(
                 cost=costs[index],
             )
         )
-    return choose(finalists, n_tried, rng, shortfall)
+    return choose(finalists, n_tried, rng, shortfall, risk)
 
 
 def make_shortfall(
@@ -329,7 +332,9 @@ def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchRes
         rng = stream(problem.options.seed, "gate")
         shortfall = make_shortfall(problem, finalists, on_dev)
         costs = [evaluator.item_cost(finalist) for finalist in finalists]
-        choice = choose_finalist(on_dev, on_train, level, costs, n_tried, rng, shortfall)
+        risk = problem.options.risk
+        choice = choose_finalist(on_dev, on_train, level, costs, n_tried, rng, shortfall, risk)
+        record_choice(problem, choice, finalists)
         if evaluator.pricing is not None:
             figures = finalist_figures(problem, finalists, on_dev)
         if not finalists and exploration.n_too_dear:
@@ -343,6 +348,25 @@ def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchRes
         calls=evaluator.budget.calls,
         finalists=figures,
         on_dev=tuple(finalists),
+    )
+
+
+def record_choice(problem: SearchProblem, choice: Choice, finalists: Sequence[Candidate]) -> None:
+    """Write the figures down that the choice rests on; none where there was none to choose."""
+    gain, unseen = choice.gain, choice.unseen
+    if gain is None:
+        return
+    figures = {"value": gain.value, "low": gain.low, "high": gain.high, "error": gain.error}
+    if unseen is not None:
+        figures |= {"unseen": unseen.value, "unseen_error": unseen.error}
+    problem.record(
+        "gate",
+        candidate=None if choice.best is None else finalists[choice.best].id,
+        figures={name: json_number(value, DIGITS) for name, value in figures.items()},
+        n_documents=gain.n_documents,
+        n_finalists=len(finalists),
+        risk=problem.options.risk,
+        ship=choice.ship,
     )
 
 

@@ -12,6 +12,7 @@ from optimize.figures import DIGITS, json_number
 from optimize.items import Items
 from optimize.search.candidates import Candidate, TextGuard
 from optimize.search.evaluator import Evaluator
+from optimize.search.gate import RISK
 from optimize.search.objective import Level
 from optimize.search.trial_log import TrialLog
 
@@ -24,7 +25,8 @@ class SearchOptions:
     """How wide and how long to search.
 
     `max_item_cost` is what an item may cost with the dearest candidate, in the budget's unit;
-    `reasoning` are the forms of reasoning that may be tried beside the untuned judge's own.
+    `reasoning` are the forms of reasoning that may be tried beside the untuned judge's own. `risk`
+    is the chance that a judge which is no better than the untuned one ships.
     """
 
     seed: int = 0
@@ -41,6 +43,7 @@ class SearchOptions:
     patience: int = 3
     max_item_cost: float = math.inf
     reasoning: tuple[Reasoning, ...] = ()
+    risk: float = RISK
 
 
 @dataclass(frozen=True, kw_only=True)
