@@ -83,7 +83,6 @@ def simulate(
             ComparedCandidate(
                 gain=gap,
                 dev_gain=gap,
-                unseen=None,
                 failure_reduction=nothing,
                 failure_rate=0.0,
                 seed_failure_rate=0.0,
@@ -106,7 +105,6 @@ def few_gains(number: int, documents: int, risk: float) -> bool:
     one = ComparedCandidate(
         gain=gap,
         dev_gain=gap,
-        unseen=None,
         failure_reduction=nothing,
         failure_rate=0.0,
         seed_failure_rate=0.0,

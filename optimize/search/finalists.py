@@ -353,12 +353,10 @@ def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchRes
 
 def record_choice(problem: SearchProblem, choice: Choice, finalists: Sequence[Candidate]) -> None:
     """Write the figures down that the choice rests on; none where there was none to choose."""
-    gain, unseen = choice.gain, choice.unseen
+    gain = choice.gain
     if gain is None:
         return
     figures = {"value": gain.value, "low": gain.low, "high": gain.high, "error": gain.error}
-    if unseen is not None:
-        figures |= {"unseen": unseen.value, "unseen_error": unseen.error}
     problem.record(
         "gate",
         candidate=None if choice.best is None else finalists[choice.best].id,

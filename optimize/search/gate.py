@@ -53,15 +53,13 @@ class Gain:
 class ComparedCandidate:
     """One finalist beside the untuned judge on outputs that taught it nothing.
 
-    `gain` is the contrast of their rho, `dev_gain` that on dev alone; `unseen` how much better it
-    places outputs of systems that nothing was learned from (None: there are none);
-    `failure_reduction` the share of a document's outputs on which the untuned judge fails,
-    less the finalist's; `failure_rate` and `seed_failure_rate` are shares of all outputs.
+    `gain` is the contrast of their rho, `dev_gain` that on dev alone; `failure_reduction` the
+    share of a document's outputs on which the untuned judge fails, less the finalist's;
+    `failure_rate` and `seed_failure_rate` are shares of all outputs.
     """
 
     gain: Contrast
     dev_gain: Contrast
-    unseen: Contrast | None = None
     failure_reduction: Contrast
     failure_rate: float
     seed_failure_rate: float
@@ -80,14 +78,13 @@ Ship = Literal["better", "tuned"]
 class Choice:
     """The gate's decision: `best` is the finalists' index (None: there was none to choose).
 
-    `why` says the decision and its reason; `gain` and `unseen` are the figures behind it.
+    `why` says the decision and its reason; `gain` is the figure behind it.
     """
 
     best: int | None
     ship: bool
     why: str
     gain: Gain | None = None
-    unseen: Gain | None = None
 
 
 UNTUNED = "Shipped: the untuned judge."
@@ -201,11 +198,9 @@ def choose(
     more than a standard error worse: a judge is paid for again with every row it ever judges.
 
     One whose gain rests on train as well (a judge that train has not chosen) has to gain on dev
-    alone, too. On systems that no demonstration showed, the judge may not lose by more than a
-    standard error: a gain on known systems alone is worth little to those who judge new ones, but
-    to ask for a gain there, too, would refuse most judges for what chance did to a few systems. A
-    finalist that fails on too many outputs is passed over; one that fails on clearly fewer than
-    the untuned judge ships for that, if it is not worse: of the risk, that test has a share.
+    alone, too. A finalist that fails on too many outputs is passed over; one that fails on clearly
+    fewer than the untuned judge ships for that, if it is not worse: of the risk, that test has a
+    share.
     """
     eligible = [index for index, compared in enumerate(finalists) if compared.reliable]
     if not eligible:
@@ -233,12 +228,11 @@ def choose(
         ]
         first = eligible.index(_cheapest_as_good(clear or [eligible[first]], finalists, shortfall))
     gain, finalist = intervals[first], finalists[eligible[first]]
-    (unseen,) = gains([finalist.unseen], rng, risk) if finalist.unseen is not None else [None]
     fails_less = _fails_clearly_less(finalist, rng, risk)
     better = (gain.is_clear and finalist.dev_gain.value > 0) or fails_less
     where = f"On {gain.n_documents} documents held out from its prompt"
     at_risk = f"(risk of a false claim: {100 * risk:g}%)"
-    kept = Choice(best=eligible[first], ship=False, why="", gain=gain, unseen=unseen)
+    kept = Choice(best=eligible[first], ship=False, why="", gain=gain)
     if np.isnan(gain.value) or gain.n_documents < fewest_documents(risk):
         why = (
             f"{gain.n_documents} documents are too few to compare it with the tuned judge; "
@@ -247,15 +241,9 @@ def choose(
         return replace(kept, why=f"{UNTUNED} {why}")
     if not better and gain.value <= 0:
         why = f"{UNTUNED} {where} the tuned judge does no better."
-        return replace(kept, best=None, why=why)
+        return replace(kept, why=why)
     if not better:
         why = f"{UNTUNED} {where} the tuned judge does not clearly beat it {at_risk}."
-        return replace(kept, why=why)
-    if unseen is not None and unseen.value + unseen.error < 0:
-        why = (
-            f"{UNTUNED} The tuned judge beats it on known systems, and is worse on systems that "
-            "none of its demonstrations show."
-        )
         return replace(kept, why=why)
     beats = "it beats the untuned judge"
     if fails_less:

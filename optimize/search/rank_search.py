@@ -29,7 +29,7 @@ from optimize.search.demos import (
 from optimize.search.evaluator import SearchBudgetSpentError
 from optimize.search.finalists import CrossFit, Exploration, affordable_part
 from optimize.search.objective import Level, contrast, informative_documents
-from optimize.search.problem import SearchOptions, SearchProblem
+from optimize.search.problem import SearchProblem
 from optimize.search.proposer import Proposer
 from optimize.search.race import (
     ELIMINATION_ERRORS,
@@ -121,18 +121,6 @@ class SearchPlan:
         """Twice the round before, or what is left of the limit; 0 where that is hardly any."""
         planned = self.first_round * 2 ** (number - 1)
         return 0.0 if left < MIN_ROUND_SHARE * planned else min(planned, left)
-
-    @staticmethod
-    def compares_reasoning(number: int, options: SearchOptions) -> bool:
-        """Whether a round compares forms of reasoning, and proposes nothing."""
-        return number == REASONING_ROUND and bool(options.reasoning)
-
-    @staticmethod
-    def demo_sizes(number: int, n_best: int = 0) -> Sequence[int]:
-        """How much the demonstration sets of a round show, where the best so far shows `n_best`."""
-        if number <= REASONING_ROUND:
-            return ()
-        return (n_best, 2 * n_best) if n_best else FIRST_DEMO_SIZES
 
 
 def plan_search(
@@ -297,7 +285,7 @@ class RankSearch:
         share, parent = self.plan.round_budget(number, budget.left), self._parent()
         if not share or not self._score_seed(share):
             return False
-        if self.plan.compares_reasoning(number, self.options):
+        if number == REASONING_ROUND and self.options.reasoning:
             self._compare_reasoning(number, share)
             return True
         leaders = self.state.candidates_above_seed()[:LEADERS_RACED_ON]
@@ -373,6 +361,9 @@ class RankSearch:
     def _draw_demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:
         """Demonstration sets for this round: none before the third, nor where all have lost."""
         evaluator, options, leaders = self.evaluator, self.options, self.state.leaders()
+        items = demonstrable_items(self.problem.train, evaluator.seed)
+        if number <= REASONING_ROUND or not len(items):
+            return []
         with_demos = [result for result in leaders if result.candidate.demo_set.demos]
         if with_demos:
             best = max(result.lower_gain for result in leaders)
@@ -380,11 +371,8 @@ class RankSearch:
                 return []
         n_best = len(with_demos[0].candidate.demo_set.demos) if with_demos else 0
         largest = max(options.demo_sizes, default=0)
-        planned = self.plan.demo_sizes(number, n_best)
+        planned = (n_best, 2 * n_best) if n_best else FIRST_DEMO_SIZES
         sizes = sorted({min(size, largest) for size in planned})[: options.demo_sets]
-        items = demonstrable_items(self.problem.train, evaluator.seed)
-        if not len(items):
-            return []
         source = DemoSource(
             items=items,
             scores=evaluator.known_scores(parent, items),
