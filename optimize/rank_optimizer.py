@@ -74,10 +74,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     (int, float, a Literal of numbers) or one of two labels; `output` names that field where there
     are several. Its class, forward, adapter and reasoning stay as they are.
 
-    Examples are dspy.Examples, dicts or a DataFrame. `label` names people's rating: a field
-    ("human", else the program's own output), several fields of one annotator each, or a function
-    of an example; a list in a field is averaged. `group` names the document that outputs belong to
-    ("document_id" or "group"); it may be a text itself, as in group="document".
+    Examples are dspy.Examples or dicts. `label` names people's rating: a field ("human", else the
+    program's own output), or a function of an example. `group` names the document that outputs
+    belong to ("document_id" or "group"); it may be a text itself, as in group="document".
 
     The model is `lm`, a name or a dspy.LM, else the predictor's own, else the one that DSPy is
     configured with (all of its arguments are obeyed), else the embedded one; `proposer_lm`, which
@@ -214,9 +213,6 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             else student.deepcopy()
         )
         compiled.detailed_results = RankResult(summary=summary, trials=log.trials, search=result)
-        for name, value in (("found", result), ("trials", log.trials)):
-            if not hasattr(student, name):  # which a program of the user's own may have
-                setattr(compiled, name, value)
         return compiled
 
     def _split(

@@ -56,7 +56,7 @@ from optimize.search.finalists import FinalistFigures, SearchResult
 from optimize.search.gate import as_asked, unmeasured
 from optimize.search.trial_log import TrialLog
 
-PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa", "optuna")
+PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
 
 
 def estimate(prepared: PreparedRun) -> RunEstimate:
