@@ -48,8 +48,9 @@ class ExampleReader:
         return Items(tuple(items))
 
     def _item(self, row: Any, number: int, split: str) -> Item:
-        group = self.group
+        group, given = self.group, row
         where, default = f"{split} example {number}", f"{split}-{number}"
+        row = _with_none(row)
         name, system = row.get("id"), row.get("system")
         item_id = default if name is None else str(name)
         label = self._label_name(row)
@@ -57,7 +58,7 @@ class ExampleReader:
             texts = self.student.texts(item_id, row)
             if group is not None and row.get(group) is None:
                 raise KeyError(group)
-            cell = label(row) if callable(label) else row[label]
+            cell = label(given) if callable(label) else given[label]
         except KeyError as error:
             text = (
                 f"{where} has no {error.args[0]!r}; an example has "
@@ -101,6 +102,12 @@ def rows_of(examples: Iterable[Any]) -> list[Any]:
                 "(of a DataFrame: frame.to_dict('records'))"
             )
     return rows
+
+
+def _with_none(row: Any) -> Any:
+    """The row with None for NaN, which a missing cell of a table is."""
+    missing = {name: None for name, cell in row.items() if isinstance(cell, float) and cell != cell}
+    return row.copy(**missing) if isinstance(row, dspy.Example) else {**row, **missing}
 
 
 def group_field(rows: Sequence[Any]) -> str | None:

@@ -214,8 +214,10 @@ class ProgramStudent(Student):
         return (number + 1) / 2 if self.answer.is_choice else number
 
     def texts(self, item_id: str, example: Mapping[str, Any]) -> dict[str, str]:
-        inputs = {name: example[name] for name in self.text_names}
+        inputs = {name: example.get(name) for name in self.text_names}
         for name, value in inputs.items():
+            if value is None:
+                raise KeyError(name)
             if isinstance(value, dspy.Type | dspy.History):
                 kind = type(value).__name__
                 raise ProgramError(f"{name} is a dspy.{kind}; RankOptimizer reads texts alone")
