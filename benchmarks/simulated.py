@@ -140,7 +140,6 @@ def tuned_in_process(
     from optimize.search.finalists import SearchResult
 
     prepared = prepare(Settings(**settings))
-    labels = prepared.labels
     folder.mkdir()
     run_folder.begin(folder, prepared)
     models = {f"openai/{name}": SimulatedModel(server, name) for name in MODELS}

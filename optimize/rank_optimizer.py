@@ -152,7 +152,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         valset: Any = None,
         **kwargs: Any,
     ) -> dspy.Module:
-        """Return a tuned copy, or an unchanged one where the gate keeps the seed.
+        """Return a tuned copy, or an unchanged one where the gate ships the untuned program.
 
         Without a valset, trainset is split by document: one part teaches, the other chooses. The
         copy's `detailed_results` (a RankResult) say what was tried and why it was chosen.
