@@ -29,11 +29,10 @@ from judges.inference.sampler import ModelResponse
 from judges.judge import Judge
 from judges.modules import demos_of, signature_of
 from judges.parsing.text import shortened
-from judges.prompt import NOT_GIVEN, Field, Prompt, encodable
+from judges.prompt import Field, Prompt, encodable
 from judges.protocol import FatalModelError, is_embedded
 from optimize.items import Item
 from optimize.run.active_run import ActiveRun
-from optimize.search.demos import nearest_choice
 from optimize.search.evaluator import ItemScore, JudgeItems
 
 WAY_OUT = (
@@ -45,8 +44,6 @@ WAY_OUT = (
 MAX_LEVELS = 100
 # Tokens of a reply, unless the LM says otherwise: programs may reason at length.
 LONGEST_REPLY = 4096
-# How a demonstration without reasons of its own is filled up.
-CANNED = re.compile(r"The better one is \S+\.\Z")
 
 
 class ProgramError(JudgesError, TypeError):
@@ -206,7 +203,6 @@ class ProgramStudent(Student):
             self.labels.setdefault("tie", 0.5)
         self._inputs: dict[str, Mapping[str, Any]] = {}
         self._examples: dict[tuple[str, ...], tuple[str, float]] = {}
-        self._scores_of_reason: dict[str, set[float]] = {}
         self._scale: tuple[int, ...] = (0, 1)
 
     def read_number(self, number: float) -> float:
@@ -316,7 +312,6 @@ class ProgramStudent(Student):
         comment = ""
         if self._reason is not None and trace:
             comment = _text(trace[-1][2].get(self._reason))
-            self._scores_of_reason.setdefault(comment, set()).add(score)
         return ItemScore(score=score, comment=comment)
 
     def _answer_in(self, prediction: Any) -> Any:
@@ -346,12 +341,6 @@ class ProgramStudent(Student):
         item_id, human = self._examples.get(_key(texts), ("", math.nan))
         values: dict[str, Any] = dict(self._inputs.get(item_id, texts))
         level = int(demo[self.answer.name])
-        reason = str(demo.get(self._reason or "", NOT_GIVEN))
-        # What the program wrote for another rating than people's argues for that one.
-        scores = self._scores_of_reason.get(reason, ())
-        fits = all(nearest_choice(self._scale, score) == level for score in scores)
-        if self._reason and fits and reason != NOT_GIVEN and not CANNED.match(reason):
-            values[self._reason] = reason
         values[self.answer.name] = self.answer.value(level, human)
         return dspy.Example(**values).with_inputs(*self.text_names)
 

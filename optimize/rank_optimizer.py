@@ -18,7 +18,7 @@ from judges.cli.shell import print_error
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.models.dspy_lm import ConfiguredModel, configured_lm
-from judges.protocol import EMBEDDED, Model, is_embedded
+from judges.protocol import EMBEDDED, Model
 from optimize.dspy_examples import (
     ExampleReader,
     Label,
@@ -38,15 +38,11 @@ from optimize.run.pipeline import summarize
 from optimize.run.run_budget import CallTokens, RunBudget, divide_budget, measured_tokens
 from optimize.run.settings import Settings
 from optimize.screen import scorecard
-from optimize.search.evaluator import SearchBudget
 from optimize.search.finalists import SearchResult
 from optimize.search.gate import RISK
 from optimize.search.objective import LEVELS, Level, choose_level
-from optimize.search.problem import SearchOptions
 from optimize.search.trial_log import Trial, TrialLog
 
-# Of an embedded model, which costs nothing.
-FREE_CALLS = 8_000
 CONCURRENCY = 64
 AUTO = "auto"
 
@@ -292,21 +288,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         tokens: CallTokens | None = None,
     ) -> RunBudget:
         """What the search may spend; `tokens` are what a judgement has been seen to take."""
-        settings, labels = prepared.settings, prepared.labels
-        if is_embedded(settings.lm) and is_embedded(settings.proposer[0]):
-            calls = self.max_calls or FREE_CALLS
-            return RunBudget(
-                search=SearchBudget(calls),
-                options=SearchOptions(seed=self.seed, risk=self.risk),
-                limit=calls,
-                table=0,
-                table_calls=0,
-                n_dev=len(labels.dev),
-                n_measured=0,
-            )
         budget = divide_budget(
-            settings,
-            labels,
+            prepared.settings,
+            prepared.labels,
             judge,
             models.calls_per_item(judge),
             models.replies_per_item(judge),

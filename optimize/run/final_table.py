@@ -1,4 +1,4 @@
-"""The final table: untuned and tuned judge on dev, test and unseen systems, with their intervals."""
+"""The final table: both judges on dev, test and unseen systems, with their intervals."""
 
 import math
 from collections.abc import Mapping

@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonl import write_jsonl
-from openai_replies import Body, follow
+from openai_replies import Body
 from openai_server import WITHHELD, OpenAIServer, some_faults
-from processes import run_python, until
+from processes import until
 
 from judges.inference.budget import (
     Budget,
     BudgetFileError,
     BudgetSpentError,
 )
-from judges.inference.runner import ModelRequest, Runner
-from judges.models import Sampling, open_model
+from judges.models import Sampling
 from judges.models.prices import Price, find_price
 from judges.protocol import Usage
 from optimize.cli.tune import command
@@ -70,18 +68,6 @@ def check_spending(summary: dict[str, Any]) -> None:
 
 def tuned(*arguments: str) -> int:
     return command(["--dimension", "relevance", "--lm", LM, "--out", "run", *arguments])
-
-
-def test_a_limit_on_calls_holds_for_faulty_replies_and_ends_with_a_judge_and_a_report(
-    here: Path, openai_server: OpenAIServer
-) -> None:
-    serve(openai_server, 0.3)
-    assert tuned("--max-calls", "800") == 0
-    assert len(openai_server.log) <= 800
-    summary = read(here / "run" / "summary.json")
-    assert summary["lm_calls"] + summary["proposer_calls"] == len(openai_server.log)
-    assert summary["cost_usd"] == pytest.approx(served(openai_server), rel=0.01)
-    assert {"judge.json", "report.html"} <= {path.name for path in (here / "run").iterdir()}
 
 
 def test_a_limit_on_dollars_holds_for_faulty_replies_and_the_dollars_are_told_truly(
@@ -150,33 +136,6 @@ def test_limits_hold_over_a_run_that_is_killed_twice_and_resumed(
     assert served(openai_server) <= summary["cost_usd"] * 1.01
 
 
-SCORE = [
-    *("-m", "judges", "score", "relevance", "--lm", "openai/judge-1"),
-    *("--data", "in.jsonl", "--out", "out.jsonl"),
-]
-
-
-def test_a_judges_own_run_counts_on_where_it_was_killed(
-    here: Path, openai_server: OpenAIServer
-) -> None:
-    rows = [{"document": f"Document {i} says much.", "summary": f"One {i}."} for i in range(120)]
-    write_jsonl(here / "in.jsonl", rows)
-    openai_server.latency = 0.01
-    score = [*SCORE, "--concurrency", "4", "--max-calls"]
-    process = subprocess.Popen([sys.executable, *score, "60"], stderr=subprocess.DEVNULL)
-    until(lambda: len(openai_server.log) > 20)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    for _ in range(2):
-        again = run_python(*score, "60", "--resume")
-        assert again.returncode == 1
-        assert "budget of 60 calls is spent" in again.stderr
-        assert 60 - 4 <= len(openai_server.log) <= 60
-    run_python(*score, "140", "--resume", check=True)
-    assert len(openai_server.log) <= 120 + 4
-    assert not list(here.glob("*budget*"))
-
-
 def test_what_was_under_way_when_a_process_died_counts_at_its_worst(tmp_path: Path) -> None:
     path = tmp_path / "budget.json"
     asked = [{"role": "user", "content": "x" * 84}]
@@ -202,25 +161,6 @@ def test_what_was_under_way_when_a_process_died_counts_at_its_worst(tmp_path: Pa
     with pytest.raises(BudgetSpentError, match="3 calls is spent"):
         after.reserve(asked, Sampling(max_tokens=50))  # type: ignore[arg-type]
     resumed.close()
-
-
-def test_an_endpoint_that_writes_past_the_limit_is_reserved_for_at_what_it_takes(
-    openai_server: OpenAIServer,
-) -> None:
-    # It thinks 40 words, though one is allowed.
-    openai_server.fault = lambda number, body: "garbage"
-    openai_server.judge = follow
-    one = Budget(max_cost=1000.0).account(price=DOLLAR)
-    asks = (
-        ModelRequest(
-            [{"role": "user", "content": f"Row {i}"}], Sampling(max_tokens=1), lambda one: one.text
-        )
-        for i in range(100)
-    )
-    runner = Runner(open_model("openai/judge-1"), account=one, concurrency=1, fresh_samples=0)
-    with runner, pytest.raises(BudgetSpentError):
-        list(runner.run(asks))
-    assert openai_server.tokens_in + openai_server.tokens_out <= 1000
 
 
 def test_a_judge_that_cannot_be_read_ends_the_run_early_with_its_reason_and_a_reply(

@@ -3,45 +3,27 @@
 import errno
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonl import write_jsonl
-from openai_server import OpenAIServer
 from processes import TIMEOUT
 
 import data
 from data.tables.atomic_write import InUseError, in_use
-from data.tables.formats import RowWriter
-from judges.__main__ import main
-from judges.catalog import find
-from judges.dimension import Dimension
 from judges.inference.budget import BudgetSpentError
 from judges.judge import Judge
 from judges.loading import load
 from judges.models import journal
-from judges.prompt import MAX_DEMOS
-from judges.scoring import SamplingPlan
 from optimize.cli.tune import command
-from optimize.items import Item, Items
 from optimize.run.final_table import FinalTable
-from optimize.run.run_budget import search_options
-from optimize.run.settings import Settings
-from optimize.search.candidates import Candidate
-from optimize.search.demos import largest_demo_set
 
 FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
-SUBJECT = find("relevance")
-assert isinstance(SUBJECT, Dimension)
-SEED = Judge.of(SUBJECT)
-FREE = search_options(Settings(dimension="relevance"))
 
 
 def write_few(folder: Path) -> None:
@@ -79,34 +61,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patched.chdir(folder)
         assert command([*FEW, "--out", "run"]) == 0
     return folder / "run"
-
-
-def frozen_with(texts: list[dict[str, str]]) -> tuple[Judge, int]:
-    """The judge that shows as much of these outputs as a search may, read back, and its bytes."""
-    rng = random.Random(0)
-    items = Items(
-        tuple(
-            Item(
-                id=str(number),
-                document_id=f"d{number // 4}",
-                system=f"s{number % 4}",
-                texts=one,
-                human=float(rng.randint(1, 5)),
-            )
-            for number, one in enumerate(texts)
-        )
-    )
-    shown = largest_demo_set(items, SEED.prompt, FREE)
-    candidate = Candidate(instruction=SEED.prompt.instruction, demo_set=shown)
-    judge = replace(SEED, prompt=candidate.prompt(SEED.prompt), plan=SamplingPlan(kind="weighted"))
-    return judge, len(judge.dumps().encode())
-
-
-def test_a_search_shows_no_more_than_a_frozen_judge_holds() -> None:
-    assert max(FREE.demo_sizes) == MAX_DEMOS
-    texts = [{"document": f"d{n}", "summary": f"s{n}"} for n in range(MAX_DEMOS + 100)]
-    judge, _ = frozen_with(texts)
-    assert len(judge.prompt.demos) == MAX_DEMOS
 
 
 def raising(error: BaseException) -> Callable[..., Any]:
@@ -162,18 +116,6 @@ def test_a_run_whose_budget_ends_at_the_final_table_has_its_judge(
     assert isinstance(load(here / "run"), Judge)
     assert command([*FEW, "--out", "run", "--resume"]) == 0
     assert_same_judge(here / "run", whole)
-
-
-def test_probes_that_fail_lose_neither_judge_nor_report(
-    here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("optimize.run.pipeline.probe", raising(BudgetSpentError("spent")))
-    assert command([*FEW, "--out", "run"]) == 0
-    assert (here / "run" / "report.html").exists()
-    ours, theirs = (
-        json.loads((one / "judge.json").read_text())["program"] for one in (here / "run", whole)
-    )
-    assert ours == theirs
 
 
 def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(
@@ -261,47 +203,6 @@ def test_changed_labels_are_not_resumed_with(
     assert (here / "run" / "judge.json").read_bytes() == before
 
 
-SCORE = ["score", "relevance", "--data", "few.jsonl", "--out", "o.jsonl"]
-
-
-def test_scoring_resumes_no_file_but_its_own(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("o.jsonl", "o.jsonl.partial"):
-        (here / name).write_text("a year's work\n")
-        assert main([*SCORE, "--resume"]) == 1
-        assert "not of a run that can be resumed" in capsys.readouterr().err.splitlines()[-1]
-        assert (here / name).read_text() == "a year's work\n"
-        (here / name).unlink()
-    # Cut off in its middle, it goes on: but by the same judge on the same rows.
-    written = RowWriter.write
-
-    def cut(writer: RowWriter, row: Any) -> None:
-        if writer.written == 5:
-            raise KeyboardInterrupt
-        written(writer, row)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(RowWriter, "write", cut)
-        assert main(SCORE) == 130
-    partial = (here / "o.jsonl.partial").read_bytes()
-    rows = (here / "few.jsonl").read_text()
-    for change, told in (
-        (["score", "fluency", *SCORE[2:], "--map", "summary=summary"], "judges"),
-        ([*SCORE, "--seed", "4"], "seed"),
-    ):
-        assert main([*change, "--resume"]) == 1
-        assert f"a run with other {told}" in capsys.readouterr().err.splitlines()[-1]
-    (here / "few.jsonl").write_text(rows + rows)
-    assert main([*SCORE, "--resume"]) == 1
-    assert "other data" in capsys.readouterr().err.splitlines()[-1]
-    assert (here / "o.jsonl.partial").read_bytes() == partial
-    (here / "few.jsonl").write_text(rows)
-    assert main([*SCORE, "--resume"]) == 0
-    assert len((here / "o.jsonl").read_text().splitlines()) == len(rows.splitlines())
-    assert {path.name for path in here.iterdir()} == {"few.jsonl", "o.jsonl"}
-
-
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -327,22 +228,6 @@ def test_who_holds_a_file_is_told_and_the_dead_hold_none(tmp_path: Path) -> None
         with in_use(tmp_path):
             pass
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "second", [["--out", "o.jsonl"], ["--out", "p.jsonl"]], ids=["one output", "one journal"]
-)
-def test_two_processes_scoring_at_once_pay_nothing_twice(
-    here: Path, second: list[str], openai_server: OpenAIServer
-) -> None:
-    openai_server.latency = 0.3
-    asked = ["score", "relevance", "--data", "few.jsonl", "--lm", "openai/judge-1"]
-    asked += ["--journal", "r.jsonl", "--concurrency", "4"]
-    codes, said = run_both([[*asked, "--out", "o.jsonl"], [*asked, *second]], "judges")
-    assert sorted(codes) == [0, 1]
-    last = said[codes.index(1)].splitlines()[-1]
-    assert "is in use by process" in last or "exists already" in last or "unfinished" in last
-    assert set(openai_server.n_answered.values()) == {1}
 
 
 def run_both(both: list[list[str]], module: str) -> tuple[list[int], list[str]]:

@@ -215,12 +215,6 @@ def test_pairs_are_tuned_at_dataset_level_with_accuracy_beside(
     assert summary["seed_judge"]["test_unseen_systems"] is None
 
 
-@pytest.mark.parametrize("level", ["dataset", "system"])
-def test_the_level_can_be_told(here: Path, level: str) -> None:
-    assert command([*FEW, "--max-calls", "800", "--level", level, "--out", "run"]) == 0
-    assert read(here / "run" / "summary.json")["seed_judge"]["test"]["level"] == level
-
-
 def test_an_endpoint_is_asked_and_no_key_is_written_down(
     here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,6 @@ import pytest
 from openai_server import OpenAIServer
 
 import judges
-from judges.models.dspy_lm import ConfiguredModel
 from optimize import RankOptimizer
 from optimize.dspy_examples import ExampleReader
 from optimize.dspy_program import Answer, answer_of, student_of
@@ -322,28 +321,6 @@ def test_a_judges_own_demonstrations_stay_where_the_search_shows_none() -> None:
 
 
 # --- models
-
-
-def test_the_configured_model_is_taken_unless_another_is_named() -> None:
-    task = student_of(judges.load("fluency").program())
-    (predictor,) = task.program.predictors()
-    configured = dspy.LM("openai/judge-1", api_base="http://127.0.0.1:9/v1", api_key=KEY)
-    own = dspy.LM("openai/judge-2", api_key=KEY)
-    with dspy.context(lm=configured, num_threads=3):
-        opened, settings = RankOptimizer()._settings(task, predictor)
-        assert (settings.lm, settings.api_base) == ("openai/judge-1", "http://127.0.0.1:9/v1")
-        assert isinstance(opened["judge"], ConfiguredModel)
-        assert opened["proposer"] is opened["judge"]
-        assert settings.concurrency == 3
-        opened, settings = RankOptimizer(lm="embedded", proposer_lm=own)._settings(task, predictor)
-        assert (settings.lm, settings.proposer_lm) == ("embedded", "openai/judge-2")
-        assert set(opened) == {"proposer"}
-        _, settings = RankOptimizer(api_base="http://127.0.0.1:8/v1")._settings(task, predictor)
-        assert settings.api_base == "http://127.0.0.1:8/v1"
-        _, settings = RankOptimizer(price=(0.4, 1.6), max_demos=4)._settings(task, predictor)
-        assert (settings.price, settings.max_demos) == ("0.4,1.6", 4)
-        predictor.lm = own
-        assert RankOptimizer()._settings(task, predictor)[1].lm == "openai/judge-2"
 
 
 def test_the_page_on_dspy_runs_as_it_stands(
