@@ -140,15 +140,8 @@ def tuned_in_process(
     from optimize.search.finalists import SearchResult
 
     prepared = prepare(Settings(**settings))
-    labels = prepared.labels
     folder.mkdir()
-    run_folder.begin(
-        folder,
-        prepared.settings.to_json(),
-        labels.counts(),
-        labels.split,
-        prepared.settings.endpoints,
-    )
+    run_folder.begin(folder, prepared)
     models = {f"openai/{name}": SimulatedModel(server, name) for name in MODELS}
     prompts: list[Prompt] = []
     search = ActiveRun.search

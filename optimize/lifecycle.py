@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -51,24 +50,24 @@ class RunLifecycle:
         again.
         """
         prepared = prepare(settings, subject, rows)
-        with ExitStack() as stack:
-            if self._resume:
-                self.folder = run_folder.find_started(self._out, prepared.subject.name)
-                stack.enter_context(in_use(self.folder))
+        if self._resume:
+            self.folder = run_folder.find_started(self._out, prepared.subject.name)
+            with in_use(self.folder):
                 run_folder.check_resumed(self.folder, prepared)
                 return self._run(prepared, self.folder)
-            folder = run_folder.open_fresh(self._out, prepared.subject.name)
-            stack.enter_context(in_use(folder))
-            run_folder.check_fresh(folder)
-            self.folder = folder
-            try:
+        folder = run_folder.open_fresh(self._out, prepared.subject.name)
+        try:
+            with in_use(folder):
+                run_folder.check_fresh(folder)
+                self.folder = folder
                 if rows is not None:
                     run_folder.write_rows(rows, folder)
                 run_folder.begin(folder, prepared)
                 return self._run(prepared, folder)
-            except Exception:  # whatever it was is raised again
+        except Exception:  # whatever it was is raised again
+            if self.folder is not None:
                 run_folder.clear_unanswered(folder)
-                raise
+            raise
 
     def estimate(self, settings: Settings) -> tuple[PreparedRun, RunEstimate]:
         """What a run with these settings would take, or one that is resumed takes in all."""

@@ -18,7 +18,7 @@ from judges.cli.shell import print_error
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.models.dspy_lm import ConfiguredModel, configured_lm
-from judges.protocol import EMBEDDED, Model, is_embedded
+from judges.protocol import EMBEDDED, Model
 from optimize.dspy_examples import (
     ExampleReader,
     Label,
@@ -38,15 +38,11 @@ from optimize.run.pipeline import summarize
 from optimize.run.run_budget import CallTokens, RunBudget, divide_budget, measured_tokens
 from optimize.run.settings import Settings
 from optimize.screen import scorecard
-from optimize.search.evaluator import SearchBudget
 from optimize.search.finalists import SearchResult
 from optimize.search.gate import RISK
 from optimize.search.objective import LEVELS, Level, choose_level
-from optimize.search.problem import SearchOptions
 from optimize.search.trial_log import Trial, TrialLog
 
-# Of an embedded model, which costs nothing.
-FREE_CALLS = 8_000
 CONCURRENCY = 64
 AUTO = "auto"
 
@@ -74,10 +70,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     (int, float, a Literal of numbers) or one of two labels; `output` names that field where there
     are several. Its class, forward, adapter and reasoning stay as they are.
 
-    Examples are dspy.Examples, dicts or a DataFrame. `label` names people's rating: a field
-    ("human", else the program's own output), several fields of one annotator each, or a function
-    of an example; a list in a field is averaged. `group` names the document that outputs belong to
-    ("document_id" or "group"); it may be a text itself, as in group="document".
+    Examples are dspy.Examples or dicts. `label` names people's rating: a field ("human", else the
+    program's own output), or a function of an example. `group` names the document that outputs
+    belong to ("document_id" or "group"); it may be a text itself, as in group="document".
 
     The model is `lm`, a name or a dspy.LM, else the predictor's own, else the one that DSPy is
     configured with (all of its arguments are obeyed), else the embedded one; `proposer_lm`, which
@@ -153,7 +148,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         valset: Any = None,
         **kwargs: Any,
     ) -> dspy.Module:
-        """Return a tuned copy, or an unchanged one where the gate keeps the seed.
+        """Return a tuned copy, or an unchanged one where the gate ships the untuned program.
 
         Without a valset, trainset is split by document: one part teaches, the other chooses. The
         copy's `detailed_results` (a RankResult) say what was tried and why it was chosen.
@@ -214,9 +209,6 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             else student.deepcopy()
         )
         compiled.detailed_results = RankResult(summary=summary, trials=log.trials, search=result)
-        for name, value in (("found", result), ("trials", log.trials)):
-            if not hasattr(student, name):  # which a program of the user's own may have
-                setattr(compiled, name, value)
         return compiled
 
     def _split(
@@ -296,21 +288,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         tokens: CallTokens | None = None,
     ) -> RunBudget:
         """What the search may spend; `tokens` are what a judgement has been seen to take."""
-        settings, labels = prepared.settings, prepared.labels
-        if is_embedded(settings.lm) and is_embedded(settings.proposer[0]):
-            calls = self.max_calls or FREE_CALLS
-            return RunBudget(
-                search=SearchBudget(calls),
-                options=SearchOptions(seed=self.seed, risk=self.risk),
-                limit=calls,
-                table=0,
-                table_calls=0,
-                n_dev=len(labels.dev),
-                n_measured=0,
-            )
         budget = divide_budget(
-            settings,
-            labels,
+            prepared.settings,
+            prepared.labels,
             judge,
             models.calls_per_item(judge),
             models.replies_per_item(judge),

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from optimize.answer import (
-    CONSTRUCTED,
-    has_constructed_labels,
     next_steps,
     run_answer,
     verification_answer,
@@ -34,7 +32,6 @@ def scorecard(summary: Mapping[str, Any], folder: str) -> str:
         f"{summary['dimension']} judged by {summary['lm']}, {data['name']}: "
         f"{data['n_documents']} documents, {data['n_outputs']} {unit}"
     )
-    constructed = [CONSTRUCTED] if has_constructed_labels(summary) else []
     next_step = next_steps(summary, paired=paired)[0].replace("`", "")
     lines = [
         *_wrapped(about),
@@ -42,7 +39,7 @@ def scorecard(summary: Mapping[str, Any], folder: str) -> str:
         *_failures(summary, unit),
         *(
             line
-            for text in (*run_answer(summary, paired=paired), *constructed, f"Next: {next_step}")
+            for text in (*run_answer(summary, paired=paired), f"Next: {next_step}")
             for line in _wrapped(text)
         ),
         "",

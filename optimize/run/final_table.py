@@ -1,4 +1,4 @@
-"""The final table: seed and tuned judge on dev, test and unseen systems, with their intervals."""
+"""The final table: both judges on dev, test and unseen systems, with their intervals."""
 
 import math
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ def measure_finally(
 
 
 def gain(tuned: Vector, seed_judge: Vector, items: Items, level: Level, seed: int) -> Cell:
-    """The tuned judge's rho less the seed's, on the outputs that both scored."""
+    """The tuned judge's rho less the untuned one's, on the outputs that both scored."""
     difference = paired_difference(
         tuned,
         seed_judge,

@@ -56,7 +56,7 @@ from optimize.search.finalists import FinalistFigures, SearchResult
 from optimize.search.gate import as_asked, unmeasured
 from optimize.search.trial_log import TrialLog
 
-PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa", "optuna")
+PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
 
 
 def estimate(prepared: PreparedRun) -> RunEstimate:
@@ -122,7 +122,7 @@ def _budget_by_seed(
     expected: Pricing,
     print_line: Callable[[str], None],
 ) -> RunBudget:
-    """The budget again, by the tokens that the seed's first judgements took."""
+    """The budget again, by the tokens that the untuned judge's first judgements took."""
     scorer = make_item_scorer(judge, models, prepared.settings.seed, purpose_of=lambda *_: SEED)
     tokens = measured_tokens(scorer, judge, prepared.labels.train)
     budget = _budget(prepared, judge, models, tokens)
@@ -275,7 +275,7 @@ def _finalist_row(run: ActiveRun, result: SearchResult, figures: FinalistFigures
 def shipped_judge_with_provenance(
     run: ActiveRun, result: SearchResult, summary: Mapping[str, Any]
 ) -> Judge:
-    """The tuned judge where the gate ships it, else the seed, with where it comes from."""
+    """The tuned judge where the gate ships it, else the untuned one, with where it comes from."""
     provenance = {
         **_origin(run),
         "shipped": summary["shipped"],
@@ -342,7 +342,7 @@ def _origin(run: ActiveRun) -> dict[str, Any]:
 
 
 def shipped_judge(run: ActiveRun, result: SearchResult) -> Judge:
-    """The seed judge, with the tuned prompt where the gate allowed it, and the run's plan."""
+    """The judge that ships, with the run's plan."""
     candidate = result.tuned if result.choice.ship else run.seed
     return replace(run.judge, prompt=candidate.prompt(run.judge.prompt), plan=run.models.plan)
 

@@ -29,8 +29,8 @@ FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
 FREE_SIZES, FREE_LENGTH = (16, 64, MAX_DEMOS), 3_000_000
 # As many as a search that costs money may show, as far as its money goes.
 PAID_SIZES, PAID_LENGTH = (4, 8, 16, 32, 64), 120_000
-# Without a limit a search may cost what judging so many outputs of train with the seed does, so
-# many times.
+# Without a limit a search may cost what judging so many outputs of train with the untuned judge
+# does, so many times.
 DEFAULT_SEARCH, OUTPUTS_RACED = 24, 300
 # The least that can teach anything: dev and test for two judges, and so much of a first round.
 FINALISTS_AT_LEAST, LEAST_SEARCH = 1.5, 3
@@ -46,7 +46,7 @@ THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
 # Of the money, what measuring the dearest candidate on dev and in the final table may take: it
 # says how much a candidate may show. With less room than for so many examples none is shown.
 DEAREST_SHARE, FEWEST_DEMOS = 0.2, 4
-# Under any limit a candidate may cost so many seeds, since reasoning in words does.
+# A candidate may cost so many times the untuned judge under any limit: reasoning in words does.
 DEAREST_FACTOR = 4.0
 # What has proved so many times as dear as was expected is worth a line.
 DEARER = 1.5
@@ -176,7 +176,7 @@ def _divide_calls(settings: Settings, labels: Labels, calls_per_item: int) -> Ru
         limit = settings.max_calls
         if limit < seed_calls:
             raise SettingsError(
-                f"--max-calls {limit}: measuring the seed on test alone takes {seed_calls}"
+                f"--max-calls {limit}: measuring the untuned judge on test takes {seed_calls}"
             )
         table_calls = min(2 * seed_calls, limit)
         calls = max(0, int(limit * (1 - SPARE_CALLS)) - table_calls)
@@ -277,7 +277,7 @@ def _limit_demos(
 def estimated_tokens(
     settings: Settings, judge: Judge, labels: Labels, calls_per_item: int, replies_per_item: int
 ) -> CallTokens:
-    """What judging an output with the seed takes, by the lengths of the texts."""
+    """What judging an output with the untuned judge takes, by the lengths of the texts."""
     step = max(1, len(labels.train) // ITEMS_LOOKED_AT)
     lengths = [estimate_tokens(judge.messages(item.texts)) for item in labels.train.items[::step]]
     written = reply_tokens(judge.prompt) + thought_tokens(settings.lm)
@@ -285,7 +285,7 @@ def estimated_tokens(
 
 
 def measured_tokens(scorer: JudgeItems, judge: Judge, train: Items) -> CallTokens:
-    """What judging an output with the seed has taken, over a few of train."""
+    """What judging an output with the untuned judge has taken, over a few of train."""
     step = max(1, len(train) // ITEMS_MEASURED)
     scores = list(scorer(judge.prompt, train.items[::step][:ITEMS_MEASURED]))
     # A judgement takes a token at least, also at an endpoint that does not count them.

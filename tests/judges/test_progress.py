@@ -295,7 +295,7 @@ def test_each_command_that_tells_of_progress_can_be_quiet(
     printed = capsys.readouterr()
     assert printed.err == ""
     assert printed.out.count("n=1") == 2
-    tune = ["--dimension", "relevance", "--dry-run", "--config", str(settings)]
+    tune = ["--dimension", "relevance", "--dry-run", "--quiet"]
     assert tune_command(tune) == 0
     assert capsys.readouterr().err == ""
     measured = ["relevance", "--max-calls", "1", "--quiet", "--resume", f"{tmp_path}/j.jsonl"]

@@ -26,7 +26,7 @@ from judges.protocol import Reply
 from judges.scoring import SamplingPlan, read_sample
 from optimize.report.run_report import _prompts
 from optimize.run.evidence import PromptParts
-from optimize.run.settings import Settings, SettingsError, resolve
+from optimize.run.settings import Settings, SettingsError, read_settings
 from optimize.search.candidates import Candidate, DemoSet
 
 FORMS: tuple[Reasoning, ...] = get_args(Reasoning)
@@ -203,7 +203,7 @@ def test_a_candidate_asks_in_its_own_form():
 
 def test_a_run_keeps_the_form_it_is_told_and_tries_others_only_where_they_cost():
     def settings(**given: object) -> Settings:
-        return resolve({"dimension": "coherence", "lm": "openai/x", **given})
+        return read_settings({"dimension": "coherence", "lm": "openai/x", **given})
 
     assert (settings().seed_reasoning, settings().reasoning_to_try) == (
         None,
