@@ -40,7 +40,7 @@ from judges.prompt import Prompt
 
 HERE = Path(__file__).parent
 MODELS = (JUDGE_MODEL, PROPOSER_MODEL)
-OPTIMIZERS = ("rank", "gepa", "miprov2", "bootstrap")
+OPTIMIZERS = ("rank", "gepa")
 DOLLARS = (0.5, 2.0, 8.0)
 # A shipped judge may cost so many times the cheapest one whose true rho is no more than this lower.
 MOST_COST_RATIO, AS_GOOD = 1.5, 0.01
@@ -140,15 +140,8 @@ def tuned_in_process(
     from optimize.search.finalists import SearchResult
 
     prepared = prepare(Settings(**settings))
-    labels = prepared.labels
     folder.mkdir()
-    run_folder.begin(
-        folder,
-        prepared.settings.to_json(),
-        labels.counts(),
-        labels.split,
-        prepared.settings.endpoints,
-    )
+    run_folder.begin(folder, prepared)
     models = {f"openai/{name}": SimulatedModel(server, name) for name in MODELS}
     prompts: list[Prompt] = []
     search = ActiveRun.search

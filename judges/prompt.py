@@ -200,21 +200,6 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
     return replace(prompt, fields=tuple(fields), demos=demos)
 
 
-_ANCHORS = re.compile(r" \(-?\d+ = .*\)\Z", re.DOTALL)
-
-
-def with_anchors(prompt: Prompt, anchors: Mapping[int, str]) -> Prompt:
-    """The prompt that says what earns each rating, in the place of what it said of that.
-
-    An empty text leaves its rating unexplained.
-    """
-    answer = prompt.answer
-    definition = _ANCHORS.sub("", answer.description)
-    described = replace(answer, description=describe_scale(definition, anchors))
-    fields = tuple(described if field is answer else field for field in prompt.fields)
-    return replace(prompt, fields=fields)
-
-
 def describe_scale(definition: str, anchors: Mapping[int, str]) -> str:
     """A rating's description: what is rated, and what earns which rating."""
     meanings = "; ".join(f"{rating} = {text}" for rating, text in anchors.items() if text)

@@ -1,7 +1,7 @@
-"""Labelled examples as DSPy users have them: dspy.Examples, dicts or a DataFrame."""
+"""Labelled examples as DSPy users have them: dspy.Examples or dicts."""
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
@@ -14,11 +14,11 @@ from optimize.dspy_program import Student
 from optimize.items import Item, Items
 from optimize.statistics.bootstrap import stream
 
-# A field, several of one annotator each, or what makes a number of an example.
-Label = str | Sequence[str] | Callable[[Any], Any]
+# A field, or what makes a number of an example.
+Label = str | Callable[[Any], Any]
 GROUPS = ("document_id", "group")
 HUMAN = "human"
-# Each side of a split needs documents to rank, and the gate five to compare on.
+# Each side of a split needs documents to rank.
 FEWEST_DOCUMENTS = 10
 NAMED_IN_ERRORS = 3
 
@@ -48,18 +48,17 @@ class ExampleReader:
         return Items(tuple(items))
 
     def _item(self, row: Any, number: int, split: str) -> Item:
-        group = self.group
+        group, given = self.group, row
         where, default = f"{split} example {number}", f"{split}-{number}"
-        # Of a label NaN is an error; of anything else it is a cell that is missing.
-        known = _with_none(row)
-        name, system = known.get("id"), known.get("system")
+        row = _with_none(row)
+        name, system = row.get("id"), row.get("system")
         item_id = default if name is None else str(name)
         label = self._label_name(row)
         try:
-            texts = self.student.texts(item_id, known)
-            if group is not None and known.get(group) is None:
+            texts = self.student.texts(item_id, row)
+            if group is not None and row.get(group) is None:
                 raise KeyError(group)
-            cell = label(row) if callable(label) else self._cells(row, label)
+            cell = label(given) if callable(label) else given[label]
         except KeyError as error:
             text = (
                 f"{where} has no {error.args[0]!r}; an example has "
@@ -81,51 +80,33 @@ class ExampleReader:
         answer = self.student.answer_name
         return HUMAN if row.get(HUMAN) is not None or row.get(answer) is None else answer
 
-    def _cells(self, row: Any, label: str | Sequence[str]) -> Any:
-        """The label's cell, or those of several annotators that have one."""
-        names = [label] if isinstance(label, str) else label
-        cells = [row.get(name) for name in names]
-        cells = [cell for cell in cells if cell is not None and not _is_nan(cell)] or cells
-        if all(cell is None for cell in cells):
-            raise KeyError(names[0])
-        return cells[0] if isinstance(label, str) else cells
-
     def _number(self, cell: Any, where: str) -> float:
-        """What a label counts; of several the mean."""
-        if hasattr(cell, "tolist"):
-            cell = cell.tolist()
-        if isinstance(cell, list | tuple) and cell:
-            return math.fsum(self._number(part, where) for part in cell) / len(cell)
+        """What a label counts."""
         labels = self.student.labels
         if isinstance(cell, Hashable) and cell in labels:
             return labels[cell]
-        if isinstance(cell, str):
+        number = float(cell) if hasattr(cell, "__float__") else math.nan
+        if not math.isfinite(number):
             known = f"; labels are {', '.join(map(str, labels))}" if labels else ""
             raise ValueError(f"{where} {cell!r}, no finite number{known}")
-        if not hasattr(cell, "__float__") or not math.isfinite(number := float(cell)):
-            raise ValueError(f"{where} {cell!r}, no finite number")
         return self.student.read_number(number)
 
 
-def rows_of(examples: Any) -> list[Any]:
-    """The rows of a DataFrame, or of any iterable of dspy.Examples or dicts."""
-    if hasattr(examples, "to_dict") and hasattr(examples, "columns"):
-        return list(examples.to_dict("records"))
+def rows_of(examples: Iterable[Any]) -> list[Any]:
+    """The dspy.Examples or dicts as a list; TypeError for rows that are neither."""
     rows = list(examples)
     for number, row in enumerate(rows):
-        if not hasattr(row, "get") or not hasattr(row, "keys"):
+        if not isinstance(row, dspy.Example | Mapping):
             raise TypeError(
-                f"example {number} is a {type(row).__name__}; a dspy.Example or a dict is wanted, "
-                "or a DataFrame of them"
+                f"example {number} is a {type(row).__name__}; a dspy.Example or a dict is wanted "
+                "(of a DataFrame: frame.to_dict('records'))"
             )
     return rows
 
 
 def _with_none(row: Any) -> Any:
-    """The row with None for NaN, which a missing cell of a DataFrame is."""
-    missing = dict.fromkeys(name for name in row.keys() if _is_nan(row[name]))  # noqa: SIM118
-    if not missing:
-        return row
+    """The row with None for NaN, which a missing cell of a table is."""
+    missing = {name: None for name, cell in row.items() if isinstance(cell, float) and cell != cell}
     return row.copy(**missing) if isinstance(row, dspy.Example) else {**row, **missing}
 
 
@@ -182,7 +163,3 @@ def refuse_repeated_ids(parts: Iterable[Items]) -> None:
         if item.id in seen:
             raise ValueError(f"two examples have the id {item.id!r}; give each its own, or none")
         seen.add(item.id)
-
-
-def _is_nan(cell: Any) -> bool:
-    return isinstance(cell, float) and math.isnan(cell)

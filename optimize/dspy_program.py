@@ -1,7 +1,8 @@
 """A DSPy program as the search sees it: one predictor that rates or chooses, with its own adapter.
 
 A judge's own module is asked as the judge is. Any other program is run as it is, its forward, its
-adapter and all; the search writes the instruction and the demonstrations of its one predictor.
+adapter and all, with what its one predictor reads; the search writes that predictor's instruction
+and demonstrations.
 """
 
 import contextvars
@@ -12,9 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 from types import UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
@@ -29,11 +29,10 @@ from judges.inference.sampler import ModelResponse
 from judges.judge import Judge
 from judges.modules import demos_of, signature_of
 from judges.parsing.text import shortened
-from judges.prompt import NOT_GIVEN, Field, Prompt, encodable
+from judges.prompt import Field, Prompt, encodable
 from judges.protocol import FatalModelError, is_embedded
 from optimize.items import Item
 from optimize.run.active_run import ActiveRun
-from optimize.search.demos import nearest_choice
 from optimize.search.evaluator import ItemScore, JudgeItems
 
 WAY_OUT = (
@@ -45,20 +44,10 @@ WAY_OUT = (
 MAX_LEVELS = 100
 # Tokens of a reply, unless the LM says otherwise: programs may reason at length.
 LONGEST_REPLY = 4096
-# How a demonstration without reasons of its own is filled up.
-CANNED = re.compile(r"The better one is \S+\.\Z")
 
 
 class ProgramError(JudgesError, TypeError):
     """A program of a form that cannot be tuned; the message says which form can."""
-
-
-class PredictorReached(BaseException):
-    """A program has called its predictor; nothing that its own `except Exception` would stop."""
-
-    def __init__(self, inputs: Mapping[str, Any]) -> None:
-        super().__init__()
-        self.inputs = inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,13 +173,6 @@ class ProgramJudge(Judge):
         """Take any fields: the program's adapter renders them."""
 
 
-class ProgramCall(NamedTuple):
-    """What a program is called with for an item, and what it hands to its predictor then."""
-
-    arguments: Mapping[str, Any]
-    inputs: Mapping[str, Any]
-
-
 class ProgramStudent(Student):
     """Any other program with one predictor; its reasoning, adapter and forward stay."""
 
@@ -201,6 +183,15 @@ class ProgramStudent(Student):
         self.answer_name = self.answer.name
         self.is_choice = self.answer.is_choice
         self.text_names = tuple(signature.input_fields)
+        try:
+            # Of the class, since DSPy warns of a module's own forward.
+            forward = inspect.signature(type(program).forward)
+            forward.bind(program, **dict.fromkeys(self.text_names))
+        except TypeError as error:
+            raise ProgramError(
+                f"the forward of {type(program).__name__} does not take what its predictor reads "
+                f"({', '.join(self.text_names)}): {error}"
+            ) from None
         outputs = signature.output_fields
         self._reason = next(
             (name for name in outputs if name != self.answer.name and _is_text(outputs[name])), None
@@ -210,9 +201,8 @@ class ProgramStudent(Student):
         self.labels = {value: self.answer.score(value) for value in values}
         if self.answer.is_choice:
             self.labels.setdefault("tie", 0.5)
-        self._calls: dict[str, ProgramCall] = {}
+        self._inputs: dict[str, Mapping[str, Any]] = {}
         self._examples: dict[tuple[str, ...], tuple[str, float]] = {}
-        self._scores_of_reason: dict[str, set[float]] = {}
         self._scale: tuple[int, ...] = (0, 1)
 
     def read_number(self, number: float) -> float:
@@ -220,52 +210,15 @@ class ProgramStudent(Student):
         return (number + 1) / 2 if self.answer.is_choice else number
 
     def texts(self, item_id: str, example: Mapping[str, Any]) -> dict[str, str]:
-        arguments = {name: example[name] for name in self._arguments(example)}
-        inputs = self._predictor_inputs(arguments)
+        inputs = {name: example.get(name) for name in self.text_names}
         for name, value in inputs.items():
+            if value is None:
+                raise KeyError(name)
             if isinstance(value, dspy.Type | dspy.History):
                 kind = type(value).__name__
                 raise ProgramError(f"{name} is a dspy.{kind}; RankOptimizer reads texts alone")
-        self._calls[item_id] = ProgramCall(arguments, inputs)
-        return {name: _text(inputs.get(name)) for name in self.text_names}
-
-    def _arguments(self, example: Mapping[str, Any]) -> list[str]:
-        """What the program is called with: the example's inputs, else what its forward takes."""
-        if isinstance(example, dspy.Example) and (names := getattr(example, "_input_keys", None)):
-            return sorted(names)
-        # Of the class, since DSPy warns of a module's own forward, that it had better be called.
-        parameters = dict(
-            list(inspect.signature(type(self.program).forward).parameters.items())[1:]
-        )
-        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-            required, optional = list(self.text_names), []
-        else:
-            required = [name for name, p in parameters.items() if p.default is p.empty]
-            optional = [name for name in parameters if name not in required]
-        for name in required:
-            if name not in example:
-                raise KeyError(name)
-        return [*required, *(name for name in optional if name in example)]
-
-    @cached_property
-    def _program_to_predictor(self) -> dspy.Module:
-        """A copy that goes no further than its predictor, so that no model is asked."""
-
-        def stop(**inputs: Any) -> None:
-            raise PredictorReached(inputs)
-
-        program = self.program.deepcopy()
-        _predictor(program, self.path).forward = stop
-        return program
-
-    def _predictor_inputs(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the program hands to its predictor when it is called with these."""
-        try:
-            with dspy.context(trace=[], track_usage=False, callbacks=[]):
-                self._program_to_predictor(**arguments)
-        except PredictorReached as reached:
-            return reached.inputs
-        raise ProgramError(f"{type(self.program).__name__} ends without calling its predictor")
+        self._inputs[item_id] = inputs
+        return {name: _text(value) for name, value in inputs.items()}
 
     def describe(self, ratings: Sequence[float]) -> Judge:
         self._scale = self.answer.scale(ratings)
@@ -319,8 +272,7 @@ class ProgramStudent(Student):
                 for score in judged:
                     run.log.count_judgement(score.failure is not None)
                     response = ModelResponse(replies=(), parsed=(), error=score.failure)
-                    if not settings.keep_going:
-                        monitor.add(response)
+                    monitor.add(response)
                     yield score
 
         return judge_items
@@ -344,7 +296,7 @@ class ProgramStudent(Student):
     ) -> ItemScore:
         """What the program says of an item, without what that took."""
         try:
-            prediction = program(**self._calls[item.id].arguments)
+            prediction = program(**self._inputs[item.id])
             score = self.answer.score(self._answer_in(prediction))
         except ProgramError:
             raise
@@ -360,7 +312,6 @@ class ProgramStudent(Student):
         comment = ""
         if self._reason is not None and trace:
             comment = _text(trace[-1][2].get(self._reason))
-            self._scores_of_reason.setdefault(comment, set()).add(score)
         return ItemScore(score=score, comment=comment)
 
     def _answer_in(self, prediction: Any) -> Any:
@@ -388,15 +339,8 @@ class ProgramStudent(Student):
         """A demonstration of the search's in the program's own types, as its adapter shows it."""
         texts = {name: str(demo[name]) for name in self.text_names}
         item_id, human = self._examples.get(_key(texts), ("", math.nan))
-        call = self._calls.get(item_id)
-        values: dict[str, Any] = dict(call.inputs) if call else dict(texts)
+        values: dict[str, Any] = dict(self._inputs.get(item_id, texts))
         level = int(demo[self.answer.name])
-        reason = str(demo.get(self._reason or "", NOT_GIVEN))
-        # What the program wrote for another rating than people's argues for that one.
-        scores = self._scores_of_reason.get(reason, ())
-        fits = all(nearest_choice(self._scale, score) == level for score in scores)
-        if self._reason and fits and reason != NOT_GIVEN and not CANNED.match(reason):
-            values[self._reason] = reason
         values[self.answer.name] = self.answer.value(level, human)
         return dspy.Example(**values).with_inputs(*self.text_names)
 

@@ -83,10 +83,6 @@ class Items:
     def of_rows(self, rows: Iterable[int]) -> "Items":
         return Items(tuple(self.items[row] for row in rows))
 
-    def without_systems(self, systems: Collection[str]) -> "Items":
-        """The items of other systems, and those that name none."""
-        return Items(tuple(item for item in self.items if item.system not in systems))
-
     @property
     def systems(self) -> tuple[str, ...]:
         return tuple(sorted({item.system for item in self.items if item.system is not None}))

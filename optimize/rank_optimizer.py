@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import dspy
 from dspy.teleprompt import Teleprompter
@@ -18,7 +18,7 @@ from judges.cli.shell import print_error
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.models.dspy_lm import ConfiguredModel, configured_lm
-from judges.protocol import EMBEDDED, Model, is_embedded
+from judges.protocol import EMBEDDED, Model
 from optimize.dspy_examples import (
     ExampleReader,
     Label,
@@ -38,14 +38,11 @@ from optimize.run.pipeline import summarize
 from optimize.run.run_budget import CallTokens, RunBudget, divide_budget, measured_tokens
 from optimize.run.settings import Settings
 from optimize.screen import scorecard
-from optimize.search.evaluator import SearchBudget
 from optimize.search.finalists import SearchResult
+from optimize.search.gate import RISK
 from optimize.search.objective import LEVELS, Level, choose_level
-from optimize.search.problem import SearchOptions
 from optimize.search.trial_log import Trial, TrialLog
 
-# Of an embedded model, which costs nothing.
-FREE_CALLS = 8_000
 CONCURRENCY = 64
 AUTO = "auto"
 
@@ -73,20 +70,20 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     (int, float, a Literal of numbers) or one of two labels; `output` names that field where there
     are several. Its class, forward, adapter and reasoning stay as they are.
 
-    Examples are dspy.Examples, dicts or a DataFrame. `label` names people's rating: a field
-    ("human", else the program's own output), several fields of one annotator each, or a function
-    of an example; a list in a field is averaged. `group` names the document that outputs belong to
-    ("document_id" or "group"); it may be a text itself, as in group="document".
+    Examples are dspy.Examples or dicts. `label` names people's rating: a field ("human", else the
+    program's own output), or a function of an example. `group` names the document that outputs
+    belong to ("document_id" or "group"); it may be a text itself, as in group="document".
 
     The model is `lm`, a name or a dspy.LM, else the predictor's own, else the one that DSPy is
     configured with (all of its arguments are obeyed), else the embedded one; `proposer_lm`, which
     writes instructions, is the same unless given. `api_base` and `proposer_api_base` are their
     addresses. `max_calls` bounds the calls to both, `max_cost` US dollars, which takes a `price`
     (US dollars for a million tokens read and written) where no table knows the model's.
-    `max_demos` bounds what a prompt shows; `prefer` "accuracy" ships the best judge in place of the
-    cheapest as good. `num_threads` are the requests under way at once (DSPy's setting, or 64 where
-    a model is named). `level` is "summary", "dataset", "system" or "auto". `folder` keeps every
-    reply, so that compiling again costs nothing. Progress goes to stderr unless `quiet`.
+    `max_demos` bounds what a prompt shows. `risk` is the chance that a program which is no better
+    than the given one is returned. `num_threads` are the requests under way
+    at once (DSPy's setting, or 64 where a model is named). `level` is "summary", "dataset",
+    "system" or "auto". `folder` keeps every reply, so that compiling again costs nothing.
+    Progress goes to stderr unless `quiet`.
 
         import dspy
         from optimize import RankOptimizer
@@ -123,7 +120,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         price: tuple[float, float] | None = None,
         proposer_price: tuple[float, float] | None = None,
         max_demos: int | None = None,
-        prefer: Literal["cost", "accuracy"] = "cost",
+        risk: float = RISK,
         num_threads: int | None = None,
         seed: int = 0,
         folder: Path | str | None = None,
@@ -138,7 +135,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         self.level = level
         self.max_calls, self.max_cost, self.seed = max_calls, max_cost, seed
         self.price, self.proposer_price = price, proposer_price
-        self.max_demos, self.prefer = max_demos, prefer
+        self.max_demos, self.risk = max_demos, risk
         self.num_threads = num_threads
         self.folder, self.quiet = folder, quiet
 
@@ -151,7 +148,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         valset: Any = None,
         **kwargs: Any,
     ) -> dspy.Module:
-        """Return a tuned copy, or an unchanged one where the gate keeps the seed.
+        """Return a tuned copy, or an unchanged one where the gate ships the untuned program.
 
         Without a valset, trainset is split by document: one part teaches, the other chooses. The
         copy's `detailed_results` (a RankResult) say what was tried and why it was chosen.
@@ -203,7 +200,6 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 )
                 evaluator = run.evaluator(scorer)
                 result = run.search(evaluator)
-                print_line(result.choice.why)
                 table = measure_finally(run, evaluator, result, test=False)
                 summary = summarize(run, result, table, time.monotonic() - began)
         summary["gain"] = {"test": None}
@@ -213,9 +209,6 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             else student.deepcopy()
         )
         compiled.detailed_results = RankResult(summary=summary, trials=log.trials, search=result)
-        for name, value in (("found", result), ("trials", log.trials)):
-            if not hasattr(student, name):  # which a program of the user's own may have
-                setattr(compiled, name, value)
         return compiled
 
     def _split(
@@ -282,7 +275,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             price=_price(self.price),
             proposer_price=_price(self.proposer_price),
             max_demos=self.max_demos,
-            prefer=self.prefer,
+            risk=self.risk,
             seed=self.seed,
             concurrency=self.num_threads or threads,
         )
@@ -295,24 +288,12 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         tokens: CallTokens | None = None,
     ) -> RunBudget:
         """What the search may spend; `tokens` are what a judgement has been seen to take."""
-        settings, labels = prepared.settings, prepared.labels
-        if is_embedded(settings.lm) and is_embedded(settings.proposer[0]):
-            calls = self.max_calls or FREE_CALLS
-            return RunBudget(
-                search=SearchBudget(calls),
-                options=SearchOptions(seed=self.seed),
-                limit=calls,
-                table=0,
-                table_calls=0,
-                n_dev=len(labels.dev),
-                n_measured=0,
-            )
         budget = divide_budget(
-            settings,
-            labels,
+            prepared.settings,
+            prepared.labels,
             judge,
             models.calls_per_item(judge),
-            replies_per_item=models.replies_per_item(judge),
+            models.replies_per_item(judge),
             measured=tokens,
         )
         # A program keeps its fields, or what is saved of it could not be loaded into another.

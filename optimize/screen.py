@@ -1,95 +1,76 @@
 """What a terminal shows of a run and of a verification: the answer first, then its figures."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from judges.inference.progress import dollars_text
-from optimize.answer import next_steps, run_answer, verification_answer, warnings
+from optimize.answer import (
+    next_steps,
+    run_answer,
+    verification_answer,
+    warnings,
+)
 from optimize.figures import (
-    CHOSEN_ON_DEV,
-    CONVENTIONS,
     ORDERS,
     SPLITS,
     WIDTH,
     cells_to_show,
-    cost_text,
-    cost_unit,
-    finalist_name,
     interval_text,
     many_failed,
     number_text,
     quotable_line,
-    trade,
 )
-from optimize.statistics.levels import PRIMARY
+
+HELD_OUT = ("test", "test_unseen_systems")
 
 
 def scorecard(summary: Mapping[str, Any], folder: str) -> str:
-    """The lines for stdout."""
-    data, cost = summary["data"], summary["cost_usd"]
-    systems = f"{data['n_systems']} systems, " if data["n_systems"] else ""
-    unit = "pairs" if "accuracy" in summary else "outputs"
-    paired = unit == "pairs"
-    # A teleprompter has no labels of which nothing was learned.
-    has_test = summary["gain"]["test"] is not None
-    cached = summary.get("cached_calls", 0)
-    steps = next_steps(summary, paired=paired)
+    """The lines for stdout: the answer, both judges' figures on test, the verdict, the cost."""
+    data, paired = summary["data"], "accuracy" in summary
+    unit = "pairs" if paired else "outputs"
+    about = (
+        f"{summary['dimension']} judged by {summary['lm']}, {data['name']}: "
+        f"{data['n_documents']} documents, {data['n_outputs']} {unit}"
+    )
+    next_step = next_steps(summary, paired=paired)[0].replace("`", "")
     lines = [
-        f"{summary['dimension']} judged by {summary['lm']}, {summary['optimizer']} search, "
-        f"seed {summary['seed']}",
-        f"{data['name']}: {data['n_documents']} documents, {systems}{data['n_outputs']} {unit}",
+        *_wrapped(about),
         "",
         *_failures(summary, unit),
-        *_answer(run_answer(summary, paired=paired), summary),
-        *(line for step in steps for line in _wrapped(f"Next: {step.replace('`', '')}")),
+        *(
+            line
+            for text in (*run_answer(summary, paired=paired), f"Next: {next_step}")
+            for line in _wrapped(text)
+        ),
         "",
-        f"{summary['level']}-level rho" + f"{'seed':>10}{'tuned':>27}",
-        *([f"({CONVENTIONS[PRIMARY]})"] if summary["level"] == "summary" else []),
         *_split_rows(summary),
-        *_wrapped(f"({CHOSEN_ON_DEV if has_test else CHOSEN_ON_DEV.partition(';')[0]})"),
-        *(_wrapped(f"({summary['stand_ins']})") if summary.get("stand_ins") else []),
-        *_share_rows(summary, paired=paired),
-        "",
-        *_gain(summary),
         *_wrapped(summary["why"]),
-        *_finalists(summary.get("finalists", [])),
-        *_plans(summary.get("plans", [])),
-        "",
-        f"{summary['lm_calls']:,} judge calls, {summary['proposer_calls']:,} proposals, "
-        f"{f'{cached:,} from the reply cache, ' if cached else ''}"
-        f"{'cost unknown' if cost is None else 'free' if cost + cached == 0 else f'${cost:.4f}'}, "
-        f"{summary['seconds']:.0f} s",
-        *_spending(summary.get("spending", ())),
-        folder,
+        *_tuned_file(summary, folder),
+        _cost(summary),
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, f"{folder}/report.html"] if folder else lines)
 
 
-def _answer(sentences: Sequence[str], result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the answer, then what has to be known before any figure."""
-    for text in (*sentences, *warnings(result)):
-        yield from _wrapped(text)
+def _cost(summary: Mapping[str, Any]) -> str:
+    """Calls, dollars and time of the whole run."""
+    cost, cached = summary["cost_usd"], summary.get("cached_calls", 0)
+    dollars = "cost unknown" if cost is None else f"${cost:.4f}" if cost + cached else "free"
+    from_cache = f"{cached:,} from the reply cache, " if cached else ""
+    return (
+        f"{summary['lm_calls']:,} judge calls, {summary['proposer_calls']:,} proposals, "
+        f"{from_cache}{dollars}, {summary['seconds']:.0f} s"
+    )
 
 
-def _share_rows(summary: Mapping[str, Any], *, paired: bool) -> list[str]:
-    """How often either judge does as people do, a line for each split on which that is known."""
-    rows = []
-    for split, label in SPLITS.items():
-        judges = summary.get("order", {}).get(split)
-        if judges:
-            seed, tuned = judges["seed_judge"], judges["tuned_judge"]
-            n = f"n={seed['n_pairs']:,} pairs"
-            rows.append(f"{label:<15}{_percent(seed):<24} {_percent(tuned):<24} {n}")
-    title = "pairs decided as people do" if paired else "pairs ordered as people do"
-    return ["", title, *rows] if rows else []
-
-
-def _percent(share: Mapping[str, Any]) -> str:
-    if share["value"] is None:
-        return "undefined"
-    ends = "no interval" if share["low"] is None else f"{share['low']:.0%}, {share['high']:.0%}"
-    return f"{share['value']:.0%} [{ends}]"
+def _tuned_file(summary: Mapping[str, Any], folder: str) -> list[str]:
+    """Where the tuned judge is that did not ship, and the command that uses it."""
+    if not folder or "tuned_file" not in summary:
+        return []
+    path = f"{folder}/{summary['tuned_file']}"
+    return [
+        "The tuned judge scores rows by this command; --ship tuned ships it:",
+        f"  dspy-judges score {path} --data FILE --out FILE",
+    ]
 
 
 def _wrapped(text: str) -> list[str]:
@@ -99,20 +80,24 @@ def _wrapped(text: str) -> list[str]:
 def _failures(summary: Mapping[str, Any], unit: str) -> list[str]:
     """Where either judge gave no score to more than a few, but what the answer says of it."""
     lines = []
-    for judge in ("seed", "tuned"):
-        for split, name in SPLITS.items():
+    for judge, name in (("seed", "untuned"), ("tuned", "tuned")):
+        for split in HELD_OUT:
             cell = summary[f"{judge}_judge"].get(split)
             if not cell or (judge, split) == (summary["shipped"], "test"):
                 continue
             number = cell["n_outputs"] + cell["n_failed"]
             if sentence := many_failed(cell["n_failed"], number, unit):
-                lines += _wrapped(f"{judge} judge on {name}: {sentence}")
+                lines += _wrapped(f"The {name} judge on {SPLITS[split]}: {sentence}")
     return lines
 
 
 def _split_rows(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each split: the seed's figure, the tuned judge's and n."""
-    for split, label in SPLITS.items():
+    """Yield a line for each held-out split: the untuned judge's figure, the tuned one's and n."""
+    if summary["gain"]["test"] is None:
+        return
+    level = f"{summary['level']}-level rho"
+    yield f"{level:<19}{'untuned judge':<22}{'tuned judge':<22}documents"
+    for split in HELD_OUT:
         seed, tuned = summary["seed_judge"][split], summary["tuned_judge"][split]
         if seed is None or tuned is None:
             continue
@@ -121,72 +106,15 @@ def _split_rows(summary: Mapping[str, Any]) -> Iterator[str]:
             for name, word in (("n_undefined", "undefined"), ("n_failed", "failed"))
         }
         missing = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-        row = f"{label:<15}{_figure(seed):<24} {_figure(tuned):<24} n={seed['n_documents']}"
+        row = f"{SPLITS[split]:<19}{_figure(seed):<22}{_figure(tuned):<22}{seed['n_documents']}"
         yield row + (f" ({missing})" if missing else "")
 
 
-def _figure(cell: Mapping[str, Any], sign: str = "") -> str:
+def _figure(cell: Mapping[str, Any]) -> str:
     if cell["value"] is None:
         return "undefined"
     ends = "no interval" if cell["low"] is None else f"{cell['low']:.3f}, {cell['high']:.3f}"
-    return f"{cell['value']:{sign}.3f} [{ends}]"
-
-
-def _gain(summary: Mapping[str, Any]) -> list[str]:
-    """The gain on test and which judge shipped, in wrapped lines."""
-    gain = summary["gain"]["test"]
-    if gain is None:
-        return [f"shipped: {summary['shipped']}"]
-    if gain["value"] is None:
-        return ["gain on test undefined"]
-    return _wrapped(f"gain on test {_figure(gain, '+')}; shipped: {summary['shipped']}")
-
-
-def _finalists(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Each finalist's rho on dev and what it costs to use; a star marks the one that ships."""
-    if not rows:
-        return []
-    unit, title = cost_unit(rows)
-    lines = ["", f"{'on dev':<41}{'rho':>6}{'gain (error)':>18}{title:>14}"]
-    for row in rows:
-        name = finalist_name(row) + (" *" if row["shipped"] else "")
-        gain = ""
-        if not row["is_seed"] and row["gain"] is not None:
-            error = "" if row["gain_error"] is None else f" ({row['gain_error']:.3f})"
-            gain = f"{row['gain']:+.3f}{error}"
-        lines.append(
-            f"{textwrap.shorten(name, 40):<41}{number_text(row['dev']):>6}{gain:>18}"
-            f"{cost_text(row[unit], unit):>14}"
-        )
-    return lines + _wrapped(trade(rows))
-
-
-def _plans(plans: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Each sampling plan tried on dev and its cost in single replies; a star marks the chosen."""
-    if not plans:
-        return []
-    lines = ["", f"{'plan (on dev)':<14}{'rho':<23}{'cost':>5}{'gain/cost':>11}  less than best"]
-    for plan in plans:
-        name = plan["plan"] + (" *" if plan["chosen"] else "")
-        if plan["rho"] is None:
-            lines += _wrapped(f"{name:<14}left out: {plan['left_out']}")
-            continue
-        difference, per_cost = plan["less_than_best"], plan["gain_per_cost"]
-        difference_text = _figure(difference, "+") if difference["value"] else ""
-        gain_text = "" if per_cost is None else f"{per_cost:+.4f}"
-        row = f"{name:<14}{_figure(plan['rho']):<23}{plan['cost']:>5.1f}{gain_text:>11}"
-        lines.append(f"{row}  {difference_text}".rstrip())
-    return lines
-
-
-def _spending(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the dollars were spent on; the calls, where nothing is paid or prices are unknown."""
-    if any(row["cost_usd"] is None for row in rows) or not any(row["cost_usd"] for row in rows):
-        parts = [f"{row['purpose']} {row['calls']:,}" for row in rows]
-        return _wrapped("calls: " + ", ".join(parts)) if parts else []
-    return _wrapped(
-        "spent on " + ", ".join(f"{row['purpose']} {dollars_text(row['cost_usd'])}" for row in rows)
-    )
+    return f"{cell['value']:.3f} [{ends}]"
 
 
 def correlation_lines(result: Mapping[str, Any]) -> list[str]:
@@ -201,7 +129,11 @@ def correlation_lines(result: Mapping[str, Any]) -> list[str]:
         f"{result['judge']} on {data['name']}: {data['n_outputs']} {unit}, "
         f"{data['n_documents']} documents",
         "",
-        *_answer(verification_answer(result), result),
+        *(
+            line
+            for text in (*verification_answer(result), *warnings(result))
+            for line in _wrapped(text)
+        ),
         "",
     ]
     if is_paired:

@@ -18,11 +18,9 @@ from judges.define import read_subject
 from judges.dimension import seed_prompt
 from judges.parsing.parse import parse_fields
 from judges.prompt import Prompt, Reasoning
-from judges.protocol import Reply
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator
-from optimize.search.reasons import reasons_request
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 COMMANDS = sorted(
@@ -316,7 +314,7 @@ def test_optimizers_are_compared_on_the_worlds_and_seeds_that_both_have_run(name
 def test_a_simulated_judge_sees_which_reasoning_a_prompt_asks_for(
     reasoning: Reasoning, form: str, named: Any, tmp_path: Path
 ) -> None:
-    """And what it replies then is read, its proposer's reasons for demonstrations as well."""
+    """And what it replies then is read."""
     worlds = named("simulated_worlds")
     world = worlds.World(name="wording", seed=0, judge=worlds.JUDGES["wording"])
     _, dimension = world.write(tmp_path)
@@ -331,12 +329,6 @@ def test_a_simulated_judge_sees_which_reasoning_a_prompt_asks_for(
         values = parse_fields(judge.reply(messages), asked.outputs)
         assert values["rating"] in (1, 2, 3, 4, 5)
         assert set(values) == {field.name for field in asked.outputs}
-    if reasoning != "none":
-        request = reasons_request(prompt, [shown] * 3, seed=0, attempt=0)
-        replies = [worlds.SimulatedProposer(world).reply(request.messages, d) for d in range(20)]
-        with_headers = [reply for reply in replies if "[[ ##" in reply]
-        assert len(with_headers) > 10
-        assert all(len(request.accept(Reply(text=reply))) == 3 for reply in with_headers)
 
 
 def test_a_simulated_endpoint_bills_what_it_reports(named: Any) -> None:

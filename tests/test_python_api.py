@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import datasets
 import numpy as np
@@ -21,7 +21,7 @@ import optimize
 from data.tables.in_memory import as_json_lines, rows_in_memory
 from data.tables.problems import DataError, RowsError
 from judges.html_table import html_table
-from optimize.run.settings import Settings, TuneOptions
+from optimize.run.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 STARTER = ROOT / "data" / "starter" / "outputs.jsonl"
@@ -195,26 +195,14 @@ def test_every_error_that_a_user_can_catch_has_one_root() -> None:
         data.read_labels("no such file.csv")
 
 
-def test_the_options_of_tune_are_the_settings_of_a_run() -> None:
-    own = {"dimension", "pairwise", "data", "out", "resume", "json", "dry_run", "quiet"}
-    settings, options = get_type_hints(Settings), get_type_hints(TuneOptions)
-    assert options.keys() == {field.name for field in fields(Settings)} - own
-    for name, kind in options.items():
-        # A user may give more (a pair for a price), never less; a default may stand for None.
-        wanted = set(get_args(settings[name])) or {settings[name]}
-        assert wanted <= {*get_args(kind), kind}, name
-
-
-def test_a_notebook_lists_the_arguments_of_tune_with_their_defaults() -> None:
+def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults() -> None:
     parameters = signature(optimize.tune).parameters
-    assert parameters["concurrency"].default == Settings(dimension="relevance").concurrency
-    assert parameters["max_cost"].annotation == float | None
-    assert "options" not in parameters
-
-
-def test_a_mistyped_option_of_tune_gets_the_closest_one() -> None:
-    with pytest.raises(TypeError, match=r"did you mean max_cost\?"):
-        optimize.tune("relevance", max_cots=1)  # type: ignore[call-arg]
+    own = {"dimension", "pairwise", "data", "out", "resume", "quiet"}
+    settings = {declared.name for declared in fields(Settings)}
+    assert parameters.keys() - own == settings - own
+    defaults = Settings(dimension="relevance")
+    for name in settings - own - {"map", "values", "lm"}:
+        assert parameters[name].default == getattr(defaults, name), name
 
 
 SCRIPT = """

@@ -28,7 +28,7 @@ from judges.scoring import SamplingPlan
 from optimize import measure, tune
 from optimize.cli.tune import command as optimize_command
 from optimize.cli.verify import command as verify_command
-from optimize.run.settings import Settings, resolve
+from optimize.run.settings import Settings
 from optimize.search.trial_log import TrialLog
 
 PUBLIC = "https://api.openai.com/v1"
@@ -158,51 +158,6 @@ def test_a_strangers_batch_folder_sends_no_key(
         ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
         assert judges_command([*ask, "--data", "rows.jsonl", "--out", "out.jsonl"]) == 1
         assert f"at {stranger.url}, and not at" in capsys.readouterr().err
-
-
-def strangers_run(**settings: object) -> Path:
-    """A run folder from elsewhere, ready to be gone on with."""
-    folder = Path("theirs")
-    folder.mkdir(exist_ok=True)
-    told = {**Settings(dimension="coherence", data="labels.jsonl").to_json(), **settings}
-    (folder / "config.json").write_text(json.dumps({"started": "2026-01-01", "settings": told}))
-    (folder / "splits.json").write_text("{}")
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"lm": "openai/judge-1", "api_base": "{url}"}, "--api-base {url}"),
-        ({"proposer_lm": "openai/judge-1", "api_base": "{url}"}, "--proposer-api-base {url}"),
-        ({"proposer_lm": "openai/x", "proposer_api_base": "{url}"}, "--proposer-api-base {url}"),
-        ({"lm": "groq/judge-1", "api_base": "{url}"}, "--api-base {url}"),
-        ({"lm": "openai/{url}"}, "--lm openai/{url}"),
-        ({"proposer_lm": "huggingface/{url}"}, "--proposer-lm huggingface/{url}"),
-        ({"lm": "replay:/dev/zero"}, "--lm replay:/dev/zero"),
-        ({"data": "hf:stranger/labels"}, "--data hf:stranger/labels"),
-    ],
-)
-def test_going_on_with_a_strangers_run_sends_nothing(
-    settings: dict[str, Any],
-    says: str,
-    stranger: Listener,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    theirs = {n: v.format(url=stranger.url) if v else v for n, v in settings.items()}
-    folder = strangers_run(**theirs)
-    assert optimize_command(["--resume", "--out", str(folder)]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert says.format(url=stranger.url) in said
-
-
-@pytest.mark.parametrize("name", ["api_base", "proposer_api_base"])
-def test_what_a_folder_says_of_its_endpoints_confirms_no_address(name: str) -> None:
-    saved = Settings(dimension="coherence", lm="openai/a", **{name: "http://h/v1"}).to_json()  # type: ignore[arg-type]
-    resolved = resolve({"resume": True}, saved, {"judge": PUBLIC, "proposer": PUBLIC})
-    assert (resolved.api_base, resolved.proposer_api_base) == (None, None)
-    assert set(resolved.endpoints.values()) == {PUBLIC}
 
 
 def test_a_strangers_definitions_and_labels_reach_no_host_and_no_file(

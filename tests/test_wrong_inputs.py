@@ -226,14 +226,8 @@ DEEP = '{"id": ' + "[" * 100_000
             ["verify", "--scores", "a.jsonl", "--data", "l.jsonl", "--dimension", "relevance"],
             "a.jsonl, line 1",
         ),
-        (
-            "a.yaml",
-            "dimension: relevance\nmax_cost: " + "9" * 400 + "\n",
-            ["optimize", "--config", "a.yaml"],
-            "--max-cost",
-        ),
     ],
-    ids=["doubled", "deep row", "deep scores", "deep replies", "huge score", "huge limit"],
+    ids=["doubled", "deep row", "deep scores", "deep replies", "huge score"],
 )
 def test_json_that_no_reader_takes_is_one_line(
     tmp_path: Path,
@@ -257,7 +251,7 @@ def test_json_that_no_reader_takes_is_one_line(
     ]
     write_jsonl("l.jsonl", labels)
     Path(name).write_text(content)
-    run = {"judges": judges_command, "verify": verify, "optimize": tune}[command[0]]
+    run = {"judges": judges_command, "verify": verify}[command[0]]
     assert run(command[1:]) in (1, 2)
     last = capsys.readouterr().err.splitlines()[-1]
     assert printed in last

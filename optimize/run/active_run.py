@@ -1,13 +1,12 @@
 """A run while its models are open: what is judged, on which labels, by what, for how much."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from judges.judge import Judge
 from judges.prompt import Prompt
-from judges.scoring import SamplingPlan
 from optimize.items import Item
 from optimize.run.labels import PreparedRun
 from optimize.run.models import (
@@ -16,12 +15,11 @@ from optimize.run.models import (
     SEED,
     TEST,
     RunModels,
-    instruction_proposer,
     make_item_scorer,
 )
 from optimize.run.run_budget import RunBudget
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Evaluator, JudgeItems, Pricing
+from optimize.search.evaluator import Evaluator, JudgeItems
 from optimize.search.finalists import SearchResult
 from optimize.search.optimizers import search
 from optimize.search.problem import SearchProblem
@@ -30,7 +28,7 @@ from optimize.search.trial_log import TrialLog
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveRun:
-    """`judge` is the seed; `models.plan` the sampling plan followed now."""
+    """`judge` is the untuned one."""
 
     prepared: PreparedRun
     folder: Path
@@ -44,10 +42,6 @@ class ActiveRun:
         """The judge as it is before the search."""
         return Candidate(instruction=self.judge.prompt.instruction)
 
-    def with_plan(self, plan: SamplingPlan) -> "ActiveRun":
-        """The run under another sampling plan."""
-        return replace(self, models=replace(self.models, plan=plan))
-
     def item_scorer(self) -> JudgeItems:
         """Scores items by the judge with a prompt, under the run's sampling plan."""
         seed, step = self.prepared.settings.seed, self.log.count_judgement
@@ -60,15 +54,7 @@ class ActiveRun:
             judge=scorer or self.item_scorer(),
             calls_per_item=self.models.calls_per_item(self.judge),
             budget=self.budget.search,
-            pricing=self._pricing(),
-        )
-
-    def _pricing(self) -> Pricing | None:
-        """What an item costs under the run's sampling plan now; None: nothing."""
-        if self.budget.pricing is None:
-            return None
-        return self.budget.pricing.for_plan(
-            self.models.calls_per_item(self.judge), self.models.replies_per_item(self.judge)
+            pricing=self.budget.pricing,
         )
 
     def purpose_of(self, prompt: Prompt, items: Sequence[Item]) -> str:
@@ -86,11 +72,9 @@ class ActiveRun:
 
     def search(self, evaluator: Evaluator) -> SearchResult:
         """Search on train with the optimizer of the settings, and choose on dev."""
-        prepared, settings = self.prepared, self.prepared.settings
-        propose = instruction_proposer(self.judge, self.models, settings.seed)
+        prepared = self.prepared
         problem = SearchProblem(
             evaluator=evaluator,
-            propose=propose,
             proposer=self.models.language_proposer,
             train=prepared.labels.train,
             dev=prepared.labels.dev,
@@ -98,4 +82,4 @@ class ActiveRun:
             options=self.budget.options,
             log=self.log,
         )
-        return search(settings.optimizer, problem)
+        return search(prepared.settings.optimizer, problem)

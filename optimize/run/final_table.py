@@ -1,4 +1,4 @@
-"""The final table: seed and tuned judge on dev, test and unseen systems, with their intervals."""
+"""The final table: both judges on dev, test and unseen systems, with their intervals."""
 
 import math
 from collections.abc import Mapping
@@ -29,21 +29,18 @@ def measure_finally(
     run: ActiveRun,
     evaluator: Evaluator,
     result: SearchResult,
-    dev: Items | None = None,
     *,
     test: bool = True,
 ) -> FinalTable:
     """Score both judges on test, once, after the choice; on dev, where the choice was made.
 
     There a judge that shows dev's labels is stood in for by versions that do not show them.
-    `dev` says on which part of dev, where not on what both have been scored on. Without `test`
-    only what is known already is told, and no model is asked.
+    Without `test` only what is known already is told, and no model is asked.
     """
     labels, level, seed = run.prepared.labels, run.prepared.level, run.prepared.settings.seed
     cross_fit = result.cross_fit
     candidates = {"seed_judge": run.seed, "tuned_judge": result.tuned}
-    if dev is None:
-        dev = cross_fit.known(evaluator, result.tuned, evaluator.known(run.seed, labels.dev))
+    dev = cross_fit.known(evaluator, result.tuned, evaluator.known(run.seed, labels.dev))
     if not len(dev) and test:
         different = list({judge.id: judge for judge in candidates.values()}.values())
         dev = affordable_documents(evaluator, cross_fit, different, labels.dev, level)
@@ -84,7 +81,7 @@ def measure_finally(
 
 
 def gain(tuned: Vector, seed_judge: Vector, items: Items, level: Level, seed: int) -> Cell:
-    """The tuned judge's rho less the seed's, on the outputs that both scored."""
+    """The tuned judge's rho less the untuned one's, on the outputs that both scored."""
     difference = paired_difference(
         tuned,
         seed_judge,

@@ -17,7 +17,7 @@ from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionErr
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.items import Items, data_counts, items_of
-from optimize.run.settings import Settings, SettingsError, bounds_of, label_bounds
+from optimize.run.settings import Settings, SettingsError, bounds_of, label_bounds, on_scale
 from optimize.run.settings import read as read_subject
 from optimize.search.objective import Level, choose_level, levels_of
 
@@ -57,17 +57,17 @@ class Labels:
         }
 
 
-def split_labels(settings: Settings, subject: Subject) -> Labels:
-    """Raises LabelError where the labels cannot carry a run."""
+def split_labels(settings: Settings, subject: Subject, rows: Rows | None = None) -> Labels:
+    """Those of `rows`, else of the settings' file; LabelError where they cannot carry a run."""
     labelled = load_labels(
-        settings.data,
+        settings.data if rows is None else rows,
         subject.name,
         subject,
         mapping=settings.map,
         values=settings.values,
         scale=settings.scale,
     )
-    return split_labelled(labelled, subject.name, settings.split, settings.seed, subject)
+    return split_labelled(labelled, subject.name, None, settings.seed, subject)
 
 
 def split_labelled(
@@ -106,19 +106,6 @@ def split_labelled(
             f"{labels.learned.human[0]:g}: there is no order to learn"
         )
     return labels
-
-
-def check_rows(rows: Rows, settings: Settings) -> None:
-    """Raise LabelError for rows in memory that a run with these settings could not read."""
-    subject = read_subject(settings)
-    load_labels(
-        rows,
-        subject.name,
-        subject,
-        mapping=settings.map,
-        values=settings.values,
-        scale=settings.scale,
-    )
 
 
 def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
@@ -272,11 +259,16 @@ class PreparedRun:
         return Judge.of(self.subject, reasoning=settings.seed_reasoning, lm=settings.lm)
 
 
-def prepare(settings: Settings) -> PreparedRun:
-    """Read what is judged and the labels; raises what the user has to mend."""
-    subject = read_subject(settings)
+def prepare(
+    settings: Settings, subject: Subject | None = None, rows: Rows | None = None
+) -> PreparedRun:
+    """Read what is judged and the labels; raises what the user has to mend.
+
+    `subject` stands for a definition in no file, and `rows` for labels in none.
+    """
+    subject = read_subject(settings) if subject is None else on_scale(subject, settings)
     pairwise = isinstance(subject, Comparison)
-    labels = split_labels(settings, subject)
+    labels = split_labels(settings, subject, rows)
     check_level(settings.level, labels.everything, pairs=pairwise)
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
     # What could not be written down at the end is refused before anything is asked.

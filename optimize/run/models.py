@@ -7,10 +7,10 @@ from pathlib import Path
 
 from judges.inference.budget import Budget, Spending
 from judges.inference.progress import verbose_logging
-from judges.inference.runner import ModelRequest, ModelResponse, Runner
+from judges.inference.runner import Runner
 from judges.inference.session import Session
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, NoScoreError, Verdict
+from judges.judgement import AnyJudgement, Verdict
 from judges.models.providers import endpoint_of, gives_n_replies
 from judges.prompt import Prompt
 from judges.protocol import Completion, FatalModelError, Message, Model, Sampling, is_embedded
@@ -18,17 +18,14 @@ from judges.scoring import SamplingPlan, default_plan
 from optimize.items import Item
 from optimize.run import run_folder
 from optimize.run.settings import Settings, SettingsError
-from optimize.search import proposals
 from optimize.search.evaluator import ItemScore, JudgeItems
-from optimize.search.problem import History, Propose
 
 # What a run spends on, in this order, in words for its reader.
-SEED, SEARCH, PROPOSALS, DEV, PLANS, TEST, PROBES = PURPOSES = (
+SEED, SEARCH, PROPOSALS, DEV, TEST, PROBES = PURPOSES = (
     "seed",
     "search",
     "proposals",
     "dev",
-    "plans",
     "test",
     "probes",
 )
@@ -36,7 +33,6 @@ SEED, SEARCH, PROPOSALS, DEV, PLANS, TEST, PROBES = PURPOSES = (
 Step = Callable[[bool], None]
 # What scoring these items by this prompt is for, one of PURPOSES.
 PurposeOf = Callable[[Prompt, Sequence[Item]], str]
-MAX_REASON_LENGTH = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +52,9 @@ class RunModels:
 
     @property
     def language_proposer(self) -> Runner | None:
-        """The proposer where it is a language model, which reads prompts of any form."""
-        return None if is_embedded(self.proposer.model.endpoint) else self.proposer
+        """The proposer where both are language models: one that writes and one that reads."""
+        models = (self.judge.model, self.proposer.model)
+        return None if any(is_embedded(model.endpoint) for model in models) else self.proposer
 
     @property
     def budget(self) -> Budget:
@@ -122,15 +119,12 @@ def unopened_models(settings: Settings) -> RunModels:
 
 def check_prices(settings: Settings) -> None:
     """Raise SettingsError where dollars are limited and a model's price is unknown."""
-    for lm, price, flag in zip(
-        (settings.lm, settings.proposer[0]),
-        settings.prices,
-        ("--price", "--proposer-price"),
-        strict=True,
-    ):
+    models = (settings.lm, ""), (settings.proposer[0], "proposer=")
+    for (lm, name), price in zip(models, settings.prices, strict=True):
         if settings.max_cost is not None and price is None:
             raise SettingsError(
-                f"--max-cost: the price of {lm} is not known; give {flag} IN,OUT, or --max-calls"
+                f"--max-cost: the price of {lm} is not known; give --price {name}IN,OUT, or "
+                "--max-calls"
             )
 
 
@@ -153,7 +147,6 @@ def open_models(
             keep_budget_file=True,
             concurrency=settings.concurrency,
             cache=settings.cache,
-            keep_going=settings.keep_going,
             models=opened,
         ) as session,
     ):
@@ -183,14 +176,14 @@ def open_models(
 
 
 def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
-    """The plan of the search; where it is to be chosen, the model's default until then."""
-    plan = settings.plan or ("weighted" if settings.weighted else None)
+    """The settings' plan, else the model's default."""
+    plan = settings.plan
     if plan == "weighted":
         return SamplingPlan(kind="weighted", temperature=settings.temperature or 0.0)
-    if settings.samples is not None and plan != "auto":
+    if settings.samples is not None:
         temperature = 1.0 if settings.temperature is None else settings.temperature
         return SamplingPlan(kind="mean", samples=settings.samples, temperature=temperature)
-    if plan == "one" or (settings.temperature is not None and plan != "auto"):
+    if plan == "one" or settings.temperature is not None:
         return SamplingPlan(kind="one", temperature=settings.temperature or 0.0)
     return default_plan(judge.model)
 
@@ -234,31 +227,3 @@ def _item_score(judgement: AnyJudgement) -> ItemScore:
     return ItemScore(
         score=score, comment=comment or "", failure=judgement.failure, judgement=judgement
     )
-
-
-def instruction_proposer(judge: Judge, models: RunModels, seed: int) -> Propose:
-    """How the search has the embedded model propose instructions."""
-    task = proposals.describe(judge.prompt)
-
-    def propose(
-        current: str, mistakes: Sequence[str], history: History, number: int
-    ) -> Sequence[str | NoScoreError]:
-        """One instruction, or why there is none, for each set of mistakes."""
-        if is_embedded(models.proposer.model.endpoint):
-            return []  # which writes no text
-        requests = []
-        for draw, lines in enumerate(mistakes):
-            texts = proposals.proposal_texts(task, current, lines, history)
-            sampling = proposals.sampling(seed * 10_000 + number * 100 + draw)
-            requests.append(
-                ModelRequest(proposals.PROPOSER.messages(texts), sampling, proposals.accept)
-            )
-        return [_proposal(answer) for answer in models.proposer.run(requests)]
-
-    return propose
-
-
-def _proposal(answer: ModelResponse) -> str | NoScoreError:
-    if answer.parsed:
-        return str(answer.parsed[0])
-    return NoScoreError(" ".join((answer.error or "no reply").split())[:MAX_REASON_LENGTH])

@@ -2,7 +2,7 @@
 
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from judges.prompt import reasoning_of
 from judges.protocol import Model, ModelError, is_embedded
 from optimize.figures import DIGITS, json_number
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
-from optimize.run import run_folder, sampling_plans
+from optimize.run import run_folder
 from optimize.run.active_run import ActiveRun
 from optimize.run.evidence import (
     JudgedSplit,
@@ -46,17 +46,15 @@ from optimize.run.run_budget import (
     divide_budget,
     left_for_probes,
     measured_tokens,
-    plan_costs_of,
 )
 from optimize.run.run_estimate import RunEstimate, estimate_run
 from optimize.run.spending import spending_summary
 from optimize.search.evaluator import Evaluator, Pricing
 from optimize.search.finalists import FinalistFigures, SearchResult
-from optimize.search.gate import confirm, unmeasured
+from optimize.search.gate import as_asked, unmeasured
 from optimize.search.trial_log import TrialLog
-from optimize.statistics.bootstrap import stream
 
-PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa", "optuna")
+PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
 
 
 def estimate(prepared: PreparedRun) -> RunEstimate:
@@ -70,9 +68,8 @@ def _budget(
     prepared: PreparedRun, judge: Judge, models: RunModels, measured: CallTokens | None = None
 ) -> RunBudget:
     settings, labels = prepared.settings, prepared.labels
-    plan_costs = plan_costs_of(settings, judge, models, labels)
     calls, replies = models.calls_per_item(judge), models.replies_per_item(judge)
-    return divide_budget(settings, labels, judge, calls, plan_costs, replies, measured)
+    return divide_budget(settings, labels, judge, calls, replies, measured)
 
 
 def run(
@@ -123,7 +120,7 @@ def _budget_by_seed(
     expected: Pricing,
     print_line: Callable[[str], None],
 ) -> RunBudget:
-    """The budget again, by the tokens that the seed's first judgements took."""
+    """The budget again, by the tokens that the untuned judge's first judgements took."""
     scorer = make_item_scorer(judge, models, prepared.settings.seed, purpose_of=lambda *_: SEED)
     tokens = measured_tokens(scorer, judge, prepared.labels.train)
     budget = _budget(prepared, judge, models, tokens)
@@ -138,31 +135,25 @@ def _search_and_measure(run: ActiveRun, start: float) -> dict[str, Any]:
 
     A judge that has been paid for is written before its measurement, whatever becomes of that.
     """
-    settings, print_line = run.prepared.settings, run.log.print_line
+    settings = run.prepared.settings
     evaluator = run.evaluator()
     result = run.search(evaluator)
-    print_line(result.choice.why)
-    plan_choice = sampling_plans.choose(run, evaluator, result)
-    if plan_choice.gap is not None:
-        rng, plan = stream(settings.seed, "gate", "plan"), sampling_plans.name(plan_choice.plan)
-        result = replace(result, choice=confirm(result.choice, plan_choice.gap, plan, rng))
-        print_line(result.choice.why)
-    run, evaluator = run.with_plan(plan_choice.plan), plan_choice.evaluator
-    table = measure_finally(run, evaluator, result, plan_choice.dev, test=False)
-    write = partial(_write_result, run, start, plan_choice.summary_rows)
-    write(result, table)
+    if settings.ship == "tuned":
+        result = replace(result, choice=as_asked(result.choice))
+    table = measure_finally(run, evaluator, result, test=False)
     write_finalists(run, result)
+    write = partial(_write_result, run, start)
+    write(result, table)
     run.models.budget.set_aside()
     try:
-        table = measure_finally(run, evaluator, result, plan_choice.dev)
+        table = measure_finally(run, evaluator, result)
     except BudgetSpentError:
         if result.tuned.id == run.seed.id:
             raise
         result = replace(result, tuned=run.seed, choice=unmeasured(result.choice))
-        print_line(result.choice.why)
-        table = measure_finally(run, evaluator, result, plan_choice.dev)
+        table = measure_finally(run, evaluator, result)
     write(result, table)
-    spent = result.calls + plan_choice.calls + evaluator.budget.calls
+    spent = result.calls + evaluator.budget.calls
     evidence = collect_evidence(run, evaluator, result, left_for_probes(settings, spent))
     write_evidence(run.folder, evidence)
     plain = plain_figures(evidence, "tuned" if result.choice.ship else "seed")
@@ -173,15 +164,12 @@ def _search_and_measure(run: ActiveRun, start: float) -> dict[str, Any]:
 def _write_result(
     run: ActiveRun,
     start: float,
-    plan_rows: Sequence[Mapping[str, Any]],
     result: SearchResult,
     table: FinalTable,
     plain: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Freeze the judge and write the summary, with whatever has been measured."""
     summary = summarize(run, result, table, time.monotonic() - start) | dict(plain or {})
-    if plan_rows:
-        summary["plans"] = plan_rows
     judge = shipped_judge_with_provenance(run, result, summary)
     judge.save(run.folder / run_folder.JUDGE, overwrite=True)
     run_folder.write_json(run.folder / run_folder.SUMMARY, summary)
@@ -230,6 +218,8 @@ def summarize(
         "gain": {"test": table.gain},
         "shipped": "tuned" if result.choice.ship else "seed",
         "why": result.choice.why,
+        "risk": settings.risk,
+        "ship": settings.ship,
         "stand_ins": result.cross_fit.note(result.tuned),
         "lm_calls": judge_usage.calls,
         "proposer_calls": proposer_usage.calls,
@@ -242,6 +232,8 @@ def summarize(
         summary["request_changes"] = changes
     if settings.pairwise:
         summary["accuracy"] = table.accuracy
+    if not result.choice.ship and (run.folder / run_folder.TUNED).exists():
+        summary["tuned_file"] = run_folder.TUNED
     if result.finalists:
         summary["finalists"] = [_finalist_row(run, result, figures) for figures in result.finalists]
     return summary
@@ -270,11 +262,13 @@ def _finalist_row(run: ActiveRun, result: SearchResult, figures: FinalistFigures
 def shipped_judge_with_provenance(
     run: ActiveRun, result: SearchResult, summary: Mapping[str, Any]
 ) -> Judge:
-    """The tuned judge where the gate ships it, else the seed, with where it comes from."""
+    """The tuned judge where the gate ships it, else the untuned one, with where it comes from."""
     provenance = {
         **_origin(run),
         "shipped": summary["shipped"],
         "why": summary["why"],
+        "risk": summary["risk"],
+        "ship": summary["ship"],
         "candidates_tried": result.n_tried,
         "budget": {
             "lm_calls": summary["lm_calls"],
@@ -289,16 +283,25 @@ def shipped_judge_with_provenance(
 
 
 def write_finalists(run: ActiveRun, result: SearchResult) -> None:
-    """Freeze each candidate that met dev and shows none of its labels, for a panel to join."""
-    origin = {**_origin(run), "shipped": "tuned", "why": "a finalist of the search"}
+    """Freeze the tuned judge, and each candidate that met dev and shows none of its labels.
+
+    These a panel may join; the tuned judge's own file is for a user who takes it unshipped.
+    """
     folder = run.folder / run_folder.FINALISTS
     folder.mkdir(exist_ok=True)
-    for candidate in result.on_dev:
-        if candidate.id == run.seed.id or result.cross_fit.is_needed_for(candidate):
-            continue
+    files = {
+        folder / f"{candidate.id}.json": (candidate, "a finalist of the search")
+        for candidate in result.on_dev
+        if candidate.id != run.seed.id and not result.cross_fit.is_needed_for(candidate)
+    }
+    (run.folder / run_folder.TUNED).unlink(missing_ok=True)
+    if result.tuned.id != run.seed.id:
+        files[run.folder / run_folder.TUNED] = result.tuned, result.choice.why
+    for path, (candidate, why) in files.items():
         prompt = candidate.prompt(run.judge.prompt)
+        origin = {**_origin(run), "shipped": "tuned", "why": why}
         judge = replace(run.judge, prompt=prompt, plan=run.models.plan, provenance=origin)
-        judge.save(folder / f"{candidate.id}.json", overwrite=True)
+        judge.save(path, overwrite=True)
 
 
 def _origin(run: ActiveRun) -> dict[str, Any]:
@@ -324,7 +327,7 @@ def _origin(run: ActiveRun) -> dict[str, Any]:
 
 
 def shipped_judge(run: ActiveRun, result: SearchResult) -> Judge:
-    """The seed judge, with the tuned prompt where the gate allowed it, and the run's plan."""
+    """The judge that ships, with the run's plan."""
     candidate = result.tuned if result.choice.ship else run.seed
     return replace(run.judge, prompt=candidate.prompt(run.judge.prompt), plan=run.models.plan)
 

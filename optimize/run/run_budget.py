@@ -1,4 +1,4 @@
-"""What the parts of a run may spend: the search, trying sampling plans, and the final table.
+"""What the parts of a run may spend: the search and the final table.
 
 The table gets its share first. A free model's calls are counted; those of one that costs money are
 weighed by their tokens, in dollars or, where no price is known, in tokens read. So a search plans
@@ -6,7 +6,6 @@ its way to the end of its money, and does not run into it.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,15 +14,14 @@ from judges.models.dialect import is_reasoning
 from judges.models.prices import CHARACTERS_PER_TOKEN, Price, estimate_tokens
 from judges.prompt import MAX_DEMOS
 from judges.protocol import is_embedded
-from judges.scoring import SamplingPlan, reply_tokens
+from judges.scoring import reply_tokens
 from optimize.items import Items
 from optimize.run.labels import Labels
-from optimize.run.models import RunModels
 from optimize.run.settings import Settings, SettingsError
-from optimize.search import proposals, proposer
 from optimize.search.evaluator import ITEMS_MEASURED, JudgeItems, Pricing, SearchBudget, Unit
 from optimize.search.lessons import expected_characters
 from optimize.search.problem import SearchOptions
+from optimize.search.proposer import REPLY_TOKENS
 
 # A search that costs nothing may go on for longer, and show as much as a frozen judge can hold;
 # the more so the more labels there are to go by.
@@ -31,8 +29,8 @@ FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
 FREE_SIZES, FREE_LENGTH = (16, 64, MAX_DEMOS), 3_000_000
 # As many as a search that costs money may show, as far as its money goes.
 PAID_SIZES, PAID_LENGTH = (4, 8, 16, 32, 64), 120_000
-# Without a limit a search may cost what judging so many outputs of train with the seed does, so
-# many times.
+# Without a limit a search may cost what judging so many outputs of train with the untuned judge
+# does, so many times.
 DEFAULT_SEARCH, OUTPUTS_RACED = 24, 300
 # The least that can teach anything: dev and test for two judges, and so much of a first round.
 FINALISTS_AT_LEAST, LEAST_SEARCH = 1.5, 3
@@ -45,17 +43,13 @@ PROPOSER_CHARACTERS = 10_000
 SLACK = 0.02
 # Hidden thoughts before a reply and before a proposal, of models that think.
 THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
-# Of the search's share, where sampling plans are to be tried; and of all, for the final table.
-PLANS_SHARE, MOST_FOR_TABLE = 0.2, 0.5
 # Of the money, what measuring the dearest candidate on dev and in the final table may take: it
 # says how much a candidate may show. With less room than for so many examples none is shown.
 DEAREST_SHARE, FEWEST_DEMOS = 0.2, 4
-# Under any limit a candidate may cost so many seeds, since reasoning in words does.
+# A candidate may cost so many times the untuned judge under any limit: reasoning in words does.
 DEAREST_FACTOR = 4.0
 # What has proved so many times as dear as was expected is worth a line.
 DEARER = 1.5
-AUTO = "auto"
-SAMPLES = (5, 20)
 # Tokens written cost about so many times those read, where no price says how many.
 WRITTEN = 4.0
 TOKENS = Price(per_token_in=1.0, per_token_out=WRITTEN)
@@ -69,24 +63,12 @@ class CallTokens(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanCost:
-    """What one judgement takes under a sampling plan; `cost` in those of a single reply."""
-
-    plan: SamplingPlan
-    calls: int
-    replies: int
-    cost: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudget:
     """The search's budget, and what is kept for what comes after it.
 
     Everything is in the unit of `search`; `pricing` is None for a model that costs nothing. `limit`
-    is what the run may spend in all, `table` what of it is kept for the final table. `plan_budget`
-    more may go to trying the sampling plans `plan_costs`; under those that are not
-    `affordable_plans` the final table could not be paid. `n_dev` and `n_measured` are the outputs
-    to choose on and to measure on.
+    is what the run may spend in all, `table` what of it is kept for the final table. `n_dev` and
+    `n_measured` are the outputs to choose on and to measure on.
     """
 
     search: SearchBudget
@@ -97,9 +79,6 @@ class RunBudget:
     n_dev: int
     n_measured: int
     pricing: Pricing | None = None
-    plan_budget: float = 0.0
-    plan_costs: Sequence[PlanCost] = ()
-    affordable_plans: Sequence[PlanCost] = ()
 
     @property
     def in_dollars(self) -> bool:
@@ -115,7 +94,7 @@ class RunBudget:
 
 def search_options(settings: Settings) -> SearchOptions:
     """What a search may try; --max-demos bounds how much of it judges may show."""
-    options = SearchOptions(seed=settings.seed, prefer=settings.prefer)
+    options = SearchOptions(seed=settings.seed, risk=settings.risk)
     if not is_embedded(settings.lm):
         options = replace(
             options,
@@ -132,34 +111,7 @@ def search_options(settings: Settings) -> SearchOptions:
         options,
         demo_sizes=sizes or (settings.max_demos,),
         demo_sets=options.demo_sets if settings.max_demos else 0,
-        show_all=False,
     )
-
-
-def plan_costs_of(
-    settings: Settings, judge: Judge, models: RunModels, labels: Labels
-) -> list[PlanCost]:
-    """The sampling plans to try, cheapest first; none where the settings name one."""
-    if settings.plan != AUTO:
-        return []
-    temperature = 1.0 if settings.temperature is None else settings.temperature
-    samples = SAMPLES if settings.samples is None else (settings.samples,)
-    plans = [SamplingPlan(kind="one"), SamplingPlan(kind="weighted")]
-    plans += [SamplingPlan(kind="mean", samples=n, temperature=temperature) for n in samples]
-    price = settings.prices[0]
-    rates = TOKENS if price is None or price.is_free else price
-    # The first texts stand for all, to tell how long a prompt is beside a reply.
-    read = float(estimate_tokens(judge.messages(labels.train.items[0].texts)))
-    written = reply_tokens(judge.prompt) + thought_tokens(settings.lm)
-    orders = 2 if judge.kind == "pairwise" else 1
-    costs = []
-    for plan in plans:
-        calls = replace(models, plan=plan).calls_per_item(judge)
-        replies = plan.samples * orders
-        cost = rates.cost(read * calls, written * replies, calls)
-        cost /= orders * rates.cost(read, written, 1)
-        costs.append(PlanCost(plan=plan, calls=calls, replies=replies, cost=round(cost, 3)))
-    return sorted(costs, key=lambda plan_cost: (plan_cost.cost, plan_cost.plan.kind))
 
 
 def divide_budget(
@@ -167,19 +119,17 @@ def divide_budget(
     labels: Labels,
     judge: Judge,
     calls_per_item: int,
-    plan_costs: Sequence[PlanCost] = (),
     replies_per_item: int | None = None,
     measured: CallTokens | None = None,
 ) -> RunBudget:
     """Raises SettingsError where the limit is too small to learn anything, with one that is not.
 
-    `calls_per_item` and `replies_per_item` are a judgement's under the search's plan; `plan_costs`
-    those of the plans to try. `measured` replaces the estimate of what a judgement takes; where it
-    is dearer, the error says so.
+    `calls_per_item` and `replies_per_item` are a judgement's; `measured` replaces the estimate of
+    what a judgement takes; where it is dearer, the error says so.
     """
     price = settings.prices[0]
     if price is not None and price.is_free:
-        return _divide_calls(settings, labels, calls_per_item, plan_costs)
+        return _divide_calls(settings, labels, calls_per_item)
     replies = replies_per_item or calls_per_item
     expected = estimated_tokens(settings, judge, labels, calls_per_item, replies)
     tokens = measured or expected
@@ -192,7 +142,7 @@ def divide_budget(
     )
     unit: Unit = "tokens" if price is None else "dollars"
     try:
-        return _divide_money(settings, labels, pricing, plan_costs, unit)
+        return _divide_money(settings, labels, pricing, unit)
     except SettingsError as error:
         if measured is None or not (note := dearer_note(pricing, expected, unit)):
             raise
@@ -216,38 +166,28 @@ def dearer_note(measured: Pricing, expected: CallTokens, unit: Unit) -> str:
     )
 
 
-def _divide_calls(
-    settings: Settings, labels: Labels, calls_per_item: int, plan_costs: Sequence[PlanCost]
-) -> RunBudget:
+def _divide_calls(settings: Settings, labels: Labels, calls_per_item: int) -> RunBudget:
     """The budget of a run that costs nothing, in calls."""
     n_measured = len(labels.test) + len(labels.unseen or ())
     seed_calls = calls_per_item * n_measured
     limit = max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * calls_per_item * len(labels.everything))
-    calls = limit
-    affordable, table_calls = list(plan_costs), 0
+    calls, table_calls = limit, 0
     if settings.max_calls is not None:
         limit = settings.max_calls
         if limit < seed_calls:
             raise SettingsError(
-                f"--max-calls {limit}: measuring the seed on test alone takes {seed_calls}"
+                f"--max-calls {limit}: measuring the untuned judge on test takes {seed_calls}"
             )
-        most = MOST_FOR_TABLE * limit
-        affordable = [plan for plan in affordable if 2 * plan.calls * n_measured <= most]
-        dearest = max((plan.calls for plan in affordable), default=calls_per_item)
-        table_calls = min(2 * dearest * n_measured, limit)
+        table_calls = min(2 * seed_calls, limit)
         calls = max(0, int(limit * (1 - SPARE_CALLS)) - table_calls)
-    plan_calls = int(PLANS_SHARE * calls) if affordable else 0
     return RunBudget(
-        search=SearchBudget(calls - plan_calls),
+        search=SearchBudget(calls),
         options=search_options(settings),
         limit=limit,
         table=table_calls,
         table_calls=table_calls,
         n_dev=len(labels.dev),
         n_measured=n_measured,
-        plan_budget=plan_calls,
-        plan_costs=plan_costs,
-        affordable_plans=affordable,
     )
 
 
@@ -255,7 +195,6 @@ def _divide_money(
     settings: Settings,
     labels: Labels,
     pricing: Pricing,
-    plan_costs: Sequence[PlanCost],
     unit: Unit,
 ) -> RunBudget:
     """The budget of a run that costs money, in dollars or, without a price, in tokens read."""
@@ -281,11 +220,6 @@ def _divide_money(
             f"little to learn anything from {len(labels.everything)} labels, of which "
             f"{n_dev + n_measured} choose and measure; the smallest that can is {flag} {enough}"
         )
-    affordable = [
-        plan
-        for plan in plan_costs
-        if 2 * plan.cost * n_measured * item_cost <= MOST_FOR_TABLE * limit
-    ]
     # The dearest candidate to be tried, by its share of the money.
     affordable_cost = DEAREST_SHARE * limit / (n_dev + n_measured)
     options = _limit_demos(search_options(settings), labels, pricing, affordable_cost)
@@ -293,13 +227,10 @@ def _divide_money(
     if options.demo_sets:
         dearest = max(dearest, affordable_cost)
     options = replace(options, max_item_cost=dearest)
-    seed_table = max([1.0, *(plan.cost for plan in affordable)]) * item_cost
-    table = min(n_measured * (seed_table + max(dearest, seed_table)), limit / 2)
-    spendable = max(0.0, limit - table)
-    plan_budget = PLANS_SHARE * spendable if affordable else 0.0
+    table = min(n_measured * (item_cost + dearest), limit / 2)
     return RunBudget(
         search=SearchBudget(
-            spendable - plan_budget,
+            limit - table,
             unit=unit,
             slack=SLACK * limit,
             proposal=proposal,
@@ -308,13 +239,10 @@ def _divide_money(
         options=options,
         limit=limit,
         table=table,
-        table_calls=2 * n_measured * max([pricing.calls, *(plan.calls for plan in affordable)]),
+        table_calls=2 * n_measured * pricing.calls,
         n_dev=n_dev,
         n_measured=n_measured,
         pricing=pricing,
-        plan_budget=plan_budget,
-        plan_costs=plan_costs,
-        affordable_plans=affordable,
     )
 
 
@@ -349,7 +277,7 @@ def _limit_demos(
 def estimated_tokens(
     settings: Settings, judge: Judge, labels: Labels, calls_per_item: int, replies_per_item: int
 ) -> CallTokens:
-    """What judging an output with the seed takes, by the lengths of the texts."""
+    """What judging an output with the untuned judge takes, by the lengths of the texts."""
     step = max(1, len(labels.train) // ITEMS_LOOKED_AT)
     lengths = [estimate_tokens(judge.messages(item.texts)) for item in labels.train.items[::step]]
     written = reply_tokens(judge.prompt) + thought_tokens(settings.lm)
@@ -357,7 +285,7 @@ def estimated_tokens(
 
 
 def measured_tokens(scorer: JudgeItems, judge: Judge, train: Items) -> CallTokens:
-    """What judging an output with the seed has taken, over a few of train."""
+    """What judging an output with the untuned judge has taken, over a few of train."""
     step = max(1, len(train) // ITEMS_MEASURED)
     scores = list(scorer(judge.prompt, train.items[::step][:ITEMS_MEASURED]))
     # A judgement takes a token at least, also at an endpoint that does not count them.
@@ -374,12 +302,10 @@ def thought_tokens(lm: str) -> int:
 
 def proposal_tokens(lm: str, labels: Labels) -> CallTokens:
     """What having an instruction proposed takes; of a reply's limit few use more than half."""
-    if is_embedded(lm):
-        characters: float = proposals.MISTAKES_SHOWN * proposals.TEXT_SHOWN
-        written = proposals.PROPOSAL_TOKENS / 2
-    else:
-        characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
-        written = proposer.REPLY_TOKENS / 2
+    if is_embedded(lm):  # which writes none
+        return CallTokens(0, 0)
+    characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
+    written = REPLY_TOKENS / 2
     if is_reasoning(lm.rpartition("/")[2]):
         written += PROPOSAL_THOUGHT_TOKENS
     return CallTokens(characters / CHARACTERS_PER_TOKEN, written)

@@ -1,24 +1,26 @@
-"""The run folder: a fresh one, or one to resume; and a definition made in code kept in it."""
+"""The run folder: a fresh one, or one to resume."""
 
 import os
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from data.tables.atomic_write import write_atomically
 from data.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from data.tables.text import read_json_file
-from judges.define import read_subject
-from judges.dimension import Comparison, DimensionError, Subject
 from judges.errors import JudgesError
 from judges.inference.budget import Budget
 from judges.prompt import encodable
+from optimize.run import settings
+from optimize.run.labels import PreparedRun
 from optimize.search.trial_log import as_json
 
 CONFIG = "config.json"
 SPLITS = "splits.json"
+LABELS = "labels.jsonl"
 REPLIES = "replies.jsonl"
 PROPOSALS = "proposals.jsonl"
 BUDGET = "budget.json"
@@ -26,16 +28,18 @@ TRIALS = "trials.jsonl"
 MEMBER_SCORES = "members.jsonl"
 JUDGE = "judge.json"
 FINALISTS = "finalists"
+TUNED = "tuned.json"
 SUMMARY = "summary.json"
 REPORT = "report.html"
 RUNS = Path("runs")
+AnyPath = str | os.PathLike[str]
 
 
 class RunFolderError(JudgesError):
     """The folder cannot be used; the message says why and what to do."""
 
 
-def open_fresh(out: str | None, name: str) -> Path:
+def open_fresh(out: AnyPath | None, name: str) -> Path:
     """Make the folder: `out`, or the next free runs/NAME-001; refused where it holds a run."""
     if out is None:
         return _next_free(name)
@@ -53,7 +57,7 @@ def check_fresh(folder: Path) -> None:
         )
 
 
-def find_started(out: str | None, name: str) -> Path:
+def find_started(out: AnyPath | None, name: str) -> Path:
     """The folder to resume: `out`, or the newest runs/NAME-001."""
     folders = [Path(out)] if out else sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"))
     started = [folder for folder in folders if (folder / CONFIG).is_file()]
@@ -78,14 +82,6 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """The settings that the run was started with, by name; raises RunFolderError."""
-    settings = read_object(folder / CONFIG).get("settings")
-    if not isinstance(settings, dict):
-        raise RunFolderError(f"{folder / CONFIG}: not a run's configuration: it has no settings")
-    return settings
-
-
 def read_summary(folder: Path) -> dict[str, Any]:
     """What an earlier start of the run wrote; empty where there is none that can be read."""
     try:
@@ -94,43 +90,43 @@ def read_summary(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def read_endpoints(folder: Path) -> dict[str, str] | None:
-    """Where a run's models answered; None where it wrote none down."""
-    endpoints = read_object(folder / CONFIG).get("endpoints")
-    if not isinstance(endpoints, dict):
-        return None
-    return {str(role): str(address) for role, address in endpoints.items()}
-
-
-def begin(
-    folder: Path,
-    settings: Mapping[str, Any],
-    data: Mapping[str, Any],
-    split: Mapping[str, Any],
-    endpoints: Mapping[str, str],
-) -> None:
+def begin(folder: Path, prepared: PreparedRun) -> None:
     """Write what a run was told, on which labels and how they are split, before all questions."""
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    write_json(folder / SPLITS, split)
-    config = {"started": now, "settings": settings, "endpoints": dict(endpoints), "data": data}
-    write_json(folder / CONFIG, config)
+    write_json(folder / SPLITS, prepared.labels.split)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    write_json(folder / CONFIG, {"started": started, **_config(prepared)})
 
 
-def check_labels(folder: Path, data: Mapping[str, Any], split: Mapping[str, Any]) -> None:
-    """RunFolderError where the labels are no longer those that the run was begun with."""
-    config, splits = read_object(folder / CONFIG), read_object(folder / SPLITS)
+def check_resumed(folder: Path, prepared: PreparedRun) -> None:
+    """Raise SettingsError or RunFolderError where the run in the folder is another one."""
+    before, now = read_object(folder / CONFIG), _config(prepared)
     try:
-        # Releases that did not write the labels' hash down wrote the split's.
-        before = config.get("data", {}).get("sha256", data["sha256"])
-        same = before == data["sha256"] and splits["sha256"] == split["sha256"]
+        settings.check_resumed(before["settings"], before["endpoints"], prepared.settings)
+        same = before["prompt"] == now["prompt"]
+        same_labels = before["data"]["sha256"] == now["data"]["sha256"]
     except (KeyError, TypeError, AttributeError) as error:
-        raise RunFolderError(f"{folder}: {CONFIG} or {SPLITS} is damaged ({error!r})") from error
+        raise RunFolderError(f"{folder / CONFIG}: is damaged ({error!r})") from error
     if not same:
         raise RunFolderError(
-            f"{folder}: {data['name']} has changed since the run was begun (sha256 "
-            f"{before[:12]}... then, {data['sha256'][:12]}... now): resume with the labels as they "
-            "were, or start another run"
+            f"{folder}: the definition of {prepared.subject.name} has changed since the run was "
+            "begun: resume with the definition as it was, or start another run"
         )
+    if not same_labels:
+        raise RunFolderError(
+            f"{folder}: {now['data']['name']} has changed since the run was begun: resume with "
+            "the labels as they were, or start another run"
+        )
+
+
+def _config(prepared: PreparedRun) -> dict[str, Any]:
+    """What a run is made with; `prompt` tells one definition from another."""
+    text = str(prepared.seed_judge.template())
+    return {
+        "settings": prepared.settings.to_json(),
+        "endpoints": prepared.settings.endpoints,
+        "data": prepared.labels.counts(),
+        "prompt": sha256(text.encode(errors="backslashreplace")).hexdigest(),
+    }
 
 
 def clear_unanswered(folder: Path) -> None:
@@ -142,7 +138,7 @@ def clear_unanswered(folder: Path) -> None:
         with closing(Budget(path=budget)) as spending:
             if spending.answered:
                 return
-    for name in (CONFIG, SPLITS, TRIALS, REPLIES, PROPOSALS, BUDGET):
+    for name in (CONFIG, SPLITS, LABELS, TRIALS, REPLIES, PROPOSALS, BUDGET):
         (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
         # Something of the user's own is in it.
@@ -197,74 +193,6 @@ def _make_folder(folder: Path, *, fresh: bool = False) -> None:
         ) from error
 
 
-DEFINITION = "definition.yaml"
-
-
-def write_definition(subject: Subject, folder: Path) -> dict[str, str]:
-    """Write it, and return the setting that names the file.
-
-    Raises DimensionError where YAML cannot hold it, as with a scale of 1 and 5 and nothing between.
-    """
-    import yaml
-
-    path = folder / DEFINITION
-    text = yaml.safe_dump(_yaml_form(subject), sort_keys=False, allow_unicode=True)
-    path.write_text(text, encoding="utf-8")
-    if read_subject(str(path)) != subject:
-        path.unlink()
-        raise DimensionError(
-            f"{subject.name}: a definition file cannot hold its scale {list(subject.scale)}; "
-            "use every whole number from the lowest to the highest, or three ratings or more"
-        )
-    return _definition_setting(subject, path)
-
-
-def check_definition(subject: Subject, folder: Path) -> dict[str, str]:
-    """The setting that names what `write` left there; DimensionError if it defines another."""
-    path = folder / DEFINITION
-    if read_subject(str(path)) != subject:
-        raise DimensionError(
-            f"{path}: the run to resume judged another {subject.name!r}; start another run"
-        )
-    return _definition_setting(subject, path)
-
-
-LABELS = "labels.jsonl"
-
-
-def write_rows(rows: Rows, folder: Path) -> str:
-    """Write labels that are in memory; returns the file's path."""
-    path = folder / LABELS
-    write_atomically(path, as_json_lines(rows_in_memory(rows)), overwrite=True)
-    return str(path)
-
-
-def check_rows(rows: Rows, folder: Path) -> str:
-    """The path of what `write_rows` left there; RunFolderError if it is other rows."""
-    path = folder / LABELS
-    if not path.is_file() or path.read_bytes() != as_json_lines(rows_in_memory(rows)):
-        raise RunFolderError(
-            f"{folder}: the run to resume had other labels than these: leave out data, or start "
-            "another run"
-        )
-    return str(path)
-
-
-def _definition_setting(subject: Subject, path: Path) -> dict[str, str]:
-    return {"pairwise" if isinstance(subject, Comparison) else "dimension": str(path)}
-
-
-def _yaml_form(subject: Subject) -> dict[str, Any]:
-    """The subject as a definition file holds it."""
-    fields = {
-        "name": subject.name,
-        "definition": subject.definition,
-        "inputs": dict(subject.inputs),
-        "instruction": subject.instruction,
-    }
-    if subject.source:
-        fields["source"] = subject.source
-    if isinstance(subject, Comparison):
-        return {"kind": "pairwise", **fields, "candidate": subject.candidate}
-    anchors = {rating: text for rating, text in subject.anchors.items() if text}
-    return {**fields, "scale": list(subject.scale), **({"anchors": anchors} if anchors else {})}
+def write_rows(rows: Rows, folder: Path) -> None:
+    """Write labels that are in memory."""
+    write_atomically(folder / LABELS, as_json_lines(rows_in_memory(rows)), overwrite=True)

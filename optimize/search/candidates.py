@@ -7,15 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from judges.prompt import (
-    Prompt,
-    Reasoning,
-    Value,
-    encodable,
-    reasoning_of,
-    with_anchors,
-    with_reasoning,
-)
+from judges.prompt import Prompt, Reasoning, Value, encodable, reasoning_of, with_reasoning
 
 LONGEST_INSTRUCTION = 1500
 COPIED_WORDS = 8
@@ -26,33 +18,28 @@ Demo = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoSet:
-    """Demonstrations with the ids and documents of their items; `kind` is how they were chosen.
-
-    `reasoning` is the form that the reasons in them are written in (None: the seed's).
-    """
+    """Demonstrations with the ids and documents of their items; `kind` is how they were chosen."""
 
     demos: tuple[Demo, ...] = ()
     ids: tuple[str, ...] = ()
     kind: str = "none"
     documents: frozenset[str] = frozenset()
-    reasoning: Reasoning | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """What may become the tuned judge; on documents it shows, its scores do not count.
+    """What may become the tuned judge; its scores on documents that it shows do not count.
 
     Those whose mistakes its instruction answers do count in the race: an instruction says too
     little of them to be fitted to them, and without them the race would have few to go by.
     `round` is the one that proposed the instruction; 0 where nobody did. `reasoning` is what it
-    asks for before the answer, `anchors` what it says earns which rating (None: as the seed does).
+    asks for before the answer (None: as the untuned judge does).
     """
 
     instruction: str
     demo_set: DemoSet = DemoSet()
     round: int = 0
     reasoning: Reasoning | None = None
-    anchors: tuple[tuple[int, str], ...] | None = None
 
     @property
     def documents(self) -> frozenset[str]:
@@ -63,18 +50,18 @@ class Candidate:
     def id(self) -> str:
         """Names the prompt, whatever way led to it."""
         parts: list[object] = [self.instruction, [dict(demo) for demo in self.demo_set.demos]]
-        if self.reasoning is not None or self.anchors is not None:
-            parts += [self.reasoning, self.anchors]
+        if self.reasoning is not None:
+            parts.append(self.reasoning)
         text = json.dumps(parts, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def prompt(self, seed: Prompt) -> Prompt:
-        """The seed with this candidate's parts; reasons of another form are shown as not given."""
-        own = reasoning_of(seed)
-        prompt = with_reasoning(replace(seed, demos=()), self.demo_set.reasoning or own)
-        prompt = replace(prompt, instruction=self.instruction, demos=self.demo_set.demos)
-        prompt = with_reasoning(prompt, self.reasoning or own)
-        return prompt if self.anchors is None else with_anchors(prompt, dict(self.anchors))
+        """The untuned prompt with this candidate's parts.
+
+        Reasons of another form than the demonstrations' are shown as not given.
+        """
+        prompt = replace(seed, instruction=self.instruction, demos=self.demo_set.demos)
+        return with_reasoning(prompt, self.reasoning or reasoning_of(seed))
 
 
 class TextGuard:

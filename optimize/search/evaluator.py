@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -71,16 +71,6 @@ class Pricing:
         characters = (_static_characters(prompt) - _static_characters(seed)) * self.calls
         tokens = (reply_tokens(prompt) - reply_tokens(seed)) * self.replies
         return self.cost(characters / CHARACTERS_PER_TOKEN, tokens, 0)
-
-    def for_plan(self, calls: int, replies: int) -> "Pricing":
-        """The same under a sampling plan of so many calls and replies an item."""
-        return replace(
-            self,
-            tokens_in=self.tokens_in / self.calls * calls,
-            tokens_out=self.tokens_out / self.replies * replies,
-            calls=calls,
-            replies=replies,
-        )
 
 
 def _static_characters(prompt: Prompt) -> int:
@@ -194,10 +184,6 @@ class Evaluator:
         self._calls_per_item = calls_per_item
         self._scores: dict[str, dict[str, ItemScore]] = {}
         self._tokens: dict[str, TokenCount] = {}
-
-    def price(self, items: Items) -> float:
-        """What scoring these items costs with a prompt of which nothing is known yet."""
-        return self.calls(items) if self.pricing is None else self.pricing.of_seed * len(items)
 
     def calls(self, items: Items) -> int:
         return self._calls_per_item * len(items)

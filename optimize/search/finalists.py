@@ -13,11 +13,13 @@ import numpy as np
 
 from judges.inference.budget import BudgetSpentError
 from judges.prompt import Prompt
+from optimize.figures import DIGITS, json_number
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.demos import EVERYTHING, largest_demo_set
 from optimize.search.evaluator import Evaluator, SearchBudgetSpentError
 from optimize.search.gate import (
+    RISK,
     Choice,
     ComparedCandidate,
     Shortfall,
@@ -25,47 +27,26 @@ from optimize.search.gate import (
     too_dear,
     undecided,
 )
-from optimize.search.objective import (
-    Level,
-    contrast,
-    informative_documents,
-    objective,
-    placement_terms,
-)
+from optimize.search.objective import Level, contrast, informative_documents, objective
 from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.difference import Contrast, mean_of_differences
 
 FOLDS = 4
-# With fewer systems, those never shown would cost more than it is worth to know of them.
-SYSTEMS_FOR_HOLDING_OUT = 7
 
 
 class CrossFit:
     """Cross-fitting for a judge whose demonstrations are all labels of train and dev.
 
-    It may judge none of these documents itself, so each is judged by a version of it that is shown
-    neither the document's fold nor, of seven systems or more, a quarter of the systems. No
-    demonstration of any other candidate is an output of `systems_without_demos`.
+    It may judge none of these documents itself, so each is judged by a version of it that does not
+    show the document's fold.
     """
 
-    def __init__(
-        self,
-        everything: Items,
-        seed: Prompt,
-        options: SearchOptions,
-        systems_without_demos: frozenset[str] = frozenset(),
-    ) -> None:
+    def __init__(self, everything: Items, seed: Prompt, options: SearchOptions) -> None:
         self._everything, self._seed, self._options = everything, seed, options
-        self._systems_without_demos = systems_without_demos
-        self._fold_of = _assign_folds(everything.documents, options.seed, "documents")
-        self._held_out_systems_by_fold: list[frozenset[str]] = [frozenset()] * FOLDS
-        if len(everything.systems) >= SYSTEMS_FOR_HOLDING_OUT:
-            folds = _assign_folds(everything.systems, options.seed, "systems")
-            self._held_out_systems_by_fold = [
-                frozenset(name for name, fold in folds.items() if fold == fold_number)
-                for fold_number in range(FOLDS)
-            ]
+        names = everything.documents
+        order = stream(options.seed, "parts", "documents").permutation(len(names))
+        self._fold_of = {names[index]: place % FOLDS for place, index in enumerate(order)}
 
     @cached_property
     def full_demo_set(self) -> DemoSet:
@@ -82,13 +63,10 @@ class CrossFit:
     @cached_property
     def _fold_demo_sets(self) -> list[DemoSet]:
         demo_sets = []
-        for fold, systems in enumerate(self._held_out_systems_by_fold):
-            demo_pool = self._everything.of_documents(
-                [name for name, name_fold in self._fold_of.items() if name_fold != fold]
-            )
-            demo_sets.append(
-                largest_demo_set(demo_pool.without_systems(systems), self._seed, self._options)
-            )
+        for fold in range(FOLDS):
+            names = [name for name, name_fold in self._fold_of.items() if name_fold != fold]
+            pool = self._everything.of_documents(names)
+            demo_sets.append(largest_demo_set(pool, self._seed, self._options))
         return demo_sets
 
     def is_needed_for(self, candidate: Candidate) -> bool:
@@ -99,21 +77,7 @@ class CrossFit:
         """Who judges train and dev for the candidate, in a sentence; None where it does itself."""
         if not self.is_needed_for(candidate):
             return None
-        hidden = (
-            "show neither the document nor a quarter of the systems"
-            if any(self._held_out_systems_by_fold)
-            else "do not show the document"
-        )
-        return f"on dev, versions of the tuned judge that {hidden} stand in for it"
-
-    def systems_without_demos(self, candidate: Candidate, document: str) -> frozenset[str]:
-        """The systems not shown by the version that judges the document; none by the candidate."""
-        fold = self._fold(candidate, document)
-        return frozenset() if fold is None else self._held_out_systems_by_fold[fold]
-
-    def new_systems(self, candidate: Candidate, document: str) -> frozenset[str]:
-        """The systems of which whoever judges the document for the candidate shows nothing."""
-        return self.systems_without_demos(candidate, document) or self._systems_without_demos
+        return "on dev, versions of the tuned judge that do not show the document stand in for it"
 
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
         """Scores in the items' order; raises SearchBudgetSpentError where they cannot be paid."""
@@ -159,12 +123,6 @@ class CrossFit:
         return [(judges[fold], fold_rows) for fold, fold_rows in rows.items()]
 
 
-def _assign_folds(names: Sequence[str], seed: int, kind: str) -> dict[str, int]:
-    """The part to which each name is dealt."""
-    order = stream(seed, "parts", kind).permutation(len(names))
-    return {names[index]: place % FOLDS for place, index in enumerate(order)}
-
-
 def affordable_part(
     items: Items, documents: Iterable[str], limit: float, cost: Callable[[Items], float]
 ) -> Items:
@@ -195,33 +153,18 @@ def affordable_documents(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalistScores:
-    """A candidate's and the seed's scores for the items that taught the candidate nothing.
-
-    `left_out` are the systems of each document's outputs on which a version that stands in for the
-    candidate is not compared, since it has not seen them while the candidate has; `placement_gains`
-    how much better than by the seed the outputs of systems that taught nothing are placed, by
-    document.
-    """
+    """A candidate's and the untuned judge's scores for items that the candidate was not shown."""
 
     items: Items
     candidate: Vector
     seed: Vector
-    left_out: Mapping[str, frozenset[str]]
-    placement_gains: Vector
 
     def contrast(self, level: Level) -> Contrast:
-        return contrast(self._compared(), self.seed, self.items, level)
+        return contrast(self.candidate, self.seed, self.items, level)
 
     def value(self, level: Level) -> float:
         """The candidate's own objective there."""
-        return objective(self._compared(), self.items, level)
-
-    def _compared(self) -> Vector:
-        """The candidate's scores on the outputs that it is compared on, else NaN."""
-        is_compared = [
-            item.system not in self.left_out[item.document_id] for item in self.items.items
-        ]
-        return np.where(is_compared, self.candidate, np.nan)
+        return objective(self.candidate, self.items, level)
 
     def pooled_with(self, more: "FinalistScores") -> "FinalistScores":
         """Both together."""
@@ -229,8 +172,6 @@ class FinalistScores:
             items=Items((*self.items.items, *more.items.items)),
             candidate=np.concatenate([self.candidate, more.candidate]),
             seed=np.concatenate([self.seed, more.seed]),
-            left_out={**self.left_out, **more.left_out},
-            placement_gains=np.concatenate([self.placement_gains, more.placement_gains]),
         )
 
 
@@ -241,11 +182,7 @@ def score_with_seed(
     items: Items,
     split: str,
 ) -> list[FinalistScores]:
-    """Score candidates and seed on the items, and record each candidate as a trial on `split`.
-
-    Whether a gain reaches the outputs of systems that taught nothing says more about new systems
-    than those that were shown do.
-    """
+    """Score candidates and untuned judge on the items, and record each candidate on `split`."""
     evaluator, seed, level = problem.evaluator, problem.seed, problem.level
     if not candidates:
         return []
@@ -254,19 +191,7 @@ def score_with_seed(
     comparisons = []
     for candidate in candidates:
         scores = cross_fit.scores(evaluator, candidate, part)
-        new_systems = {name: cross_fit.new_systems(candidate, name) for name in part.documents}
-        placed, placed_by_seed = (
-            placement_terms(side, part, new_systems, level) for side in (scores, seed_scores)
-        )
-        comparison = FinalistScores(
-            items=part,
-            candidate=scores,
-            seed=seed_scores,
-            left_out={
-                name: cross_fit.systems_without_demos(candidate, name) for name in part.documents
-            },
-            placement_gains=placed - placed_by_seed,
-        )
+        comparison = FinalistScores(items=part, candidate=scores, seed=seed_scores)
         comparisons.append(comparison)
         problem.record_candidate(
             split,
@@ -286,6 +211,7 @@ def choose_finalist(
     n_tried: int,
     rng: np.random.Generator,
     shortfall: Shortfall | None = None,
+    risk: float = RISK,
 ) -> Choice:
     """The gate's choice among the candidates.
 
@@ -295,7 +221,6 @@ def choose_finalist(
     finalists = []
     for index, dev in enumerate(on_dev):
         pooled = dev.pooled_with(on_train[index]) if index in on_train else dev
-        has_new_systems = bool(np.isfinite(pooled.placement_gains).any())
         seed_failed, failed = np.isnan(pooled.seed), np.isnan(pooled.candidate)
         reductions = [
             float((seed_failed[rows] * 1.0 - failed[rows]).mean())
@@ -305,16 +230,13 @@ def choose_finalist(
             ComparedCandidate(
                 gain=pooled.contrast(level),
                 dev_gain=dev.contrast(level),
-                unseen=mean_of_differences(pooled.placement_gains, pooled.items.documents)
-                if has_new_systems
-                else None,
                 failure_reduction=mean_of_differences(np.array(reductions), pooled.items.documents),
                 failure_rate=float(failed.mean()) if len(failed) else 0.0,
                 seed_failure_rate=float(seed_failed.mean()) if len(failed) else 0.0,
                 cost=costs[index],
             )
         )
-    return choose(finalists, n_tried, rng, shortfall)
+    return choose(finalists, n_tried, rng, shortfall, risk)
 
 
 def make_shortfall(
@@ -347,7 +269,7 @@ class Exploration:
 
     `tried` are the ids of all candidates scored, `n_proposed` the instructions proposed, and `dev`
     the part of dev to choose on (None: as much as the budget reaches for). `n_too_dear` candidates
-    did better than the seed on train and cost too much to be finalists.
+    did better than the untuned judge on train and cost too much to be finalists.
     """
 
     finalists: Sequence[Candidate]
@@ -391,7 +313,7 @@ class SearchResult:
 
 
 def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchResult:
-    """Compare the finalists with the seed on dev, and let the gate choose."""
+    """Compare the finalists with the untuned judge on dev, and let the gate choose."""
     cross_fit, n_tried = exploration.cross_fit, len(exploration.tried)
     evaluator, level = problem.evaluator, problem.level
     finalists = affordable_finalists(problem, exploration)
@@ -400,25 +322,20 @@ def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchRes
     with suppress(BudgetSpentError, SearchBudgetSpentError):
         dev = problem.dev if exploration.dev is None else exploration.dev
         on_dev = score_with_seed(problem, cross_fit, finalists, dev, "dev")
-        # Neither the words nor the demonstrations of what shows everything beside the seed's
-        # instruction were chosen by train, which may judge it too.
+        # Train has chosen nothing of what shows everything, and may judge it too.
         on_train = {
             index: score_with_seed(problem, cross_fit, [finalist], problem.train, "train")[0]
             for index, finalist in enumerate(finalists)
             if cross_fit.is_needed_for(finalist)
-            and finalist.instruction == problem.seed.instruction
         }
         n_tried = len({*exploration.tried, *(finalist.id for finalist in finalists)})
         rng = stream(problem.options.seed, "gate")
-        is_priced = evaluator.pricing is not None
-        shortfall = (
-            make_shortfall(problem, finalists, on_dev)
-            if is_priced and problem.options.prefer == "cost"
-            else None
-        )
+        shortfall = make_shortfall(problem, finalists, on_dev)
         costs = [evaluator.item_cost(finalist) for finalist in finalists]
-        choice = choose_finalist(on_dev, on_train, level, costs, n_tried, rng, shortfall)
-        if is_priced:
+        risk = problem.options.risk
+        choice = choose_finalist(on_dev, on_train, level, costs, n_tried, rng, shortfall, risk)
+        record_choice(problem, choice, finalists)
+        if evaluator.pricing is not None:
             figures = finalist_figures(problem, finalists, on_dev)
         if not finalists and exploration.n_too_dear:
             choice = too_dear(exploration.n_too_dear, n_tried)
@@ -434,14 +351,29 @@ def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchRes
     )
 
 
-def affordable_finalists(problem: SearchProblem, exploration: Exploration) -> Sequence[Candidate]:
-    """Where calls cost money, the first that can all be scored on dev: none takes documents away.
+def record_choice(problem: SearchProblem, choice: Choice, finalists: Sequence[Candidate]) -> None:
+    """Write the figures down that the choice rests on; none where there was none to choose."""
+    gain = choice.gain
+    if gain is None:
+        return
+    figures = {"value": gain.value, "low": gain.low, "high": gain.high, "error": gain.error}
+    problem.record(
+        "gate",
+        candidate=None if choice.best is None else finalists[choice.best].id,
+        figures={name: json_number(value, DIGITS) for name, value in figures.items()},
+        n_documents=gain.n_documents,
+        n_finalists=len(finalists),
+        risk=problem.options.risk,
+        ship=choice.ship,
+    )
 
-    The first one stays, whatever it costs; without prices all do.
+
+def affordable_finalists(problem: SearchProblem, exploration: Exploration) -> Sequence[Candidate]:
+    """The first finalists that can all be scored on dev: none takes documents away.
+
+    The first one stays, whatever it costs.
     """
     evaluator, dev = problem.evaluator, exploration.dev or problem.dev
-    if evaluator.pricing is None:
-        return exploration.finalists
     left = evaluator.budget.left - evaluator.cost(problem.seed, dev)
     affordable: list[Candidate] = []
     for finalist in exploration.finalists:

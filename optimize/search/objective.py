@@ -5,7 +5,6 @@ out, one on which the judge says one thing counts 0, a failed output is missing.
 compared on the outputs that both scored, so that failing on hard ones earns nothing.
 """
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +13,6 @@ from optimize.items import Items, Vector
 from optimize.statistics.agreement import (
     Correlation,
     dataset_level,
-    rank_terms,
     summary_level,
     system_level,
 )
@@ -98,29 +96,3 @@ def contrast(scores: Vector, base: Vector, items: Items, level: Level) -> Contra
     return contrast_judges(
         scores, base, items.human, items.document_ids, items.system_ids, level=level
     )
-
-
-def placement_terms(
-    scores: Vector, items: Items, chosen: Mapping[str, frozenset[str]], level: Level
-) -> Vector:
-    """How well a document's outputs by the systems `chosen` for it are placed among all of them.
-
-    `chosen` holds every document's systems. The mean over their outputs of s = 1 - (z - z')² / 2,
-    with z and z' the standardised mid-ranks by judge and people; over a whole document the mean of
-    s is its rho. NaN where there is nothing to place.
-    """
-    groups = list(items.places.values())
-    ranked = groups if level != "dataset" else [np.arange(len(items))]
-    terms = np.full(len(items), np.nan)
-    for rows in ranked:
-        scored = rows[~np.isnan(scores[rows])]
-        if len(scored) < 2 or np.ptp(items.human[scored]) == 0:
-            continue
-        terms[scored] = rank_terms(scores[scored], items.human[scored])
-    means = []
-    for name, rows in items.places.items():
-        systems = chosen[name]
-        is_chosen = np.array([items.items[row].system in systems for row in rows], bool)
-        placed = terms[rows][is_chosen & ~np.isnan(terms[rows])]
-        means.append(float(placed.mean()) if len(placed) else float("nan"))
-    return np.array(means)

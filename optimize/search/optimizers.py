@@ -1,4 +1,4 @@
-"""The optimizers by name, ours and DSPy's, and the search with one of them.
+"""The optimizers by name, and the search with one of them.
 
 A new optimizer is an entry here and its function.
 """
@@ -12,12 +12,10 @@ from optimize.search.problem import SearchProblem
 
 # Each function learns from train and leaves finalists, within the evaluator's budget. It is
 # imported when its name is chosen, since DSPy takes half a second.
-OptimizerName = Literal["rank", "gepa", "miprov2", "bootstrap"]
+OptimizerName = Literal["rank", "gepa"]
 OPTIMIZERS: Mapping[OptimizerName, str] = {
-    "rank": "optimize.search.priced_search:explore",
-    "gepa": "optimize.search.dspy_optimizers:gepa",
-    "miprov2": "optimize.search.dspy_optimizers:miprov2",
-    "bootstrap": "optimize.search.dspy_optimizers:bootstrap",
+    "rank": "optimize.search.rank_search:explore",
+    "gepa": "optimize.search.gepa:explore",
 }
 
 

@@ -1,65 +1,60 @@
 """What a search is given: labels, a model to score candidates with, limits, and a log of trials."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from judges.inference.runner import Runner
-from judges.judgement import NoScoreError
 from judges.prompt import Reasoning
 from optimize.figures import DIGITS, json_number
 from optimize.items import Items
 from optimize.search.candidates import Candidate, TextGuard
 from optimize.search.evaluator import Evaluator
+from optimize.search.gate import RISK
 from optimize.search.objective import Level
 from optimize.search.trial_log import TrialLog
 
-# (instruction, mistakes, history best first, round) -> one text for each entry of mistakes; None
-# or NoScoreError, which says why, where no reply could be read.
-Prefer = Literal["accuracy", "cost"]
+# Instructions tried before, with the rho that each reached, best first.
 History = Sequence[tuple[str, float]]
-Propose = Callable[[str, Sequence[str], History, int], Sequence[str | NoScoreError | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOptions:
     """How wide and how long to search.
 
-    Where calls cost money: `max_item_cost` is what an item may cost with the dearest candidate (in
-    dollars, or tokens read where no price is known), `reasoning` are the forms of reasoning that
-    may be tried beside the seed's own, and `prefer` says whether of judges as good on dev the
-    cheapest to use is chosen ("cost") or the best one ("accuracy").
+    `max_item_cost` is what an item may cost with the dearest candidate, in the budget's unit;
+    `reasoning` are the forms of reasoning that may be tried beside the untuned judge's own. `risk`
+    is the chance that a judge which is no better than the untuned one ships.
     """
 
     seed: int = 0
     rounds: int = 8
     proposals: int = 4
-    demo_sets: int = 6
+    # Sets of demonstrations drawn in a round, and how many demonstrations they may show.
+    demo_sets: int = 2
     demo_sizes: tuple[int, ...] = (4, 8, 16)
     # Characters of demonstrated texts: every later call pays for them again.
     longest_demos: int = 40_000
-    # Whether the judge that shows as much as it can is a finalist untried: not where that costs.
-    show_all: bool = True
+    # How many candidates of a DSPy optimizer meet dev.
     finalists: int = 3
     # Rounds without a new leader before the search ends.
     patience: int = 3
     max_item_cost: float = math.inf
     reasoning: tuple[Reasoning, ...] = ()
-    prefer: Prefer = "cost"
+    risk: float = RISK
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchProblem:
     """Find instructions and demonstrations on `train` that rank `dev` as people do.
 
-    An optimizer spends the evaluator's budget, and records every trial. `proposer` is asked for
-    instructions where it is a language model; where it is None, `propose` has them proposed.
+    An optimizer spends the evaluator's budget, and records every trial. `proposer` is a language
+    model that writes instructions (None: only demonstrations are tried).
     """
 
     evaluator: Evaluator
-    propose: Propose
     proposer: Runner | None = None
     train: Items
     dev: Items
@@ -69,7 +64,7 @@ class SearchProblem:
 
     @cached_property
     def seed(self) -> Candidate:
-        """The judge as it is before the search."""
+        """The untuned judge."""
         return Candidate(instruction=self.evaluator.seed.instruction)
 
     @cached_property
@@ -98,8 +93,6 @@ class SearchProblem:
         fields: dict[str, Any] = {} if rung is None else {"rung": rung}
         if candidate.reasoning is not None:
             fields["reasoning"] = candidate.reasoning
-        if candidate.anchors is not None:
-            fields["anchors"] = dict(candidate.anchors)
         self.record(
             stage,
             round_number,

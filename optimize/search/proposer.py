@@ -1,21 +1,26 @@
-"""Have a language model write instructions from lessons, and ask again where a reply has a fault.
+"""Have a language model write instructions from lessons, within a search's budget.
 
-Every answer is counted in the search's budget at what it took.
+An instruction is read under our header or from the reply's only fence. Where it stands in neither,
+or may not be tried, the model is told so and asked again once.
 """
 
-from collections.abc import Callable, Sequence
+import json
+import re
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import numpy as np
 
 from judges.inference.budget import BudgetSpentError
 from judges.inference.runner import ModelRequest, ModelResponse, Runner
 from judges.judgement import NoScoreError
-from judges.parsing.text import shortened
-from judges.prompt import Field, Prompt
+from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Prompt, encodable
 from judges.protocol import Message, Reply, Sampling
-from optimize.search.candidates import LONGEST_INSTRUCTION
-from optimize.search.evaluator import SearchBudget
-from optimize.search.proposal_replies import Anchors, read_anchors, read_instruction
+from optimize.items import Items
+from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, fault
+from optimize.search.lessons import JudgedItems
+from optimize.search.problem import History, SearchProblem
 
 # Of text alone: models that think first are given several times as many. Where the worst that a
 # reply may cost does not fit the budget, a shorter one may.
@@ -23,37 +28,11 @@ REPLY_TOKENS = 2048
 SMALLER_LIMITS = (REPLY_TOKENS, 1024, 512)
 # What is shown of a reply that had a fault, beside all that it was written from.
 LONGEST_REPLY_SHOWN = 6000
+# After so many rounds in which no reply could be read, no proposal is asked for.
+UNREAD_ROUNDS = 2
+MAX_REASON_LENGTH = 300
 NO_MONEY = "the budget does not allow to ask"
 
-TASK = Field(name="task", description="what the judge reads and writes", role="input")
-CURRENT = Field(name="current_instruction", description="the instruction to improve", role="input")
-HISTORY = Field(
-    name="history",
-    description="instructions tried before and the rho each reached, best first",
-    role="input",
-)
-ANALYSIS = Field(
-    name="analysis",
-    description=(
-        "at most 200 words: what people seem to reward and to mind in these texts, across "
-        "documents; what the judge overrates or passes over; how it uses its scale; which of this "
-        "is likely to hold for other texts, and which may be chance"
-    ),
-    role="output",
-)
-INSTRUCTION = Field(
-    name="instruction",
-    description=f"the better instruction alone, at most {LONGEST_INSTRUCTION} characters",
-    role="output",
-)
-ANCHORS = Field(
-    name="anchors",
-    description=(
-        "where other words for what earns each rating would help, one line a rating of the form "
-        "LEVEL = TEXT, at most 15 words each; else the word unchanged"
-    ),
-    role="output",
-)
 PROPOSER = Prompt(
     instruction=(
         "You improve the instruction of a judge so that it orders texts as people do. What you are "
@@ -73,109 +52,36 @@ PROPOSER = Prompt(
         "tried before, write one that differs from them in kind, not in wording."
     ),
     fields=(
-        TASK,
-        CURRENT,
+        Field(name="task", description="what the judge reads and writes", role="input"),
+        Field(name="current_instruction", description="the instruction to improve", role="input"),
         Field(
             name="evidence",
             description="documents with people's ratings and the judge's; texts are in quotes",
             role="input",
         ),
-        HISTORY,
-        ANALYSIS,
-        INSTRUCTION,
-        ANCHORS,
+        Field(
+            name="history",
+            description="instructions tried before and the rho each reached, best first",
+            role="input",
+        ),
+        Field(
+            name="analysis",
+            description=(
+                "at most 200 words: what people seem to reward and to mind in these texts, across "
+                "documents; what the judge overrates or passes over; how it uses its scale; which "
+                "of this is likely to hold for other texts, and which may be chance"
+            ),
+            role="output",
+        ),
+        Field(
+            name="instruction",
+            description=f"the better instruction alone, at most {LONGEST_INSTRUCTION} characters",
+            role="output",
+        ),
     ),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """An instruction and, where they were written as asked for, anchors of the scale."""
-
-    instruction: str
-    anchors: Anchors | None = None
-
-
-class Proposer:
-    """Asks a language model about a judge of `seed`'s form.
-
-    `fault` says why an instruction may not be tried (None: it may).
-    """
-
-    def __init__(
-        self,
-        runner: Runner,
-        budget: SearchBudget,
-        seed: Prompt,
-        fault: Callable[[str], str | None],
-    ) -> None:
-        self._runner, self._budget, self._fault = runner, budget, fault
-        self._scale = tuple(seed.answer.choices or ())
-        rates = all(isinstance(choice, int) for choice in self._scale)
-        fields = PROPOSER.fields if rates else PROPOSER.fields[:-1]
-        self._prompt = Prompt(instruction=PROPOSER.instruction, fields=fields)
-
-    def propose(
-        self, texts: Sequence[dict[str, str]], current: str, seed: int
-    ) -> list[Proposal | NoScoreError]:
-        """One proposal for each of the prompt's texts, or why there is none.
-
-        A reply with a fault is asked again once, with the fault named, while the budget lasts.
-        """
-        requests = [
-            ModelRequest(self._prompt.messages(each), _sampling(seed + draw), _text)
-            for draw, each in enumerate(texts)
-        ]
-        proposals: list[Proposal | NoScoreError] = []
-        again: dict[int, ModelRequest] = {}
-        for index, answer in enumerate(self._answers(requests)):
-            proposal = self._read(answer, current)
-            proposals.append(proposal)
-            if isinstance(proposal, NoScoreError) and isinstance(answer, str):
-                messages = _with_complaint(requests[index].messages, answer, str(proposal))
-                again[index] = ModelRequest(messages, _sampling(seed + 50 + index), _text)
-        if again and self._budget.left >= self._budget.proposal * len(again):
-            for index, answer in zip(again, self._answers(list(again.values())), strict=True):
-                if isinstance(answer, str):
-                    proposals[index] = self._read(answer, current)
-        return proposals
-
-    def _answers(self, requests: Sequence[ModelRequest]) -> list[str | NoScoreError]:
-        """A reply's text for each request, or why there is none; each is counted as it comes."""
-        answers: list[str | NoScoreError] = []
-        try:
-            for response in self._runner.run(requests):
-                answers.append(self._answer(response))
-        except BudgetSpentError:
-            # Those that were under way have come, and are in the journal.
-            answers += [self._ask_within_means(request) for request in requests[len(answers) :]]
-        return answers
-
-    def _ask_within_means(self, request: ModelRequest) -> str | NoScoreError:
-        try:
-            return self._answer(ask_within_means(self._runner, request))
-        except BudgetSpentError:
-            return NoScoreError(NO_MONEY)
-
-    def _answer(self, response: ModelResponse) -> str | NoScoreError:
-        self._budget.charge_proposal(response.tokens_in, response.tokens_out)
-        if response.parsed:
-            return str(response.parsed[0])
-        return NoScoreError(" ".join((response.error or "no reply").split()))
-
-    def _read(self, answer: str | NoScoreError, current: str) -> Proposal | NoScoreError:
-        if isinstance(answer, NoScoreError):
-            return answer
-        try:
-            instruction = read_instruction(answer, current)
-        except NoScoreError as error:
-            return error
-        if reason := self._fault(instruction):
-            return RejectedError(instruction, reason)
-        anchors = read_anchors(answer, self._scale)
-        if anchors and any(self._fault(meaning) for _, meaning in anchors):
-            anchors = None
-        return Proposal(instruction=instruction, anchors=anchors)
+_HEADER = re.compile(rf"^[ \t*]*{FIELD_HEADER.pattern}[*:]*", re.MULTILINE)
+_FENCE = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
 class RejectedError(NoScoreError):
@@ -184,6 +90,180 @@ class RejectedError(NoScoreError):
     def __init__(self, instruction: str, reason: str) -> None:
         super().__init__(reason)
         self.instruction = instruction
+
+
+class Proposer:
+    """Asks the search's language model for instructions; without one it proposes nothing."""
+
+    def __init__(self, problem: SearchProblem) -> None:
+        self.n_proposed = 0
+        self._n_unread_rounds = 0
+        self._problem = problem
+        self._known = [problem.seed.instruction]
+
+    def lessons(
+        self, candidate: Candidate, items: Items, draws: Sequence[np.random.Generator]
+    ) -> list[str]:
+        """What to learn from of those items that the candidate has been scored on.
+
+        One text for each generator.
+        """
+        evaluator = self._problem.evaluator
+        items = evaluator.known(candidate, items)
+        if not len(items):
+            return ["none" for _ in draws]
+        judgements = evaluator.judgements(candidate, items)
+        return JudgedItems(items, judgements, evaluator.seed).lessons(draws)
+
+    def propose(
+        self, current: str, lessons: Sequence[str], history: History, number: int
+    ) -> list[str]:
+        """New instructions, at most one for each lesson; those that may not be tried are recorded.
+
+        A reply with a fault is asked for again once, with the fault named, while the budget lasts.
+        Raises SearchBudgetSpentError where they cannot be paid.
+        """
+        runner, budget = self._problem.proposer, self._problem.evaluator.budget
+        if runner is None or self._n_unread_rounds == UNREAD_ROUNDS:
+            return []
+        budget.check(budget.proposal * len(lessons))
+        seed = self._problem.options.seed * 10_000 + number * 100
+        requests = [
+            ModelRequest(
+                PROPOSER.messages(self._texts(current, lesson, history)),
+                _sampling(seed + draw),
+                _text,
+            )
+            for draw, lesson in enumerate(lessons)
+        ]
+        proposals: list[str | NoScoreError] = []
+        again: dict[int, ModelRequest] = {}
+        for index, answer in enumerate(self._answers(runner, requests)):
+            proposals.append(self._read(answer))
+            if isinstance(proposals[-1], NoScoreError) and isinstance(answer, str):
+                messages = _with_complaint(requests[index].messages, answer, str(proposals[-1]))
+                again[index] = ModelRequest(messages, _sampling(seed + 50 + index), _text)
+        if again and budget.left >= budget.proposal * len(again):
+            answers = self._answers(runner, list(again.values()))
+            for index, answer in zip(again, answers, strict=True):
+                if isinstance(answer, str):
+                    proposals[index] = self._read(answer)
+        self._print_unread(proposals, number)
+        return self._fresh(proposals, number)
+
+    def _texts(self, current: str, lesson: str, history: History) -> dict[str, str]:
+        lines = [json.dumps({"instruction": text, "rho": round(rho, 3)}) for text, rho in history]
+        return {
+            "task": describe(self._problem.evaluator.seed),
+            "current_instruction": current,
+            "evidence": lesson,
+            "history": "\n".join(lines) or "none",
+        }
+
+    def _answers(
+        self, runner: Runner, requests: Sequence[ModelRequest]
+    ) -> list[str | NoScoreError]:
+        """A reply's text for each request, or why there is none; each is counted as it comes."""
+        answers: list[str | NoScoreError] = []
+        try:
+            for response in runner.run(requests):
+                answers.append(self._counted(response))
+        except BudgetSpentError:
+            # Those that were under way have come, and are in the journal.
+            for request in requests[len(answers) :]:
+                try:
+                    answers.append(self._counted(ask_within_means(runner, request)))
+                except BudgetSpentError:
+                    answers.append(NoScoreError(NO_MONEY))
+        return answers
+
+    def _counted(self, response: ModelResponse) -> str | NoScoreError:
+        budget = self._problem.evaluator.budget
+        budget.charge_proposal(response.tokens_in, response.tokens_out)
+        if response.parsed:
+            return str(response.parsed[0])
+        return NoScoreError(" ".join((response.error or "no reply").split()))
+
+    def _read(self, answer: str | NoScoreError) -> str | NoScoreError:
+        if isinstance(answer, NoScoreError):
+            return answer
+        try:
+            instruction = read_instruction(answer)
+        except NoScoreError as error:
+            return error
+        reason = fault(instruction, self._problem.guard, self._known)
+        return RejectedError(instruction, reason) if reason else instruction
+
+    def _fresh(self, proposals: Sequence[str | NoScoreError], number: int) -> list[str]:
+        """The instructions that may be tried, each once."""
+        fresh: list[str] = []
+        for proposal in proposals:
+            self.n_proposed += 1
+            text: str | None
+            if isinstance(proposal, RejectedError):
+                text, reason = proposal.instruction, str(proposal)
+            elif isinstance(proposal, NoScoreError):
+                text, reason = None, f"no reply that could be read: {proposal}"
+            elif proposal in fresh:
+                text, reason = proposal, "known already"
+            else:
+                fresh.append(proposal)
+                continue
+            self._problem.record("rejected", number, instruction=text, why=reason)
+        self._known += fresh
+        return fresh
+
+    def _print_unread(self, proposals: Sequence[str | NoScoreError], number: int) -> None:
+        """Say that no reply of a round could be read, and why."""
+        unread = [
+            str(proposal)
+            for proposal in proposals
+            if isinstance(proposal, NoScoreError) and not isinstance(proposal, RejectedError)
+        ]
+        if not unread or len(unread) < len(proposals):
+            self._n_unread_rounds = 0
+            return
+        self._n_unread_rounds += unread[0] != NO_MONEY
+        is_last = self._n_unread_rounds == UNREAD_ROUNDS
+        self._problem.log.print_line(
+            f"round {number}: none of {len(unread)} proposals could be read: "
+            f"{unread[0][:MAX_REASON_LENGTH]}"
+            + ("; the same happened in the round before, so no more are asked for" * is_last)
+        )
+
+
+def describe(prompt: Prompt) -> str:
+    """What a judge reads and writes, for a proposer that has not seen it at work."""
+    lines = ["The judge reads:"]
+    lines += [f"- {field.name}: {field.description}" for field in prompt.inputs]
+    lines += ["It writes:"]
+    for field in prompt.outputs:
+        choices = f" ({', '.join(map(str, field.choices))})" if field.choices else ""
+        lines.append(f"- {field.name}{choices}: {field.description}")
+    return "\n".join(lines)
+
+
+def read_instruction(reply: str) -> str:
+    """The instruction under its header, or in the only fence of a reply without headers.
+
+    Raises NoScoreError, in words that a proposer can act on.
+    """
+    start = max((end.end() for end in THOUGHT_END.finditer(reply)), default=0)
+    if THOUGHT_START.search(reply, start):
+        raise NoScoreError("the reply is a thought without an end")
+    text = reply[start:].replace("\r\n", "\n").strip()
+    # What precedes the first header, then names and contents in turn.
+    _, *parts = _HEADER.split(text)
+    sections = dict(zip(map(str.lower, parts[::2]), map(str.strip, parts[1::2]), strict=True))
+    content = sections.get("instruction", "") if parts else text
+    fences = _FENCE.findall(content)
+    if len(fences) == 1:
+        content = fences[0]
+    elif not parts:
+        content = ""
+    if not content.strip():
+        raise NoScoreError("no instruction stands under the header [[ ## instruction ## ]]")
+    return encodable(content.strip())
 
 
 def ask_within_means(runner: Runner, request: ModelRequest) -> ModelResponse:
@@ -209,7 +289,7 @@ def _sampling(seed: int) -> Sampling:
 def _text(reply: Reply) -> str:
     """All of a reply; what is cut short is asked again with a higher limit."""
     if reply.truncated:
-        raise NoScoreError(f"the reply is cut short: {shortened(reply.text)}")
+        raise NoScoreError("the reply is cut short")
     return reply.text
 
 

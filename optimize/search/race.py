@@ -187,25 +187,11 @@ def _largest_affordable_size(costs: RaceCosts, number: int, longest: int, limit:
 
 
 def _survivors(results: Sequence[RaceResult]) -> list[RaceResult]:
-    """The better half and the best of each kind, less those clearly below the leader or the seed.
-
-    Of each kind, because an instruction and demonstrations that gain little alone may be crossed.
-    """
+    """The better half, less those that fail too often or stand clearly below leader or seed."""
     survivors = [result for result in results[: math.ceil(len(results) / 2)] if result.reliable]
-    kinds = {_new_parts(result) for result in survivors}
-    for result in results:
-        if result.reliable and _new_parts(result) not in kinds:
-            kinds.add(_new_parts(result))
-            survivors.append(result)
     best = max((result.lower_gain for result in survivors), default=0.0)
     return [
         result
         for result in survivors
         if result.gain + ELIMINATION_ERRORS * result.error >= max(0.0, best)
     ]
-
-
-def _new_parts(result: RaceResult) -> tuple[bool, bool, str | None]:
-    """Whether the instruction was proposed, whether there are demonstrations, and the reasoning."""
-    candidate = result.candidate
-    return candidate.round > 0, bool(candidate.demo_set.demos), candidate.reasoning

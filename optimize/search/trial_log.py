@@ -1,7 +1,6 @@
-"""The trials of a search as it makes them: in memory or a file, with a line for each round."""
+"""The trials of a search as it makes them, in memory or a file."""
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,9 +23,8 @@ def as_json(value: object, indent: int | None = None) -> str:
 class TrialLog:
     """Numbers the trials; `trials` keeps those of a log without a file.
 
-    `n_judged` counts items judged, or looked up in the journal, and `n_failed` the failures.
-
-    A file is begun anew, since a resumed run makes the same trials again.
+    `n_failed` counts the judgements that failed. A file is begun anew, since a resumed run makes
+    the same trials again.
     """
 
     def __init__(
@@ -39,10 +37,8 @@ class TrialLog:
             # In another's folder a link would empty the file it leads to, a pipe wait for ever.
             path.unlink(missing_ok=True)
             self._file = path.open("x", encoding="utf-8")
-        self._started_at = time.monotonic()
-        self.n_judged = self.n_failed = 0
+        self.n_failed = 0
         self._n_trials = 0
-        self._round: int | None = None
 
     def __enter__(self) -> "TrialLog":
         return self
@@ -70,21 +66,7 @@ class TrialLog:
                 self._file.flush()
             except OSError as error:
                 raise OSError(error.errno, error.strerror, self._file.name) from error
-        if round_number is not None and round_number != self._round:
-            if self._round is not None:
-                self._print_progress(f"round {self._round} ended")
-            self._round = round_number
-        if stage in ("dev", "train"):
-            gain = fields["gain"]
-            text = "unknown" if gain is None else f"{gain:+.3f}"
-            self._print_progress(f"{stage}: {fields['candidate']} gains {text}")
 
     def count_judgement(self, failed: bool) -> None:
-        """Count one item judged, or looked up in the journal."""
-        self.n_judged += 1
+        """Count one item judged."""
         self.n_failed += failed
-
-    def _print_progress(self, text: str) -> None:
-        seconds = time.monotonic() - self._started_at
-        failed = f", {self.n_failed:,} failed" if self.n_failed else ""
-        self.print_line(f"{text}: {self.n_judged:,} judged{failed}, {seconds:.0f} s")

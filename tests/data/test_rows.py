@@ -20,7 +20,7 @@ from judges.parsing.recorded import RecordingError, read_replies
 from optimize.items import read_scores
 from optimize.report.run_report import read_run
 from optimize.run.evidence import EVIDENCE, JUDGEMENTS, read_evidence
-from optimize.run.run_folder import CONFIG, RunFolderError, read_config
+from optimize.run.run_folder import CONFIG, RunFolderError, read_object
 
 ROWS: list[Row] = [
     {"id": 1, "text": 'a, "b"\nc\té', "score": 1.5, "why": None},
@@ -282,7 +282,7 @@ def test_a_journal_and_a_run_folder_of_devices_are_refused(tmp_path: Path) -> No
     with pytest.raises(OSError, match="not a regular file"):
         describe(tmp_path / "x.jsonl")
     with pytest.raises(RunFolderError, match="not a regular file"):
-        read_config(tmp_path)
+        read_object(tmp_path / CONFIG)
     with pytest.raises(OSError, match="not a regular file"):
         read_evidence(tmp_path)
     with pytest.raises(RunFolderError, match="not a regular file"):

@@ -20,14 +20,13 @@ from judges.prompt import (
     Reasoning,
     Value,
     reasoning_of,
-    with_anchors,
     with_reasoning,
 )
 from judges.protocol import Reply
 from judges.scoring import SamplingPlan, read_sample
 from optimize.report.run_report import _prompts
 from optimize.run.evidence import PromptParts
-from optimize.run.settings import Settings, SettingsError, resolve
+from optimize.run.settings import Settings, SettingsError, read_settings
 from optimize.search.candidates import Candidate, DemoSet
 
 FORMS: tuple[Reasoning, ...] = get_args(Reasoning)
@@ -188,50 +187,22 @@ def test_who_does_better_on_a_point_is_not_the_choice(form, reply, choice):
         assert parse_fields(reply, outputs)["preferred"] == choice
 
 
-def test_a_candidate_asks_in_its_own_form_and_anchors():
+def test_a_candidate_asks_in_its_own_form():
     seed = COHERENCE.prompt()
-    plain = Candidate(instruction="Judge.")
-    candidate = Candidate(
-        instruction="Judge.", reasoning="steps", anchors=((1, "a heap"), (5, "one text"))
-    )
+    plain = Candidate(instruction="Judge.", demo_set=DemoSet(demos=(DEMOS["coherence"],)))
+    candidate = replace(plain, reasoning="steps")
     prompt = candidate.prompt(seed)
     assert reasoning_of(prompt) == "steps"
-    assert prompt.answer.description == f"{COHERENCE.definition} (1 = a heap; 5 = one text)"
+    assert prompt.demos[0]["rationale"] == NOT_GIVEN
     check_prompt(COHERENCE, prompt)
     judge = Judge(subject=COHERENCE, prompt=prompt, plan=SamplingPlan(kind="one"))
     assert Judge.loads(judge.dumps().encode()).template() == prompt.template()
     assert candidate.id != plain.id
-    assert plain.id == Candidate(instruction="Judge.", reasoning=None).id
-
-
-def test_a_candidate_shows_reasons_only_in_the_form_they_were_written_in():
-    seed = COHERENCE.prompt()
-    answered = DemoSet(demos=(DEMOS["coherence"],), reasoning="none")
-    reasoned = DemoSet(demos=({**DEMOS["coherence"], "rationale": "So."},), reasoning="steps")
-
-    def rationale(demo_set: DemoSet, form: Reasoning | None) -> object:
-        prompt = Candidate(instruction="i", demo_set=demo_set, reasoning=form).prompt(seed)
-        check_prompt(COHERENCE, prompt)
-        return prompt.demos[0].get("rationale")
-
-    assert rationale(reasoned, "steps") == "So."
-    assert rationale(reasoned, "questions") == rationale(answered, "steps") == NOT_GIVEN
-    assert rationale(reasoned, None) is rationale(answered, None) is None
-
-
-anchor_texts = st.dictionaries(st.integers(1, 5), st.text(max_size=30), max_size=5)
-
-
-@given(anchor_texts, anchor_texts)
-def test_anchors_take_the_place_of_those_before(first, second):
-    seed = COHERENCE.prompt()
-    assert with_anchors(seed, COHERENCE.anchors) == seed
-    assert with_anchors(with_anchors(seed, first), second) == with_anchors(seed, second)
 
 
 def test_a_run_keeps_the_form_it_is_told_and_tries_others_only_where_they_cost():
     def settings(**given: object) -> Settings:
-        return resolve({"dimension": "coherence", "lm": "openai/x", **given})
+        return read_settings({"dimension": "coherence", "lm": "openai/x", **given})
 
     assert (settings().seed_reasoning, settings().reasoning_to_try) == (
         None,
@@ -249,9 +220,9 @@ def test_a_run_keeps_the_form_it_is_told_and_tries_others_only_where_they_cost()
         settings(reasoning="questions")
 
 
-def test_a_report_shows_a_form_and_anchors_that_the_search_changed():
+def test_a_report_shows_a_form_that_the_search_changed():
     seed = Candidate(instruction="Judge.")
-    tuned = Candidate(instruction="Judge.", reasoning="steps", anchors=((1, "<heap>"), (5, "one")))
+    tuned = Candidate(instruction="Judge.", reasoning="steps")
     parts = {
         candidate: PromptParts(
             instruction=prompt.instruction,
@@ -263,5 +234,4 @@ def test_a_report_shows_a_form_and_anchors_that_the_search_changed():
     }
     changed = _prompts(parts[seed], parts[tuned]).html
     assert "rationale: the reasoning in steps" in changed
-    assert "(1 = &lt;heap&gt;; 5 = one)" in changed
     assert "What it writes" not in _prompts(parts[seed], replace(parts[seed], demos=({},))).html

@@ -9,19 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonl import write_jsonl
-from openai_replies import Body, follow
+from openai_replies import Body
 from openai_server import WITHHELD, OpenAIServer, some_faults
-from processes import run_python, until
+from processes import until
 
 from judges.inference.budget import (
-    ENOUGH_FOR_OVERHEAD,
     Budget,
     BudgetFileError,
     BudgetSpentError,
 )
-from judges.inference.runner import FailureMonitor, ModelRequest, Runner
-from judges.models import Sampling, open_model
+from judges.models import Sampling
 from judges.models.prices import Price, find_price
 from judges.protocol import Usage
 from optimize.cli.tune import command
@@ -73,19 +70,6 @@ def tuned(*arguments: str) -> int:
     return command(["--dimension", "relevance", "--lm", LM, "--out", "run", *arguments])
 
 
-@pytest.mark.parametrize("optimizer", ["rank", "bootstrap"])
-def test_a_limit_on_calls_holds_for_faulty_replies_and_ends_with_a_judge_and_a_report(
-    here: Path, openai_server: OpenAIServer, optimizer: str
-) -> None:
-    serve(openai_server, 0.3)
-    assert tuned("--max-calls", "800", "--optimizer", optimizer) == 0
-    assert len(openai_server.log) <= 800
-    summary = read(here / "run" / "summary.json")
-    assert summary["lm_calls"] + summary["proposer_calls"] == len(openai_server.log)
-    assert summary["cost_usd"] == pytest.approx(served(openai_server), rel=0.01)
-    assert {"judge.json", "report.html"} <= {path.name for path in (here / "run").iterdir()}
-
-
 def test_a_limit_on_dollars_holds_for_faulty_replies_and_the_dollars_are_told_truly(
     here: Path, openai_server: OpenAIServer
 ) -> None:
@@ -119,7 +103,7 @@ def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_r
     assert "the budget of 800 calls is spent" in line
     assert "--resume --out run" in line
     openai_server.fault = lambda number, body: None
-    assert command(["--resume", "--out", "run", "--max-calls", "1600"]) == 0
+    assert tuned("--resume", "--max-calls", "1600") == 0
     assert len(openai_server.log) <= 1600
     assert (here / "run" / "report.html").exists()
 
@@ -133,12 +117,12 @@ def test_limits_hold_over_a_run_that_is_killed_twice_and_resumed(
     openai_server.latency = 0.005
     arguments = [sys.executable, "-m", "optimize", "--dimension", "relevance", "--lm", LM]
     start = [*arguments, "--out", "run", "--concurrency", "8", *limit]
-    for run, number in ((start, 40), ([*arguments[:3], "--resume", "--out", "run"], 100)):
+    for run, number in ((start, 40), ([*start, "--resume"], 100)):
         process = subprocess.Popen(run, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         until(lambda number=number: len(openai_server.log) > number)  # type: ignore[misc]
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-    assert command(["--resume", "--out", "run"]) == 0
+    assert command([*start[3:], "--resume"]) == 0
     summary = read(here / "run" / "summary.json")
     check_spending(summary)
     # A request that was counted and not yet sent when the process died is counted all the same.
@@ -150,33 +134,6 @@ def test_limits_hold_over_a_run_that_is_killed_twice_and_resumed(
     confirmed = summary["cost_usd"] - summary.get("cost_unconfirmed_usd", 0.0)
     assert confirmed <= served(openai_server) * 1.001
     assert served(openai_server) <= summary["cost_usd"] * 1.01
-
-
-SCORE = [
-    *("-m", "judges", "score", "relevance", "--lm", "openai/judge-1"),
-    *("--data", "in.jsonl", "--out", "out.jsonl"),
-]
-
-
-def test_a_judges_own_run_counts_on_where_it_was_killed(
-    here: Path, openai_server: OpenAIServer
-) -> None:
-    rows = [{"document": f"Document {i} says much.", "summary": f"One {i}."} for i in range(120)]
-    write_jsonl(here / "in.jsonl", rows)
-    openai_server.latency = 0.01
-    score = [*SCORE, "--concurrency", "4", "--max-calls"]
-    process = subprocess.Popen([sys.executable, *score, "60"], stderr=subprocess.DEVNULL)
-    until(lambda: len(openai_server.log) > 20)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    for _ in range(2):
-        again = run_python(*score, "60", "--resume")
-        assert again.returncode == 1
-        assert "budget of 60 calls is spent" in again.stderr
-        assert 60 - 4 <= len(openai_server.log) <= 60
-    run_python(*score, "140", "--resume", check=True)
-    assert len(openai_server.log) <= 120 + 4
-    assert not list(here.glob("*budget*"))
 
 
 def test_what_was_under_way_when_a_process_died_counts_at_its_worst(tmp_path: Path) -> None:
@@ -206,51 +163,6 @@ def test_what_was_under_way_when_a_process_died_counts_at_its_worst(tmp_path: Pa
     resumed.close()
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"judge": {}}', '{"judge": {"calls": -1}}', "null"])
-def test_a_budgets_file_that_cannot_be_read_is_said(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "budget.json"
-    path.write_text(text)
-    with pytest.raises(BudgetFileError, match=r"budget\.json: what the run has spent so far"):
-        Budget(path=path)
-
-
-def test_what_is_held_for_later_grows_with_what_retries_take(tmp_path: Path) -> None:
-    budget = Budget(max_calls=450)
-    one = budget.account()
-    budget.set_aside(calls=100)
-    asked = [{"role": "user", "content": "x"}]
-    for _ in range(ENOUGH_FOR_OVERHEAD):
-        one.plan()
-        for _ in range(3):
-            reserved = one.reserve(asked, Sampling())  # type: ignore[arg-type]
-            assert reserved is not None
-            one.forfeit(reserved, billed=False)
-    # 150 of 450 are sent, and 100 held that will take three calls each.
-    with pytest.raises(BudgetSpentError, match="300 are kept"):
-        one.reserve(asked, Sampling())  # type: ignore[arg-type]
-    budget.set_aside()
-    assert one.reserve(asked, Sampling()) is not None  # type: ignore[arg-type]
-
-
-def test_an_endpoint_that_writes_past_the_limit_is_reserved_for_at_what_it_takes(
-    openai_server: OpenAIServer,
-) -> None:
-    # It thinks 40 words, though one is allowed.
-    openai_server.fault = lambda number, body: "garbage"
-    openai_server.judge = follow
-    one = Budget(max_cost=1000.0).account(price=DOLLAR)
-    asks = (
-        ModelRequest(
-            [{"role": "user", "content": f"Row {i}"}], Sampling(max_tokens=1), lambda one: one.text
-        )
-        for i in range(100)
-    )
-    runner = Runner(open_model("openai/judge-1"), account=one, concurrency=1, fresh_samples=0)
-    with runner, pytest.raises(BudgetSpentError):
-        list(runner.run(asks))
-    assert openai_server.tokens_in + openai_server.tokens_out <= 1000
-
-
 def test_a_judge_that_cannot_be_read_ends_the_run_early_with_its_reason_and_a_reply(
     here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -260,57 +172,10 @@ def test_a_judge_that_cannot_be_read_ends_the_run_early_with_its_reason_and_a_re
     err = capsys.readouterr().err
     assert "48 of the first 48 judgements failed, 48 of them: rating: no rating" in err
     assert "one reply: 'I would rather talk about the weather.'" in err
-    assert "--keep-going" in err
     assert "Traceback" not in err
     # 48 judgements, each asked three times at most.
     assert len(openai_server.log) <= 3 * 48
     # What was paid for is there: the run resumes, and asks nothing again before it ends again.
     asked = len(openai_server.log)
-    assert command(["--resume", "--out", "run"]) == 1
+    assert tuned("--resume") == 1
     assert len(openai_server.log) == asked
-    assert command(["--resume", "--out", "run", "--keep-going", "--max-calls", "800"]) == 0
-    assert asked < len(openai_server.log) <= 800
-
-
-def test_scoring_a_table_ends_where_the_first_replies_all_fail_unless_told_to_go_on(
-    here: Path, openai_server: OpenAIServer
-) -> None:
-    rows = [{"document": f"Document {i} says much.", "summary": f"One {i}."} for i in range(200)]
-    write_jsonl(here / "in.jsonl", rows)
-    openai_server.fault = lambda number, body: "truncated"
-    done = run_python(*SCORE)
-    assert done.returncode == 1
-    assert "48 of the first 48 judgements failed, 48 of them: no text within" in done.stderr
-    assert "--resume" in done.stderr
-    few = len(openai_server.log)
-    assert few <= 3 * 48
-    openai_server.fault = lambda number, body: None if number % 2 else "truncated"
-    run_python(*SCORE, "--resume", "--keep-going", check=True)
-    assert len((here / "out.jsonl").read_text().splitlines()) == 200
-
-
-def test_a_judge_that_fails_on_four_in_five_goes_on(openai_server: OpenAIServer) -> None:
-    openai_server.fault = lambda number, body: None if number % 5 == 0 else "filtered"
-    asks = (
-        ModelRequest([{"role": "user", "content": f"{i}"}], Sampling(), lambda reply: reply.text)
-        for i in range(200)
-    )
-    with Runner(open_model("openai/judge-1"), monitor=FailureMonitor()) as runner:
-        assert len(list(runner.run(asks))) == 200
-
-
-def test_a_round_without_a_proposal_that_can_be_read_is_said_with_its_reason(
-    here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    openai_server.models = ("gpt-4.1-mini",)
-
-    def mute(number: int, body: Body) -> str | None:
-        proposing = "You improve the instruction" in json.dumps(body["messages"])
-        return "truncated" if proposing else None
-
-    openai_server.fault = mute
-    assert tuned("--max-calls", "1500") == 0
-    why = "no text within max_tokens="
-    assert f"since: {why}" in capsys.readouterr().err
-    page = (here / "run" / "report.html").read_text(encoding="utf-8")
-    assert f"no reply that could be read: {why}" in page

@@ -1,28 +1,17 @@
-"""What a language model is shown to learn from, and what is done with its replies."""
+"""What a language model is shown to learn from."""
 
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from behaving_model import Model
 from search_world import SEED, SUBJECT, judge, world
 
 from data.types import LabelledOutput, LabelledSet
 from judges.dimension import Comparison
-from judges.inference.budget import Budget
-from judges.inference.runner import Runner
 from judges.judgement import Judgement, Verdict
-from judges.models.prices import Price, token_bound
-from judges.protocol import Sampling
 from optimize.items import Item, Items, items_of
-from optimize.search.candidates import LONGEST_INSTRUCTION
-from optimize.search.evaluator import Evaluator, SearchBudget
 from optimize.search.lessons import DOCUMENTS_SHOWN, LESSON_CHARACTERS, OUTPUTS_SHOWN, JudgedItems
-from optimize.search.problem import SearchProblem
-from optimize.search.proposals import InstructionSource
-from optimize.search.proposer import PROPOSER, Proposal, Proposer
-from optimize.search.trial_log import TrialLog
 from optimize.statistics.bootstrap import stream
 
 TEXT = "Rate the kindness of the text; let its length not sway you."
@@ -196,139 +185,3 @@ def test_peoples_comments_are_shown_beside_their_ratings() -> None:
     assert items.items[0].ratings == (2.0, 3.0)
     (lesson,) = JudgedItems(items, [Judgement(score=1)], SEED).lessons([rng()])
     assert '  people\'s comment: "c1 c2"' in lesson
-
-
-def proposed(
-    replies: list[str], *, money: int | None = None, calls: int = 1000
-) -> tuple[list[str], list[tuple[str | None, str]], Model, InstructionSource]:
-    """What a round of as many lessons as there are first replies brings; the last is for all."""
-    model = Model(lambda prompt, sampling, before: replies[min(model.calls, len(replies)) - 1])
-    with Runner(model, account=Budget(max_calls=money).account()) as runner:
-        problem = SearchProblem(
-            evaluator=Evaluator(
-                seed=SEED, judge=judge, calls_per_item=1, budget=SearchBudget(calls)
-            ),
-            propose=lambda *_: [],
-            proposer=runner,
-            train=world(12),
-            dev=world(12, first=100),
-            level="summary",
-        )
-        problem.evaluator.scores(problem.seed, problem.train)
-        source = InstructionSource(problem)
-        lessons = source.lessons(problem.seed, problem.train, 8, [rng()])
-        rejected: list[tuple[str | None, str]] = []
-        fresh = source.propose(
-            SEED.instruction, lessons, [("Rate it.", 0.25)], 1, lambda *why: rejected.append(why)
-        )
-    return fresh, rejected, model, source
-
-
-def reply(instruction: str, anchors: str = "unchanged") -> str:
-    return (
-        f"[[ ## analysis ## ]]\nPeople mind length.\n\n[[ ## instruction ## ]]\n{instruction}\n\n"
-        f"[[ ## anchors ## ]]\n{anchors}\n\n[[ ## completed ## ]]"
-    )
-
-
-def test_a_reply_is_counted_and_its_instruction_taken_with_its_anchors() -> None:
-    fresh, rejected, model, source = proposed([reply(TEXT, "1 = cold\n5 = kind")])
-    assert (fresh, rejected, model.calls) == ([TEXT], [], 1)
-    assert source.anchors == {TEXT: ((1, "cold"), (5, "kind"))}
-    (prompt,) = model.seen
-    assert '{"instruction": "Rate it.", "rho": 0.25}' in prompt
-    assert model.samplings[0].temperature == Sampling(temperature=1.0).temperature
-
-
-COPIED = world(1).items[0].texts["text"]
-
-
-@pytest.mark.parametrize(
-    ("faulty", "named"),
-    [
-        (reply("Rate kindly. " + "x" * LONGEST_INSTRUCTION), "1500 are allowed"),
-        (reply(f"Rate such: {COPIED}"), "copies 8 words or more of the labelled texts"),
-        (reply(SEED.instruction), "known already"),
-        ("People seem to mind length.", "no instruction found"),
-        ("[[ ## analysis ## ]]\nPeople mind length.", "no instruction found"),
-    ],
-)
-def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(
-    faulty: str, named: str
-) -> None:
-    fresh, rejected, model, _ = proposed([faulty, reply(TEXT)])
-    assert (fresh, rejected) == ([TEXT], [])
-    *_, second = model.seen
-    assert named in second
-    assert "[[ ## instruction ## ]]" in second
-    assert len({sampling.seed for sampling in model.samplings}) == 2
-
-    fresh, rejected, model, _ = proposed([faulty])
-    assert fresh == []
-    assert model.calls == 2
-    (why,) = rejected
-    assert named in why[1]
-
-
-def test_a_proposer_that_refuses_two_rounds_is_asked_no_more() -> None:
-    lines: list[str] = []
-    answers = ["I cannot help with that.", "No, I will not.", *["This is not for me."] * 3]
-    model = Model(lambda *_: answers[min(model.calls, len(answers)) - 1])
-    with Runner(model) as runner:
-        problem = SearchProblem(
-            evaluator=Evaluator(
-                seed=SEED, judge=judge, calls_per_item=1, budget=SearchBudget(1000)
-            ),
-            propose=lambda *_: [],
-            proposer=runner,
-            train=world(12),
-            dev=world(12, first=100),
-            level="summary",
-            log=TrialLog(print_line=lines.append),
-        )
-        source = InstructionSource(problem)
-        calls = []
-        for number in (1, 2, 3):
-            assert source.propose(SEED.instruction, [""], [], number) == []
-            calls.append(model.calls)
-    # Each round asks, and asks again with the fault named.
-    assert calls == [2, 4, 4]
-    assert "no more are asked for" not in lines[0]
-    assert "as in the round before, so no more are asked for" in lines[1]
-
-
-def test_what_is_asked_again_is_paid_from_the_searchs_budget() -> None:
-    *_, source = proposed([reply(SEED.instruction), reply(TEXT)])
-    judged = len(world(12).items)
-    assert source._problem.evaluator.budget.spent == judged + 2
-
-
-def test_without_the_means_for_another_a_faulty_reply_stays_rejected() -> None:
-    fresh, rejected, model, _ = proposed([reply(SEED.instruction)], calls=len(world(12).items) + 1)
-    assert (fresh, model.calls) == ([], 1)
-    assert rejected == [(SEED.instruction, "known already")]
-
-
-def test_a_proposer_without_money_brings_nothing_and_the_search_goes_on() -> None:
-    fresh, rejected, model, _ = proposed([reply(TEXT)], money=0)
-    assert (fresh, model.calls) == ([], 0)
-    assert [why for _, why in rejected] == [
-        "no reply that could be read: the budget does not allow to ask"
-    ]
-
-
-def test_where_the_longest_reply_cannot_be_paid_a_shorter_one_is_asked_for() -> None:
-    model = Model(lambda *_: reply(TEXT))
-    # A prompt of 10,000 characters at worst is as many tokens: room for 1,500 more.
-    price = Price(per_token_in=1e-6, per_token_out=1e-6)
-    money = Budget(max_cost=0.0115)
-    with Runner(model, account=money.account("proposer", price)) as runner:
-        proposer = Proposer(runner, SearchBudget(100), SEED, lambda text: None)
-        texts = dict.fromkeys(("task", "current_instruction", "history"), "")
-        used = token_bound(PROPOSER.messages({**texts, "evidence": ""}))
-        evidence = "x" * (10_000 - used)
-        proposals = proposer.propose([{**texts, "evidence": evidence}], "", 0)
-    assert [proposal.instruction for proposal in proposals if isinstance(proposal, Proposal)] == [
-        TEXT
-    ]
-    assert [sampling.max_tokens for sampling in model.samplings] == [1024]

@@ -1,17 +1,16 @@
-"""How each model of a run is asked: limits, effort, keys and prices, from flags and YAML."""
+"""How each model of a run is asked: limits, effort, keys and prices; `proposer=` names one."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from openai_replies import Body
+from openai_replies import Body, error
 from openai_server import OpenAIServer
-from test_provider_habits import fail, when
 
 from optimize.cli.tune import command
 from optimize.cli.verify import command as verify
-from optimize.run.settings import Settings, SettingsError, resolve
+from optimize.run.settings import Settings, SettingsError
 
 JUDGE, PROPOSER = "openai/judge-1", "openai/writer-1"
 KEYS = {"JUDGE_KEY": "sk-judge-0123456789abcdef", "WRITER_KEY": "sk-writer-0123456789abcdef"}
@@ -39,30 +38,24 @@ def asked(server: OpenAIServer, model: str) -> list[tuple[Body, str]]:
     ]
 
 
-YAML = f"""\
-dimension: relevance
-lm: {JUDGE}
-proposer-lm: {PROPOSER}
-max-calls: 1500
-out: run
-max-tokens: 700
-reasoning-effort: low
-api-key-env: JUDGE_KEY
-price: [1, 10]
-proposer-max-tokens: 3000
-proposer-reasoning-effort: high
-proposer-api-key-env: WRITER_KEY
-proposer-price: 5,50
-"""
+OF_THE_JUDGE = ["--max-tokens", "700", "--reasoning-effort", "low", "--api-key-env", "JUDGE_KEY"]
+OF_THE_PROPOSER = [
+    *("--max-tokens", "proposer=3000", "--reasoning-effort", "proposer=high"),
+    *("--api-key-env", "proposer=WRITER_KEY", "--price", "proposer=5,50"),
+]
 
 
-def test_judge_and_proposer_are_asked_as_a_file_says_and_a_run_goes_on_by_it(
+def test_judge_and_proposer_are_asked_as_the_flags_say_and_a_run_goes_on_by_them(
     here: Path, openai_server: OpenAIServer
 ) -> None:
-    refuse = when("seed", lambda: fail(400, "Unrecognized request argument supplied: seed"))
-    openai_server.habit = refuse
-    Path("run.yaml").write_text(YAML)
-    assert command(["--config", "run.yaml"]) == 0
+    refusal = "Unrecognized request argument supplied: seed"
+    openai_server.habit = lambda number, body: (
+        error(400, refusal, "invalid_request_error") if "seed" in body else None
+    )
+    flags = ["--dimension", "relevance", "--lm", JUDGE, "--proposer-lm", PROPOSER]
+    flags += ["--max-calls", "1500", "--out", "run", "--price", "1,10"]
+    flags += [*OF_THE_JUDGE, *OF_THE_PROPOSER]
+    assert command(flags) == 0
     for model, limit, effort, name in (
         ("judge-1", 700, "low", "JUDGE_KEY"),
         ("writer-1", 3000, "high", "WRITER_KEY"),
@@ -71,17 +64,15 @@ def test_judge_and_proposer_are_asked_as_a_file_says_and_a_run_goes_on_by_it(
             assert (body["max_tokens"], body["reasoning_effort"]) == (limit, effort)
             assert key == KEYS[name]
         assert log
-    summary = summary_of("run")
     written = "".join(path.read_text() for path in here.glob("run/**/*") if path.is_file())
     assert not any(key in written for key in KEYS.values())
     changes = [
         f"{model} takes no seed (asked without, so runs repeat less exactly)"
         for model in ("judge-1", "writer-1")
     ]
-    assert summary["request_changes"] == changes
+    assert summary_of("run")["request_changes"] == changes
     n_sent = len(openai_server.log)
-    Path("again.yaml").write_text(YAML + "resume: true\njson: true\n")
-    assert command(["--config", "again.yaml"]) == 0
+    assert command([*flags, "--resume"]) == 0
     assert len(openai_server.log) == n_sent
     assert summary_of("run")["request_changes"] == changes
 
@@ -122,27 +113,17 @@ def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked() -> None:
         {"proposer_lm": PROPOSER, "proposer_api_base": "http://other/v1"},
         {"proposer_lm": PROPOSER, "proposer_api_base": "default"},
     ):
-        assert (
-            settings(lm=JUDGE, api_base="http://h/v1", **key, **other).proposer_key_variable is None
-        )
+        elsewhere = settings(lm=JUDGE, api_base="http://h/v1", **key, **other)
+        assert elsewhere.proposer_key_variable is None
     named = settings(lm=JUDGE, proposer_api_key_env="WRITER_KEY", **key)
     assert named.proposer_key_variable == "WRITER_KEY"
 
 
-def test_a_key_in_its_variables_place_is_refused_and_not_repeated() -> None:
+@pytest.mark.parametrize("name", ["api_key_env", "proposer_api_key_env"])
+def test_a_key_in_its_variables_place_is_refused_and_not_repeated(name: str) -> None:
     with pytest.raises(SettingsError, match="--api-key-env names an environment variable") as error:
-        settings(api_key_env=KEYS["JUDGE_KEY"])
+        settings(**{name: KEYS["JUDGE_KEY"]})
     assert "sk-judge" not in str(error.value)
-
-
-def test_a_run_folder_names_no_key_and_no_cache_but_keeps_its_users_opt_out() -> None:
-    saved = settings(lm=JUDGE, api_key_env="JUDGE_KEY").to_json()
-    with pytest.raises(SettingsError, match="give it again, as in --api-key-env JUDGE_KEY"):
-        resolve({}, saved)
-    resumed = resolve({"api_key_env": "JUDGE_KEY"}, saved)
-    assert resumed.api_key_env == "JUDGE_KEY"
-    assert resolve({}, settings(cache="/their/folder").to_json()).cache is None
-    assert resolve({}, settings(cache="none").to_json()).cache == "none"
 
 
 @pytest.mark.parametrize("text", ["1", "1,x", "-1,2", "1,2,3"])

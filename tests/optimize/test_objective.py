@@ -13,7 +13,6 @@ from optimize.search.objective import (
     choose_level,
     contrast,
     objective,
-    placement_terms,
 )
 
 
@@ -164,33 +163,6 @@ def test_the_dataset_level_objective_is_scipys(seed: int) -> None:
     assert objective(scores, those, "dataset") == pytest.approx(expected)
 
 
-@given(seed=st.integers(0, 10_000))
-@settings(max_examples=25, deadline=None)
-def test_placing_all_systems_is_rho(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    those = items([[1.0, 2, 3, 4, 4], [1.0, 3, 2, 5, 4]])
-    scores = rng.normal(size=10)
-    placed = placement_terms(
-        scores, those, dict.fromkeys(those.documents, frozenset(those.systems)), "summary"
-    )
-    expected = [
-        spearmanr(scores[rows], those.human[rows]).statistic for rows in those.places.values()
-    ]
-    assert placed == pytest.approx(expected)
-
-
-def test_placing_some_systems_looks_at_their_outputs_only() -> None:
-    those = items([[1, 2, 3, 4]])
-    # The first two are swapped, the others stand where people have them.
-    placed = placement_terms(
-        np.array([2.0, 1, 3, 4]),
-        those,
-        dict.fromkeys(those.documents, frozenset({"s2", "s3"})),
-        "summary",
-    )
-    assert placed == pytest.approx([1])
-
-
 def test_the_level_follows_the_outputs_a_document_has() -> None:
     assert choose_level(items([[1, 2, 3], [1, 2, 3]])) == "summary"
     assert choose_level(items([[1], [2], [3]])) == "dataset"
@@ -202,14 +174,6 @@ def test_the_level_is_not_within_documents_where_people_tie_on_most_of_them() ->
     varied = [[0.0, 1, 1]] * 10
     assert choose_level(items([*tied, *varied])) == "dataset"
     assert choose_level(items([*tied[:9], *varied])) == "summary"
-
-
-def test_a_document_without_the_systems_looked_at_has_no_place() -> None:
-    those = items([[1, 2, 3], [1, 2, 3], [2, 2, 2]])
-    chosen = {"d0": frozenset({"s0", "s1", "s2"}), "d1": frozenset[str](), "d2": frozenset({"s0"})}
-    placed = placement_terms(np.arange(9.0), those, chosen, "summary")
-    # In order; nobody looked at; nothing to place where people rate alike.
-    assert placed == pytest.approx([1, np.nan, np.nan], nan_ok=True)
 
 
 def test_two_documents_suffice_for_an_error_at_system_level() -> None:

@@ -1,6 +1,8 @@
 """python -m optimize from the outside: flags, folders, one clear line for whatever fails."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,8 @@ import pytest
 from jsonl import write_jsonl
 from processes import run_python
 
-from optimize.cli.tune import command
-from optimize.run.settings import Settings, SettingsError, resolve
+from optimize.cli.tune import command, parser
+from optimize.run.settings import Settings, SettingsError, check_resumed, read_settings
 
 DIMENSION = """
 name: liveliness
@@ -85,14 +87,11 @@ def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(
         (["--dimension", "relevanse"], 2, "relevance"),
         (["--dimension", "missing.yaml"], 1, "missing.yaml"),
         ([*OWN, "--max-calls", "0"], 2, "--max-calls 0"),
-        ([*OWN, "--optimizer", "magic"], 2, "rank, gepa, miprov2, bootstrap"),
-        ([*OWN, "--level", "word"], 2, "--level 'word'"),
+        ([*OWN, "--max-tokens", "proposer=x"], 2, "'x' is no whole number"),
         ([*OWN, "--map", "oops"], 2, "NAME=COLUMN"),
-        ([*OWN, "--weighted", "--samples", "4"], 2, "--weighted"),
+        ([*OWN, "--plan", "weighted", "--samples", "4"], 2, "--plan mean"),
         ([*OWN, "--api-base", "http://me:secret@host/v1"], 2, "OPENAI_API_KEY"),
-        ([*OWN, "--config", "none.yaml"], 2, "none.yaml"),
         ([*OWN, "--resume"], 1, "no run to resume"),
-        (["--resume"], 2, "--out"),
         (["--pairwise", "own.yaml", "--data", "labels.jsonl"], 2, "--dimension"),
         (["--dimension", "own.yaml", "--data", "nowhere.jsonl"], 1, "nowhere.jsonl"),
         ([*OWN, "--out", "own.yaml"], 1, "is a file"),
@@ -122,23 +121,16 @@ def test_a_wrong_flag_is_one_line_and_usage(here: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_flags_beat_the_file_which_beats_the_defaults(here: Path) -> None:
-    (here / "c.yaml").write_text("seed: 7\nmax-calls: 900\nlm: openai/a\n", encoding="utf-8")
-    told = resolve({"dimension": "relevance", "seed": 3, "config": "c.yaml"})
-    assert (told.seed, told.max_calls, told.lm, told.level) == (3, 900, "openai/a", "auto")
-
-
-def test_a_file_with_an_unknown_setting_is_refused(here: Path) -> None:
-    (here / "c.yaml").write_text("sead: 7\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match="sead"):
-        resolve({"dimension": "relevance", "config": "c.yaml"})
-
-
-def test_a_resumed_run_keeps_what_it_was_told() -> None:
-    saved = Settings(dimension="relevance", seed=4, max_calls=500).to_json()
-    assert resolve({"resume": True, "out": "r"}, saved).seed == 4
-    with pytest.raises(SettingsError, match="--seed 5"):
-        resolve({"resume": True, "seed": 5}, saved)
+def test_another_command_does_not_resume_a_run() -> None:
+    before = Settings(dimension="relevance", seed=4, max_calls=500)
+    saved, endpoints = before.to_json(), before.endpoints
+    # What it may cost, and what ships, may change.
+    check_resumed(saved, endpoints, replace(before, max_calls=900, ship="tuned"))
+    for changes, flag in (({"seed": 5}, "--seed is 5, .* made with 4"), ({"risk": 0.3}, "--risk")):
+        with pytest.raises(SettingsError, match=flag):
+            check_resumed(saved, endpoints, replace(before, **changes))  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="asked its judge at another address"):
+        check_resumed(saved, {**endpoints, "judge": "http://h/v1"}, before)
 
 
 def test_a_users_own_data_folder_is_no_trouble(tmp_path: Path) -> None:
@@ -157,40 +149,40 @@ def test_what_is_left_out_of_a_file_is_told(here: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("wrong", "message"),
     [
-        ("max-calls: many", "--max-calls 'many': expected a whole number"),
-        ("max-calls: 1.5", "--max-calls 1.5: expected a whole number"),
-        ("max-cost: free", "--max-cost 'free': expected a number"),
-        ("max-cost: .nan", "--max-cost nan: expected a number"),
-        ("seed: true", "--seed True: expected a whole number"),
-        ("seed: -1", "--seed -1: must be 0 or more"),
-        ("weighted: maybe", "--weighted 'maybe': expected true or false"),
-        ("temperature: 11", "--temperature 11: must be within 0 and 10"),
-        ("lm: ''", "--lm '': expected a name"),
-        ("lm: [a, b]", "--lm ['a', 'b']: expected a name"),
-        ("map: liveliness", "--map 'liveliness': expected our names and their columns"),
-        ("map: {liveliness: 3}", "expected our names and their columns"),
-        ("map: [liveliness]", "--map liveliness: expected NAME=COLUMN"),
-        ("scale: 7", "--scale 7: expected a name"),
-        ("colour: red", "c.yaml: unknown setting 'colour'"),
-        ("- a", "c.yaml: expected settings"),
-        ("a: [", "c.yaml: cannot be read"),
+        ({"max_calls": "many"}, "--max-calls 'many': expected int"),
+        ({"max_calls": 0}, "--max-calls 0: expected int >= 1"),
+        ({"max_cost": float("nan")}, "--max-cost nan: expected float > 0"),
+        ({"seed": True}, "--seed True: expected int"),
+        ({"temperature": 11}, "--temperature 11: expected float <= 10"),
+        ({"lm": ""}, "--lm '': expected str of length >= 1"),
+        ({"proposer_max_tokens": "x"}, "--max-tokens proposer='x': expected int"),
+        ({"map": "liveliness"}, "--map 'liveliness': expected object"),
+        ({"map": ["liveliness"]}, "--map liveliness: expected NAME=COLUMN"),
+        ({"level": "word"}, "--level 'word': choose from summary, dataset, system, auto"),
+        ({"scale": "7"}, "--scale 7: expected LOW-HIGH"),
+        ({"colour": "red"}, "there is no setting 'colour'"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_one_line_that_names_it(
-    here: Path, capsys: pytest.CaptureFixture[str], line: str, says: str
+    wrong: dict[str, object], message: str
 ) -> None:
-    (here / "c.yaml").write_text(line, encoding="utf-8")
-    assert command([*OWN, "--config", "c.yaml"]) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert says in err
-    assert "None" not in err
+    with pytest.raises(SettingsError, match=f"^{re.escape(message)}"):
+        read_settings({"dimension": "relevance", **wrong})
 
 
-def test_a_file_may_map_columns_either_way_and_give_a_scale(here: Path) -> None:
-    for line in ("map: {a: b}", "map: [a=b]"):
-        (here / "c.yaml").write_text(f"{line}\nscale: [0, 100]\n", encoding="utf-8")
-        told = resolve({"dimension": "relevance", "config": "c.yaml"})
-        assert (told.map, told.scale) == ({"a": "b"}, "0:100")
+def test_columns_are_mapped_by_pairs_and_by_a_file(here: Path) -> None:
+    (here / "map.yaml").write_text("votes: [ann, bob]\nsummary: text\n", encoding="utf-8")
+    settings = read_settings(
+        {"dimension": "relevance", "map": ["map.yaml", "id=key"], "scale": (0, 100)}
+    )
+    assert settings.map == {"votes": ["ann", "bob"], "summary": "text", "id": "key"}
+    assert settings.scale == "0:100"
+    (here / "map.yaml").write_text("- a\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"--map map\.yaml: expected `name: column` a line"):
+        read_settings({"dimension": "relevance", "map": ["map.yaml"]})
+
+
+def test_help_fits_one_page() -> None:
+    assert len(parser().format_help().splitlines()) <= 70

@@ -23,8 +23,6 @@ from judges.loading import load
 from judges.panel import Panel
 from optimize.cli import compare, panel, report, verify
 from optimize.measuring.panel import onto_ratings
-from optimize.run.run_folder import RunFolderError
-from optimize.run.settings import SettingsError
 from optimize.tuning import tune
 
 DOCUMENTS, SYSTEMS = 24, 5
@@ -147,38 +145,6 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured(
     page.unlink()
     assert report.command(["runs/panel-001"]) == 0
     assert page.read_bytes() == drawn
-
-
-def test_in_code_a_panel_is_what_the_command_makes_of_a_file_or_of_rows(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    whole = joined(capsys, *world(), *RECORDED, "--own", "a")
-    rows = read_jsonl("labels.jsonl")
-    given: Any = {"panel": [], "scores": ["a.jsonl", "b.jsonl"], "own": "a", "split": "document"}
-    for data in ("labels.jsonl", rows):
-        run = tune("relevance", data, **given, quiet=True)
-        assert run.summary["members"] == whole["members"]
-        assert run.summary["panel"] == whole["panel"]
-        assert "shipped" in str(run)
-        assert run.report.is_file()
-        judged, written = run.judgements, rows_of(str(run.folder))
-        assert judged["panel"].tolist() == [row["panel"] for row in written]
-        assert judged["members.a"].tolist() == [row["members"]["a"] for row in written]
-        assert run.trials["dev"].tolist() == [c["dev"] for c in whole["candidates"]]
-        again = tune("relevance", data, **given, quiet=True, out=run.folder, resume=True)
-        assert again.summary["panel"] == whole["panel"]
-        assert again.folder == run.folder
-    assert capsys.readouterr().err == ""
-    assert type(run.judge) is type(load("runs/panel-001"))
-    untuned = tune("relevance", panel=["relevance", "coherence"], quiet=True)
-    assert untuned.trials.empty
-    with pytest.raises(RunFolderError, match=r"holds no members\.jsonl"):
-        _ = untuned.judgements
-    with pytest.raises(SettingsError, match="without --data nothing is asked"):
-        tune("relevance", panel=["relevance", "coherence"], resume=True)
-    for wrong in ({"own": "a"}, {"panel": "a"}, {"panel": [], "max_demos": 3}):
-        with pytest.raises(TypeError):
-            tune("relevance", "labels.jsonl", **wrong)  # type: ignore[arg-type]
 
 
 def test_a_frozen_panel_without_its_recordings_or_with_half_of_them_says_so(

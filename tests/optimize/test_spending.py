@@ -1,6 +1,5 @@
 """What a run spends on what: counted with each request, over threads, kills and resumes."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 
 from judges.inference.budget import Account, Budget, Reservation, Spending
 from judges.models.prices import Price
-from judges.protocol import Completion, Message, Sampling, Usage
+from judges.protocol import Message, Sampling, Usage
 from optimize.run.spending import spending_summary, total_spending
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
@@ -43,30 +42,6 @@ def test_a_request_is_counted_for_what_it_was_sent_for_whenever_its_answer_comes
     assert account.spending() == [row("search", 1, 10, 1, 11), row("dev", 1, 7, 2, 9)]
 
 
-def test_an_outer_purpose_holds_for_all_that_is_asked_within() -> None:
-    account = Budget().account(price=DOLLAR)
-    with account.spending_on("plans"), account.spending_on("dev"):
-        account.settle(send(account), Usage(1, 1))
-    assert [spent.purpose for spent in account.spending()] == ["plans"]
-    assert account.purpose == ""
-
-
-def test_many_threads_of_one_purpose_are_counted_together() -> None:
-    account = Budget().account(price=DOLLAR)
-
-    def ask() -> None:
-        for _ in range(50):
-            account.settle(send(account), Usage(2, 1))
-
-    with account.spending_on("search"):
-        threads = [threading.Thread(target=ask) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert account.spending() == [row("search", 400, 800, 400, 1200)]
-
-
 def test_what_was_spent_before_a_kill_stays_with_its_purpose(tmp_path: Path) -> None:
     budget = Budget(path=tmp_path / "budget.json")
     judge, proposer = budget.account("judge", DOLLAR), budget.account("proposer", DOLLAR)
@@ -86,32 +61,18 @@ def test_what_was_spent_before_a_kill_stays_with_its_purpose(tmp_path: Path) -> 
     resumed.close()
 
 
-def test_recorded_replies_of_a_run_without_a_file_are_counted_as_they_are_met_again() -> None:
-    account = Budget().account(price=DOLLAR)
-    account.count_recorded(3, 30, 6)
-    assert account.spending() == [row("", 3, 30, 6, 36)]
-    recorded = Completion(replies=(), tokens_in=10, tokens_out=2, model="m")
-    with account.spending_on("search"):
-        account.recall(recorded)
-        account.recall(recorded)
-    with account.spending_on("test"):
-        for _ in range(3):  # more than there were: a reply may be met twice
-            account.recall(recorded)
-    assert account.spending() == [row("search", 2, 20, 4, 24), row("test", 1, 10, 2, 12)]
-
-
 def test_the_sums_by_purpose_are_the_totals_to_the_last_digit() -> None:
     budget = Budget()
     judge, proposer = budget.account("judge", THIRD), budget.account("proposer", THIRD)
     proposer.purpose = "proposals"
-    for index, purpose in enumerate(("test", "seed", "search", "dev", "plans", "probes")):
+    for index, purpose in enumerate(("test", "seed", "search", "dev", "probes")):
         with judge.spending_on(purpose):
             for number in range(index + 1):
                 judge.settle(send(judge), Usage(1001 + number, 13))
     proposer.settle(send(proposer), Usage(2222, 101))
     summary = spending_summary(judge, proposer)
     purposes = [spent["purpose"] for spent in summary["spending"]]
-    assert purposes == ["seed", "search", "proposals", "dev", "plans", "test", "probes"]
+    assert purposes == ["seed", "search", "proposals", "dev", "test", "probes"]
     total = sums(summary["spending"])
     assert total["calls"] == judge.calls + proposer.calls
     assert summary["tokens"] == {"in": total["tokens_in"], "out": total["tokens_out"]}

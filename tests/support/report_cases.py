@@ -203,7 +203,7 @@ def folder(
         "gain": {"test": {"value": 0.0, "low": None, "high": None}},
         "shipped": shipped,
         **({"accuracy": {}} if evidence.verdicts else {}),
-        "why": "+0.100 rho [+0.010, +0.200] over 9 dev documents: the tuned judge is shipped",
+        "why": "Shipped: the tuned judge.",
         "stand_ins": stand_ins,
         "lm_calls": 120,
         "proposer_calls": 4,

@@ -1,19 +1,24 @@
 """A small world for the search: its best instruction and best demonstrations are known."""
 
-import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from behaving_model import Model
 
 from judges.dimension import Dimension
+from judges.inference.budget import Account
 from judges.inference.runner import Runner
 from judges.prompt import Prompt
+from judges.protocol import Sampling
 from optimize.items import Item, Items
 from optimize.search.evaluator import Evaluator, ItemScore, JudgeItems, Pricing, SearchBudget
 from optimize.search.finalists import SearchResult
+from optimize.search.optimizers import OptimizerName
 from optimize.search.optimizers import search as search_with
-from optimize.search.problem import Propose, SearchOptions, SearchProblem
+from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.search.trial_log import Trial, TrialLog
 from optimize.statistics.bootstrap import stream
 
@@ -79,44 +84,46 @@ def judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
     return scored
 
 
-def propose(
-    current: str, asked: Sequence[str], history: Sequence[tuple[str, float]], number: int
-) -> list[str | None]:
+def write_instruction(prompt: str, sampling: Sampling, before: int) -> str:
     """Names any two of three qualities: the search has to find out which help."""
-    assert all(json.loads(line)["of"] >= 2 for block in asked for line in block.splitlines())
-    rng = stream(1, current, number)
-    pairs = (rng.choice(WORDS[::2], 2, replace=False) for _ in asked)
-    return [f"Rate the {one} and the {other} of the text." for one, other in pairs]
+    first, second = stream(1, sampling.seed).choice(WORDS[::2], 2, replace=False)
+    return f"[[ ## instruction ## ]]\nRate the {first} and the {second} of the text."
 
 
 def search(
     train: Items,
     dev: Items,
     *,
-    optimizer: str = "rank",
+    optimizer: OptimizerName = "rank",
     seed: int = 0,
-    calls: int = 20_000,
+    calls: float = 20_000,
     options: SearchOptions | None = None,
     by: JudgeItems = judge,
     pricing: Pricing | None = None,
-    propose: Propose = propose,
     proposal: float = 1,
-    proposer: Runner | None = None,
+    proposer: Model | None = None,
+    account: Account | None = None,
 ) -> tuple[SearchResult, list[Trial], Evaluator]:
+    """A search of the optimizer; without a proposer only labels are shown."""
     log = TrialLog()
     budget = SearchBudget(calls, proposal=proposal)
     evaluator = Evaluator(seed=SEED, judge=by, calls_per_item=1, budget=budget, pricing=pricing)
-    result = search_with(
-        optimizer,
-        SearchProblem(
+    with nullcontext() if proposer is None else Runner(proposer, account=account) as runner:
+        problem = SearchProblem(
             evaluator=evaluator,
-            propose=propose,
-            proposer=proposer,
+            proposer=runner,
             train=train,
             dev=dev,
             level="summary",
             options=options or SearchOptions(seed=seed, rounds=8, patience=4),
             log=log,
-        ),
-    )
+        )
+        result = search_with(optimizer, problem)
     return result, log.trials, evaluator
+
+
+def written_search(
+    train: Items, dev: Items, **settings: Any
+) -> tuple[SearchResult, list[Trial], Evaluator]:
+    """A search whose instructions `write_instruction` writes."""
+    return search(train, dev, proposer=Model(write_instruction), **settings)

@@ -1,0 +1,171 @@
+"""What is done with a proposer's replies: read, asked again, refused, and paid for."""
+
+import pytest
+from behaving_model import Model
+from search_world import SEED, judge, world
+
+from judges.inference.budget import Budget
+from judges.inference.runner import Runner
+from judges.judgement import NoScoreError
+from judges.models.prices import Price, token_bound
+from optimize.items import Items
+from optimize.search.candidates import LONGEST_INSTRUCTION
+from optimize.search.evaluator import Evaluator, SearchBudget
+from optimize.search.problem import SearchProblem
+from optimize.search.proposer import PROPOSER, Proposer, describe, read_instruction
+from optimize.search.trial_log import TrialLog
+from optimize.statistics.bootstrap import stream
+
+TEXT = "Rate the kindness of the text; let its length not sway you."
+TWO = "You rate a text.\n\nCount every unkind word against it."
+HEADER = "[[ ## instruction ## ]]"
+ANALYSIS = "[[ ## analysis ## ]]\nPeople mind length.\n"
+READ = {
+    "under the header": (f"{ANALYSIS}\n{HEADER}\n{TEXT}", TEXT),
+    "in the header's line": (f"{HEADER} {TEXT}", TEXT),
+    "before another header": (f"{HEADER}\n{TWO}\n\n[[ ## completed ## ]]\n", TWO),
+    "bold header": (f"**{HEADER}**\n{TEXT}", TEXT),
+    "the last of two": (f"{HEADER}\n(draft)\n{ANALYSIS}{HEADER}\n{TEXT}", TEXT),
+    "header quoted in a sentence": (f"{ANALYSIS}Under {HEADER} I write.\n{HEADER}\n{TEXT}", TEXT),
+    "fence under the header": (f"{HEADER}\nHere it is:\n```text\n{TWO}\n```", TWO),
+    "the only fence": (f"Here it is:\n\n```\n{TWO}\n```\n\nIt stays general.", TWO),
+    "after a thought": (f"<think>{HEADER} No.</think>\n{HEADER}\n{TEXT}", TEXT),
+}
+UNREAD = {
+    "bare text": TEXT,
+    "other headers alone": ANALYSIS,
+    "nothing under the header": f"{HEADER}\n\n[[ ## completed ## ]]",
+    "two fences": f"```\n{TEXT}\n```\nor\n```\n{TWO}\n```",
+    "a fence beside other headers": f"{ANALYSIS}\n```\n{TEXT}\n```",
+    "a thought without an end": f"<think>{HEADER}\n{TEXT}",
+    "nothing": "  ",
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_an_instruction_is_read_under_its_header_or_from_the_only_fence(name: str) -> None:
+    reply, expected = READ[name]
+    assert read_instruction(reply) == expected
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_reply_without_a_header_or_one_fence_is_refused(name: str) -> None:
+    with pytest.raises(NoScoreError):
+        read_instruction(UNREAD[name])
+
+
+def problem_of(proposer: Runner, calls: int, log: TrialLog) -> SearchProblem:
+    return SearchProblem(
+        evaluator=Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=SearchBudget(calls)),
+        proposer=proposer,
+        train=world(12),
+        dev=world(12, first=100),
+        level="summary",
+        log=log,
+    )
+
+
+def proposed(
+    replies: list[str], *, money: int | None = None, calls: int = 1000
+) -> tuple[list[str], list[tuple[str | None, str]], Model, SearchBudget]:
+    """What one lesson brings where these are the replies, the last of them for all that follow."""
+    model = Model(lambda prompt, sampling, before: replies[min(model.calls, len(replies)) - 1])
+    with Runner(model, account=Budget(max_calls=money).account()) as runner:
+        problem = problem_of(runner, calls, TrialLog())
+        problem.evaluator.scores(problem.seed, problem.train)
+        source = Proposer(problem)
+        lessons = source.lessons(problem.seed, problem.train, [stream(0, "lesson")])
+        fresh = source.propose(SEED.instruction, lessons, [("Rate it.", 0.25)], 1)
+    rejected = [(trial["instruction"], trial["why"]) for trial in problem.log.trials]
+    return fresh, rejected, model, problem.evaluator.budget
+
+
+def reply(instruction: str) -> str:
+    return f"{ANALYSIS}\n{HEADER}\n{instruction}\n\n[[ ## completed ## ]]"
+
+
+def test_a_reply_is_counted_and_its_instruction_taken() -> None:
+    fresh, rejected, model, _ = proposed([reply(TEXT)])
+    assert (fresh, rejected, model.calls) == ([TEXT], [], 1)
+    (prompt,) = model.seen
+    assert '{"instruction": "Rate it.", "rho": 0.25}' in prompt
+    assert "Document 1" in prompt
+    assert model.samplings[0].temperature == 1.0
+
+
+COPIED = world(1).items[0].texts["text"]
+
+
+@pytest.mark.parametrize(
+    ("faulty", "named"),
+    [
+        (reply("Rate kindly. " + "x" * LONGEST_INSTRUCTION), "1500 are allowed"),
+        (reply(f"Rate such: {COPIED}"), "copies 8 words or more of the labelled texts"),
+        (reply(SEED.instruction), "known already"),
+        ("People seem to mind length.", "no instruction stands under the header"),
+    ],
+)
+def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(
+    faulty: str, named: str
+) -> None:
+    fresh, rejected, model, budget = proposed([faulty, reply(TEXT)])
+    assert (fresh, rejected) == ([TEXT], [])
+    *_, second = model.seen
+    assert named in second
+    assert HEADER in second
+    assert len({sampling.seed for sampling in model.samplings}) == 2
+    assert budget.spent == len(world(12)) + 2
+
+    fresh, rejected, model, _ = proposed([faulty])
+    assert fresh == []
+    assert model.calls == 2
+    (why,) = rejected
+    assert named in why[1]
+
+
+def test_a_proposer_that_refuses_two_rounds_is_asked_no_more() -> None:
+    lines: list[str] = []
+    model = Model(lambda *_: "I cannot help with that.")
+    calls = []
+    with Runner(model) as runner:
+        source = Proposer(problem_of(runner, 1000, TrialLog(print_line=lines.append)))
+        for number in (1, 2, 3):
+            assert source.propose(SEED.instruction, [f"lesson {number}"], [], number) == []
+            calls.append(model.calls)
+    # Each round asks, and asks again with the fault named.
+    assert calls == [2, 4, 4]
+    assert "no more are asked for" not in lines[0]
+    assert "so no more are asked for" in lines[1]
+
+
+def test_without_the_means_for_another_a_faulty_reply_stays_rejected() -> None:
+    fresh, rejected, model, _ = proposed([reply(SEED.instruction)], calls=len(world(12)) + 1)
+    assert (fresh, model.calls) == ([], 1)
+    assert rejected == [(SEED.instruction, "known already")]
+
+
+def test_a_proposer_without_money_brings_nothing_and_the_search_goes_on() -> None:
+    fresh, rejected, model, _ = proposed([reply(TEXT)], money=0)
+    assert (fresh, model.calls) == ([], 0)
+    assert [why for _, why in rejected] == [
+        "no reply that could be read: the budget does not allow to ask"
+    ]
+
+
+def test_where_the_longest_reply_cannot_be_paid_a_shorter_one_is_asked_for() -> None:
+    model = Model(lambda *_: reply(TEXT))
+    texts = {"task": describe(SEED), "current_instruction": "", "history": "none"}
+    used = token_bound(PROPOSER.messages({**texts, "evidence": ""}))
+    # A prompt of 10,000 characters at worst is as many tokens: room for 1,500 more.
+    price = Price(per_token_in=1e-6, per_token_out=1e-6)
+    with Runner(model, account=Budget(max_cost=0.0115).account("proposer", price)) as runner:
+        source = Proposer(problem_of(runner, 100, TrialLog()))
+        assert source.propose("", ["x" * (10_000 - used)], [], 0) == [TEXT]
+    assert [sampling.max_tokens for sampling in model.samplings] == [1024]
+
+
+def test_nothing_is_learned_where_nothing_is_known() -> None:
+    with Runner(Model(lambda *_: "")) as runner:
+        problem = problem_of(runner, 0, TrialLog())
+        draws = [stream(0, "lesson", number) for number in (1, 2)]
+        assert Proposer(problem).lessons(problem.seed, Items(()), draws) == ["none", "none"]
