@@ -130,12 +130,11 @@ def test_the_scripts_help_names_the_scripts_commands_in_80_columns(name: str) ->
 
 
 def test_a_command_is_named_as_it_was_called() -> None:
-    text = "python -m optimize.compare, python -m optimize --resume; python -m judges compare X"
+    text = "python -m optimize.compare, python -m optimize --resume; python -m judges winrate X"
     assert as_called(text) == text
     commands.name_by_script()
     assert (
-        as_called(text)
-        == "dspy-judges leaderboard, dspy-judges tune --resume; dspy-judges compare X"
+        as_called(text) == "dspy-judges compare, dspy-judges tune --resume; dspy-judges winrate X"
     )
     # Not cut out of a longer name, and a group of commands has none.
     assert as_called("python -m optimize_mine") == "python -m optimize_mine"
@@ -150,6 +149,7 @@ def test_a_command_is_named_as_it_was_called() -> None:
         (["tune", "--dimnsion", "relevance"], "did you mean --dimension?"),
         # What is missing may be what was mistyped.
         (["score", "relevance", "--dta", "rows.csv"], "did you mean --data?"),
+        (["score", "relevance", "--data", "rows.csv", "--batch-api", "colect"], "mean collect?"),
         (["verify", "--max-fialed=0.2"], "did you mean --max-failed?"),
     ],
 )

@@ -62,22 +62,8 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         1,
         "'local' is no address; write http://HOST:PORT/v1",
     ),
-    "replies over the output": (
-        judges_command,
-        [*SCORE, "--journal", "o.jsonl"],
-        2,
-        "--journal is --out or --data itself",
-    ),
-    "replies over something else": (
-        judges_command,
-        [*SCORE, "--journal", "notes.txt"],
-        1,
-        "notes.txt is no reply journal",
-    ),
     "no folder": (judges_command, [*SCORE[:-1], "no/o.jsonl"], 1, "the folder no does not exist"),
     "a folder that cannot be": (judges_command, [*SCORE[:-1], "/proc/o.jsonl"], 1, "/proc/o.jsonl"),
-    "no such config": (judges_command, [*SCORE, "--config", "no.yaml"], 1, "no.yaml: No such file"),
-    "something else as a journal": (judges_command, ["journal", "in.csv"], 1, "is it a journal?"),
     "an export to no folder": (
         judges_command,
         ["export", "fluency", "--to", "messages", "--out", "no/x.json"],
@@ -149,13 +135,6 @@ def test_wrong_usage_is_one_line_and_writes_over_nothing(
     assert says in err.splitlines()[-1]
     after = {path.name: path.read_bytes() for path in Path().iterdir()}
     assert {file: after[file] for file in before} == before
-
-
-def test_a_config_may_give_what_the_command_requires(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("c.yaml").write_text("data: in.jsonl\nout: o.jsonl\nmap: {summary: document}\n")
-    assert judges_command(["score", "fluency", "--config", "c.yaml"]) == 0
-    assert judges_command(["score", "fluency", "--config=c.yaml", "--out", "p.jsonl"]) == 0
-    assert Path("o.jsonl").read_text() == Path("p.jsonl").read_text()
 
 
 def test_what_score_writes_can_be_verified_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:

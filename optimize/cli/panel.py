@@ -344,8 +344,9 @@ def lines(summary: Mapping[str, Any]) -> list[str]:
     if recordings:
         text += [
             "",
-            f"no judge is written: {', '.join(recordings)} is a recording, and a frozen judge asks",
-            f"a model. The scores are in {summary['folder']}/{MEMBER_SCORES}",
+            "no judge is written: a frozen judge asks its members, and "
+            f"{', '.join(recordings)} cannot be asked",
+            f"scores: {summary['folder']}/{MEMBER_SCORES}",
         ]
     else:
         text += ["", f"judge: {summary['folder']}/{JUDGE}"]

@@ -446,9 +446,12 @@ def test_the_limit_is_one_for_all_models_and_what_it_ends_is_left_out(
 
 
 def test_another_comparison_pays_nothing_for_what_the_cache_has(
-    models: SimulatedModels, capsys: pytest.CaptureFixture[str]
+    models: SimulatedModels,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    flags = [*models.flags, "--cache", "kept"]
+    flags = models.flags
+    monkeypatch.setenv("DSPY_JUDGES_CACHE", "kept")
     paid = compared(capsys, *flags, "--out", "first")
     calls = models.seen.total()
     again = compared(capsys, *flags, "--out", "second")

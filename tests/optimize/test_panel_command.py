@@ -18,10 +18,8 @@ from openai_replies import Body
 from openai_server import OpenAIServer, some_faults
 
 from judges.cli import command as judges_command
-from judges.cli.arguments import read_recordings
 from judges.loading import load
-from judges.panel import Panel
-from optimize.cli import compare, panel, report, verify
+from optimize.cli import compare, panel, report
 from optimize.measuring.panel import onto_ratings
 from optimize.tuning import tune
 
@@ -99,36 +97,12 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured(
     assert sum(member["weight"] for member in result["members"]) == pytest.approx(1, abs=1e-5)
     # Two judges whose noise is as large as quality: rho of about .7 each, of .8 for their mean.
     assert result["gain"]["test"]["value"] > 0
-    judge = load("runs/panel-001")
-    assert isinstance(judge, Panel)
-    # People's ratings of what weights were learned from: `score` prints them below its own.
-    ratings = [row["human"] for row in rows_of("runs/panel-001") if row["split"] == "learned"]
-    assert judge.human_ratings is not None
-    assert judge.human_ratings.mean == pytest.approx(np.mean(ratings), abs=1e-6)
-    assert judge.human_ratings.n == len(ratings)
-    judge = judge.with_recorded(
-        {
-            name: rows
-            for name, rows in read_recordings(judge.subject, RECORDED[1::2], []).items()
-            if name in judge.recordings
-        }
+    # A recording cannot be asked, so no judge is written.
+    assert not Path("runs/panel-001/judge.json").exists()
+    assert (
+        "no judge is written: a frozen judge asks its members, and a, b cannot be asked"
+        in "\n".join(panel.lines(result))
     )
-    labels = read_jsonl("labels.jsonl")
-    said = dict(zip((r["id"] for r in labels), judge.judge_all(labels), strict=True))
-    for row in rows_of("runs/panel-001"):
-        assert said[row["id"]].score == row["panel"]
-    parts = json.loads(Path("runs/panel-001/splits.json").read_text())
-    test = [row for row in labels if row["id"] in set(parts["test"])]
-    write_jsonl("test.jsonl", test)
-    assert verify.command(["runs/panel-001", "--data", "test.jsonl", *RECORDED, "--json"]) == 0
-    (verified,) = (
-        cell
-        for cell in json.loads(capsys.readouterr().out)["correlations"]
-        if (cell["level"], cell["coefficient"], cell["undefined"])
-        == ("summary", "spearman", "judge_zero")
-    )
-    for name, value in result["panel"]["test"].items():
-        assert verified[name] == value
     # On people's scale: the joined scores of the labels learned from have their mean.
     learned = [row for row in rows_of("runs/panel-001") if row["split"] == "learned"]
     means = [np.mean([row[key] for row in learned]) for key in ("panel", "human")]
@@ -147,27 +121,6 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured(
     assert page.read_bytes() == drawn
 
 
-def test_a_frozen_panel_without_its_recordings_or_with_half_of_them_says_so(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    joined(capsys, *world(), *RECORDED, "--members", "relevance@embedded", "--own", "a")
-    verified = ["runs/panel-001", "--data", "labels.jsonl", "--json"]
-    assert verify.command(verified) == 1
-    assert "is a recording: give its file again (--scores" in capsys.readouterr().err
-    half = Path("a.jsonl").read_text().splitlines()[: DOCUMENTS * SYSTEMS // 2]
-    Path("half").mkdir()
-    Path("half/a.jsonl").write_text("\n".join(half) + "\n")
-    flags = [*verified, "--scores", "half/a.jsonl", "--scores", "b.jsonl"]
-    assert verify.command(flags) == 1
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)["correlations"][0]["n_failed"] == 60
-    assert "50.0% of the judgements failed" in captured.err
-    assert verify.command([*flags, "--missing", "renormalise"]) == 0
-    assert json.loads(capsys.readouterr().out)["correlations"][0]["n_failed"] == 0
-    scored = ["score", "runs/panel-001", "--data", "labels.jsonl", "--out", "out.csv", *RECORDED]
-    assert judges_command.command(scored) == 0
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -181,9 +134,7 @@ def test_a_frozen_panel_without_its_recordings_or_with_half_of_them_says_so(
         (["--members", "relevance@openai/m", *RECORDED, "--prefer", "cost"], "--prefer cost: the"),
         (["--members", "a\tb=relevance@openai/m", *RECORDED], "at `$.members[0].name`"),
         ([*RECORDED, "--scores", "huge.jsonl"], "huge.jsonl, line 1: expected"),
-        ([*RECORDED, "--samples", "3"], "--samples, --temperature and --reasoning are of judges"),
-        ([*RECORDED, "--tie", "C"], "--tie is of recorded replies on pairs"),
-        ([*RECORDED, "--letters", "ABCDE"], "--letters are of recorded ratings"),
+        ([*RECORDED, "--plan", "one"], "--samples, --temperature and --reasoning are of judges"),
     ],
 )
 def test_what_cannot_be_joined_is_refused_in_a_line_before_anything_is_asked(
@@ -248,24 +199,11 @@ def test_a_gain_on_a_single_document_has_no_interval_and_is_written_so(
     assert all(gain["low"] is None and gain["high"] is None for gain in gains)
 
 
-def test_recordings_alone_are_joined_and_verified_on_labels_without_texts(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    world()
-    rows = read_jsonl("labels.jsonl")
-    write_jsonl("bare.jsonl", [{k: row[k] for k in ("id", "group", "ratings")} for row in rows])
-    joined(capsys, "--dimension", "relevance", "--data", "bare.jsonl", *RECORDED, "--own", "a")
-    recordings = load("runs/panel-001").recordings  # type: ignore[attr-defined]
-    given = [word for name in recordings for word in ("--scores", f"{name}.jsonl")]
-    assert verify.command(["runs/panel-001", "--data", "bare.jsonl", *given]) == 0
-    assert compare.command(["runs/panel-001", "--data", "bare.jsonl", *RECORDED]) == 0
-
-
 def test_the_flags_on_plans_are_of_members_that_are_not_frozen(
     openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     openai_server.judge = rating
-    result = joined(capsys, *world(), *PAID, "--samples", "2", "--own", "a")
+    result = joined(capsys, *world(), *PAID, "--plan", "mean", "--samples", "2", "--own", "a")
     assert [m["plan"] for m in result["members"]][:2] == ["mean of 2", "mean of 2"]
 
 
@@ -290,33 +228,6 @@ def test_without_labels_it_is_the_plain_mean_and_called_untuned(
     assert "shipped the plain mean, untuned" in capsys.readouterr().out
     assert report.command(["runs/panel-001"]) == 1
     assert "an untuned panel, of which nothing was measured" in capsys.readouterr().err
-
-
-def test_letters_of_a_recording_are_read_again_as_they_were(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    start = world()
-    labels = read_jsonl("labels.jsonl")
-    rows = [
-        {
-            "id": row["id"],
-            "dimension": "relevance",
-            "prompt": prompt,
-            "replies": [letters[int(row["ratings"]["relevance"]) - 1]],
-        }
-        for row in labels
-        for prompt, letters in (("digits", "12345"), ("letters", "EDCBA"))
-    ]
-    write_jsonl("r.jsonl", rows)
-    flags = ["--replies", "r.jsonl", "--letters", "r:letters=EDCBA", "--scores", "a.jsonl"]
-    result = joined(capsys, *start, *flags, "--own", "r:letters")
-    assert [m["test"]["value"] for m in result["members"][1:]] == [1.0, 1.0]
-    verified = ["runs/panel-001", "--data", "labels.jsonl", "--replies", "r.jsonl"]
-    judge = load("runs/panel-001")
-    assert isinstance(judge, Panel)
-    if "a" in judge.recordings:
-        verified += ["--scores", "a.jsonl"]
-    assert verify.command([*verified, "--min-spearman", "0.95"]) == 0
 
 
 def test_pairs_are_joined_by_their_margins(capsys: pytest.CaptureFixture[str]) -> None:
@@ -345,29 +256,13 @@ def test_pairs_are_joined_by_their_margins(capsys: pytest.CaptureFixture[str]) -
     write_jsonl("pairs.jsonl", pairs)
     write_jsonl("r.jsonl", replies)
     write_jsonl("s.jsonl", margins)
-    flags = ["--pairwise", "tldr_concise", "--data", "pairs.jsonl", "--tie", "C"]
+    flags = ["--pairwise", "tldr_concise", "--data", "pairs.jsonl", "--values", "C=tie"]
     members = ["--replies", "r.jsonl", "--scores", "s.jsonl"]
     result = joined(capsys, *flags, *members, "--members", "tldr_concise@embedded", "--own", "r")
     assert set(result["accuracy"]) == {"own_judge", "panel"}
     assert all(abs(row["panel"]) <= 1 for row in rows_of("runs/panel-001"))
-    recordings = load("runs/panel-001").recordings  # type: ignore[attr-defined]
-    given = [word for name in recordings for word in (f"--{KINDS[name]}", f"{name}.jsonl")]
-    capsys.readouterr()
-    assert verify.command(["runs/panel-001", "--data", "pairs.jsonl", *given, "--json"]) == 0
-    # The letter of a tie is the frozen panel's own: without it, its replies would have failed.
-    assert json.loads(capsys.readouterr().out)["correlations"][0]["n_failed"] == 0
-    compared = ["compare", "runs/panel-001", "--data", "pairs.jsonl", *given]
-    assert judges_command.command([*compared, "--out", "verdicts.jsonl", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["n"] == 60
-    margins = {row["id"]: row["panel"] for row in rows_of("runs/panel-001")}
-    for row in read_jsonl("verdicts.jsonl"):
-        preferred = row["verdict"]["preferred"]
-        assert preferred == "tie" or preferred == ("A" if margins[row["id"]] > 0 else "B")
     write_jsonl("s.jsonl", [{"id": "p0", "score": 1.5}])
     assert "the margin of 'p0' is 1.5" in refused(capsys, *flags, *members, code=1)
-
-
-KINDS = {"r": "replies", "s": "scores"}
 
 
 def rating(body: Body) -> str:
@@ -383,7 +278,7 @@ PRICE = ["--price", "relevance@openai/judge-1=1,4"]
 def test_a_paid_member_is_asked_through_faults_a_kill_and_a_resume_once(
     openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags = [*world(), *PAID, *PRICE, "--cache", "none", "--own", "a"]
+    flags = [*world(), *PAID, *PRICE, "--own", "a"]
     openai_server.judge = rating
     whole = joined(capsys, *flags, "--out", "whole")
     n = DOCUMENTS * SYSTEMS
@@ -411,8 +306,8 @@ def test_a_paid_member_is_asked_through_faults_a_kill_and_a_resume_once(
     assert len(answered) - len(set(answered)) <= 4
     for name in ("panel", "own_judge", "gain", "shipped", "candidates"):
         assert resumed[name] == whole[name]
-    files = [json.loads((Path(f) / "judge.json").read_text()) for f in ("whole", "killed")]
-    assert files[0]["members"] == files[1]["members"]
+    weights = [[member["weight"] for member in run["members"]] for run in (whole, resumed)]
+    assert weights[0] == weights[1]
     assert openai_server.invalid == []
 
 
@@ -423,7 +318,7 @@ def endpoint_panel(openai_server: OpenAIServer, capsys: pytest.CaptureFixture[st
     world()
     flags = ["--dimension", "relevance", "--members", "relevance@embedded"]
     joined(capsys, *flags, "relevance@openai/judge-1", "--out", "panel")
-    return ["score", "panel", "--data", "labels.jsonl", "--cache", "none", "--price", "1,4"]
+    return ["score", "panel", "--data", "labels.jsonl", "--price", "1,4"]
 
 
 def test_a_frozen_panel_asks_an_endpoint_and_the_embedded_model_within_one_budget(
@@ -465,7 +360,7 @@ def test_batch_files_of_its_one_paid_model_give_the_scores_of_a_live_run(
 def test_a_frozen_panel_is_compared_with_its_members_and_a_recording(
     endpoint_panel: list[str], openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags = ["--dimension", "relevance", "--data", "labels.jsonl", "--cache", "none", "--json"]
+    flags = ["--dimension", "relevance", "--data", "labels.jsonl", "--json"]
     models = ["panel", "--lm", "openai/judge-1", "--lm", "embedded", "--scores", "a.jsonl"]
     prices = ["--price", "1,4"]
     capsys.readouterr()
@@ -486,30 +381,6 @@ def test_a_frozen_panel_is_compared_with_its_members_and_a_recording(
     assert compare.command([*models, *flags, *prices, "--max-calls", str(n)]) == 1
     left_out = json.loads(capsys.readouterr().out)["left_out"]
     assert "it takes 120 calls, and 0 of --max-calls" in left_out[0]["why"]
-
-
-def test_a_panel_with_recorded_members_is_compared_by_their_files(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    start = world()
-    joined(capsys, *start, *OWN, "--out", "panel")
-    recordings = load("panel").recordings  # type: ignore[attr-defined]
-    capsys.readouterr()
-    flags = ["--data", "labels.jsonl", "--json"]
-    assert verify.command(["panel", *flags[:2], *RECORDED]) == 0
-    assert "tuned on these very labels" in capsys.readouterr().out.replace("\n", " ")
-    assert compare.command(["panel", *RECORDED, *flags]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert {row["name"] for row in result["judges"]} == {"panel", "a", "b"}
-    (row,) = (row for row in result["judges"] if row["name"] == "panel")
-    assert row["tuned_on_these_labels"]
-    given = [word for name in recordings for word in ("--scores", f"{name}.jsonl")]
-    assert verify.command(["panel", *flags, *given]) == 0
-    measured = json.loads(capsys.readouterr().out)["correlations"][0]
-    assert measured["value"] == row["correlations"][0]["value"]
-    models = ["--lm", "embedded", "--dimension", "relevance"]
-    assert compare.command(["panel", *models, *flags]) == 1
-    assert "is a recording: give its file again" in capsys.readouterr().err
 
 
 def test_joined_scores_are_put_on_people_s_scale_by_a_rising_line() -> None:
