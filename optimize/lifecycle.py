@@ -14,6 +14,7 @@ from judges.define import is_python, read_subject
 from judges.dimension import DimensionError, Subject
 from judges.protocol import Model
 from optimize.run import run_folder
+from optimize.run.evidence import RunEvidence
 from optimize.run.labels import PreparedRun, check_rows, prepare
 from optimize.run.pipeline import estimate, run
 from optimize.run.run_estimate import RunEstimate
@@ -52,11 +53,16 @@ class RunLifecycle:
         try:
             with ExitStack() as stack:
                 start = self._resume if flags.get("resume") else self._begin
-                summary = start(flags, subject, rows, stack)
+                summary, evidence = start(flags, subject, rows, stack)
             # Drawing takes matplotlib, which a run that fails early need not load.
-            from optimize.report.run_report import write_report_at_end
+            from optimize.report.run_report import render, write_report_at_end
 
-            write_report_at_end(self.path)
+            config, judge = (
+                run_folder.read_object(self.path / name)
+                for name in (run_folder.CONFIG, run_folder.JUDGE)
+            )
+            provenance = judge.get("provenance") or {}
+            write_report_at_end(self.path, lambda: render(summary, evidence, config, provenance))
         except Exception:  # whatever it was is raised again
             self._remove_unanswered()
             raise
@@ -100,7 +106,7 @@ class RunLifecycle:
         subject: Subject | None,
         rows: Rows | None,
         stack: ExitStack,
-    ) -> dict[str, Any]:
+    ) -> tuple[dict[str, Any], RunEvidence]:
         """Go on with a run from its folder; returns its summary."""
         folder = self.folder = _find_started(flags, subject)
         if rows is not None:
@@ -114,7 +120,7 @@ class RunLifecycle:
         subject: Subject | None,
         rows: Rows | None,
         stack: ExitStack,
-    ) -> dict[str, Any]:
+    ) -> tuple[dict[str, Any], RunEvidence]:
         """Start a run in a folder that no other run has or is about to have."""
         with tempfile.TemporaryDirectory() as scratch:
             definition_setting: dict[str, Any] = {}
@@ -146,8 +152,8 @@ class RunLifecycle:
         )
         return self._run(prepared, folder)
 
-    def _run(self, prepared: PreparedRun, folder: Path) -> dict[str, Any]:
-        """Print what is about to be run, then run it; returns its summary."""
+    def _run(self, prepared: PreparedRun, folder: Path) -> tuple[dict[str, Any], RunEvidence]:
+        """Print what is about to be run, then run it; returns its summary and evidence."""
         outputs = len(prepared.labels.everything)
         self._print_line(f"{folder}: {prepared.level}-level rho, {outputs} outputs")
         if prepared.settings.data is not None:

@@ -24,10 +24,9 @@ from judges.loading import load
 from judges.models.dspy_lm import ConfiguredModel, configured_lm
 from judges.protocol import Model
 from optimize.figures import SPLITS
-from optimize.frames import judgements_frame
 from optimize.lifecycle import RunLifecycle
 from optimize.run import run_folder
-from optimize.run.evidence import read_evidence
+from optimize.run.evidence import JUDGEMENTS
 from optimize.run.settings import SETTINGS, TuneOptions
 from optimize.screen import scorecard
 
@@ -62,20 +61,11 @@ class Run:
         Of a panel, `panel` beside each `members.NAME`, also of what its weights were learned from.
         Raises RunFolderError where the folder lacks them.
         """
-        if self._is_panel:
-            import pandas as pd
+        import pandas as pd
 
+        if self._is_panel:
             return pd.json_normalize(self._rows(run_folder.MEMBER_SCORES))
-        judged = read_evidence(self.folder).judged
-        splits = [(split, judged["seed"][split].items.items) for split in judged["seed"]]
-        return judgements_frame(
-            [item for _, items in splits for item in items],
-            {
-                judge: [j for split in by_split.values() for j in split.judgements]
-                for judge, by_split in judged.items()
-            },
-            [split for split, items in splits for _ in items],
-        )
+        return pd.DataFrame(self._rows(JUDGEMENTS))
 
     @property
     def trials(self) -> "pd.DataFrame":
@@ -131,7 +121,6 @@ def tune(
     panel: Sequence[str] | None = None,
     scores: Sequence[str] = (),
     replies: Sequence[str] = (),
-    own: str | None = None,
     **options: Unpack[TuneOptions],
 ) -> Run:
     """Tune a judge against human labels, and measure it on labels it never saw.
@@ -143,16 +132,16 @@ def tune(
     level, max_cost, max_calls and seed are the usual ones. `scale` is "0-100", a pair of numbers,
     or "any"; a price is dollars for a million tokens read and written.
     `panel` joins judges in place of tuning one, as `python -m optimize.panel` does: its members,
-    with recorded ones in the files `scores` and `replies`, and the `own` judge to beat.
+    with recorded ones in the files `scores` and `replies`.
     Without `lm`, the LM that DSPy is configured with, else the embedded model. Progress goes to
     stderr unless `quiet`.
     Raises what the command tells in one line: SettingsError, LabelError, DimensionError ...
     """
     check_tuning()
     flags = {"resume": resume, **_checked(options)}
-    recorded = [("members", panel or ()), ("scores", scores), ("replies", replies)]
-    if panel is None and (scores or replies or own):
-        raise TypeError("scores, replies and own are of a panel: give panel=[...], its members")
+    recorded = [("judges", panel or ()), ("scores", scores), ("replies", replies)]
+    if panel is None and (scores or replies):
+        raise TypeError("scores and replies are of a panel: give panel=[...], its members")
     if panel is not None:
         if not isinstance(dimension, str):
             raise TypeError("a panel's dimension is a catalogue name, FILE.yaml or FILE.py:NAME")
@@ -160,7 +149,7 @@ def tune(
             if isinstance(given, str):
                 raise TypeError(f"{name} is a list of texts, not {given!r} alone")
         members = {name: [os.fspath(member) for member in given] for name, given in recorded}
-        return _join(dimension, data, out, {**flags, **members, "own": own}, quiet=quiet)
+        return _join(dimension, data, out, {**flags, **members}, quiet=quiet)
     if not isinstance(dimension, str | Dimension | Comparison):
         raise TypeError(
             f"tune() takes a catalogue name, FILE.yaml, FILE.py:NAME, a Dimension or a Comparison, "
@@ -220,7 +209,7 @@ def _join(
         parsed.scale = "-".join(f"{end:g}" for end in parsed.scale)
     comparison = isinstance(read_subject(dimension), Comparison)
     setattr(parsed, "pairwise" if comparison else "dimension", dimension)
-    parsed.judges, parsed.lm = parsed.members, []
+    parsed.lm = []
     parsed.out = None if out is None else os.fspath(out)
     with ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory())

@@ -2,12 +2,9 @@
 
 import math
 import os
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Unpack
 
 from data.tables.in_memory import Rows
 from data.types import LabelError, LabelledPairs, LabelledSet
@@ -17,17 +14,16 @@ from judges.html_table import html_table
 from judges.inference.session import ModelOptions, check_options
 from judges.judge import Judge
 from judges.loading import load
-from judges.parsing.recorded import Reading
 from optimize.figures import (
     DIGITS,
     cell_by_convention,
     interval_cell,
     json_number,
-    number_text,
     with_interval,
 )
 from optimize.frames import judgements_frame
 from optimize.items import Items, Vector, data_counts, items_of
+from optimize.measuring.people import people_figures
 from optimize.measuring.sources import ScoredItems, ask_judge, from_numbers
 from optimize.run.evidence import JudgedSplit, labelled_in_order
 from optimize.run.labels import (
@@ -46,10 +42,10 @@ from optimize.run.settings import (
     rescale,
     values_of,
 )
-from optimize.screen import correlation_lines
+from optimize.screen import verification_lines
 from optimize.search.objective import LEVELS, Level, choose_level, correlation, levels_of
 from optimize.statistics.accuracy import pair_accuracy
-from optimize.statistics.agreement import Correlation, dataset_level, summary_level
+from optimize.statistics.agreement import Correlation
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Coefficient
 from optimize.statistics.levels import PRIMARY, Undefined
@@ -59,8 +55,6 @@ if TYPE_CHECKING:
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
 
-Value = TypeVar("Value")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Measured:
@@ -69,7 +63,7 @@ class Measured:
     `tuned_on_these_labels`: the judge was tuned on this very file, so its figures flatter it.
     `every_correlation` holds every level that the data has times every coefficient, each by every
     convention on what is undefined (see `optimize.summary_level`). `order` is the share of pairs of
-    outputs that the judge orders as people do, `scales` its mean and spread beside people's, None
+    outputs that the judge orders as people do; `scales` its mean and spread beside people's, None
     where they share no scale; both as `python -m optimize.verify --json` prints them.
     """
 
@@ -83,21 +77,7 @@ class Measured:
     order: Mapping[str, Any]
     scales: Mapping[str, Any] | None
     tuned_on_these_labels: bool = False
-
-    @property
-    def found(self) -> tuple[Correlation, ...]:
-        """The former name of `every_correlation`."""
-        return self._renamed("found", "every_correlation", self.every_correlation)
-
-    @property
-    def verified(self) -> ScoredItems:
-        """The former name of `scored_items`."""
-        return self._renamed("verified", "scored_items", self.scored_items)
-
-    @staticmethod
-    def _renamed(former: str, name: str, value: Value) -> Value:
-        warnings.warn(f"Measured.{former} is now {name}", DeprecationWarning, stacklevel=3)
-        return value
+    seed: int = 0
 
     @property
     def rho(self) -> Correlation:
@@ -132,6 +112,11 @@ class Measured:
             f"no {level}-level {coefficient}: these labels have the levels {known}; the "
             "coefficients are spearman, kendall and pearson"
         )
+
+    @property
+    def people(self) -> dict[str, Any] | None:
+        """The judge among the annotators (see `people_figures`); None where they are not known."""
+        return people_figures(self.judged, self.seed)
 
     @property
     def scores(self) -> dict[str, float]:
@@ -170,6 +155,7 @@ class Measured:
             "scales": None if self.scales is None else dict(self.scales),
             "tuned_on_these_labels": self.tuned_on_these_labels,
             **(pair_figures(self.scored_items) if self.scored_items.verdicts else {}),
+            **({"people": people} if (people := self.people) else {}),
         }
 
     def __repr__(self) -> str:
@@ -177,7 +163,7 @@ class Measured:
         return f"Measured({self.judge!r}, {rho.level}-level rho {rho.value:.3f})"
 
     def __str__(self) -> str:
-        return "\n".join(correlation_lines(self.summary()))
+        return "\n".join(verification_lines(self.summary()))
 
     def _repr_html_(self) -> str:
         """Every level and coefficient, as notebooks show them."""
@@ -323,6 +309,7 @@ def measure_scores(
         order=order_figures(judged),
         scales=scale_figures(judged),
         tuned_on_these_labels=is_tuned_on(frozen, labelled.sha256),
+        seed=seed,
     )
 
 
@@ -340,7 +327,7 @@ def is_tuned_on(judge: Judge | None, sha256: str) -> bool:
 def all_correlations(
     scores: Vector, items: Items, seed: int, *, level: Level | None = None, pairs: bool = False
 ) -> list[Correlation]:
-    """Every level that the data has, every coefficient, by every convention; the primary one first.
+    """Every level that the data has, every coefficient, by both conventions; the primary one first.
 
     `level` is put first. Pairs have the dataset level only: within a document there are few
     margins, and no systems.
@@ -357,23 +344,17 @@ def all_correlations(
 def _by_convention(
     scores: Vector, items: Items, level: Level, coefficient: Coefficient, seed: int
 ) -> list[Correlation]:
-    """The correlation by each convention on undefined documents, the primary one first."""
+    """The correlation by either convention on undefined documents, the primary one first."""
 
     def by(undefined: Undefined) -> Correlation:
         rng = stream(seed, "verify", level)
         return correlation(scores, items, level, rng, coefficient, undefined)
 
-    first, *other_conventions = get_args(Undefined)
-    primary = by(first)
+    primary = by(PRIMARY)
     # Only documents can be undefined one by one: elsewhere one figure, whatever the convention.
-    is_same = level != "summary" and abs(primary.value) > 0
-    return [
-        primary,
-        *(
-            replace(primary, undefined=undefined) if is_same else by(undefined)
-            for undefined in other_conventions
-        ),
-    ]
+    if level != "summary" and abs(primary.value) > 0:
+        return [primary, replace(primary, undefined="left_out")]
+    return [primary, by("left_out")]
 
 
 def pair_figures(scored: ScoredItems) -> dict[str, Any]:
@@ -419,54 +400,6 @@ def pair_figures(scored: ScoredItems) -> dict[str, Any]:
 
 def _mean(values: Sequence[float]) -> float | None:
     return round(math.fsum(values) / len(values), DIGITS) if values else None
-
-
-def other_readings(
-    scored: ScoredItems, scale: Sequence[int], read: Callable[[Reading], ScoredItems]
-) -> list[dict[str, Any]]:
-    """For each lenient reading: how many scores differ from the strict ones, and rho with it.
-
-    Published tables were often made with such readings, which find a number in nearly any reply
-    and sometimes a wrong one (judges/parsing/recorded.py). They know single digits only: other
-    scales have none to compare with. Summary-level rho is there by both conventions, the published
-    one ("left_out") to compare with such tables.
-    """
-    if min(scale) < 0 or max(scale) > 9:
-        return []
-    rows = []
-    for reading in get_args(Reading):
-        if reading == "strict":
-            continue
-        lenient = read(reading)
-        is_same = np.isclose(lenient.scores, scored.scores, equal_nan=True)
-        documents, human = lenient.items.document_ids, lenient.items.human
-        primary = summary_level(lenient.scores, human, documents)
-        published = summary_level(lenient.scores, human, documents, undefined="left_out")
-        rows.append(
-            {
-                "reading": reading,
-                "n_different": int((~is_same).sum()),
-                "dataset_level_spearman": json_number(dataset_level(lenient.scores, human).value),
-                "summary_level_spearman": json_number(primary.value),
-                "n_documents": primary.n_documents,
-                "summary_level_spearman_left_out": json_number(published.value),
-                "n_documents_left_out": published.n_documents,
-            }
-        )
-    return rows
-
-
-def reading_lines(readings: Sequence[dict[str, Any]]) -> list[str]:
-    """One line a reading that makes a difference."""
-    return [
-        f"read as {row['reading']}, as in older tables, {row['n_different']} scores differ: "
-        f"dataset-level rho {number_text(row['dataset_level_spearman'])}, summary-level rho "
-        f"{number_text(row['summary_level_spearman'])} (n={row['n_documents']} documents), as most "
-        f"published tables {number_text(row['summary_level_spearman_left_out'])} "
-        f"(n={row['n_documents_left_out']})"
-        for row in readings
-        if row["n_different"]
-    ]
 
 
 def _scores_by_id(scores: Any) -> dict[str, float]:

@@ -111,8 +111,7 @@ COMMANDS = {
         *("--max-calls", "400", "--probes"),
     ],
     "verify": [
-        *("optimize.verify", "own.yaml", "--data", "labels.jsonl", "--resume", "r.jsonl"),
-        *("--report", "r.html"),
+        *("optimize.verify", "own.yaml", "--data", "labels.jsonl", "--report", "r.html"),
     ],
 }
 
@@ -362,7 +361,7 @@ def test_terminal_escapes_in_a_strangers_files_are_shown_and_not_sent(
     main(["score", "theirs.json", "--data", "labels.jsonl", "--out", "o.jsonl"])
     main(["score", "own.yaml", "--data", f"{ESCAPES}.jsonl", "--out", "o.jsonl"])
     main(["score", "own.yaml", "--data", "labels.jsonl", "--map", f"{ESCAPES}=x", "--out", "o.csv"])
-    verify(["own.yaml", "--data", "labels.jsonl", "--markdown", "-"])
+    verify(["own.yaml", "--data", "labels.jsonl"])
     verify(["own.yaml", "--data", "bad.jsonl"])
     tune(["--dimension", "own.yaml", "--data", "bad.jsonl"])
     tune(["--dimension", "own.yaml", "--data", "labels.jsonl", "--max-calls", "200"])
