@@ -43,11 +43,9 @@ COMMANDS: Mapping[str, Command] = {
     "verify": _of_optimize("optimize.verify", "how far any judge agrees with people"),
     "compare": _of_optimize("optimize.compare", "models and judges side by side, with dollars"),
     "panel": _of_optimize("optimize.panel", "several judges joined in one, by what labels support"),
-    "report": _of_optimize("optimize.report", "draw a finished run's report again"),
     "estimate": _of_optimize(
         "optimize.estimate", "what people would say on average, from few labels and a judge"
     ),
-    "alternative": _of_optimize("optimize.alternative", "may a judge replace an annotator?"),
     "list": _of_judges("list", "the judges that come with this package"),
     "show": _of_judges("show", "what a judge is, and its prompt"),
     "score": _of_judges("score", "judge every row of a table"),

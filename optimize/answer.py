@@ -3,17 +3,12 @@
 Everything here is read from what `--json` prints of a run or of a verification.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from data.readers import is_constructed
-from optimize.figures import counted, figure_text, many_failed
-from optimize.statistics.bootstrap import (
-    POWER,
-    Interval,
-    documents_for_difference,
-    documents_for_width,
-)
+from optimize.figures import counted, figure_text, many_failed, number_text
+from optimize.statistics.bootstrap import POWER, Interval, documents_for_difference
 
 # The smallest gain in rho that is worth planning for.
 PLANNED = 0.05
@@ -24,13 +19,17 @@ WIDE = 0.10
 FEWER_FAILED = 0.05
 
 TUNED_ON_THEM = (
-    "It was tuned on these very labels, so every figure here flatters it: its run's report has "
-    "those on documents held out for the test; verify it on labels that it has not met."
+    "It was tuned on these very labels, so every figure here flatters it. Verify it on labels that "
+    "it has not met."
 )
 CONSTRUCTED = (
-    "These labels are constructed, computed from known faults; no person gave them. Agreement with "
-    "them says that the judge finds these faults, not that it agrees with people."
+    "These labels are constructed, computed from known faults; no person gave them. They show that "
+    "the judge finds those faults. They do not show agreement with people."
 )
+# Annotators, or pairs of them, whose figures are printed one by one.
+MOST_LISTED = 3
+# What people read for the judges that JSON calls seed and tuned.
+WORDS = {"seed": "untuned", "tuned": "tuned"}
 
 Cell = Mapping[str, Any]
 Summary = Mapping[str, Any]
@@ -42,14 +41,14 @@ def run_answer(summary: Summary, *, paired: bool) -> list[str]:
     cell, order = summary[f"{shipped}_judge"].get("test"), _order(summary, "test", shipped)
     if cell is None:
         return [
-            f"The {shipped} judge is ready; how far it agrees with people on texts that it was not "
-            "chosen by is not known, since no labels were held out for a test."
+            f"The {WORDS[shipped]} judge is ready. No labels were held out for a test, so its "
+            "agreement with people on new texts is not known."
         ]
     unit = "pairs" if paired else "outputs"
     failed = many_failed(cell["n_failed"], cell["n_outputs"] + cell["n_failed"], unit)
     return [
         *([failed] if failed else []),
-        agreement(f"The {shipped} judge", order, cell, summary, paired=paired),
+        agreement(f"The {WORDS[shipped]} judge", order, cell, summary, paired=paired),
         *two_people(order, summary),
         *_unseen(summary, paired=paired),
         *([] if _says_nothing(cell) else [gain_sentence(summary, unit)]),
@@ -75,9 +74,101 @@ def panel_answer(summary: Summary) -> list[str]:
     cell = summary["panel"].get("test")
     if cell is None:
         return []
-    who = "The own judge" if summary["shipped"] == "own" else "The panel"
+    who = "The best single judge" if summary["shipped"] == "own" else "The panel"
     order = _order(summary, "test", "panel")
     return [agreement(who, order, cell, summary, paired=summary["kind"] == "pairwise")]
+
+
+def order_sentence(result: Summary) -> str:
+    """In how many of a hundred pairs the judge does as people do, beside two people and a coin."""
+    order, cell = result.get("order"), result["correlations"][0]
+    if _says_nothing(cell):
+        return "The judge gave no score at all."
+    if order is None or order["value"] is None:
+        return "No agreement can be counted: people order no two outputs that have a score."
+    people = people_of(result)
+    if "accuracy" in result:
+        does = f"It prefers the same side as {people} in {order['value']:.0%} of the pairs"
+    else:
+        of_one = "" if result["level"] == "dataset" else " of one document"
+        does = f"It orders two outputs{of_one} as {people} do in {order['value']:.0%} of pairs"
+    two = order.get("two_people")
+    beside = f"{two_of(result)} {two['value']:.0%}, " if two and two["value"] is not None else ""
+    return f"{does} ({beside}a coin {COIN:.0%})"
+
+
+def people_sentences(people: Summary | None) -> list[str]:
+    """The judge among the annotators, a line each; nothing where these are not known."""
+    if not people:
+        return []
+    agreement = people["agreement"]
+    lines = [
+        f"{who}: equal labels {_several(rows, 'equal', '.0%')}; rho {_several(rows, 'rho', '.3f')}"
+        for who, rows in (
+            ("Judge and each annotator", agreement["judge"]),
+            ("Annotators, two by two", agreement["annotators"]),
+        )
+    ]
+    judge, ceiling, share = (
+        people[name] for name in ("judge_under_ceiling", "ceiling", "share_of_ceiling")
+    )
+    if people["why_no_share"]:
+        lines.append(f"No share of the human ceiling: {people['why_no_share']}")
+    else:
+        lines.append(
+            f"Share of the human ceiling: {figure_text(*share.values())} "
+            f"({number_text(judge['value'])} of {number_text(ceiling['value'])})"
+        )
+    if people["annotators"]:
+        verdict = "may" if people["passed"] else "may not"
+        lines.append(
+            f"The judge {verdict} replace an annotator (alternative-annotator test, epsilon 0.2)"
+        )
+    return lines
+
+
+def _several(rows: Sequence[Summary], key: str, form: str) -> str:
+    """The figures of up to three rows; of more the lowest and the highest."""
+    values = [row[key] for row in rows if row[key] is not None]
+    if not values:
+        return "undefined"
+    if len(values) > MOST_LISTED:
+        return f"{min(values):{form}} to {max(values):{form}}"
+    return ", ".join(f"{value:{form}}" for value in values)
+
+
+def short_warnings(result: Summary) -> list[str]:
+    """`warnings` in a line each."""
+    lines = []
+    if has_constructed_labels(result):
+        lines.append("The labels are constructed from known faults: no person gave them")
+    if result.get("tuned_on_these_labels"):
+        lines.append("It was tuned on these very labels, so every figure here flatters it")
+    scales = result.get("scales")
+    if scales and scales["is_shifted"]:
+        lines.append(
+            f"Its mean is {scales['judge_mean']:.2f}, the labels' {scales['human_mean']:.2f}: only "
+            "the order of its scores is measured"
+        )
+    return lines
+
+
+def verification_step(result: Summary) -> str:
+    """What to do after a verification, in a line."""
+    cell, paired = result["correlations"][0], "accuracy" in result
+    low = result["accuracy_low"] if paired else cell["low"]
+    high = result["accuracy_high"] if paired else cell["high"]
+    if _says_nothing(cell):
+        return "mend the failures; --report FILE.html lists the reasons"
+    if has_constructed_labels(result):
+        return "measure it on labels of your own (--data FILE)"
+    if low is None:
+        return "label more documents; these are too few for an interval"
+    if low <= (COIN if paired else 0):
+        return "do not rely on it yet; on these labels it may be chance"
+    if (high - low) / 2 > WIDE:
+        return f"label more documents; the interval is ±{(high - low) / 2:.2f} wide"
+    return "--report FILE.html shows its worst errors; --min-spearman X gates a CI"
 
 
 def _says_nothing(cell: Cell) -> bool:
@@ -182,7 +273,7 @@ def _unseen(summary: Summary, *, paired: bool) -> Iterator[str]:
 def gain_sentence(summary: Summary, unit: str = "outputs") -> str:
     """Whether tuning helped on test; where that is not settled, what would settle it."""
     shipped, gain = summary["shipped"], summary["gain"]["test"]
-    ships = f"the {shipped} judge ships"
+    ships = f"the {WORDS[shipped]} judge ships"
     if not gain or gain.get("value") is None:
         return f"Whether tuning helped is not known: its gain on test is undefined; {ships}."
     value, low, high = gain["value"], gain["low"], gain["high"]
@@ -192,7 +283,7 @@ def gain_sentence(summary: Summary, unit: str = "outputs") -> str:
             f"({value:+.3f} rho) has no interval; {ships}."
         )
     if value == low == high == 0:
-        return f"The search found nothing better than the seed judge, so {ships}."
+        return f"The search found nothing better than the untuned judge, so {ships}."
     figure = f"{_shares(summary)}{value:+.3f} rho on test [{low:.3f}, {high:.3f}]"
     if low > 0:
         if shipped == "tuned":
@@ -211,7 +302,7 @@ def gain_sentence(summary: Summary, unit: str = "outputs") -> str:
 
 
 def _shares(summary: Summary) -> str:
-    """From the seed's to the tuned judge's share of pairs on test, where both are known."""
+    """From the untuned to the tuned judge's share of pairs on test, where both are known."""
     seed, tuned = (_order(summary, "test", judge) for judge in ("seed", "tuned"))
     if not seed or not tuned or seed["value"] is None or tuned["value"] is None:
         return ""
@@ -253,7 +344,7 @@ def _fewer_failures(summary: Summary, unit: str) -> str:
     if seed["n_failed"] - tuned["n_failed"] < FEWER_FAILED * n:
         return ""
     return (
-        f" It fails on {tuned['n_failed']:,} of {n:,} {unit} of test, the seed on "
+        f" It fails on {tuned['n_failed']:,} of {n:,} {unit} of test, the untuned judge on "
         f"{seed['n_failed']:,}."
     )
 
@@ -265,25 +356,19 @@ def scale_warning(result: Summary) -> str:
         return ""
     people = people_of(result)
     possessive = "people's" if people == "people" else "the labels'"
-    mean, sd, human_mean, human_sd = (
-        scales[name] for name in ("judge_mean", "judge_sd", "human_mean", "human_sd")
-    )
-    differences = []
+    parts = []
     if scales["is_shifted"]:
-        side = "higher" if mean > human_mean else "lower"
-        differences.append(
-            f"its mean is {mean:.2f}, {possessive} {human_mean:.2f} "
-            f"({abs(mean - human_mean):.2f} {side})"
+        parts.append(
+            f"its mean is {scales['judge_mean']:.2f}, {possessive} {scales['human_mean']:.2f}"
         )
     if scales["is_spread_differently"]:
-        side = "more" if sd > human_sd else "less"
-        differences.append(
-            f"its scores are {side} spread out (standard deviation {sd:.2f}, "
-            f"{possessive} {human_sd:.2f})"
+        parts.append(
+            f"its standard deviation is {scales['judge_sd']:.2f}, {possessive} "
+            f"{scales['human_sd']:.2f}"
         )
     return (
         f"Do not read its scores as {possessive} ratings: on the same outputs "
-        f"{', and '.join(differences)}. Every figure here is about their order."
+        f"{', and '.join(parts)}. Every figure here is about their order."
     )
 
 
@@ -324,7 +409,7 @@ def label_your_own(name: str, *, paired: bool, shipped: str | None) -> str:
             f"far the judge agrees with people. {start}."
         )
     judge = (
-        "the tuned judge may agree with people less than the seed, so do not use it yet"
+        "the tuned judge may agree with people less than the untuned one, so do not use it yet"
         if shipped == "tuned"
         else "nothing here says how far this judge agrees with people"
     )
@@ -359,7 +444,7 @@ def on_agreement(main: Cell, *, paired: bool) -> Iterator[str]:
 
 
 def on_the_run(summary: Summary) -> Iterator[str]:
-    """Yield what a seed that ships, an unconfirmed gain and unseen systems ask for."""
+    """Yield what an untuned judge that ships, an unconfirmed gain and unseen systems ask for."""
     shipped, seed, gain = summary["shipped"], summary["seed_judge"], summary["gain"]["test"] or {}
     judge = summary[f"{shipped}_judge"]
     has_interval = gain.get("value") is not None and gain.get("low") is not None
@@ -382,7 +467,7 @@ def on_the_run(summary: Summary) -> Iterator[str]:
         return
     if seed_unseen is not None and seed_unseen > unseen + PLANNED:
         yield (
-            f"On systems it never saw the tuned judge agrees less than the seed did (rho "
+            f"On systems it never saw the tuned judge agrees less than the untuned one (rho "
             f"{unseen:.2f} against {seed_unseen:.2f}, "
             f"n={judge['test_unseen_systems']['n_documents']:,} "
             "documents): to judge new systems, label some outputs of theirs and verify both first."
@@ -397,8 +482,8 @@ def on_the_run(summary: Summary) -> Iterator[str]:
 def _when_the_seed_ships(gain: Cell) -> str:
     if gain["low"] == gain["high"] == 0:
         return (
-            "Nothing that the search found did better than the seed, so both judges are one: give "
-            "it more calls (`--max-calls`), more documents, or a stronger `--proposer-lm`."
+            "The search found nothing better than the untuned judge: give it more calls "
+            "(`--max-calls`), more documents, or a stronger `--proposer-lm`."
         )
     if gain["low"] > 0:
         return (
@@ -410,13 +495,13 @@ def _when_the_seed_ships(gain: Cell) -> str:
             "`--lm` or `--proposer-lm` is worth more than more labels or calls."
         )
     return (
-        "No candidate was clearly better than the seed: more labels, a stronger `--lm` or "
+        "No candidate was clearly better than the untuned judge: more labels, a stronger `--lm` or "
         "`--proposer-lm` are worth more than more calls."
     )
 
 
 def on_the_interval(main: Cell, *, paired: bool) -> Iterator[str]:
-    """Yield that the interval is too wide, and what it takes to narrow it."""
+    """Yield that the interval is too wide, and what narrows it."""
     if main["value"] is None:
         return
     of = " of accuracy" if paired else " of rho"
@@ -433,12 +518,7 @@ def on_the_interval(main: Cell, *, paired: bool) -> Iterator[str]:
     if main.get("level") == "system":
         yield f"{width}: label outputs of more systems, which narrow it more than documents do."
         return
-    interval = Interval(main["low"], main["high"])
-    needed = documents_for_width(interval, main["n_documents"], PLANNED)
-    yield (
-        f"{width}; about {needed:,} documents bring it to ±{PLANNED:g} or less (in "
-        f"{POWER:.0%} of the cases)."
-    )
+    yield f"{width}: label more documents."
 
 
 def how_to_use(*, run: bool, paired: bool) -> str:

@@ -15,7 +15,6 @@ MANY_FAILED = 0.05
 CONVENTIONS = {
     "judge_zero": "documents the judge rates alike count 0",
     "left_out": "as most published tables: documents either side rates alike left out",
-    "zero": "documents either side rates alike count 0",
 }
 
 CHOSEN_ON_DEV = (

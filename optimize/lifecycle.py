@@ -93,9 +93,13 @@ class RunLifecycle:
             self._print_line(f"columns not read: {unread}")
         for note in labels.labelled.notes:
             self._print_line(f"note: {note}")
-        summary = run(prepared, folder, self._print_line, self._opened, self._stderr)
+        summary, evidence = run(prepared, folder, self._print_line, self._opened, self._stderr)
         # Drawing takes matplotlib, which a run that fails early need not load.
-        from optimize.report.run_report import write_report_at_end
+        from optimize.report.run_report import render, write_report_at_end
 
-        write_report_at_end(folder)
+        config, judge = (
+            run_folder.read_object(folder / name) for name in (run_folder.CONFIG, run_folder.JUDGE)
+        )
+        provenance = judge.get("provenance") or {}
+        write_report_at_end(folder, lambda: render(summary, evidence, config, provenance))
         return summary

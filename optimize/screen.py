@@ -2,13 +2,16 @@
 
 import textwrap
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from optimize.answer import (
     next_steps,
+    order_sentence,
+    people_sentences,
     run_answer,
-    verification_answer,
-    warnings,
+    short_warnings,
+    verification_step,
 )
 from optimize.figures import (
     ORDERS,
@@ -117,30 +120,63 @@ def _figure(cell: Mapping[str, Any]) -> str:
     return f"{cell['value']:.3f} [{ends}]"
 
 
-def correlation_lines(result: Mapping[str, Any]) -> list[str]:
-    """A verification: the answer, then one quotable line a figure.
-
-    Those are by the primary convention, then by the published one where it is another figure.
-    """
-    name, data, cells = result["dimension"], result["data"], result["correlations"]
-    is_paired = "accuracy" in result
+def verification_lines(result: Mapping[str, Any], *, everything: bool = False) -> list[str]:
+    """A verification in at most twelve lines; `everything` adds every level and coefficient."""
+    data, cell, is_paired = result["data"], result["correlations"][0], "accuracy" in result
     unit = "pairs" if is_paired else "outputs"
+    failed = f", {cell['n_failed']:,} failed" if cell["n_failed"] else ""
+    source = f"{Path(str(result['judge'])).name} on {data['name']}"
+    counts = f"{data['n_outputs']:,} {unit}, {data['n_documents']:,} documents{failed}"
     lines = [
-        f"{result['judge']} on {data['name']}: {data['n_outputs']} {unit}, "
-        f"{data['n_documents']} documents",
-        "",
-        *(
-            line
-            for text in (*verification_answer(result), *warnings(result))
-            for line in _wrapped(text)
-        ),
-        "",
+        *_wrapped(f"{source}: {counts}"),
+        *_wrapped(_headline(result)),
+        *_published(result),
+        *_wrapped(order_sentence(result)),
+        *(line for text in people_sentences(result.get("people")) for line in _wrapped(text)),
+        *(line for text in short_warnings(result) for line in _wrapped(text)),
+        *_wrapped(f"Next: {verification_step(result)}"),
     ]
-    if is_paired:
-        lines += accuracy_lines(result)
-    return lines + [
-        quotable_line(name, cell, unit=unit, n_systems=data["n_systems"])
-        for cell in cells_to_show(cells)
+    if everything:
+        lines += ["", *(accuracy_lines(result) if is_paired else [])]
+        lines += [
+            quotable_line(result["dimension"], cell, unit=unit, n_systems=data["n_systems"])
+            for cell in cells_to_show(result["correlations"])
+        ]
+    return lines
+
+
+def _headline(result: Mapping[str, Any]) -> str:
+    """The one figure that the judge is known by, with its interval and n."""
+    name, cell = result["dimension"], result["correlations"][0]
+    if "accuracy" in result:
+        ends = interval_text(result["accuracy_low"], result["accuracy_high"])
+        return (
+            f"{name} accuracy {number_text(result['accuracy'])} {ends} "
+            f"n={result['n_decided']:,} of {result['n_pairs']:,} pairs that people decided"
+        )
+    n_systems = result["data"]["n_systems"]
+    systems = f"{n_systems:,} systems, " if cell["level"] == "system" else ""
+    return (
+        f"{name} {cell['level']}-level rho {number_text(cell['value'])} "
+        f"{interval_text(cell['low'], cell['high'])} n={systems}{cell['n_documents']:,} documents"
+    )
+
+
+def _published(result: Mapping[str, Any]) -> list[str]:
+    """The published convention's figure, where undefined documents make it another one."""
+    first = result["correlations"][0]
+    if first["level"] != "summary" or not first["n_zero"]:
+        return []
+    cell = next(
+        cell
+        for cell in result["correlations"]
+        if (cell["level"], cell["coefficient"], cell["undefined"])
+        == ("summary", "spearman", "left_out")
+    )
+    ends = interval_text(cell["low"], cell["high"])
+    return [
+        f"as most published tables count: {number_text(cell['value'])} {ends} "
+        f"n={cell['n_documents']:,} documents"
     ]
 
 

@@ -18,10 +18,9 @@ from judges.loading import load
 from judges.models.dspy_lm import ConfiguredModel, configured_lm
 from judges.protocol import Model
 from optimize.figures import SPLITS
-from optimize.frames import judgements_frame
 from optimize.lifecycle import RunLifecycle
 from optimize.run import run_folder
-from optimize.run.evidence import read_evidence
+from optimize.run.evidence import JUDGEMENTS
 from optimize.run.settings import read_settings
 from optimize.screen import scorecard
 from optimize.search.gate import RISK, Ship
@@ -51,28 +50,18 @@ class Run:
 
     @property
     def judgements(self) -> "pd.DataFrame":
-        """Both judges' scores of the test outputs beside people's, a row each (see `split`).
-
-        Raises RunFolderError where the folder lacks them.
-        """
-        judged = read_evidence(self.folder).judged
-        splits = [(split, judged["seed"][split].items.items) for split in judged["seed"]]
-        return judgements_frame(
-            [item for _, items in splits for item in items],
-            {
-                judge: [j for split in by_split.values() for j in split.judgements]
-                for judge, by_split in judged.items()
-            },
-            [split for split, items in splits for _ in items],
-        )
+        """Both judges' scores of the test outputs beside people's, a row each (see `split`)."""
+        return self._rows(JUDGEMENTS)
 
     @property
     def trials(self) -> "pd.DataFrame":
         """What the search tried, in its order, a row each: candidate, stage, value, gain ..."""
+        return self._rows(run_folder.TRIALS)
+
+    def _rows(self, name: str) -> "pd.DataFrame":
         import pandas as pd
 
-        path = self.folder / run_folder.TRIALS
-        return pd.DataFrame([dict(row.cells) for row in read_json_lines(path)])
+        return pd.DataFrame([dict(row.cells) for row in read_json_lines(self.folder / name)])
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r}, shipped {self.summary['shipped']})"

@@ -32,7 +32,6 @@ WITHOUT_DRAWINGS = {
     "test_optimize_cli",
     "test_optimize_run",
     "test_plans",
-    "test_report_annotations",
     "test_stock",
     "test_trust",
     "test_tuning",

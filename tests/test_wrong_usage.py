@@ -77,12 +77,6 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         2,
         "no/x.html: the folder no does not exist",
     ),
-    "a journal that is none": (
-        verify,
-        ["relevance", "--resume", "in.csv"],
-        1,
-        "in.csv is no reply journal",
-    ),
     "more than perfect": (verify, ["relevance", "--min-spearman", "2"], 2, "between -1 and 1"),
     "no calls to verify": (verify, ["relevance", "--max-calls", "0"], 2, "must be 1 or more"),
     "no such scores": (

@@ -40,12 +40,11 @@ from judges.loading import load
 from judges.models.prices import price_of
 from judges.models.providers import endpoint_of
 from judges.models.registry import check_name
-from judges.panel import Panel
-from judges.parsing.recorded import read_pair_replies, read_replies
 from judges.scoring import SamplingPlan
-from optimize.cli.tool import Parser, add_label_flags, print_json
+from optimize.cli.tool import Parser, add_label_flags, add_level_flag, print_json
 from optimize.cli.verify import recorded_scale
 from optimize.items import Items, items_of
+from optimize.measuring.comparison import compare_judges
 from optimize.measuring.entries import (
     REPLIES,
     TIMES,
@@ -55,7 +54,6 @@ from optimize.measuring.entries import (
     ask_entries,
     expectation_lines,
 )
-from optimize.measuring.leaderboard import leaderboard
 from optimize.measuring.measure import on_labels_scale
 from optimize.measuring.sources import ScoredItems, from_pair_replies, from_replies, from_scores
 from optimize.run import run_folder
@@ -81,29 +79,21 @@ from optimize.run.run_folder import (
     write_text,
 )
 from optimize.run.settings import SettingsError, mapping, refuse_secret, values_of
-from optimize.search.objective import LEVELS
 
 NAME = "python -m optimize.compare"
 ABOUT = """\
-Models and judges side by side on one labelled set: how far each agrees with
-people, how sure the differences are, what it costs and how long it takes.
-
-Every --lm is asked with the catalogue judge's prompt, a JUDGE (a frozen judge's
-file, a run folder, a catalogue name) by its own model, or as JUDGE@MODEL by
-another; --scores and --replies of other judges join at no cost. Before the
-first request it says what each model may take. The folder keeps every reply,
-summary.json and report.html."""
+Judges and models side by side on one labelled set: how far each agrees with
+people, how sure the differences from the best are, what it costs and how long
+it takes. A JUDGE (a catalogue name, a judge's file, a run folder) is asked by
+its own model; --scores and --replies of other judges join at no cost."""
 
 EXAMPLES = """\
 examples:
   python -m optimize.compare --dimension coherence --data labels.jsonl \\
-      --lm openai/gpt-4.1-nano --lm openai/gpt-4.1-mini --lm embedded \\
-      --max-cost 2
-  python -m optimize.compare runs/coherence-001 --dimension coherence \\
-      --data labels.jsonl --lm local=openai/Qwen/Qwen3-8B \\
-      --api-base local=http://localhost:8000/v1 --price local=0.05,0.05 \\
-      --scores gpt-4o=scores.jsonl --baseline gpt-4o
-  python -m optimize.compare --resume --out runs/compare-001 (and those flags)
+      --lm openai/gpt-4.1-nano --lm openai/gpt-4.1-mini --max-cost 2
+  python -m optimize.compare runs/coherence-001 --data labels.jsonl \\
+      --scores gpt-4o=scores.jsonl --dimension coherence --lm own=openai/qwen3 \\
+      --api-base own=http://localhost:8000/v1 --price own=0.05,0.05
 
 It ends with 0; with 1 where a judge could not be measured on all outputs, which
 it lists with the reason; 2 for wrong usage; 130 where it was interrupted (the
@@ -115,8 +105,6 @@ def address(text: str) -> str:
     return text
 
 
-# Behind a run folder: the candidates that its search met dev with.
-OF_FINALISTS = "#finalists"
 # The flags that may be given for one model, as in --price NAME=0.40,1.60, and their readers.
 FLAGS_PER_MODEL: Mapping[str, Callable[[str], Any]] = {
     "api_base": address,
@@ -136,38 +124,28 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
 
-    who = command_parser.add_argument_group("who is compared (each may be NAME=...)")
-    who.add_argument(
-        "judges", nargs="*", metavar="JUDGE", help="JUDGE or JUDGE@MODEL, as above; repeatable"
-    )
-    repeatable(who, "--lm", "MODEL", "asked with the catalogue judge's prompt; repeatable")
-    add_recording_flags(who)
-    who.add_argument("--baseline", metavar="NAME", help="compare with this one (with the best)")
-    add_common_flags(command_parser, "compare")
+    judges = command_parser.add_argument_group("judges (each may be NAME=...) and labels")
+    judges.add_argument("judges", nargs="*", metavar="JUDGE", help="or JUDGE@MODEL; repeatable")
+    repeatable(judges, "--lm", "MODEL", "asked with the catalogue judge's prompt; repeatable")
+    add_common_flags(command_parser, judges, "compare")
     return command_parser
-
-
-def add_recording_flags(group: Any) -> None:
-    repeatable(group, "--scores", "FILE", "any judge's numbers, as optimize.verify reads them")
-    repeatable(
-        group, "--replies", "FILE", "any judge's raw replies; of several prompts, each is a judge"
-    )
 
 
 def repeatable(group: Any, flag: str, metavar: str, text: str) -> None:
     group.add_argument(flag, metavar=metavar, action="append", default=[], help=text)
 
 
-def add_common_flags(command_parser: argparse.ArgumentParser, run_name: str) -> None:
-    """What is judged, by which models, and how: the flags of every run over several judges."""
-    labels = command_parser.add_argument_group("what is judged")
+def add_common_flags(command_parser: argparse.ArgumentParser, labels: Any, run_name: str) -> None:
+    """What is judged (in the group `labels`), by which models, and how."""
+    repeatable(labels, "--scores", "FILE", "any judge's numbers, as optimize.verify reads them")
+    repeatable(labels, "--replies", "FILE", "raw replies; each of their prompts is a judge")
     add = labels.add_argument
     add("--dimension", metavar="NAME", help="a catalogue name or FILE.yaml")
     add("--pairwise", metavar="NAME", help="the same, for a comparison of two outputs")
     add_label_flags(labels)
     add("--scale", metavar="LOW-HIGH", help="of the labels (the dimension's); 'any': only order")
-    add("--level", choices=("auto", *LEVELS), default="auto", help="of rho (auto)")
-    models = command_parser.add_argument_group("the models (NAME=VALUE: for one of them)")
+    add_level_flag(labels)
+    models = command_parser.add_argument_group("models and run (NAME=VALUE: of one model)")
     repeatable(models, "--api-base", "URL", "an OpenAI-compatible server (OPENAI_BASE_URL)")
     repeatable(models, "--api-key-env", "NAME", "the variable that holds the key (the provider's)")
     repeatable(models, "--price", "IN,OUT", "US dollars for a million tokens read and written")
@@ -175,8 +153,7 @@ def add_common_flags(command_parser: argparse.ArgumentParser, run_name: str) -> 
     repeatable(models, "--reasoning-effort", "LEVEL", "minimal, low, medium, high (the model's)")
     add_plan_flags(command_parser)
     add_reasoning_flag(command_parser)
-    run = command_parser.add_argument_group("the run")
-    add = run.add_argument
+    add = models.add_argument
     add("--max-calls", type=count, metavar="N", help="most requests, all models (no limit)")
     add("--max-cost", type=positive, metavar="USD", help="most dollars, all models (no limit)")
     add("--concurrency", type=count, default=64, metavar="N", help="requests in flight (64)")
@@ -185,10 +162,10 @@ def add_common_flags(command_parser: argparse.ArgumentParser, run_name: str) -> 
     add(
         "--resume",
         action="store_true",
-        help="go on in --out (the newest): the same flags again, or with further judges",
+        help="go on with the run in --out (the newest)",
     )
     add("--dry-run", action="store_true", help="say what it may take, then stop")
-    add_reporting_flags(run)
+    add_reporting_flags(models)
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -196,9 +173,9 @@ def command(arguments: Sequence[str]) -> int:
 
     def screen(result: dict[str, Any]) -> str:
         # Drawing takes matplotlib, which a comparison that fails need not load.
-        from optimize.report import leaderboard_report
+        from optimize.report import compare_report
 
-        return leaderboard_report.screen(result)
+        return compare_report.screen(result)
 
     result, code = Comparison(parser().parse_intermixed_args(arguments)).run_command(NAME, screen)
     left_out = [] if result is None else result["left_out"]
@@ -329,8 +306,7 @@ class JudgesRun:
         """The judges that are asked, without items yet; settles what is judged."""
         flags = self.flags
         word = flags.dimension or flags.pairwise
-        loaded = [pair for text in flags.judges for pair in _load_judges(text)]
-        loaded = _without_repeated_finalists(loaded)
+        loaded = [_load_judge(text) for text in flags.judges]
         self.remembering = next((judge for _, judge in loaded if remembered_of(judge)), None)
         if flags.dimension and flags.pairwise:
             raise SettingsError("give --dimension NAME or --pairwise NAME, one of the two")
@@ -391,22 +367,16 @@ class JudgesRun:
 
     def _replies(self, name: str, path: Path, labelled: Labelled) -> list[Entry]:
         """The judge of a file of replies; one a prompt, where there are several."""
-        items, dimension = items_of(labelled, self.dimension), self.dimension
-        read: Any = read_pair_replies if self.pairwise else read_replies
-        prompts = sorted({row.prompt for row in read(path, dimension=dimension)} - {None})
-        prompt_of: dict[str, str | None] = {f"{name}:{prompt}": prompt for prompt in prompts}
-        if len(prompts) < 2:
-            prompt_of = {name: None}
-        values = values_of(self.flags.values)
-        entries = []
-        for entry_name, prompt in prompt_of.items():
-            if self.pairwise:
-                scored = from_pair_replies(path, items, dimension, prompt, values)
-            else:
-                scale = recorded_scale(self.flags.scale, find_subject(dimension))
-                scored = from_replies(path, items, dimension, scale, prompt=prompt, values=values)
-            entries.append(_recorded(entry_name, "replies", scored))
-        return entries
+        items, words = items_of(labelled, self.dimension), values_of(self.flags.values)
+        if self.pairwise:
+            by_prompt = from_pair_replies(path, items, self.dimension, words)
+        else:
+            scale = recorded_scale(self.flags.scale, find_subject(self.dimension))
+            by_prompt = from_replies(path, items, self.dimension, scale, words)
+        return [
+            _recorded(f"{name}:{prompt}" if prompt else name, "replies", scored)
+            for prompt, scored in sorted(by_prompt.items())
+        ]
 
     @contextmanager
     def running(self, entries: Sequence[Entry], labelled: Labelled) -> Iterator[Path]:
@@ -456,23 +426,19 @@ class Comparison(JudgesRun):
         """What --json prints; None after --dry-run, which prints what to expect alone."""
         flags, started = self.flags, time.monotonic()
         entries, labelled = self.entries()
-        check_entries(entries, flags, flags.baseline, "--baseline")
+        check_entries(entries, flags)
         if flags.dry_run:
             print_lines(self.expectation_lines(entries))
             return None
         with self.running(entries, labelled) as folder:
-            result = leaderboard(
-                self.ask(entries, folder),
-                self.dimension,
-                labelled,
-                level=flags.level,
-                seed=flags.seed,
-                baseline=flags.baseline,
+            outcomes = self.ask(entries, folder)
+            result = compare_judges(
+                outcomes, self.dimension, labelled, level=flags.level, seed=flags.seed
             )
             seconds = round(time.monotonic() - started, 3)
             result = {"command": self.command, **result, "seconds": seconds, "folder": str(folder)}
             write_json(folder / SUMMARY, result)
-            from optimize.report.leaderboard_report import render
+            from optimize.report.compare_report import render
 
             write_text(folder / REPORT, render(result))
         return result
@@ -487,71 +453,21 @@ def _recorded(name: str, source: Source, scored: ScoredItems) -> Entry:
     return Entry(name=name, source=source, scored=scored)
 
 
-def _load_judges(text: str) -> list[tuple[Entry, Judge]]:
-    """The judge of [NAME=]JUDGE[@MODEL]; of RUN#finalists[@MODEL] each of the search's finalists.
-
-    The journal of a run folder goes with its judges, so that none of its replies is paid again.
-    """
+def _load_judge(text: str) -> tuple[Entry, Judge]:
+    """The judge of [NAME=]JUDGE[@MODEL]."""
     name, spec = split_name(text)
     file, at, lm = spec.rpartition("@")
     if not at or Path(spec).exists():
         file, lm = spec, ""
     check_name(lm)
-    run = Path(file.removesuffix(OF_FINALISTS))
     # Folders above say more of a machine than of a judge.
-    short, model = name or "/".join(run.parts[-2:]), f"@{lm}" if lm and not name else ""
-    journal = run / run_folder.REPLIES
-    earlier = journal if journal.is_file() else None
-    if run == Path(file) or Path(file).exists():
-        return [(_entry(f"{short}{model}", "judge", lm or None, earlier), load(file))]
-    return [
-        (_entry(f"{short}#{path.stem}{model}", "judge", lm or None, earlier), load(path))
-        for path in finalists_of(run)
-    ]
+    short, model = name or "/".join(Path(file).parts[-2:]), f"@{lm}" if lm and not name else ""
+    return _entry(f"{short}{model}", "judge", lm or None), load(file)
 
 
-def _without_repeated_finalists(loaded: list[tuple[Entry, Judge]]) -> list[tuple[Entry, Judge]]:
-    """Without finalists that ask what a judge named beside them asks: the one that shipped."""
-
-    def identity(entry: Entry, judge: Judge) -> tuple[object, ...]:
-        return str(judge.template()), judge.plan, entry.options["lm"] or judge.lm
-
-    named = {
-        identity(entry, judge)
-        for entry, judge in loaded
-        if not isinstance(judge, Panel) and "#" not in entry.name
-    }
-    return [
-        (entry, judge)
-        for entry, judge in loaded
-        if "#" not in entry.name or isinstance(judge, Panel) or identity(entry, judge) not in named
-    ]
-
-
-def _entry(name: str, source: Source, lm: str | None, earlier: Path | None = None) -> Entry:
+def _entry(name: str, source: Source, lm: str | None) -> Entry:
     """A judge by its name and the model that its user chose, before anything is known of it."""
-    return Entry(name=name, source=source, options={"lm": lm}, earlier=earlier)
-
-
-def finalists_of(run: Path) -> list[Path]:
-    """The files of a search's finalists; RunFolderError where it has left none."""
-    if not (run / run_folder.TRIALS).is_file():
-        raise RunFolderError(
-            f"{run}: no folder of a search (python -m optimize), so that it has no finalists"
-        )
-    folder = run / run_folder.FINALISTS
-    if not folder.is_dir():
-        raise RunFolderError(
-            f"{run}: keeps no finalists; a search that has ended does, and one of an earlier "
-            f"release once more, at no cost: python -m optimize --resume --out {run}"
-        )
-    paths = sorted(folder.glob("*.json"))
-    if not paths:
-        raise RunFolderError(
-            f"{run}: no finalist can be joined: none was as good as the seed, or each shows all "
-            "labels as demonstrations, so that none is left to weigh it by"
-        )
-    return paths
+    return Entry(name=name, source=source, options={"lm": lm})
 
 
 def _as_flags_say(judge: Judge, flags: argparse.Namespace, plan: SamplingPlan | None) -> Judge:
@@ -588,26 +504,14 @@ def _values_by_name(
     return {name: value for name, value in by_name.items() if value is not None}
 
 
-def check_names(names: Sequence[str], flag: str) -> None:
-    """SettingsError for fewer than two judges (`flag` names more), or two of one name."""
+def check_entries(entries: Sequence[Entry], flags: argparse.Namespace) -> None:
+    """SettingsError for judges that cannot be told apart, or whose limit cannot bind."""
+    names = [entry.name for entry in entries]
     if len(names) < 2:
-        raise SettingsError(f"name two judges or more: {flag}, --scores, --replies")
+        raise SettingsError("name two judges or more: JUDGE, --lm, --scores or --replies")
     for name in names:
         if names.count(name) > 1:
             raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")
-
-
-def check_entries(
-    entries: Sequence[Entry], flags: argparse.Namespace, named: str | None, flag: str
-) -> None:
-    """SettingsError for judges that cannot be told apart, or whose limit cannot bind.
-
-    `named` is the one that `flag` names.
-    """
-    names = [entry.name for entry in entries]
-    check_names(names, "--members" if flag == "--own" else "--lm, JUDGE")
-    if named is not None and named not in names:
-        raise SettingsError(f"{flag} {named}: no such judge; there are {', '.join(names)}")
     for option in FLAGS_PER_MODEL:
         for target, _ in map(_split_target, getattr(flags, option)):
             if target is not None and target not in names:

@@ -1,7 +1,6 @@
-"""The outside of optimize.estimate: from labels and scores to a system's mean, and how sure."""
+"""The outside of optimize.estimate: what people would say on average, from labels and scores."""
 
 import argparse
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,21 +10,13 @@ import numpy as np
 
 import data
 from data.types import LabelError
-from judges.cli.arguments import positive
 from judges.cli.shell import print_error
 from optimize.cli.tool import Parser, Result, add_label_flags, run
 from optimize.figures import figure_text, json_number, value_cell
 from optimize.items import read_scores
-from optimize.run.settings import SettingsError, mapping, values_of
+from optimize.run.settings import mapping, values_of
 from optimize.statistics.coefficients import Vector
-from optimize.statistics.corrected_estimates import (
-    Estimate,
-    labels_needed,
-    mean_difference,
-    mean_score,
-    mean_win,
-    wins,
-)
+from optimize.statistics.corrected_estimates import Estimate, labels_needed, mean_score
 from optimize.statistics.levels import Mask
 
 NAME = "python -m optimize.estimate"
@@ -40,27 +31,22 @@ class JudgedOutputs:
     document: np.ndarray
     system: np.ndarray
 
-    def select(self, mask: Mask) -> "JudgedOutputs":
-        return JudgedOutputs(
-            self.label[mask], self.score[mask], self.document[mask], self.system[mask]
-        )
+    def mean(self, mask: Mask) -> Estimate:
+        """The mean rating that people would give these outputs; ValueError for too few labels."""
+        return mean_score(self.label[mask], self.score[mask], self.document[mask])
 
 
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
-        description="What people would say on average, from few labels and many judgements.\nThe "
-        "labelled outputs must be a random part of all.",
+        description="What people would say on average of each system and of all, from few labels\n"
+        "and many judgements. The labelled outputs must be a random part of all.",
         allow_abbrev=False,
     )
     add = command_parser.add_argument
     add_label_flags(command_parser, required="all outputs, some of them rated")
     add("--scores", metavar="FILE", required=True, help="the judge's scores for all, JSONL")
-    add("--dimension", metavar="NAME", required=True)
-    add("--system", metavar="A", help="of this system only")
-    add("--against", metavar="B", help="the difference to this system, and the win rate")
-    add("--width", type=positive, metavar="X", help="a width to count labels for (half of today's)")
-    add("--confidence", type=float, default=0.95, metavar="C")
+    add("--dimension", metavar="NAME", required=True, help="what was rated")
     add("--json", action="store_true", help="print everything as JSON")
     return command_parser
 
@@ -71,13 +57,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def estimate(flags: argparse.Namespace) -> Result:
-    """What --json prints."""
-    if flags.against and not flags.system:
-        raise SettingsError("--against B needs --system A")
-    if flags.against and flags.against == flags.system:
-        raise SettingsError(f"--system and --against are both {flags.system!r}")
-    if not 0 < flags.confidence < 1:
-        raise SettingsError(f"--confidence {flags.confidence}: expected between 0 and 1")
+    """What --json prints; a system with labels on fewer than two documents has null."""
     labelled = data.read_labels(
         flags.data,
         map=mapping(flags.map) or None,
@@ -86,23 +66,21 @@ def estimate(flags: argparse.Namespace) -> Result:
         texts=(),
     )
     judged = _read_judged(labelled, Path(flags.scores), flags.dimension)
-    for name in (flags.system, flags.against):
-        if name and name not in judged.system:
-            known = ", ".join(sorted(set(judged.system.tolist()) - {""})) or "none"
-            raise LabelError(f"{labelled.name}: no scored output by {name!r}; systems are {known}")
     try:
-        estimates = _estimates(judged, flags)
+        overall = judged.mean(np.full(judged.score.size, True))
     except ValueError as error:
         raise LabelError(f"{labelled.name}: {error}") from error
+    systems: dict[str, Any] = {}
+    for name in sorted(set(judged.system.tolist()) - {""}):
+        try:
+            systems[name] = _estimate_row(judged.mean(judged.system == name))
+        except ValueError:
+            systems[name] = None
     return {
         "data": {"name": labelled.name, "sha256": labelled.sha256},
         "dimension": flags.dimension,
-        "system": flags.system,
-        "against": flags.against,
-        "confidence": flags.confidence,
-        "estimates": {
-            name: _estimate_row(estimate, flags.width) for name, estimate in estimates.items()
-        },
+        "estimates": {"mean": _estimate_row(overall)},
+        "systems": systems,
     }
 
 
@@ -129,58 +107,10 @@ def _read_judged(labelled: data.LabelledSet, scores: Path, dimension: str) -> Ju
     )
 
 
-def _estimates(judged: JudgedOutputs, flags: argparse.Namespace) -> dict[str, Estimate]:
-    """The estimates that the flags ask for; of two systems a difference and a win rate, too."""
-    confidence = flags.confidence
-    if not flags.system:
-        mean = mean_score(judged.label, judged.score, judged.document, confidence=confidence)
-        return {"mean": mean}
-    of_system = judged.select(judged.system == flags.system)
-    mean = mean_score(of_system.label, of_system.score, of_system.document, confidence=confidence)
-    if not flags.against:
-        return {"mean": mean}
-    of_either = judged.select(np.isin(judged.system, [flags.system, flags.against]))
-    difference = mean_difference(
-        of_either.label,
-        of_either.score,
-        of_either.system == flags.system,
-        of_either.document,
-        confidence=confidence,
-    )
-    rate = _win_rate(of_system, judged.select(judged.system == flags.against), confidence)
-    return {"mean": mean, "difference": difference, **({"win_rate": rate} if rate else {})}
-
-
-def _win_rate(
-    of_system: JudgedOutputs, of_other: JudgedOutputs, confidence: float
-) -> Estimate | None:
-    """How often people would prefer the system's output of a document to the other's, a tie half.
-
-    Every output of a document by the system meets every one by the other; None where fewer than two
-    such pairs have labels.
-    """
-    rows_of_other: dict[str, list[int]] = defaultdict(list)
-    for row, document in enumerate(of_other.document):
-        rows_of_other[document].append(row)
-    pairs = [
-        (row, other_row)
-        for row, document in enumerate(of_system.document)
-        for other_row in rows_of_other[document]
-    ]
-    rows, other_rows = np.array(pairs, int).reshape(-1, 2).T
-    documents = of_system.document[rows]
-    labels = wins(of_system.label[rows], of_other.label[other_rows])
-    scores = wins(of_system.score[rows], of_other.score[other_rows])
-    if (~np.isnan(labels + scores)).sum() < 2:
-        return None
-    return mean_win(labels, scores, documents, confidence=confidence)
-
-
-def _estimate_row(estimate: Estimate, width: float | None) -> dict[str, Any]:
-    """What --json prints of an estimate; `width` is the interval to count labels for."""
+def _estimate_row(estimate: Estimate) -> dict[str, Any]:
+    """What --json prints of an estimate; `target_width` is half of today's interval."""
     interval = estimate.interval
-    width_now = interval.high - interval.low if interval else None
-    target = width if width is not None else width_now / 2 if width_now else None
+    target = (interval.high - interval.low) / 2 if interval else None
     needed = labels_needed(estimate, target) if target else None
     return {
         **value_cell(estimate.value, interval),
@@ -197,30 +127,29 @@ def _estimate_row(estimate: Estimate, width: float | None) -> dict[str, Any]:
 
 
 def lines(result: Result) -> list[str]:
-    """An estimate a paragraph."""
+    """All systems in three lines, then a line a system."""
     estimates: Any = result["estimates"]
-    of = str(result["system"] or "all systems")
-    against = f" against {result['against']}"
-    text_lines = []
-    for name, estimate in estimates.items():
-        labels = estimate["labels_only"]
-        value = figure_text(estimate["value"], estimate["low"], estimate["high"])
-        judge_alone = figure_text(estimate["judge_only"])
-        more_labels, width = estimate["more_labels_needed"], estimate["target_width"]
-        text_lines += [
-            f"{result['dimension']} {name.replace('_', ' ')} of {of}"
-            f"{'' if name == 'mean' else against}: {value} "
-            f"n={estimate['n_labels']} labels, {estimate['n_judgements']} judgements, "
-            f"{estimate['n_documents']} documents ({estimate['n_failed']} failed)",
-            f"  labels alone {figure_text(*labels.values())}; the judge alone {judge_alone}",
-        ]
-        if width:
-            text_lines.append(
-                f"  an interval {width:.3f} wide takes "
-                + (
-                    f"{more_labels} more labels"
-                    if more_labels is not None
-                    else "more outputs than there are"
-                )
+    systems: Any = result["systems"]
+    overall = estimates["mean"]
+    more_labels, width = overall["more_labels_needed"], overall["target_width"]
+    value = figure_text(overall["value"], overall["low"], overall["high"])
+    text_lines = [
+        f"{result['dimension']} mean of all outputs: {value} n={overall['n_labels']} labels, "
+        f"{overall['n_judgements']} judgements, {overall['n_documents']} documents "
+        f"({overall['n_failed']} failed)",
+        f"  labels alone {figure_text(*overall['labels_only'].values())}; the judge alone "
+        f"{figure_text(overall['judge_only'])}",
+    ]
+    if width:
+        needs = (
+            "more outputs than there are" if more_labels is None else f"{more_labels} more labels"
+        )
+        text_lines.append(f"  an interval {width:.3f} wide takes {needs}")
+    for name, row in systems.items():
+        figure = "too few labels (two documents or more are needed)"
+        if row is not None:
+            figure = (
+                f"{figure_text(row['value'], row['low'], row['high'])} n={row['n_labels']} labels"
             )
+        text_lines.append(f"{name}: {figure}")
     return text_lines

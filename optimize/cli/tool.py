@@ -9,6 +9,7 @@ from data.tables.formats import READ_ENDINGS
 from judges.cli.arguments import Parser as OneLineParser
 from judges.cli.arguments import add_quiet_flag
 from judges.cli.shell import DONE, print_lines, print_output, run_command
+from optimize.search.objective import LEVELS
 from optimize.search.trial_log import as_json
 
 Result = Mapping[str, object]
@@ -49,11 +50,18 @@ def add_label_flags(group: Any, required: str | None = None) -> None:
     )
     group.add_argument(
         "--values",
-        metavar="WORD=NUMBER,...",
+        metavar="WORD=N,...",
         action="append",
         default=[],
-        help="what words count, as in up=1,down=0 or, of pairs, left=A,right=B",
+        help="what words count, in labels and replies: up=1,down=0 (of pairs left=A,C=tie)",
     )
+
+
+def add_level_flag(group: Any) -> None:
+    """The level of rho (a parser's or a group's flag)."""
+    choices = ("auto", *LEVELS)
+    about = f"of rho: {', '.join(choices)} (auto)"
+    group.add_argument("--level", choices=choices, default="auto", metavar="LEVEL", help=about)
 
 
 def print_json(result: Result) -> None:

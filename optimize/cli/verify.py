@@ -1,7 +1,6 @@
 """The outside of optimize.verify: which judge, on what labels, and did it reach what was asked."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,33 +10,24 @@ from judges.cli.arguments import (
     add_reporting_flags,
     constructed_note,
     request_options,
-    share,
 )
 from judges.cli.shell import DONE, FAILED, print_error, print_lines, print_note, run_command
 from judges.dimension import Dimension
-from judges.inference.progress import verbose_logging, visible
+from judges.inference.progress import verbose_logging
 from judges.judge import Judge
 from judges.loading import load
 from judges.protocol import is_embedded
-from optimize.cli.tool import (
-    ANNOTATIONS,
-    Parser,
-    add_label_flags,
-    print_json,
-)
+from optimize.cli.tool import ANNOTATIONS, Parser, add_label_flags, add_level_flag, print_json
 from optimize.figures import Cell
 from optimize.injection import PROBES_NOT_REQUESTED
 from optimize.items import items_of
-from optimize.measuring.measure import (
-    Measured,
-    measure_scores,
-    on_labels_scale,
-)
+from optimize.measuring.measure import Measured, measure_scores, on_labels_scale
 from optimize.measuring.sources import (
     ask_judge,
     from_pair_replies,
     from_replies,
     from_scores,
+    only_prompt,
 )
 from optimize.run.labels import check_level, find_subject, load_labels
 from optimize.run.run_folder import write_text
@@ -49,13 +39,14 @@ from optimize.run.settings import (
     values_of,
     whole_ratings,
 )
-from optimize.screen import correlation_lines
-from optimize.search.objective import LEVELS
+from optimize.screen import verification_lines
 
+NAME = "python -m optimize.verify"
 ABOUT = """\
-Measure a judge, or any judge's recorded replies or scores, against people:
-Spearman's rho, Kendall's tau-b and Pearson's r at every level that the labels
-have, with intervals over documents; for pairs, the accuracy in both orders.
+How far a judge, or any judge's recorded replies or scores, agrees with people:
+Spearman's rho, or the accuracy on pairs, with its interval over documents.
+Where annotators are known: the judge beside each of them, its share of the
+human ceiling, and whether it may replace one (alternative-annotator test).
 
 Recorded replies are JSONL, {"id", "dimension", "replies": [...]}; scores are
 {"id", "dimension", "score"}, or rows as `python -m judges score` writes them."""
@@ -65,19 +56,18 @@ examples:
   python -m optimize.verify runs/relevance-001 --data new_labels.jsonl \\
       --min-spearman 0.4
   python -m optimize.verify --scores scores.jsonl --data labels.jsonl \\
-      --dimension coherence
-  python -m optimize.verify --replies replies.jsonl --data labels.jsonl \\
       --dimension coherence --report coherence.html
 
-It ends with 0, with 1 where it failed, rho fell short of --min-spearman or too
-many judgements failed (--max-failed), and then says so; with 2 for wrong usage."""
+It ends with 0; with 1 where it failed, rho fell short of --min-spearman or more
+than a tenth of the judgements failed; with 2 for wrong usage."""
+# A gate has no figure where more than this share of the judgements failed.
 MAX_FAILED = 0.1
 
 
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
-        prog="python -m optimize.verify",
-        usage="python -m optimize.verify JUDGE [options], or --replies or --scores FILE",
+        prog=NAME,
+        usage=f"{NAME} JUDGE | --replies FILE | --scores FILE [flags]",
         description=ABOUT,
         epilog=EXAMPLES,
         allow_abbrev=False,
@@ -87,41 +77,25 @@ def parser() -> argparse.ArgumentParser:
         "judge",
         nargs="?",
         metavar="JUDGE",
-        help="a catalogue name, a frozen judge's file, a run folder, or FILE.yaml",
+        help="a catalogue name, a run folder, or a judge's file",
     )
     for flag, what in (("--replies", "raw replies"), ("--scores", "numbers")):
-        add(flag, metavar="FILE", action="append", default=[], help=f"{what} of any judge instead")
+        add(flag, metavar="FILE", help=f"{what} of any judge instead, JSONL")
     add_label_flags(command_parser)
+    add("--annotations", metavar="FILE", help=ANNOTATIONS)
     add("--dimension", metavar="NAME", help="what recorded replies or scores are about")
     add("--pairwise", metavar="NAME", help="the same for recorded replies on pairs")
-    add("--prompt", metavar="NAME", help="which prompt's replies, where a file holds several")
     add(
         "--scale",
         metavar="LOW-HIGH",
-        help="of recorded replies, or of the labels of a JUDGE (the dimension's); 'any': labels on "
-        "any scale, since only their order counts",
+        help="of replies or labels; 'any': only their order counts",
     )
-    add("--level", choices=("auto", *LEVELS), default="auto", help="for --min-spearman (auto)")
-    add(
-        "--min-spearman",
-        type=float,
-        metavar="X",
-        help="exit 1 unless rho, as the first line has it (documents the judge rates alike count "
-        "0), reaches X",
-    )
-    add(
-        "--max-failed",
-        type=share,
-        default=MAX_FAILED,
-        metavar="SHARE",
-        help=f"exit 1 where more than this share of the judgements failed ({MAX_FAILED:g})",
-    )
+    add_level_flag(command_parser)
+    add("--min-spearman", type=float, metavar="X", help="exit 1 unless rho reaches X")
     add_model_flags(command_parser)
-    add("--resume", metavar="JOURNAL", help="keep replies in this file and reuse those it has")
-    add("--annotations", metavar="FILE", help=ANNOTATIONS)
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
-    add("--markdown", metavar="FILE", help="write a short table for a README; - prints it instead")
     add("--probes", action="store_true", help="attack the judge, for --report (free: always)")
+    add("--all", action="store_true", help="print every level and coefficient, too")
     add_reporting_flags(command_parser)
     return command_parser
 
@@ -135,33 +109,30 @@ def command(arguments: Sequence[str]) -> int:
             result = verify(flags)
         if flags.json:
             print_json(result)
-        elif flags.markdown != "-":
-            print_lines(correlation_lines(result))
+        else:
+            print_lines(verification_lines(result, everything=flags.all))
         for reason in result.get("short", ()):
-            print_error(f"python -m optimize.verify: falls short: {reason}")
+            print_error(f"{NAME}: falls short: {reason}")
         return DONE if result["passed"] else FAILED
 
-    return run_command("python -m optimize.verify", print_result, quiet=flags.quiet)
+    return run_command(NAME, print_result, quiet=flags.quiet)
 
 
 def verify(flags: argparse.Namespace) -> dict[str, Any]:
     """The result that --json prints."""
-    sources = [flags.judge] if flags.judge else [*flags.replies, *flags.scores]
-    loaded = load(flags.judge) if flags.judge else None
-    if len(sources) != 1 or (loaded is not None and (flags.replies or flags.scores)):
+    if sum(map(bool, (flags.judge, flags.replies, flags.scores))) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
     refuse_secret(flags.api_base)
     if flags.min_spearman is not None and not -1 <= flags.min_spearman <= 1:
         raise SettingsError(f"--min-spearman {flags.min_spearman:g}: rho is between -1 and 1")
-    if flags.json and flags.markdown == "-":
-        raise SettingsError("--json and --markdown - both print to stdout: name a file for one")
-    for file in (flags.report, flags.markdown):
+    if flags.report:
         # Before anything is asked and paid for.
-        if file and not Path(file).parent.is_dir():
-            raise SettingsError(f"{file}: the folder {Path(file).parent} does not exist")
-        if file and Path(file).is_dir():
-            raise SettingsError(f"{file}: is a folder; name a file in it")
-    measured = _measure_judge(loaded, flags) if loaded is not None else _measure_recorded(flags)
+        folder = Path(flags.report).parent
+        if not folder.is_dir():
+            raise SettingsError(f"{flags.report}: the folder {folder} does not exist")
+        if Path(flags.report).is_dir():
+            raise SettingsError(f"{flags.report}: is a folder; name a file in it")
+    measured = _measure_judge(load(flags.judge), flags) if flags.judge else _measure_recorded(flags)
     scored = measured.scored_items
     if scored.n_unjudged or scored.n_unknown:
         print_error(
@@ -169,41 +140,33 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
             "records no labelled output: both are left out"
         )
     result = measured.summary()
-    shortfalls = _shortfalls(result["correlations"][0], len(scored.items), flags)
+    shortfalls = _shortfalls(result["correlations"][0], len(scored.items), flags.min_spearman)
     result["passed"] = not shortfalls
     if shortfalls:
         result["short"] = shortfalls
-    if flags.report or flags.markdown:
-        _write_reports(flags, result, measured)
+    if flags.report:
+        _write_report(flags, result, measured)
     return result
 
 
-def _write_reports(flags: argparse.Namespace, result: dict[str, Any], measured: Measured) -> None:
-    """Write the page and the short table that --report and --markdown name."""
+def _write_report(flags: argparse.Namespace, result: dict[str, Any], measured: Measured) -> None:
+    """Write the page that --report names."""
     # Drawing takes matplotlib, which a check in CI need not load.
-    from optimize.report.measures import measure_split
-    from optimize.report.verification_report import PROBES_NEED_A_MODEL, render, verification_table
+    from optimize.report.verification_report import PROBES_NEED_A_MODEL, render
 
-    judged, scored = measured.judged, measured.scored_items
+    scored = measured.scored_items
     probes = scored.probes or (PROBES_NOT_REQUESTED if scored.lm else PROBES_NEED_A_MODEL)
-    if flags.report:
-        page = render(result, judged, probes, seed=flags.seed, lm=scored.lm)
-        write_text(Path(flags.report), page)
-    if flags.markdown:
-        table = verification_table(result, measure_split(judged, probes, flags.seed))
-        if flags.markdown == "-":
-            sys.stdout.write(visible(table))
-        else:
-            write_text(Path(flags.markdown), table)
+    page = render(result, measured.judged, probes, seed=flags.seed, lm=scored.lm)
+    write_text(Path(flags.report), page)
 
 
-def _shortfalls(cell: Cell, number: int, flags: argparse.Namespace) -> list[str]:
+def _shortfalls(cell: Cell, number: int, min_spearman: float | None) -> list[str]:
     """What the judge falls short of, a reason each; `cell` is the headline's."""
-    reasons, failed, min_spearman = [], cell["n_failed"], flags.min_spearman
-    if failed > flags.max_failed * number:
+    reasons, failed = [], cell["n_failed"]
+    if failed > MAX_FAILED * number:
         reasons.append(
-            f"{failed / number:.1%} of the judgements failed ({failed:,} of {number:,}); "
-            f"--max-failed allows {flags.max_failed:.1%}"
+            f"{failed / number:.1%} of the judgements failed ({failed:,} of {number:,}); at most "
+            f"{MAX_FAILED:.0%} may"
         )
     if min_spearman is not None:
         goal = f"--min-spearman asks for {min_spearman:g}"
@@ -243,7 +206,6 @@ def _measure_judge(loaded: Judge, flags: argparse.Namespace) -> Measured:
         max_cost=flags.max_cost,
         **request_options(flags),
         seed=flags.seed,
-        journal=Path(flags.resume) if flags.resume else None,
         keep_going=False,
         with_probes=flags.probes or (bool(flags.report) and is_embedded(flags.lm or judge.lm)),
     )
@@ -266,37 +228,30 @@ def _measure_recorded(flags: argparse.Namespace) -> Measured:
     if (flags.dimension is None) == (flags.pairwise is None):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
     name = flags.dimension or flags.pairwise
-    values = values_of(flags.values)
     subject = find_subject(name)
     name = subject.name if subject else name
+    words = values_of(flags.values)
     labelled = load_labels(
         flags.data or None,
         name,
         subject,
         mapping=mapping(flags.map),
-        values=values,
+        values=words,
         annotations=flags.annotations,
         recorded=True,
         pairwise=flags.pairwise is not None,
     )
     items, scale = items_of(labelled, name), subject.scale if subject else ()
-    (file,) = flags.scores or flags.replies
-    path = Path(file)
+    path = Path(flags.scores or flags.replies)
     if flags.scores:
         scored = from_scores(path, items, name)
     elif flags.pairwise:
-        scored = from_pair_replies(path, items, name, flags.prompt, values)
+        scored = only_prompt(path, from_pair_replies(path, items, name, words))
     else:
         scale = recorded_scale(flags.scale, subject)
-        scored = from_replies(path, items, name, scale, prompt=flags.prompt, values=values)
+        scored = only_prompt(path, from_replies(path, items, name, scale, words))
     return measure_scores(
-        file,
-        name,
-        labelled,
-        scored,
-        level=flags.level,
-        seed=flags.seed,
-        scale=scale,
+        str(path), name, labelled, scored, level=flags.level, seed=flags.seed, scale=scale
     )
 
 

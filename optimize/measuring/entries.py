@@ -1,4 +1,4 @@
-"""The judges of a leaderboard: recorded before, or asked within one budget for all of them.
+"""The judges of a comparison: recorded before, or asked within one budget for all of them.
 
 A judge that cannot be measured on all of its outputs is an outcome with a reason, and no score.
 """
@@ -45,11 +45,11 @@ PrintLine = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One judge of a leaderboard: to be asked (`judge`), or recorded before (`scored`).
+    """One judge of a comparison: to be asked (`judge`), or recorded before (`scored`).
 
     `items` have the texts that it reads, `options` are its own model's, and `expected` says what
     asking it may take, for each judge of a panel that asks. `judge` has the model that its user
-    named for it. `earlier` is the journal of the run that tuned it, which is not paid for again.
+    named for it.
     """
 
     name: str
@@ -59,7 +59,6 @@ class Entry:
     options: ModelOptions = field(default_factory=ModelOptions)
     expected: tuple[Estimate, ...] = ()
     scored: ScoredItems | None = None
-    earlier: Path | None = None
 
     @property
     def lm(self) -> str:
@@ -152,7 +151,6 @@ def expectation_lines(
         elif entry.expected:
             cost, share = entry.expected_cost, entry.share_unanswered(folder, seed)
             answered = f" ({1 - share:.0%} answered before)" if share < 1 else ""
-            answered += " (less what its own run has asked)" if entry.earlier else ""
             thinks = any(is_reasoning(estimate.lm.partition("/")[2]) for estimate in entry.paid)
             thoughts = " and its thoughts" if thinks else ""
             dollars = "price unknown" if cost is None else f"about ${cost * share:.4f}"
@@ -180,8 +178,6 @@ def ask_entries(
     max_calls: int | None = None,
     max_cost: float | None = None,
     concurrency: int = 64,
-    cache: str | None = None,
-    keep_going: bool = False,
 ) -> list[Outcome]:
     """Ask each entry's model, the cheapest first; replies, spending and times stay in `folder`.
 
@@ -198,20 +194,17 @@ def ask_entries(
             max_calls=max_calls,
             max_cost=max_cost,
             concurrency=concurrency,
-            cache=cache,
-            keep_going=keep_going,
             budget_file=folder / BUDGET,
             keep_budget_file=True,
         ) as paid,
         # What costs nothing is no part of what the limits are on.
-        Session(keep_going=keep_going) as free,
+        Session() as free,
     ):
         runners = {
             entry.name: (free if entry.in_process else paid).runner(
                 entry.lm,
                 role=entry.name,
                 journal=entry.journal(folder, seed),
-                earlier=entry.earlier,
                 **_model_options(entry, entry.judge),
             )
             for entry in entries
@@ -285,8 +278,8 @@ def _ask(entry: Entry, runner: Runner, folder: Path, seed: int) -> Outcome:
 def _unaffordable(entry: Entry, budget: Budget, share: float) -> str:
     """Why a share of the requests is not begun, since it would end half-way; empty if it may do."""
     needs = ""
-    if entry.in_process or not entry.expected or entry.earlier:
-        return needs  # how much of it another run has paid for is not known
+    if entry.in_process or not entry.expected:
+        return needs
     calls, cost = math.ceil(entry.n_requests * share), (entry.expected_cost or 0.0) * share
     if budget.max_calls is not None and calls > (left := max(0, budget.max_calls - budget.calls)):
         needs = f"it takes {calls:,} calls, and {left:,} of --max-calls {budget.max_calls:,}"

@@ -2,10 +2,9 @@
 
 import math
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Unpack
 
 from data.tables.in_memory import Rows
 from data.types import LabelError, LabelledPairs, LabelledSet
@@ -24,6 +23,7 @@ from optimize.figures import (
 )
 from optimize.frames import judgements_frame
 from optimize.items import Items, Vector, data_counts, items_of
+from optimize.measuring.people import people_figures
 from optimize.measuring.sources import ScoredItems, ask_judge, from_numbers
 from optimize.run.evidence import JudgedSplit, labelled_in_order
 from optimize.run.labels import (
@@ -42,7 +42,7 @@ from optimize.run.settings import (
     rescale,
     values_of,
 )
-from optimize.screen import correlation_lines
+from optimize.screen import verification_lines
 from optimize.search.objective import LEVELS, Level, choose_level, correlation, levels_of
 from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.agreement import Correlation
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
 
-Value = TypeVar("Value")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Measured:
@@ -65,7 +63,7 @@ class Measured:
     `tuned_on_these_labels`: the judge was tuned on this very file, so its figures flatter it.
     `every_correlation` holds every level that the data has times every coefficient, each by every
     convention on what is undefined (see `optimize.summary_level`). `order` is the share of pairs of
-    outputs that the judge orders as people do, `scales` its mean and spread beside people's, None
+    outputs that the judge orders as people do; `scales` its mean and spread beside people's, None
     where they share no scale; both as `python -m optimize.verify --json` prints them.
     """
 
@@ -79,21 +77,7 @@ class Measured:
     order: Mapping[str, Any]
     scales: Mapping[str, Any] | None
     tuned_on_these_labels: bool = False
-
-    @property
-    def found(self) -> tuple[Correlation, ...]:
-        """The former name of `every_correlation`."""
-        return self._renamed("found", "every_correlation", self.every_correlation)
-
-    @property
-    def verified(self) -> ScoredItems:
-        """The former name of `scored_items`."""
-        return self._renamed("verified", "scored_items", self.scored_items)
-
-    @staticmethod
-    def _renamed(former: str, name: str, value: Value) -> Value:
-        warnings.warn(f"Measured.{former} is now {name}", DeprecationWarning, stacklevel=3)
-        return value
+    seed: int = 0
 
     @property
     def rho(self) -> Correlation:
@@ -128,6 +112,11 @@ class Measured:
             f"no {level}-level {coefficient}: these labels have the levels {known}; the "
             "coefficients are spearman, kendall and pearson"
         )
+
+    @property
+    def people(self) -> dict[str, Any] | None:
+        """The judge among the annotators (see `people_figures`); None where they are not known."""
+        return people_figures(self.judged, self.seed)
 
     @property
     def scores(self) -> dict[str, float]:
@@ -166,6 +155,7 @@ class Measured:
             "scales": None if self.scales is None else dict(self.scales),
             "tuned_on_these_labels": self.tuned_on_these_labels,
             **(pair_figures(self.scored_items) if self.scored_items.verdicts else {}),
+            **({"people": people} if (people := self.people) else {}),
         }
 
     def __repr__(self) -> str:
@@ -173,7 +163,7 @@ class Measured:
         return f"Measured({self.judge!r}, {rho.level}-level rho {rho.value:.3f})"
 
     def __str__(self) -> str:
-        return "\n".join(correlation_lines(self.summary()))
+        return "\n".join(verification_lines(self.summary()))
 
     def _repr_html_(self) -> str:
         """Every level and coefficient, as notebooks show them."""
@@ -319,6 +309,7 @@ def measure_scores(
         order=order_figures(judged),
         scales=scale_figures(judged),
         tuned_on_these_labels=is_tuned_on(frozen, labelled.sha256),
+        seed=seed,
     )
 
 
@@ -336,7 +327,7 @@ def is_tuned_on(judge: Judge | None, sha256: str) -> bool:
 def all_correlations(
     scores: Vector, items: Items, seed: int, *, level: Level | None = None, pairs: bool = False
 ) -> list[Correlation]:
-    """Every level that the data has, every coefficient, by every convention; the primary one first.
+    """Every level that the data has, every coefficient, by both conventions; the primary one first.
 
     `level` is put first. Pairs have the dataset level only: within a document there are few
     margins, and no systems.
@@ -353,23 +344,17 @@ def all_correlations(
 def _by_convention(
     scores: Vector, items: Items, level: Level, coefficient: Coefficient, seed: int
 ) -> list[Correlation]:
-    """The correlation by each convention on undefined documents, the primary one first."""
+    """The correlation by either convention on undefined documents, the primary one first."""
 
     def by(undefined: Undefined) -> Correlation:
         rng = stream(seed, "verify", level)
         return correlation(scores, items, level, rng, coefficient, undefined)
 
-    first, *other_conventions = get_args(Undefined)
-    primary = by(first)
+    primary = by(PRIMARY)
     # Only documents can be undefined one by one: elsewhere one figure, whatever the convention.
-    is_same = level != "summary" and abs(primary.value) > 0
-    return [
-        primary,
-        *(
-            replace(primary, undefined=undefined) if is_same else by(undefined)
-            for undefined in other_conventions
-        ),
-    ]
+    if level != "summary" and abs(primary.value) > 0:
+        return [primary, replace(primary, undefined="left_out")]
+    return [primary, by("left_out")]
 
 
 def pair_figures(scored: ScoredItems) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """A panel from its members' scores: learned on train and dev, and measured once on test."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -21,12 +20,7 @@ from optimize.figures import DIGITS, Cell, cell, counted, json_number, value_cel
 from optimize.items import Items, Vector, data_counts, items_of, scores_of
 from optimize.measuring.entries import Entry, Outcome
 from optimize.panel.composition import compose
-from optimize.panel.learn import (
-    PanelFit,
-    Prefer,
-    learn_pair_panel,
-    learn_panel,
-)
+from optimize.panel.learn import PanelFit, joined_scores, learn_pair_panel, learn_panel
 from optimize.panel.members import MemberScores
 from optimize.run.final_table import accuracy_of, gain
 from optimize.run.labels import Labelled, Labels, check_level, split_labelled
@@ -46,7 +40,8 @@ LEAST_SLOPE = 0.05
 class LearnedPanel:
     """What ships, and the evidence for it; no judge where one of those joined is a recording.
 
-    `rows` hold what every judge says of each output.
+    `judge` is None where a recording has a part in it, which cannot be asked. `rows` hold what
+    every judge says of each output.
     """
 
     judge: Judge | None
@@ -55,7 +50,7 @@ class LearnedPanel:
 
 
 def split_for_panel(
-    labelled: Labelled, dimension: str, by: By | None, seed: int, judges: Sequence[Judge] = ()
+    labelled: Labelled, dimension: str, seed: int, judges: Sequence[Judge] = ()
 ) -> tuple[Labels, list[str]]:
     """Labels split into what weights are learned from and what is looked at once, and notes on it.
 
@@ -65,8 +60,8 @@ def split_for_panel(
     used of which a judge shows an output. Raises LabelError where nothing is left, and
     SettingsError where such a split cannot be made again.
     """
-    tuning, notes = _tuning_splits(labelled, dimension, by, judges), list[str]()
-    labels = tuning[0] if tuning else split_labelled(labelled, dimension, by, seed)
+    tuning, notes = _tuning_splits(labelled, dimension, judges), list[str]()
+    labels = tuning[0] if tuning else split_labelled(labelled, dimension, None, seed)
     parts = {"train": labels.train, "dev": labels.dev, **labels.measured}
     if tuning:
         parts["train"], parts["dev"] = Items(()), _common([part.dev for part in tuning])
@@ -110,9 +105,7 @@ def split_for_panel(
     return labels, notes
 
 
-def _tuning_splits(
-    labelled: Labelled, dimension: str, by: By | None, judges: Sequence[Judge]
-) -> list[Labels]:
+def _tuning_splits(labelled: Labelled, dimension: str, judges: Sequence[Judge]) -> list[Labels]:
     """The splits by which judges were tuned on these very labels, made again."""
     splits: dict[str, Labels] = {}
     for judge in judges:
@@ -120,11 +113,6 @@ def _tuning_splits(
         data, split = provenance.get("data", {}), provenance.get("split", {})
         if data.get("sha256") != labelled.sha256 or provenance.get("shipped") != "tuned":
             continue
-        if by not in (None, split.get("by")):
-            raise SettingsError(
-                f"--split {by}: {judge.name} was tuned on these labels with --split "
-                f"{split.get('by')}, which holds here, too: leave it out"
-            )
         if split.get("sha256") not in splits:
             again = None
             if split.get("by") in get_args(By):
@@ -164,14 +152,11 @@ def learn(
     outcomes: Sequence[Outcome],
     labels: Labels,
     *,
-    own: str | None,
     level: Level | None,
     seed: int,
-    max_members: int | None = None,
-    prefer: Prefer = "accuracy",
     started: str = "",
 ) -> LearnedPanel:
-    """Learn the panel and measure it, and the own judge, on what neither has seen.
+    """Learn the panel and measure it, and the best single judge, on what neither has seen.
 
     Raises SettingsError for what cannot be asked of these members.
     """
@@ -193,19 +178,12 @@ def learn(
     ]
     items = labels.learned
     documents, systems = items.document_ids, items.system_ids if items.systems else None
-    learn_weights: Callable[..., PanelFit] = (
-        learn_pair_panel if pairs else partial(learn_panel, systems=systems, level=level)
-    )
+    rng = stream(seed, "panel")
     try:
-        fit = learn_weights(
-            members,
-            items.human,
-            documents,
-            own=own,
-            rng=stream(seed, "panel"),
-            max_members=max_members,
-            prefer=prefer,
-        )
+        if pairs:
+            fit = learn_pair_panel(members, items.human, documents, rng=rng)
+        else:
+            fit = learn_panel(members, items.human, documents, systems, level=level, rng=rng)
     except ValueError as error:
         raise SettingsError(str(error)) from error
     composition = compose(
@@ -218,19 +196,15 @@ def learn(
         rng=stream(seed, "panel", "composition"),
         pairs=pairs,
     )
-    own = own or (fit.candidates[0] if fit.candidates else fit).members[0]
-    judges = {outcome.entry.name: asking(outcome.entry) for outcome in outcomes}
-    maps = fit.maps
+    own = (fit.candidates[0] if fit.candidates else fit).members[0]
     if not pairs:
-        onto = onto_ratings(_panel_scores(fit, maps, judgements, items), items.human)
-        # A line of the mean of their scores is the mean of that line of each.
-        maps = maps if onto is None else tuple(_then(map, onto) for map in maps)
+        learned_scores = {member.name: member.scores for member in members}
+        fit = on_peoples_scale(fit, joined_scores(fit, learned_scores), items.human)
     scores: dict[str, dict[str, Vector]] = {}
     for split, part in {"learned": items, **labels.measured}.items():
         by_name = {name: scores_on(by_id, part) for name, by_id in judgements.items()}
-        # What ships where the own judge stays speaks on its own scale.
-        is_own = fit.kind == "own"
-        shipped = by_name[own] if is_own else _panel_scores(fit, maps, judgements, part)
+        # What ships where the best single judge stays speaks on its own scale.
+        shipped = by_name[own] if fit.kind == "own" else joined_scores(fit, by_name)
         scores[split] = {**by_name, "": shipped}
     evidence = _Evidence(labels=labels, scores=scores, level=level, seed=seed)
     summary: dict[str, Any] = {
@@ -258,7 +232,6 @@ def learn(
         "shipped": fit.kind,
         "why": fit.why,
         "shrinkage": fit.shrinkage,
-        "own_share": json_number(fit.own_share, DIGITS),
         "members": [_member_row(outcome, fit, evidence) for outcome in outcomes],
         "candidates": [_candidate_row(candidate) for candidate in fit.candidates],
         "composition": composition.record(),
@@ -280,31 +253,58 @@ def learn(
         "versions": versions(),
         "started": started,
     }
-    judge = judges[own]
-    if fit.kind != "own":
-        joined = [
-            (name, weight, map, judges[name])
-            for name, weight, map in zip(fit.members, fit.weights, maps, strict=True)
-        ]
-        judge = _frozen_panel(subject, joined, provenance)
     return LearnedPanel(
-        judge=judge,
+        judge=_frozen(subject, fit, outcomes, provenance),
         summary=summary,
         rows=tuple(evidence.rows(judgements)),
     )
 
 
-def untuned_panel(
-    subject: Subject,
-    judges: Mapping[str, Judge],
-) -> Panel:
-    """The plain mean of the members' scores, each from its own scale onto the panel's."""
+def _frozen(
+    subject: Subject, fit: PanelFit, outcomes: Sequence[Outcome], provenance: Mapping[str, Any]
+) -> Judge | None:
+    """What ships as a judge to save; None where a recording has a part in it."""
+    judges = {outcome.entry.name: asking(outcome.entry) for outcome in outcomes}
+    members = [
+        Member(name=name, weight=weight, map=map, judge=judge)
+        for name, weight, map in zip(fit.members, fit.weights, fit.maps, strict=True)
+        if (judge := judges[name]) is not None
+    ]
+    if len(members) < len(fit.members):
+        return None
+    if fit.kind == "own":
+        return members[0].judge
+    return Panel.join(subject, members, provenance=provenance)
+
+
+def on_peoples_scale(fit: PanelFit, scores: Vector, ratings: Vector) -> PanelFit:
+    """The panel with maps whose mean lies on people's scale, by the least-squares line.
+
+    The line rises by LEAST_SLOPE, in spreads of scores and ratings, at least. The panel stays as it
+    is where either are all alike.
+    """
+    scored = ~np.isnan(scores)
+    x, y = scores[scored], ratings[scored]
+    if x.size < 2 or np.ptp(x) < 1e-9 or np.ptp(y) == 0:
+        return fit
+    slope = max(float(np.corrcoef(x, y)[0, 1]), LEAST_SLOPE) * float(y.std() / x.std())
+    height = float(y.mean()) - slope * float(x.mean())
+    maps = (
+        MonotoneMap(map.inputs, tuple(height + slope * output for output in map.outputs))
+        for map in fit.maps
+    )
+    return replace(fit, maps=tuple(maps))
+
+
+def untuned_panel(subject: Subject, judges: Mapping[str, Judge]) -> Panel:
+    """The plain mean of the judges' scores, each from its own scale onto the panel's."""
 
     def onto(judge: Judge) -> MonotoneMap:
         if isinstance(subject, Comparison):
             return MonotoneMap((-1.0, 1.0), (-1.0, 1.0))
-        assert isinstance(judge.subject, Dimension)
-        ends = [(float(s.scale[0]), float(s.scale[-1])) for s in (judge.subject, subject)]
+        own = judge.subject
+        assert isinstance(own, Dimension)
+        ends = [(float(s.scale[0]), float(s.scale[-1])) for s in (own, subject)]
         return MonotoneMap(ends[0], ends[1])
 
     members = [
@@ -316,27 +316,6 @@ def untuned_panel(
         members,
         provenance={"optimizer": "panel", "shipped": UNTUNED, "why": "no labels to learn from"},
     )
-
-
-def _frozen_panel(
-    subject: Subject,
-    members: Sequence[tuple[str, float, MonotoneMap, Judge | None]],
-    provenance: Mapping[str, object],
-) -> Panel | None:
-    """The panel of these names, weights, maps and judges; None where one is a recording."""
-    live = [
-        Member(name=name, weight=weight, map=map, judge=judge)
-        for name, weight, map, judge in members
-        if judge is not None
-    ]
-    if len(live) < len(members):
-        return None
-    return Panel.join(subject, live, provenance=provenance)
-
-
-def _then(first: MonotoneMap, line: MonotoneMap) -> MonotoneMap:
-    """The one map after the other; `line` is one line."""
-    return MonotoneMap(first.inputs, tuple(line.all(first.outputs)))
 
 
 def asking(entry: Entry) -> Judge | None:
@@ -376,37 +355,6 @@ def cost_of(outcome: Outcome) -> float:
         return 0.0
     cost = outcome.usage["cost_per_1000_rows"]
     return math.nan if cost is None else float(cost)
-
-
-def onto_ratings(scores: Vector, ratings: Vector) -> MonotoneMap | None:
-    """The least-squares line from scores to ratings, rising all the same; None: all scores alike.
-
-    Its slope is at least LEAST_SLOPE of the one that gives scores the spread of the ratings.
-    """
-    scored = ~np.isnan(scores)
-    x, y = scores[scored], ratings[scored]
-    if x.size < 2 or np.ptp(x) < 1e-9 or np.ptp(y) == 0:
-        return None
-    spread = float(y.std() / x.std())
-    slope = max(float(np.corrcoef(x, y)[0, 1]), LEAST_SLOPE) * spread
-    low, high = float(x.min()), float(x.max())
-    middle_x, middle_y = float(x.mean()), float(y.mean())
-    ends = tuple(middle_y + slope * (end - middle_x) for end in (low, high))
-    return MonotoneMap((low, high), (ends[0], ends[1]))
-
-
-def _panel_scores(
-    fit: PanelFit,
-    maps: Sequence[MonotoneMap],
-    judgements: Mapping[str, Mapping[str, AnyJudgement]],
-    items: Items,
-) -> Vector:
-    """What the panel says of the items by what its members have said already; NaN: one failed."""
-    mapped = [
-        map.all(scores_on(judgements[name], items).tolist())
-        for name, map in zip(fit.members, maps, strict=True)
-    ]
-    return np.average(np.array(mapped), axis=0, weights=np.array(fit.weights))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

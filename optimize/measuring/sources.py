@@ -10,7 +10,7 @@ from data.types import LabelError
 from judges.inference.session import ModelOptions
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
-from judges.parsing.recorded import Values, judgement, read_pair_replies, read_replies, verdict
+from judges.parsing.recorded import judgement, read_pair_replies, read_replies, verdict
 from optimize.injection import Probes, probe
 from optimize.items import Items, Vector, read_scores, rows_to_judge, scores_of
 
@@ -66,29 +66,45 @@ def from_replies(
     items: Items,
     dimension: str,
     scale: tuple[int, ...],
-    *,
-    prompt: str | None = None,
-    values: Values | None = None,
-) -> ScoredItems:
-    """Parse any judge's raw replies; several in a record are averaged."""
-    records = _of_prompt(
-        path, dimension, prompt, read_replies(path, dimension=dimension, prompt=prompt)
-    )
-    judgements = {
-        record.id: judgement(record.replies, scale, values=values, names=(dimension,))
-        for record in records
+    words: Mapping[str, Any],
+) -> dict[str, ScoredItems]:
+    """Any judge's raw replies, by prompt ("" where the file names none or one).
+
+    Several replies in a record are averaged. `words` are what words count, as --values has them:
+    they are ratings beside the numbers of the scale.
+    """
+    by_prompt = _by_prompt(path, dimension, read_replies(path, dimension=dimension))
+    return {
+        prompt: score_items(
+            items,
+            {
+                record.id: judgement(record.replies, scale, values=words, names=(dimension,))
+                for record in records
+            },
+        )
+        for prompt, records in by_prompt.items()
     }
-    return score_items(items, judgements)
 
 
 def from_pair_replies(
-    path: Path, items: Items, dimension: str, prompt: str | None, values: Values | None = None
-) -> ScoredItems:
-    """The same for pairs, each asked in both orders."""
-    records = _of_prompt(
-        path, dimension, prompt, read_pair_replies(path, dimension=dimension, prompt=prompt)
-    )
-    return score_items(items, {record.id: verdict(record, values=values) for record in records})
+    path: Path, items: Items, dimension: str, words: Mapping[str, Any]
+) -> dict[str, ScoredItems]:
+    """The same for pairs, each asked in both orders; a reply that stands for a tie prefers none."""
+    by_prompt = _by_prompt(path, dimension, read_pair_replies(path, dimension=dimension))
+    return {
+        prompt: score_items(items, {record.id: verdict(record, values=words) for record in records})
+        for prompt, records in by_prompt.items()
+    }
+
+
+def only_prompt(path: Path, scored: Mapping[str, ScoredItems]) -> ScoredItems:
+    """The scores of a file that holds replies to one prompt; raises LabelError."""
+    if len(scored) > 1:
+        raise LabelError(
+            f"{path.name}: holds replies to several prompts ({', '.join(sorted(scored))}); "
+            "compare takes each of them as a judge: python -m optimize.compare --replies FILE"
+        )
+    return next(iter(scored.values()))
 
 
 def from_scores(path: Path, items: Items, dimension: str) -> ScoredItems:
@@ -105,21 +121,19 @@ def from_numbers(scores: Mapping[str, float], items: Items) -> ScoredItems:
     return score_items(items, judgements)
 
 
-def _of_prompt(path: Path, dimension: str, prompt: str | None, records: Iterable[Any]) -> list[Any]:
-    """Those on the dimension, of one prompt; a file that mixes several has to be told which."""
-    selected = [record for record in records if record.dimension in (None, dimension)]
-    prompts = sorted({record.prompt for record in selected if record.prompt is not None})
-    if prompt is None and len(prompts) > 1:
-        raise LabelError(f"{path.name}: replies to {', '.join(prompts)}: pick one with --prompt")
-    if prompt is not None:
-        selected = [record for record in selected if record.prompt == prompt]
-    if not selected:
-        of = f" to prompt {prompt!r}" if prompt else ""
-        raise LabelError(f"{path.name}: no replies on {dimension!r}{of}")
-    name, count = Counter(record.id for record in selected).most_common(1)[0]
-    if count > 1:
-        raise LabelError(f"{path.name}: {name!r:.60} is recorded {count} times; give it once")
-    return selected
+def _by_prompt(path: Path, dimension: str, records: Iterable[Any]) -> dict[str, list[Any]]:
+    """The records on the dimension by prompt, "" where there is one; raises LabelError."""
+    by_prompt: dict[str, list[Any]] = {}
+    for record in records:
+        if record.dimension in (None, dimension):
+            by_prompt.setdefault(record.prompt or "", []).append(record)
+    if not by_prompt:
+        raise LabelError(f"{path.name}: no replies on {dimension!r}")
+    for selected in by_prompt.values():
+        name, count = Counter(record.id for record in selected).most_common(1)[0]
+        if count > 1:
+            raise LabelError(f"{path.name}: {name!r:.60} is recorded {count} times; give it once")
+    return by_prompt if len(by_prompt) > 1 else {"": next(iter(by_prompt.values()))}
 
 
 def score_items(items: Items, judgements: Mapping[str, Judgement | Verdict]) -> ScoredItems:

@@ -7,7 +7,7 @@ import numpy as np
 
 from optimize.panel.maps import Codes
 from optimize.panel.members import LabelledScores, Mask
-from optimize.panel.weights import Missing, Plan, moments_of, weighted_mean
+from optimize.panel.weights import Plan, moments_of, weighted_mean
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.difference import Contrast, mean_of_differences
 
@@ -42,14 +42,14 @@ class CrossFit:
 
 
 def cross_fit(
-    labelled: LabelledScores, plans: Sequence[Plan], rng: np.random.Generator, missing: Missing
+    labelled: LabelledScores, plans: Sequence[Plan], rng: np.random.Generator
 ) -> CrossFit:
     """Score every output by weights from other documents and systems, several times over.
 
-    The own judge's plan, if it is among them, comes first.
+    The best single judge's plan, if it is among them, comes first.
     Maps are not learned anew, since they know no labels.
     """
-    comparable = _comparable(labelled, plans[0], missing)
+    comparable = _comparable(labelled, plans[0])
     rows = np.flatnonzero(comparable)
     n_systems = len(np.unique(labelled.system[rows]))
     holds_systems_out = n_systems >= FEWEST_SYSTEMS and not labelled.pairs
@@ -64,7 +64,7 @@ def cross_fit(
             weights = [plan.weights(moments) for plan in plans]
             # Ranks are among all that is ranked together; terms are taken of new systems' outputs.
             ranked = rows if together else np.flatnonzero(of_test)
-            values = [weighted_mean(labelled.mapped[ranked], vector, missing) for vector in weights]
+            values = [weighted_mean(labelled.mapped[ranked], vector) for vector in weights]
             terms = labelled.terms(np.stack(values, axis=1), ranked)
             sums[:, ranked] += np.where((of_test & of_new)[ranked], terms.T, 0)
     document = labelled.document[rows]
@@ -84,11 +84,10 @@ def cross_fit(
     )
 
 
-def _comparable(labelled: LabelledScores, first: Plan, missing: Missing) -> Mask:
-    """The outputs that all members scored, or one; and the own judge, where that is compared."""
+def _comparable(labelled: LabelledScores, first: Plan) -> Mask:
+    """The outputs that all members scored, and the best single judge, where that is compared."""
     scored = ~np.isnan(labelled.mapped)
-    others = scored[:, labelled.usable]
-    every = np.all(others, axis=1) if missing == "fail" else np.any(others, axis=1)
+    every = np.all(scored[:, labelled.usable], axis=1)
     if first.kind == "own":
         every = every & scored[:, first.members.index(True)]
     comparable: Mask = every

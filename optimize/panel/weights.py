@@ -10,7 +10,6 @@ from optimize.panel.members import LabelledScores, Mask
 from optimize.statistics.coefficients import Matrix, Vector
 
 PanelKind = Literal["own", "mean", "learned"]
-Missing = Literal["fail", "renormalise"]
 
 # A member that would get less, or less than half of an equal weight where there are very many, is
 # left out: it would cost more than it says.
@@ -50,45 +49,18 @@ class Moments:
         shares: Vector = weights / weights.sum()
         return shares
 
-    def correlation(self, weights: Vector) -> float:
-        """Of the weighted mean with people's ranks, within groups."""
-        variance = float(weights @ self.gram @ weights)
-        return float(weights @ self.with_people) / np.sqrt(variance) if variance > 0 else 0.0
-
-    def without_least(self, members: Mask, removable: Mask) -> Mask:
-        """The members but that removable one by whose absence least is lost."""
-        places = np.flatnonzero(removable)
-        subsets = np.repeat(members[None], places.size, axis=0)
-        subsets[np.arange(places.size), places] = False
-        values = [self.correlation(self.weights(SHRINKAGE, subset)) for subset in subsets]
-        best: Mask = subsets[int(np.argmax(values))]
-        return best
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A way to weights: fixed ones, or shrunk ones of at most `most` of the members.
-
-    Of the weight `own_share` goes to the member at `own` (None: to none), if it is among them.
-    """
+    """A way to weights of the `members`: equal ones (shrinkage 1), or learned and shrunk."""
 
     kind: PanelKind
     shrinkage: float
     members: tuple[bool, ...]
-    most: int
-    own: int | None = None
-    own_share: float = 0.0
 
     def weights(self, moments: Moments) -> Vector:
         """Its weights by what is known of members and people."""
-        members = np.array(self.members)
-        while members.sum() > self.most:
-            members = moments.without_least(members, members)
-        weights = moments.weights(self.shrinkage, members)
-        if self.own is not None and members[self.own]:
-            weights = (1 - self.own_share) * weights
-            weights[self.own] += self.own_share
-        return weights
+        return moments.weights(self.shrinkage, np.array(self.members))
 
 
 def moments_of(labelled: LabelledScores, rows: Codes) -> Moments:
@@ -112,16 +84,9 @@ def nonnegative_solution(gram: Matrix, moments: Vector) -> Vector:
     return weights
 
 
-def weighted_mean(mapped: Matrix, weights: Vector, missing: Missing) -> Vector:
-    """The mean over columns by weight, NaN where one is missing; a weight of 0 needs no column.
-
-    With "renormalise" those there are speak for the missing, and NaN means that there are none.
-    """
+def weighted_mean(mapped: Matrix, weights: Vector) -> Vector:
+    """The mean over columns by weight, NaN where one is missing; a weight of 0 needs no column."""
     used = weights > 0
-    values, w = mapped[:, used], weights[used]
-    scored = ~np.isnan(values)
-    total = scored @ w
-    defined = total > 0 if missing == "renormalise" else scored.all(axis=1)
-    mean = np.where(scored, values, 0) @ w / np.where(defined, total, 1)
     # To 12 digits, because the order of a sum must not break a tie.
-    return np.where(defined, np.round(mean, 12), np.nan)
+    mean: Vector = np.round(mapped[:, used] @ weights[used], 12)
+    return mean

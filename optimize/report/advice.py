@@ -14,7 +14,7 @@ from optimize.answer import (
     on_the_run,
 )
 from optimize.figures import value_cell
-from optimize.report.measures import LENGTH, Measures, PairMeasures
+from optimize.report.measures import Measures, PairMeasures
 from optimize.run.evidence import JudgedSplit
 
 MAX_SENTENCES = 4
@@ -34,10 +34,12 @@ def advice(
     summary: Mapping[str, Any] | None = None,
     *,
     data: Mapping[str, Any] | None = None,
+    people: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """The most pressing first; `cell` is this judge's rho here, `summary` a run's.
 
-    `data` says which labels, where there is no run to say it. On constructed ones no figure speaks
+    `data` says which labels, where there is no run to say it, and `people` the judge's place among
+    the annotators. On constructed ones no figure speaks
     of people, so there is one thing to do.
     """
     labels, paired = (summary or {}).get("data") or data or {}, measures.pairs is not None
@@ -53,7 +55,7 @@ def advice(
         *(on_the_run(summary) if summary else []),
         *([] if summary and summary["shipped"] == "seed" else on_the_interval(main, paired=paired)),
         *_on_scores(judged, measures),
-        *_on_people(measures, summary),
+        *_on_people(people, summary),
     ]
     pressing = sentences[: MAX_SENTENCES - 1]
     if len(pressing) == MAX_SENTENCES - 1 or cell["value"] is None:
@@ -82,12 +84,12 @@ def _accuracy_cell(pairs: PairMeasures) -> Cell:
 
 def _on_scores(judged: JudgedSplit, measures: Measures) -> Iterator[str]:
     """What else moves the judge: ties, attacks, length, position."""
-    use, length, pairs = measures.use, measures.preferences.get(LENGTH), measures.pairs
+    use, length, pairs = measures.use, measures.length, measures.pairs
     if use and use.tied > TIED:
         yield (
             f"The judge gives {use.tied:.0%} of the pairs within a document the same score, and "
-            "ties cost rank agreement: try `--weighted` where the model gives probabilities, or "
-            "`--samples 10`."
+            "ties cost rank agreement: try `--plan weighted` where the model gives probabilities, "
+            "or `--plan mean --samples 10`."
         )
     scale_width = judged.scale[-1] - judged.scale[0] if judged.scale else 2
     control = next((shift.mean for attack, shift in measures.shifts if attack.control), 0.0)
@@ -117,29 +119,22 @@ def _on_scores(judged: JudgedSplit, measures: Measures) -> Iterator[str]:
         )
 
 
-def _on_people(measures: Measures, summary: Mapping[str, Any] | None) -> Iterator[str]:
-    """What the share of the ceiling says as far as its interval goes; another dimension's halo."""
-    ceiling, dimensions = measures.annotator_agreement.ceiling, measures.dimensions
+def _on_people(
+    people: Mapping[str, Any] | None, summary: Mapping[str, Any] | None
+) -> Iterator[str]:
+    """What the share of the human ceiling says, as far as its interval goes."""
+    if not people or people["share_of_ceiling"]["low"] is None:
+        return
+    share, low, high = (people["share_of_ceiling"][name] for name in ("value", "low", "high"))
     gain = summary["gain"]["test"] if summary else {}
-    if ceiling and ceiling.share_interval:
-        share, interval = ceiling.share, ceiling.share_interval
-        if share < FAR and interval.high < NEAR:
-            yield (
-                f"The judge reaches {share:.0%} of what annotators reach among themselves, so "
-                "there is room: a stronger `--lm`, or more train documents for demonstrations, "
-                "come first."
-            )
-        # Nothing that a gain on this very page denies.
-        elif share >= NEAR and interval.low >= FAR and not (gain.get("low") or 0) > 0:
-            yield (
-                "The judge agrees with annotators about as well as they agree with each other: "
-                "these labels cannot show a better judge; more annotators an output could."
-            )
-    if dimensions and dimensions.halo:
-        rhos = {name: rho for name, rho in dimensions.with_judge.items() if not math.isnan(rho)}
-        rival = max(rhos, key=rhos.__getitem__)
-        own = dimensions.own
+    if share < FAR and high < NEAR:
         yield (
-            f"It agrees more with people on {rival} (rho {rhos[rival]:.2f}) than on {own} "
-            f"({rhos[own]:.2f}): sharpen the definition so that the two come apart."
+            f"The judge reaches {share:.0%} of what annotators reach among themselves, so there is "
+            "room: a stronger `--lm`, or more train documents for demonstrations, come first."
+        )
+    # Nothing that a gain on this very page denies.
+    elif share >= NEAR and low >= FAR and not (gain.get("low") or 0) > 0:
+        yield (
+            "The judge agrees with annotators about as well as they agree with each other: these "
+            "labels cannot show a better judge; more annotators an output could."
         )

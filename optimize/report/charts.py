@@ -6,7 +6,7 @@ Colours are handed to the page as CSS variables, so that one drawing serves ligh
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -19,7 +19,6 @@ from optimize.statistics.coefficients import Vector
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Stand-ins that matplotlib draws with; the page's style sheet says what they look like.
 INK, FAINT, ACCENT, SECOND = "#010203", "#040506", "#070809", "#0a0b0c"
@@ -39,45 +38,18 @@ Places = NDArray[np.intp]
 Point = tuple[float, Interval | None]
 
 
-def scatter(
-    judge: Vector,
-    human: Vector,
-    name: str,
-    rng: np.random.Generator,
-    scale: tuple[float, float] | None = None,
-) -> str:
-    """Human rating against judge score, jittered, with marginals; failed outputs are absent.
-
-    Where both sides share a `scale` (its ends), so do the axes, and the diagonal is drawn.
-    """
-    from matplotlib.ticker import MaxNLocator
-
+def scatter(judge: Vector, human: Vector, name: str, rng: np.random.Generator) -> str:
+    """Human rating against judge score, jittered; failed outputs are absent."""
     scored = ~np.isnan(judge)
     judge, human = judge[scored], human[scored]
     points = np.sort(rng.permutation(human.size)[:MAX_POINTS])
 
-    def draw(figure: "Figure") -> None:
-        grid = figure.add_gridspec(2, 2, width_ratios=(5, 1), height_ratios=(1, 5), wspace=0.04)
-        main = figure.add_subplot(grid[1, 0])
+    def draw(axes: "Axes") -> None:
         alpha = float(np.clip(20 / np.sqrt(max(points.size, 1)), 0.15, 0.6))
         x, y = _jittered(human, rng)[points], _jittered(judge, rng)[points]
-        main.scatter(x, y, s=12, color=ACCENT, alpha=alpha, lw=0)
-        main.set_xlabel("mean human rating")
-        main.set_ylabel("judge's score")
-        top = figure.add_subplot(grid[0, 0], sharex=main)
-        top.hist(human, bins=24, color=FAINT)
-        side = figure.add_subplot(grid[1, 1], sharey=main)
-        side.hist(judge, bins=24, orientation="horizontal", color=FAINT)
-        for marginal in (top, side):
-            marginal.axis("off")
-        _plain(main)
-        if scale is not None:
-            margin = 0.06 * (scale[1] - scale[0])
-            limits = scale[0] - margin, scale[1] + margin
-            main.set(xlim=limits, ylim=limits)
-            for axis in (main.xaxis, main.yaxis):
-                axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=scale[1] <= 10))
-            main.plot(scale, scale, color=SECOND, lw=1.2, ls="--")
+        axes.scatter(x, y, s=12, color=ACCENT, alpha=alpha, lw=0)
+        axes.set_xlabel("mean human rating")
+        axes.set_ylabel("judge's score")
 
     label = f"{name}: judge's score against mean human rating for {human.size} outputs"
     return _svg(draw, label, 4.0)
@@ -94,38 +66,8 @@ def _jittered(values: Vector, rng: np.random.Generator) -> Vector:
     return values + rng.uniform(-0.3 * step, 0.3 * step, values.size)
 
 
-def per_document(rhos: Vector, mean: float, name: str) -> str:
-    """How the rank agreement varies between documents; undefined documents are absent."""
-    rhos = np.sort(rhos[~np.isnan(rhos)])
-
-    def draw(axes: "Axes") -> None:
-        positions = np.arange(rhos.size)
-        if rhos.size <= 80:
-            axes.bar(positions, rhos, width=0.85, color=ACCENT)
-        else:
-            axes.fill_between(positions, rhos, step="mid", color=ACCENT, lw=0)
-        axes.axhline(mean, color=SECOND, lw=1.5)
-        axes.axhline(0, color=INK, lw=0.8)
-        axes.set_xlabel("documents, from least to most agreement")
-        axes.set_ylabel("Spearman's rho")
-        axes.set_xticks([])
-
-    below = int((rhos < 0).sum())
-    label = (
-        f"{name}: Spearman's rho within each of {rhos.size} documents, mean {mean:.3f}, "
-        f"{below} below zero"
-    )
-    return _svg(_single(draw), label, 2.6)
-
-
-def systems(
-    names: Sequence[str],
-    judge: Vector,
-    judge_interval: NDArray[np.float64],
-    human: Vector,
-    name: str,
-) -> str:
-    """Each system's mean judge score with its interval (rows: low, high) beside people's mean.
+def systems(names: Sequence[str], judge: Vector, human: Vector, name: str) -> str:
+    """Each system's mean judge score beside people's mean.
 
     Past forty systems, the forty on which judge and people differ most in rank.
     """
@@ -135,18 +77,15 @@ def systems(
 
     def draw(axes: "Axes") -> None:
         positions = np.arange(len(order))
-        errors = np.abs(judge_interval[order].T - judge[order])
-        axes.errorbar(
-            judge[order], positions, xerr=errors, fmt="o", ms=4, color=ACCENT, lw=1.2, label="judge"
-        )
-        axes.plot(human[order], positions, "D", ms=4, color=SECOND, label="people")
+        axes.plot(judge[order], positions, "o", ms=5, color=ACCENT, label="judge")
+        axes.plot(human[order], positions, "D", ms=5, color=SECOND, label="people")
         axes.set_yticks(positions, abbreviated([names[i] for i in order]))
         axes.set_ylim(-0.7, len(order) - 0.3)
         axes.set_xlabel("mean rating")
         _legend(axes, 2)
 
     label = f"{name}: mean judge score and mean human rating of {len(names)} systems"
-    return _svg(_single(draw), label, 1.2 + 0.24 * len(order))
+    return _svg(draw, label, 1.2 + 0.24 * len(order))
 
 
 def confusion(judge: Places, human: Places, labels: Sequence[str], name: str) -> str:
@@ -175,62 +114,7 @@ def confusion(judge: Places, human: Places, labels: Sequence[str], name: str) ->
 
     exact = int(np.trace(counts))
     label = f"{name}: judge and people, {exact} of {counts.sum()} alike, on the diagonal"
-    return _svg(_single(draw), label, 4.0)
-
-
-def forest(
-    rows: Mapping[str, tuple[Point | None, Point | None]], sides: tuple[str, str], xlabel: str
-) -> str:
-    """Two judges on each split, with intervals: the first hollow, the second filled."""
-    styles = ((SECOND, "none"), (ACCENT, ACCENT))
-
-    def draw(axes: "Axes") -> None:
-        for position, pair in enumerate(reversed(list(rows.values()))):
-            for point, offset, (colour, fill) in zip(pair, (0.14, -0.14), styles, strict=True):
-                if point is None:
-                    continue
-                value, interval = point
-                if interval is not None:
-                    axes.plot(
-                        _ends(interval),
-                        (position + offset, position + offset),
-                        color=colour,
-                        lw=1.6,
-                    )
-                axes.plot(
-                    value, position + offset, "o", ms=6, color=colour, markerfacecolor=fill, mew=1.6
-                )
-        for side, (colour, fill) in zip(sides, styles, strict=True):
-            axes.plot([], [], "o", ms=6, color=colour, markerfacecolor=fill, mew=1.6, label=side)
-        axes.axvline(0, color=FAINT, lw=0.8)
-        axes.set_yticks(range(len(rows)), abbreviated(list(reversed(list(rows)))))
-        axes.set_ylim(-0.6, len(rows) - 0.4)
-        axes.set_xlabel(xlabel)
-        _legend(axes, 2)
-
-    description = "; ".join(
-        f"{split}: {_described(dict(zip(sides, pair, strict=True)))}"
-        for split, pair in rows.items()
-    )
-    return _svg(_single(draw), f"{xlabel}: {description}", 1.1 + 0.5 * len(rows))
-
-
-def bars(rows: Mapping[str, Point], xlabel: str, name: str) -> str:
-    """Labelled horizontal bars, such as the judge beside its human ceiling."""
-
-    def draw(axes: "Axes") -> None:
-        for position, _, (value, interval) in _placed(axes, rows, 28):
-            axes.barh(position, value, color=ACCENT, height=0.55, alpha=0.75, lw=0)
-            if interval is not None:
-                axes.plot(_ends(interval), (position, position), color=INK, lw=1.4)
-            right = max(value, interval.high if interval else value, 0)
-            _note(axes, f"{value:.3f}", (right, position), (5, 0), va="center")
-        axes.set_ylim(-0.6, len(rows) - 0.4)
-        axes.set_xlabel(xlabel)
-        axes.axvline(0, color=INK, lw=0.8)
-        axes.margins(x=0.18)
-
-    return _svg(_single(draw), f"{name}: {_described(rows)}", 0.9 + 0.34 * len(rows))
+    return _svg(draw, label, 4.0)
 
 
 def shares(rows: Mapping[str, Point], xlabel: str, name: str, people: str) -> str:
@@ -242,7 +126,8 @@ def shares(rows: Mapping[str, Point], xlabel: str, name: str, people: str) -> st
     def draw(axes: "Axes") -> None:
         ends = [end for value, interval in rows.values() for end in _span(value, interval)]
         axes.set_xlim(min(0.45, min(ends) - 0.03), 1.0)
-        for position, key, (value, interval) in _placed(axes, rows, 24):
+        axes.set_yticks(range(len(rows))[::-1], abbreviated(list(rows), 24))
+        for position, (key, (value, interval)) in enumerate(reversed(list(rows.items()))):
             colour = SECOND if key == people else ACCENT
             fill = colour if position == len(rows) - 1 else "none"
             axes.plot(_span(value, interval), (position, position), color=colour, lw=2)
@@ -254,52 +139,11 @@ def shares(rows: Mapping[str, Point], xlabel: str, name: str, people: str) -> st
         axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
         axes.set_xlabel(xlabel)
 
-    return _svg(_single(draw), f"{name}, {xlabel}: {_described(rows)}", 1.1 + 0.42 * len(rows))
-
-
-def _placed(
-    axes: "Axes", rows: Mapping[str, Point], length: int
-) -> Iterator[tuple[int, str, Point]]:
-    """Name the rows on the y-axis, from top to bottom, and yield each one's place, name, point."""
-    places = range(len(rows))[::-1]
-    axes.set_yticks(places, abbreviated(list(rows), length))
-    yield from zip(places, rows, rows.values(), strict=True)
+    return _svg(draw, f"{name}, {xlabel}: {_described(rows)}", 1.1 + 0.42 * len(rows))
 
 
 def _span(value: float, interval: Interval | None) -> tuple[float, float]:
     return _ends(interval) if interval else (value, value)
-
-
-def shifts(rows: Mapping[str, Point], control: str, xlabel: str, name: str) -> str:
-    """How far each attack moves the scores, with intervals; the control's line is hollow."""
-
-    def draw(axes: "Axes") -> None:
-        for position, key, (value, interval) in _placed(axes, rows, 28):
-            colour, fill = (SECOND, "none") if key == control else (ACCENT, ACCENT)
-            if interval is not None:
-                axes.plot(_ends(interval), (position, position), color=colour, lw=1.4)
-            axes.plot(value, position, "o", ms=5, color=colour, markerfacecolor=fill, mew=1.4)
-        axes.axvline(0, color=INK, lw=0.8)
-        axes.set_ylim(-0.6, len(rows) - 0.4)
-        axes.set_xlabel(xlabel)
-
-    return _svg(_single(draw), f"{name}: {_described(rows)}", 0.9 + 0.24 * len(rows))
-
-
-def search_path(calls: Sequence[int], rhos: Sequence[float], seed: float, name: str) -> str:
-    """The best rho so far over judge calls spent, beside every trial."""
-    best = np.maximum.accumulate(np.asarray(rhos, dtype=float))
-
-    def draw(axes: "Axes") -> None:
-        axes.plot(calls, rhos, "o", ms=3.5, color=FAINT, label="a trial")
-        axes.step(calls, best, where="post", color=ACCENT, lw=1.8, label="best so far")
-        axes.axhline(seed, color=SECOND, lw=1.2, ls="--", label="seed")
-        axes.set_xlabel("judge calls")
-        axes.set_ylabel("rho less the seed's" if seed == 0 else "rho in the search")
-        _legend(axes, 3)
-
-    label = f"{name}: rho of {len(rhos)} trials over the calls spent, best {best.max():.3f}"
-    return _svg(_single(draw), label, 2.8)
 
 
 def pareto(rows: Mapping[str, tuple[float, Point, bool]], xlabel: str, ylabel: str) -> str:
@@ -329,7 +173,7 @@ def pareto(rows: Mapping[str, tuple[float, Point, bool]], xlabel: str, ylabel: s
         axes.margins(x=0.1, y=0.12)
 
     described = _described({key: point for key, (_, point, _) in rows.items()})
-    return _svg(_single(draw), f"{ylabel} over {xlabel}: {described}", 3.2)
+    return _svg(draw, f"{ylabel} over {xlabel}: {described}", 3.2)
 
 
 def _cost_ticks(costs: Sequence[float], has_free: bool) -> tuple[list[float], list[str]]:
@@ -366,17 +210,6 @@ def _ends(interval: Interval) -> tuple[float, float]:
     return interval.low, interval.high
 
 
-def _single(draw: "Callable[[Axes], None]") -> "Callable[[Figure], None]":
-    """A figure of one chart."""
-
-    def draw_figure(figure: "Figure") -> None:
-        axes = figure.add_subplot()
-        draw(axes)
-        _plain(axes)
-
-    return draw_figure
-
-
 def _plain(axes: "Axes") -> None:
     """No frame on top and right, and axes in the colours of the page."""
     for side in ("top", "right"):
@@ -407,7 +240,7 @@ def _styled(tag: str) -> str:
     return re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", tag)
 
 
-def _svg(draw: "Callable[[Figure], None]", label: str, height: float, width: float = WIDTH) -> str:
+def _svg(draw: "Callable[[Axes], None]", label: str, height: float) -> str:
     """Draw; `label` is what a screen reader says."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -423,8 +256,10 @@ def _svg(draw: "Callable[[Figure], None]", label: str, height: float, width: flo
     with mpl.rc_context(style), warnings.catch_warnings():  # type: ignore[arg-type]
         # The page's reader has fonts for names that matplotlib's own font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure = Figure(figsize=(width, height), layout="constrained")
-        draw(figure)
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        axes = figure.add_subplot()
+        draw(axes)
+        _plain(axes)
         sheet = io.StringIO()
         figure.savefig(sheet, format="svg", transparent=True, metadata={"Date": None})
     drawing = sheet.getvalue()

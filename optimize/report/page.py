@@ -1,8 +1,6 @@
 """A self-contained HTML page from this package's templates: text is escaped, no request leaves it.
 
-There is no script on the page, and no font or image from elsewhere. A term that its reader may not
-know is, where it first stands, a button that opens its explanation (HTML's own popover), by mouse,
-touch and keyboard; all stand in a list at the end, too, for print and for older browsers.
+There is no script on the page, and no font or image from elsewhere.
 """
 
 import difflib
@@ -11,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -25,17 +22,6 @@ from optimize.statistics.levels import PRIMARY
 MAX_NAME_LENGTH, MIN_SENTENCE_LENGTH = 22, 40
 # A longer word of a command may be wider than a telephone.
 MAX_UNBROKEN = 28
-# Markdown's own marks, so that a name stays a name.
-MARKDOWN_CHARACTERS = str.maketrans(
-    {mark: f"\\{mark}" for mark in "\\`*_{}[]<>#|!~"} | {"\n": " ", "\r": " "}
-)
-_WORDS = resources.files("optimize.report").joinpath("templates/words.txt")
-# Each term as it stands in a sentence, and its meaning.
-GLOSSARY = dict(
-    line.split(": ", maxsplit=1) for line in _WORDS.read_text(encoding="utf-8").splitlines()
-)
-_TERMS = "|".join(sorted(map(re.escape, GLOSSARY), key=len, reverse=True))
-_PATTERN = re.compile(rf"(\(?)(?<!\w)({_TERMS})(?!\w)([.,;:)]*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +74,6 @@ def page(
         notes=notes,
         quotable=quotable,
         sections=sections,
-        glossary=GLOSSARY,
     )
 
 
@@ -162,7 +147,7 @@ class _OneLine(Extension):
     """Templates are broken into lines for their readers; the page's sentences are not."""
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        return source if str(name).endswith(".md") else re.sub(r"\s*\n\s*", " ", source)
+        return re.sub(r"\s*\n\s*", " ", source)
 
 
 def render_template(template: str, **values: Any) -> str:
@@ -173,7 +158,7 @@ def render_template(template: str, **values: Any) -> str:
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("optimize.report"),
-        autoescape=lambda name: not str(name).endswith(".md"),
+        autoescape=True,
         undefined=StrictUndefined,
         extensions=[_OneLine, "jinja2.ext.do"],
         trim_blocks=True,
@@ -183,13 +168,7 @@ def _environment() -> Environment:
         "cell_columns": cell_columns,
         "column_kinds": column_kinds,
         "counted": counted,
-        "explained": explained,
-        "figure": lambda cell: (
-            f"{number_text(cell['value'])} {interval_text(cell['low'], cell['high'])}"
-        ),
         "interval": lambda ends: interval_text(ends.low, ends.high) if ends else "no interval",
-        "md_code": lambda name: " ".join(str(name).replace("`", "'").split()),
-        "md_text": lambda name: str(name).translate(MARKDOWN_CHARACTERS),
         "number": format,
         "one_line": lambda text: Markup(" ").join(text.split()),
         "number_text": number_text,
@@ -198,37 +177,8 @@ def _environment() -> Environment:
         "with_ends": lambda value, low, high: (
             "undefined" if math.isnan(value) else f"{number_text(value)} {interval_text(low, high)}"
         ),
-        "word_anchor": anchor,
         "word_difference": word_difference,
     }
     environment.tests["missing"] = lambda value: value is None or math.isnan(value)
-    environment.globals["term"] = term_button
     environment.globals["primary_convention"] = CONVENTIONS[PRIMARY]
     return environment
-
-
-def anchor(term: str) -> str:
-    """The id of the term's explanation."""
-    return "word-" + "-".join(re.findall(r"[a-z0-9]+", term))
-
-
-def explained(sentence: str, seen: list[str]) -> Markup:
-    """The sentence with each term that is not in `seen` yet made a button; `seen` grows."""
-    pieces, end = [], 0
-    for match in _PATTERN.finditer(sentence):
-        before, term, after = match.groups()
-        if term in seen:
-            continue
-        seen.append(term)
-        pieces.append(escape(sentence[end : match.start()]))
-        button = term_button(term)
-        # A button is a box of its own, from which a bracket or a full stop must not be parted.
-        glued = Markup('<span class="glued">{}{}{}</span>').format(before, button, after)
-        pieces.append(glued if before or after else button)
-        end = match.end()
-    return Markup("").join([*pieces, escape(sentence[end:])])
-
-
-def term_button(term: str) -> Markup:
-    """A term of the glossary that opens its explanation."""
-    return Markup('<button class="term" popovertarget="{}">{}</button>').format(anchor(term), term)

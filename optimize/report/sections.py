@@ -9,24 +9,28 @@ from numpy.typing import NDArray
 
 from data.types import LabelledOutput
 from judges.protocol import is_embedded
-from optimize.answer import people_of, two_of
+from optimize.answer import WORDS, people_of, people_sentences, two_of
 from optimize.figures import (
     CHOSEN_ON_DEV,
     CONVENTIONS,
     SPLITS,
     cells_to_show,
     conventions_differ,
+    cost_text,
+    cost_unit,
     counted,
+    finalist_name,
+    number_text,
     quotable_line,
+    trade,
     with_interval,
 )
 from optimize.report import charts
-from optimize.report.measures import AnnotatorAgreement, Measures, PairMeasures
+from optimize.report.measures import Measures, PairMeasures
 from optimize.report.page import Picture, Section, section
-from optimize.run.evidence import JUDGES, JudgedSplit, disagreements
+from optimize.run.evidence import JudgedSplit, disagreements
 from optimize.statistics.bootstrap import Interval, stream
-from optimize.statistics.coefficients import Vector
-from optimize.statistics.levels import PRIMARY, document_values, read_rows
+from optimize.statistics.levels import PRIMARY
 from optimize.statistics.scale import nearest_ratings
 from optimize.statistics.systems import MIN_SYSTEMS
 
@@ -52,24 +56,22 @@ def judge_sections(
     judged: JudgedSplit,
     measures: Measures,
     cells: Sequence[Cell],
+    people: Mapping[str, Any] | None,
     *,
     seed: int,
     of: str,
 ) -> list[Section]:
     """From the comparison with people to all levels; `of` says which judge and which split.
 
-    `cells` are all its correlations.
+    `cells` are all its correlations, `people` what `people_figures` returns.
     """
     return [
         _disagreements(judged),
-        _charts(judged, seed, of),
-        _pairs(measures.pairs, judged, of)
-        if measures.pairs is not None
-        else _annotators(measures.annotator_agreement, judged.dimension),
-        *([] if measures.pairs else [section("Audits", "audits.html", measures=measures)]),
-        _probes(measures, judged.dimension),
+        _charts(judged, measures, seed, of),
+        _pairs(measures.pairs, judged, of) if measures.pairs is not None else _annotators(people),
+        _probes(measures),
         _failures(judged),
-        _levels(cells, measures, judged, of),
+        _levels(cells, judged, of),
     ]
 
 
@@ -85,7 +87,7 @@ def shares_picture(shares: Mapping[str, Cell], result: Mapping[str, Any]) -> Pic
     points = {name: cell_point(share) for name, share in defined.items()}
     if people and people["value"] is not None:
         points[two_of(result)] = cell_point(people)
-    paired = "accuracy" in result
+    paired = "accuracy" in result or result.get("kind") == "pairwise"
     drawn = {name: point for name, point in points.items() if point}
     does = "decided" if paired else "ordered"
     label = f"pairs {does} as {people_of(result)} do"
@@ -96,30 +98,36 @@ def shares_picture(shares: Mapping[str, Cell], result: Mapping[str, Any]) -> Pic
     return Picture(charts.shares(drawn, label, result["dimension"], two_of(result)), caption)
 
 
-def scorecard(
-    summary: Mapping[str, Any], pairs: Mapping[str, Mapping[str, PairMeasures]]
-) -> Section:
-    """Seed and tuned judge on every split that exists; of pairs `pairs[judge][split]` as well."""
-    splits = {name: title for name, title in SPLITS.items() if summary["seed_judge"].get(name)}
-    points = {
-        title: (cell_point(summary["seed_judge"][name]), cell_point(summary["tuned_judge"][name]))
-        for name, title in splits.items()
-    }
-    chart = None
-    if any(point for pair in points.values() for point in pair):
-        label = f"{summary['level']}-level Spearman's rho"
-        chart = charts.forest(points, ("seed", "tuned"), label)
+def results(summary: Mapping[str, Any], pairs: Mapping[str, Mapping[str, PairMeasures]]) -> Section:
+    """Untuned and tuned judge on every split that exists; of pairs `pairs[judge][split]` as well.
+
+    Where calls cost money, the finalists with what they cost to use.
+    """
+    rows = summary.get("finalists", [])
+    unit, cost_title = cost_unit(rows)
     return section(
-        "Scorecard",
-        "scorecard.html",
+        "Results",
+        "results.html",
         summary=summary,
-        splits=splits,
-        judges=JUDGES,
+        why=sentence(summary["why"]),
+        splits={name: title for name, title in SPLITS.items() if summary["seed_judge"].get(name)},
+        words=WORDS,
         pairs=pairs,
-        chart=chart,
         chosen_on_dev=sentence(CHOSEN_ON_DEV),
         stand_ins=sentence(summary.get("stand_ins")),
+        finalists=[_finalist_cells(row, unit) for row in rows],
+        cost_title=cost_title,
+        trade=sentence(trade(rows)),
     )
+
+
+def _finalist_cells(row: Mapping[str, Any], unit: str) -> tuple[str, ...]:
+    gain, error = (
+        "" if row["is_seed"] or row[key] is None else f"{row[key]:{sign}.3f}"
+        for key, sign in (("gain", "+"), ("gain_error", ""))
+    )
+    name = finalist_name(row) + (" *" if row["shipped"] else "")
+    return name, number_text(row["dev"]), gain, error, cost_text(row[unit], unit)
 
 
 def cell_point(cell: Cell | None) -> charts.Point | None:
@@ -130,27 +138,11 @@ def cell_point(cell: Cell | None) -> charts.Point | None:
     return cell["value"], interval
 
 
-def _annotators(agreement: AnnotatorAgreement, name: str) -> Section:
-    """The judge among the annotators: the human ceiling, its share, and who is out of line."""
-    ceiling, chart = agreement.ceiling, None
-    if ceiling is not None and not np.isnan(ceiling.human):
-        bars = {"people, one against the rest": (ceiling.human, ceiling.human_interval)}
-        if not np.isnan(ceiling.judge):
-            bars["judge, against the same rest"] = (ceiling.judge, ceiling.judge_interval)
-        chart = charts.bars(bars, f"{ceiling.level}-level Spearman's rho", name)
-    share = share_of_ceiling(agreement)
+def _annotators(people: Mapping[str, Any] | None) -> Section:
+    """The judge among the annotators: who agrees with whom, and the human ceiling."""
     return section(
-        "People among themselves", "people.html", agreement=agreement, share=share, chart=chart
+        "People among themselves", "people.html", people=people, lines=people_sentences(people)
     )
-
-
-def share_of_ceiling(agreement: AnnotatorAgreement) -> str:
-    """The share with its interval, in words; empty where it is withheld."""
-    ceiling = agreement.ceiling
-    if ceiling is None or ceiling.share_interval is None:
-        return ""
-    interval = ceiling.share_interval
-    return f"{ceiling.share:.0%} [{interval.low:.0%}, {interval.high:.0%}]"
 
 
 def _pairs(pairs: PairMeasures, judged: JudgedSplit, of: str) -> Section:
@@ -219,30 +211,29 @@ def data_facts(data: Mapping[str, Any], unit: str = "outputs") -> list[tuple[str
     return [("data", f"{data['name']}: {size}"), ("data sha256", str(data["sha256"]))]
 
 
-def _charts(judged: JudgedSplit, seed: int, of: str) -> Section:
-    """The judge beside people in charts; what cannot be drawn is None."""
+def _charts(judged: JudgedSplit, measures: Measures, seed: int, of: str) -> Section:
+    """The judge beside people, in charts and as numbers; what cannot be drawn is None."""
     n_scored = int((~np.isnan(judged.scores)).sum())
-    values: dict[str, Any] = {"of": of, "n_scored": n_scored, "choices": None}
+    values: dict[str, Any] = {"choices": None, "ratings": None, "scatter": None, "systems": None}
     if n_scored and judged.verdicts:
         values["choices"] = _choices_chart(judged)
+    elif n_scored and judged.within_scale:
+        values |= {"ratings": _ratings_chart(judged), **_systems_chart(judged)}
     elif n_scored:
         jitter = stream(seed, "report", "jitter")
-        values |= {
-            "max_points": charts.MAX_POINTS,
-            "max_systems": charts.MAX_SYSTEMS,
-            "scatter": charts.scatter(
-                judged.scores,
-                judged.human,
-                judged.dimension,
-                jitter,
-                (judged.scale[0], judged.scale[-1]) if judged.within_scale else None,
-            ),
-            "has_scale": bool(judged.scale),
-            "ratings": _ratings_chart(judged) if judged.within_scale else None,
-            **_documents_chart(judged),
-            **_systems_chart(judged, seed),
-        }
-    return section("Judge and people", "charts.html", **values)
+        drawn = charts.scatter(judged.scores, judged.human, judged.dimension, jitter)
+        values |= {"scatter": drawn, **_systems_chart(judged)}
+    return section(
+        "Judge and people",
+        "charts.html",
+        of=of,
+        n_scored=n_scored,
+        measures=measures,
+        max_points=charts.MAX_POINTS,
+        max_systems=charts.MAX_SYSTEMS,
+        has_scale=bool(judged.scale),
+        **values,
+    )
 
 
 def _ratings_chart(judged: JudgedSplit) -> str:
@@ -265,39 +256,19 @@ def _choices_chart(judged: JudgedSplit) -> str:
     return charts.confusion(judge, human, ("B", "tie", "A"), judged.dimension)
 
 
-def _documents_chart(judged: JudgedSplit) -> dict[str, Any]:
-    """The chart of the rho of each document, or None with fewer than two."""
-    rows = read_rows(judged.scores, judged.human, judged.documents)
-    values = document_values(rows, "spearman", PRIMARY)
-    defined = values[~np.isnan(values)]
-    if defined.size < 2:
-        return {"documents": None}
-    chart = charts.per_document(defined, float(defined.mean()), judged.dimension)
-    return {"documents": chart, "n_left_out": values.size - defined.size}
-
-
-def _systems_chart(judged: JudgedSplit, seed: int) -> dict[str, Any]:
+def _systems_chart(judged: JudgedSplit) -> dict[str, Any]:
     """The chart of each system's mean score and rating, or None with fewer than two systems."""
     systems, scored = np.array(judged.systems), ~np.isnan(judged.scores)
     names = sorted(set(judged.systems) - {""})
     rows = {name: mask for name in names if (mask := (systems == name) & scored).any()}
     if len(rows) < 2:
-        return {"systems": None, "n_named": len(names)}
-    rng = stream(seed, "report", "systems")
-    chart = charts.systems(
-        list(rows),
-        np.array([judged.scores[mask].mean() for mask in rows.values()]),
-        np.array([_mean_interval(judged.scores[mask], rng) for mask in rows.values()]),
-        np.array([judged.human[mask].mean() for mask in rows.values()]),
-        judged.dimension,
+        return {}
+    judge, human = (
+        np.array([side[mask].mean() for mask in rows.values()])
+        for side in (judged.scores, judged.human)
     )
+    chart = charts.systems(list(rows), judge, human, judged.dimension)
     return {"systems": chart, "n_systems": len(rows)}
-
-
-def _mean_interval(scores: Vector, rng: np.random.Generator) -> Vector:
-    means = scores[rng.integers(0, scores.size, (1000, scores.size))].mean(axis=1)
-    ends: Vector = np.quantile(means, (0.025, 0.975))
-    return ends
 
 
 def _disagreements(judged: JudgedSplit) -> Section:
@@ -420,43 +391,31 @@ def _failures(judged: JudgedSplit) -> Section:
     )
 
 
-def _probes(measures: Measures, name: str) -> Section:
+def _probes(measures: Measures) -> Section:
     """The shift of each attack, beside that of the control: a line without a request."""
-    shifts = [(attack, shift) for attack, shift in measures.shifts if shift.n_outputs]
-    changed = "the side's margin" if measures.pairs else "score"
-    chart = None
-    if shifts:
-        control = next((attack.title for attack, _ in shifts if attack.control), "")
-        points = {attack.title: (shift.mean, shift.interval) for attack, shift in shifts}
-        chart = charts.shifts(points, control, f"change of {changed}", name)
     return section(
         "Injection probes",
         "probes.html",
         reason=measures.probes_reason or "no attacked output got a score",
-        changed=changed,
+        changed="the side's margin" if measures.pairs else "score",
         pairs=measures.pairs is not None,
-        shifts=shifts,
-        chart=chart,
+        shifts=[(attack, shift) for attack, shift in measures.shifts if shift.n_outputs],
     )
 
 
-def _levels(cells: Sequence[Cell], measures: Measures, judged: JudgedSplit, of: str) -> Section:
-    """Each level and coefficient of one judge on one split, by both conventions where they differ.
-
-    Beside them pairwise accuracy, where outputs of one document can be compared.
-    """
+def _levels(cells: Sequence[Cell], judged: JudgedSplit, of: str) -> Section:
+    """Each level and coefficient of one judge, by both conventions where they differ."""
     return section(
-        "All coefficients" if measures.pairs else "All levels",
+        "All coefficients" if judged.verdicts else "All levels",
         "levels.html",
         of=of,
-        unit="pairs" if measures.pairs else "outputs",
+        unit="pairs" if judged.verdicts else "outputs",
         cells=cells_to_show(cells) if any(cell["n_outputs"] for cell in cells) else [],
         conventions=CONVENTIONS if conventions_differ(cells) else {},
         coefficients=COEFFICIENTS,
         levels={cell["level"] for cell in cells},
         n_systems=len(judged.items.systems),
         min_systems=MIN_SYSTEMS,
-        accuracy=measures.accuracy,
     )
 
 

@@ -1,33 +1,27 @@
-"""What a run keeps for its report: every judgement on test, both prompts, and the probes."""
+"""What a run hands to its report: every judgement on test, both prompts, and the probes."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from data.columns import OUTPUTS
-from data.tables.formats import read_json_lines
-from data.tables.text import read_json_file
 from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
-from judges.judgement import AnyJudgement, Judgement, Verdict
+from judges.judgement import AnyJudgement, Verdict
 from judges.winrate import text_length
+from optimize.frames import judgement_rows
 from optimize.injection import Probes, output_name
-from optimize.items import Indices, Item, Items, Vector
-from optimize.run.run_folder import RunFolderError, write_json, write_text
+from optimize.items import Indices, Items, Vector
+from optimize.run.run_folder import write_text
 from optimize.search.objective import Level
 from optimize.search.trial_log import as_json
 from optimize.statistics.coefficients import midranks
 
 JUDGEMENTS = "judgements.jsonl"
-EVIDENCE = "evidence.json"
 JUDGES = ("seed", "tuned")
 AnyLabelled = LabelledOutput | LabelledPair
-# A column that says what kind of system wrote an output has few values, and short ones.
-MAX_CATEGORIES = 6
-MAX_CATEGORY_LENGTH = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,21 +126,6 @@ class JudgedSplit:
             return None
         return [(text_length(pair.response_a), text_length(pair.response_b)) for pair in pairs]
 
-    def kinds(self) -> dict[str, tuple[str, ...]]:
-        """Columns of few short values, unread by the judge, that differ within a document."""
-        if not self.outputs:
-            return {}
-        read = {name for item in self.items.items for name in item.texts}
-        names = {name for output in self.outputs for name in output.texts} - read - set(OUTPUTS)
-        kinds = {}
-        for name in sorted(names):
-            values = tuple(output.texts.get(name, "") for output in self.outputs)
-            if len(set(values)) > MAX_CATEGORIES or max(map(len, values)) > MAX_CATEGORY_LENGTH:
-                continue
-            if any(len({values[i] for i in rows}) > 1 for rows in self.items.places.values()):
-                kinds[name] = values
-        return kinds
-
 
 def labelled_in_order(
     labelled: LabelledSet | LabelledPairs, items: Items
@@ -188,174 +167,28 @@ class PromptParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvidence:
-    """`judged[judge][split]` for "seed" and "tuned", both prompts, the definition, the probes."""
+    """`judged[judge][split]` for "seed" and "tuned", both prompts, and the probes."""
 
-    definition: str
     prompts: Mapping[str, PromptParts]
     judged: Mapping[str, Mapping[str, JudgedSplit]]
     probes: Probes
 
 
-def write_evidence(folder: Path, evidence: RunEvidence) -> None:
-    """Write judgements.jsonl, one line an output, and evidence.json, the rest."""
-    seed, tuned = (evidence.judged[name] for name in JUDGES)
-    lines = [as_json(line) for split in seed for line in _lines(seed[split], tuned[split])]
-    write_text(folder / JUDGEMENTS, "".join(line + "\n" for line in lines))
-    first = next(iter(seed.values()))
-    rest = {
-        "dimension": first.dimension,
-        "definition": evidence.definition,
-        "level": first.level,
-        "scale": list(first.scale),
-        "splits": list(seed),
-        "prompts": {name: asdict(prompt) for name, prompt in evidence.prompts.items()},
-        "probes": evidence.probes.to_json(),
-    }
-    write_json(folder / EVIDENCE, rest)
-
-
-def read_evidence(folder: Path) -> RunEvidence:
-    """Read them back; raises RunFolderError where they are missing or damaged."""
-    try:
-        rest = read_json_file(folder / EVIDENCE)
-        rows = [row.cells for row in read_json_lines(folder / JUDGEMENTS)]
-        return RunEvidence(
-            definition=rest["definition"],
-            prompts={
-                name: PromptParts(
-                    instruction=prompt["instruction"],
-                    demos=tuple(prompt["demos"]),
-                    writes=prompt.get("writes", {}),  # of earlier releases
-                )
-                for name, prompt in rest["prompts"].items()
-            },
-            judged={
-                judge: {split: _judged_split(rest, rows, judge, split) for split in rest["splits"]}
-                for judge in JUDGES
-            },
-            probes=Probes.from_json(rest["probes"]),
-        )
-    except FileNotFoundError as error:
-        raise RunFolderError(
-            f"{folder}: holds no {Path(error.filename).name}; a run folder has one once its run "
-            "has ended"
-        ) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise RunFolderError(
-            f"{folder}: {EVIDENCE} or {JUDGEMENTS} is damaged ({error!r})"
-        ) from error
-
-
-def _lines(seed: JudgedSplit, tuned: JudgedSplit) -> list[dict[str, Any]]:
-    """A line for each item of a split: its labels and both judges' judgements."""
-    labelled: Sequence[AnyLabelled | None] = seed.labelled or [None] * len(seed.items)
-    return [
+def write_judgements(folder: Path, evidence: RunEvidence) -> None:
+    """Write judgements.jsonl: a line an output, with both judges' scores beside people's."""
+    by_split = evidence.judged["seed"]
+    rows = judgement_rows(
+        [item for judged in by_split.values() for item in judged.items.items],
         {
-            "id": item.id,
-            "split": seed.split,
-            "document_id": item.document_id,
-            "system": item.system,
-            "texts": item.texts,
-            "human": item.human,
-            **_label_fields(item, label),
-            "seed": _judgement_fields(by_seed),
-            "tuned": _judgement_fields(by_tuned),
-        }
-        for item, label, by_seed, by_tuned in zip(
-            seed.items.items, labelled, seed.judgements, tuned.judgements, strict=True
-        )
-    ]
-
-
-def _label_fields(item: Item, label: AnyLabelled | None) -> dict[str, Any]:
-    """What a line holds of the labels: votes of a pair, ratings and short texts of an output."""
-    if label is None:
-        return {}
-    if isinstance(label, LabelledPair):
-        return {
-            "votes": label.votes,
-            "responses": [label.response_a, label.response_b],
-            "systems": [label.system_a, label.system_b],
-        }
-    short = {
-        name: text
-        for name, text in label.texts.items()
-        if name not in item.texts and len(text) <= MAX_CATEGORY_LENGTH
-    }
-    return {
-        "labels": short,
-        "ratings": dict(label.ratings),
-        "annotators": dict(label.annotators),
-    }
-
-
-def _judgement_fields(judgement: AnyJudgement) -> dict[str, Any]:
-    """What is known of a judgement; a NaN and a None are left out."""
-    return {
-        name: value
-        for name, value in asdict(judgement).items()
-        if value is not None and not (isinstance(value, float) and math.isnan(value))
-    }
-
-
-def _judged_split(
-    rest: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], judge: str, split: str
-) -> JudgedSplit:
-    """One judge's part of one split, from the lines that `_lines` makes."""
-    rows = [row for row in rows if row["split"] == split]
-    items = [
-        Item(
-            id=row["id"],
-            document_id=row["document_id"],
-            system=row["system"],
-            texts=row["texts"],
-            human=float(row["human"]),
-        )
-        for row in rows
-    ]
-    labelled = [_labelled(row) for row in rows]
-    return JudgedSplit(
-        dimension=rest["dimension"],
-        split=split,
-        level=rest["level"],
-        scale=tuple(rest["scale"]),
-        items=Items(tuple(items)),
-        judgements=tuple(_judgement(row[judge], pair="votes" in row) for row in rows),
-        labelled=tuple(label for label in labelled if label is not None),
+            judge: [judgement for judged in splits.values() for judgement in judged.judgements]
+            for judge, splits in evidence.judged.items()
+        },
+        [split for split, judged in by_split.items() for _ in judged.items.items],
     )
+    lines = [as_json({name: _finite(value) for name, value in row.items()}) for row in rows]
+    write_text(folder / JUDGEMENTS, "".join(line + "\n" for line in lines))
 
 
-def _labelled(row: Mapping[str, Any]) -> AnyLabelled | None:
-    """The labelled output or pair of a line; None where it holds no labels."""
-    if "votes" in row:
-        return LabelledPair(
-            id=row["id"],
-            document_id=row["document_id"],
-            texts={},
-            response_a=row["responses"][0],
-            response_b=row["responses"][1],
-            system_a=row["systems"][0],
-            system_b=row["systems"][1],
-            votes=tuple(row["votes"]),
-        )
-    if "ratings" not in row:
-        return None
-    return LabelledOutput(
-        id=row["id"],
-        document_id=row["document_id"],
-        system=row["system"],
-        texts={**row["labels"], **row["texts"]},
-        ratings={name: tuple(ratings) for name, ratings in row["ratings"].items()},
-        annotators={name: tuple(names) for name, names in row["annotators"].items()},
-    )
-
-
-def _judgement(fields: Mapping[str, Any], *, pair: bool) -> AnyJudgement:
-    """The judgement of a line; NaN for a score or margin that it lacks."""
-    if pair:
-        return Verdict(**{"margin": math.nan, **fields})
-    fields = {"score": math.nan, **fields}
-    if "distribution" in fields:
-        # JSON's keys are strings.
-        fields["distribution"] = {int(rating): p for rating, p in fields["distribution"].items()}
-    return Judgement(**fields)
+def _finite(value: Any) -> Any:
+    """JSON has no NaN: a failed judgement's score is null."""
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -25,7 +25,7 @@ from optimize.run.evidence import (
     PromptParts,
     RunEvidence,
     labelled_in_order,
-    write_evidence,
+    write_judgements,
 )
 from optimize.run.final_table import FinalTable, measure_finally
 from optimize.run.labels import PreparedRun
@@ -78,8 +78,8 @@ def run(
     print_line: Callable[[str], None],
     opened: Mapping[str, Model] | None = None,
     stderr: TextIO | None = None,
-) -> dict[str, Any]:
-    """From the first question to the evidence for a report; returns what summary.json holds.
+) -> tuple[dict[str, Any], RunEvidence]:
+    """From the first question to what summary.json holds, and the evidence for a report.
 
     `opened` are models that are open already, by their names; the progress line goes to `stderr`,
     where that is given.
@@ -104,13 +104,13 @@ def run(
         active = ActiveRun(
             prepared=prepared, folder=folder, judge=judge, models=models, budget=budget, log=log
         )
-        summary = _search_and_measure(active, start)
+        measured = _search_and_measure(active, start)
         if stderr is not None:
             progress.name = "done"
         cache = models.judge.cache or models.proposer.cache
         if cache is not None and cache.note:
             print_line(cache.note)
-        return summary
+        return measured
 
 
 def _budget_by_seed(
@@ -130,8 +130,8 @@ def _budget_by_seed(
     return budget
 
 
-def _search_and_measure(run: ActiveRun, start: float) -> dict[str, Any]:
-    """Search, choose the plan, measure and write the run's files; what summary.json holds.
+def _search_and_measure(run: ActiveRun, start: float) -> tuple[dict[str, Any], RunEvidence]:
+    """Search, choose the plan, measure and write the run's files; as `run`.
 
     A judge that has been paid for is written before its measurement, whatever becomes of that.
     """
@@ -155,10 +155,11 @@ def _search_and_measure(run: ActiveRun, start: float) -> dict[str, Any]:
     write(result, table)
     spent = result.calls + evaluator.budget.calls
     evidence = collect_evidence(run, evaluator, result, left_for_probes(settings, spent))
-    write_evidence(run.folder, evidence)
-    plain = plain_figures(evidence, "tuned" if result.choice.ship else "seed")
+    write_judgements(run.folder, evidence)
+    shipped = "tuned" if result.choice.ship else "seed"
+    plain = plain_figures(evidence, shipped)
     # Once more, with the calls that the probes took.
-    return write(result, table, plain)
+    return write(result, table, plain), evidence
 
 
 def _write_result(
@@ -372,7 +373,6 @@ def collect_evidence(
     prompts = {name: candidate.prompt(run.judge.prompt) for name, candidate in candidates.items()}
     shipped = "tuned" if result.choice.ship else "seed"
     return RunEvidence(
-        definition=subject.definition,
         prompts={
             name: PromptParts(
                 instruction=prompt.instruction,

@@ -1,4 +1,4 @@
-"""How often judge and people order two outputs alike: of pairs, and of scores with their ties."""
+"""How often judge and people order two outputs alike: of pairs, and of scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from judges.winrate import share_interval, share_interval_of_sums
-from optimize.statistics.bootstrap import Interval, bootstrap
+from optimize.statistics.bootstrap import Interval
 from optimize.statistics.coefficients import Matrix, Vector, concordances
 from optimize.statistics.difference import Contrast, mean_of_differences
 from optimize.statistics.levels import Codes, Level, Rows, read_rows
@@ -222,18 +222,6 @@ def _n_equal(values: Vector | Matrix) -> Codes:
     return result
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairwiseAccuracy:
-    """Share of pairs ordered alike, averaged over documents; NaN without any pair."""
-
-    value: float
-    threshold: float
-    interval: Interval | None
-    n_pairs: int
-    n_documents: int
-    n_failed: int
-
-
 @dataclass(frozen=True, slots=True)
 class _PairGaps:
     """Each pair within a document: how far apart both sides put it, and its document."""
@@ -241,44 +229,6 @@ class _PairGaps:
     judge: Vector
     human: Vector
     document: Codes
-
-
-def pairwise_accuracy(
-    judge: ArrayLike,
-    human: ArrayLike,
-    document: ArrayLike,
-    *,
-    rng: np.random.Generator | None = None,
-) -> PairwiseAccuracy:
-    """Accuracy over pairs of outputs for one document, with calibrated ties (arXiv:2305.14324).
-
-    A pair counts when both sides prefer the same output or both call it a tie. A judge with fine
-    scores never ties, so scores no further apart than a threshold do: the one that is best on these
-    very pairs. Every document with a pair weighs the same.
-    """
-    rows = read_rows(judge, human, document)
-    gaps = _pair_gaps(rows)
-    threshold = _best_threshold(gaps)
-    tied = np.abs(gaps.judge) <= threshold
-    alike = np.where(tied, gaps.human == 0, np.sign(gaps.judge) == np.sign(gaps.human))
-    n = np.bincount(gaps.document, minlength=rows.n_documents)
-    shares = np.bincount(gaps.document, alike, rows.n_documents)[n > 0] / n[n > 0]
-    value = float(shares.mean()) if shares.size else np.nan
-    interval = None
-    if rng is not None:
-        interval = bootstrap(
-            lambda weights: weights @ shares / shares.size, value, shares.size, rng
-        )
-    if interval is not None:
-        interval = Interval(max(interval.low, 0.0), interval.high)
-    return PairwiseAccuracy(
-        value=value,
-        threshold=threshold,
-        interval=interval,
-        n_pairs=alike.size,
-        n_documents=shares.size,
-        n_failed=rows.n_failed,
-    )
 
 
 def _pair_gaps(rows: Rows) -> _PairGaps:
@@ -294,20 +244,3 @@ def _pair_gaps(rows: Rows) -> _PairGaps:
     # Rounded, because 0.3 - 0.2 and 0.2 - 0.1 are one distance.
     judge, human = (np.round(side[a] - side[b], 12) for side in (rows.judge, rows.human))
     return _PairGaps(judge, human, rows.document[a])
-
-
-def _best_threshold(gaps: _PairGaps) -> float:
-    """The distance up to which to call two scores a tie, for the most pairwise accuracy.
-
-    Every distance that occurs is tried, and 0; of equally good ones the smallest is taken.
-    """
-    if not gaps.judge.size:
-        return 0.0
-    weights = 1 / np.bincount(gaps.document)[gaps.document]
-    distances, distance_index = np.unique(np.append(np.abs(gaps.judge), 0.0), return_inverse=True)
-    distance_index = distance_index[:-1]
-    ties_won = np.bincount(distance_index, weights * (gaps.human == 0), distances.size)
-    concordant = (gaps.judge != 0) & (np.sign(gaps.judge) == np.sign(gaps.human))
-    orders_lost = np.bincount(distance_index, weights * concordant, distances.size)
-    gains = np.cumsum(ties_won - orders_lost)
-    return float(distances[np.argmax(np.round(gains, 9))])

@@ -63,11 +63,10 @@ def dataset_level(
 ) -> Correlation:
     """One correlation over all outputs; `document` matters to the interval only.
 
-    A judge that gives every output the same score has no correlation. By `undefined`: with
-    "judge_zero", the default, it gets 0 if the human ratings vary, and NaN if these are constant
-    too, as they are for any judge; with "zero" it gets 0 either way, as does any judge where the
-    human ratings are constant; with "left_out", NaN. A value that is 0 by convention has no
-    interval. `document` gives the clusters of the bootstrap; without it each output is its own.
+    A judge that gives every output the same score has no correlation. With "judge_zero", the
+    default, it gets 0 if the human ratings vary, and NaN if these are constant too; with
+    "left_out" it gets NaN. A value that is 0 by convention has no interval. `document` gives the
+    clusters of the bootstrap; without it each output is its own.
     """
     rows = read_rows(judge, human, document)
     value, interval = np.nan, None
@@ -112,8 +111,8 @@ def summary_level(
 
     A document on which either side is constant has no correlation. `undefined` says what it adds:
     "judge_zero", the primary convention: 0 where people saw a difference and the judge saw none,
-    nothing where people saw none; "left_out": nothing, as in most published tables; "zero": 0.
-    Documents with fewer than two scored outputs are left out in all three, being missing.
+    nothing where people saw none; "left_out": nothing, as in most published tables. Documents with
+    fewer than two scored outputs are missing, and left out in both.
     """
     rows = read_rows(judge, human, document)
     coefficients = document_coefficients(rows, coefficient)

@@ -167,23 +167,6 @@ def documents_for_difference(
     return _least(suffices)
 
 
-def documents_for_width(interval: Interval, n: int, half: float, power: float = POWER) -> int:
-    """How many documents give an interval of ± `half` or less, with a probability of `power`.
-
-    The ratio of the new variance among documents to the one that `interval` rests on is F.
-    """
-    from scipy.special import fdtri
-
-    deviation = _document_deviation(interval, n)
-
-    def suffices(number: int) -> bool:
-        ratio = np.sqrt(fdtri(number - 1, n - 1, power))
-        t = student_quantile(number - 1, interval.confidence)
-        return bool(t * deviation * ratio / np.sqrt(number) <= half)
-
-    return _least(suffices)
-
-
 def _document_deviation(interval: Interval, n: int) -> float:
     """The standard deviation among documents behind an interval from `n` of them."""
     half = (interval.high - interval.low) / 2

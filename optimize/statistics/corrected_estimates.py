@@ -5,12 +5,12 @@ where nobody labelled, corrected by how far the judge is off where somebody did.
 valid however bad the judge is; a good judge makes it narrow. Weighting the judge's part by what it
 is worth (the power tuning of the second paper) means it is hardly ever wider than labels alone.
 
-Own code, because ppi-python takes outputs as independent (here they share documents, and two
-systems share them too) and imports numba, statsmodels and scikit-learn; where outputs are
-independent the tests hold both against each other.
+Own code, because ppi-python takes outputs as independent (here they share documents) and imports
+numba, statsmodels and scikit-learn; where outputs are independent the tests hold both against each
+other.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,7 @@ from optimize.statistics.levels import Codes, Mask
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean, difference or win rate by human standards, and what it was computed from.
+    """A mean by human standards, and what it was computed from.
 
     `labels_only` is what the labels alone give, `judge_only` what the judge alone would claim,
     without any guarantee. `weight` is the judge's, in [0, 1]; `label_sd` and `agreement` (the
@@ -69,68 +69,6 @@ def mean_score(
     return _estimate(_read(label, score, document), weight, confidence)
 
 
-def mean_win(
-    label: ArrayLike,
-    score: ArrayLike,
-    document: ArrayLike | None = None,
-    *,
-    weight: float | None = None,
-    confidence: float = CONFIDENCE,
-) -> Estimate:
-    """A win rate: the mean of 1 (won), 0.5 (tie) and 0; neither value nor interval leaves [0, 1].
-
-    Intervals are those with two more labelled documents, one won and one lost, of which the judge
-    says what it says on average (Agresti and Caffo 2000): eight wins of eight are no certainty. As
-    `mean_score` otherwise.
-    """
-    outputs = _read(label, score, document)
-    estimate = _estimate(outputs, weight, confidence)
-    last = outputs.documents.max()
-    wider = _estimate(
-        replace(
-            outputs,
-            labels=np.append(outputs.labels, [0.0, 1.0]),
-            scores=np.append(outputs.scores, np.repeat(outputs.scores.mean(), 2)),
-            documents=np.append(outputs.documents, [last + 1, last + 2]),
-        ),
-        weight,
-        confidence,
-    )
-    value = float(np.clip(estimate.value, 0, 1))
-    return replace(
-        estimate,
-        value=value,
-        interval=_within(wider.interval, value),
-        labels_only_interval=_within(wider.labels_only_interval, estimate.labels_only),
-    )
-
-
-def _within(interval: Interval | None, value: float) -> Interval | None:
-    """An interval cut to [0, 1], with its value in it."""
-    if interval is None:
-        return None
-    low, high = np.clip([min(interval.low, value), max(interval.high, value)], 0, 1)
-    return Interval(float(low), float(high), interval.confidence)
-
-
-def mean_difference(
-    label: ArrayLike,
-    score: ArrayLike,
-    first: ArrayLike,
-    document: ArrayLike | None = None,
-    *,
-    weight: float | None = None,
-    confidence: float = CONFIDENCE,
-) -> Estimate:
-    """Mean human rating of one system minus that of another; `first` marks the former's outputs.
-
-    Documents that both answered are compared as pairs. As `mean_score` otherwise.
-    """
-    outputs = _read(label, score, document)
-    is_first = np.asarray(first, dtype=bool)[~np.isnan(np.asarray(score, dtype=float))]
-    return _estimate(outputs, weight, confidence, is_first)
-
-
 def labels_needed(estimate: Estimate, width: float) -> int | None:
     """How many labels in all an interval of this width takes; None if all outputs are too few.
 
@@ -149,13 +87,6 @@ def labels_needed(estimate: Estimate, width: float) -> int | None:
     return int(sufficient[0]) if sufficient.size else None
 
 
-def wins(side: ArrayLike, other_side: ArrayLike) -> Vector:
-    """1 where the first side scores higher, 0 where the other does, 0.5: a tie, NaN: unknown."""
-    gap = np.asarray(side, dtype=float) - np.asarray(other_side, dtype=float)
-    won: Vector = (np.sign(gap) + 1) / 2
-    return won
-
-
 def _read(label: ArrayLike, score: ArrayLike, document: ArrayLike | None) -> _Outputs:
     """The checked vectors without failed outputs, which are counted; documents as codes from 0."""
     labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
@@ -170,17 +101,9 @@ def _read(label: ArrayLike, score: ArrayLike, document: ArrayLike | None) -> _Ou
     return _Outputs(labels[judged], scores[judged], codes, int((~judged).sum()))
 
 
-def _estimate(
-    outputs: _Outputs, weight: float | None, confidence: float, is_first: Mask | None = None
-) -> Estimate:
-    """The mean, or with `is_first` the mean of those outputs less that of the others."""
-    if is_first is None:
-        means, errors = _means(outputs, np.ones(outputs.labels.size, dtype=bool))
-    else:
-        (means, errors), (other_means, other_errors) = (
-            _means(outputs, group) for group in (is_first, ~is_first)
-        )
-        means, errors = means - other_means, errors - other_errors
+def _estimate(outputs: _Outputs, weight: float | None, confidence: float) -> Estimate:
+    """The mean, corrected by what the labels say of the judge."""
+    means, errors = _means(outputs)
     labels_only, correction, judge_only = means.tolist()
     power = float((errors[1] ** 2).sum())
     tuned = float(np.clip(-(errors[0] * errors[1]).sum() / power, 0, 1)) if power > 0 else 0.0
@@ -210,13 +133,13 @@ def _estimate(
     )
 
 
-def _means(outputs: _Outputs, group: Mask) -> tuple[Vector, Matrix]:
-    """Of some outputs: mean label, the judge's correction of it, and what the judge alone claims.
+def _means(outputs: _Outputs) -> tuple[Vector, Matrix]:
+    """The mean label, the judge's correction of it, and what the judge alone claims.
 
     The other is (2, documents): what each document adds to the errors of the former two.
     """
     labels, scores, documents = outputs.labels, outputs.scores, outputs.documents
-    labelled, unlabelled = group & ~np.isnan(labels), group & np.isnan(labels)
+    labelled, unlabelled = ~np.isnan(labels), np.isnan(labels)
     n_documents = np.unique(documents[labelled]).size
     if n_documents < 2:
         raise ValueError(
@@ -232,7 +155,7 @@ def _means(outputs: _Outputs, group: Mask) -> tuple[Vector, Matrix]:
         correction_errors = _document_sums(
             scores - score_unlabelled, unlabelled, documents
         ) - _document_sums(scores - score, labelled, documents)
-    means = np.array([label, correction, scores[group].mean()])
+    means = np.array([label, correction, scores.mean()])
     return means, np.stack([label_errors, correction_errors])
 
 

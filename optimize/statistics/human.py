@@ -23,7 +23,6 @@ from optimize.statistics.bootstrap import (
     CONFIDENCE,
     RESAMPLES,
     Interval,
-    bootstrap,
     interval_around,
     ratio_interval,
     resample,
@@ -54,8 +53,7 @@ EPSILON = 0.2
 class LeftOut:
     """One annotator against the mean of the others, and the judge against that same mean.
 
-    `bias` is how much higher than the others they rate. `outlying`: they agree less with the others
-    than the rest do with theirs, by an interval wholly below 0 (one in twenty by chance, over all).
+    `bias` is how much higher than the others they rate.
     At summary level the same `n_documents` enter both means, those that the others do not rate
     alike; in `n_defined` of them the annotator tells outputs apart, too, and has a rho.
     """
@@ -67,7 +65,6 @@ class LeftOut:
     n_outputs: int
     n_documents: int
     n_defined: int
-    outlying: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,9 +199,8 @@ def human_ceiling(
                 n_outputs=left_out.n_outputs,
                 n_documents=left_out.entered.size,
                 n_defined=left_out.defined.size,
-                outlying=_outlying(human_statistics, index, n, rng, resamples),
             )
-            for index, left_out in enumerate(comparisons)
+            for left_out in comparisons
         ),
         n_outputs=int(comparable.sum()),
         n_documents=_n_distinct([left_out.entered for left_out in comparisons]),
@@ -269,25 +265,6 @@ def _leave_out(
         entered=entered,
         defined=defined,
     )
-
-
-def _outlying(
-    statistics: list[Statistic], index: int, n: int, rng: np.random.Generator, resamples: int
-) -> bool:
-    """Whether the annotator at `index` agrees less than the mean of the rest, beyond chance."""
-    rest = statistics[:index] + statistics[index + 1 :]
-    if len(rest) < 2:
-        return False
-
-    def gap(weights: Matrix) -> Vector:
-        difference: Vector = statistics[index](weights) - _mean(rest, weights)
-        return difference
-
-    value = float(gap(np.ones((1, n)))[0])
-    # Every annotator is tried, one-sided: Bonferroni.
-    confidence = 1 - 2 * 0.05 / len(statistics)
-    interval = bootstrap(gap, value, n, rng, bound=2.0, resamples=resamples, confidence=confidence)
-    return interval is not None and interval.high < 0
 
 
 def _mean(statistics: list[Statistic], weights: Matrix) -> Vector:

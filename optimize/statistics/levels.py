@@ -23,7 +23,7 @@ from optimize.statistics.coefficients import (
 )
 
 Level = Literal["dataset", "summary", "system"]
-Undefined = Literal["judge_zero", "left_out", "zero"]
+Undefined = Literal["judge_zero", "left_out"]
 # What every figure means that names no other convention: people who rate a document alike leave it
 # without a rho, a judge that rates it alike has told nothing of it and gets 0.
 PRIMARY: Undefined = "judge_zero"
@@ -121,8 +121,7 @@ def level_statistic(
 def is_zero_by_convention(rows: Rows, level: Level, undefined: Undefined) -> bool:
     """Whether the one coefficient over all outputs, or over all systems' means, is 0 by convention.
 
-    "judge_zero": where the judge's are constant and people's vary; "zero": where either side's are
-    constant and there are two or more; "left_out": never.
+    "judge_zero": where the judge's are constant and people's vary; "left_out": never.
     """
     if undefined == "left_out" or not rows.n_documents:
         return False
@@ -131,8 +130,6 @@ def is_zero_by_convention(rows: Rows, level: Level, undefined: Undefined) -> boo
         counts = system_sums(rows, np.ones(rows.judge.size)).sum(axis=0)
         sides = [_rounded(system_sums(rows, side).sum(axis=0) / counts) for side in sides]
     judge_varies, people_vary = (bool(np.ptp(side) > 0) for side in sides)
-    if undefined == "zero":
-        return sides[0].size > 1 and not (judge_varies and people_vary)
     return people_vary and not judge_varies
 
 
@@ -222,13 +219,10 @@ def by_convention(coefficients: Vector, rows: Rows, undefined: Undefined) -> Vec
     """Documents' coefficients, with 0 in place of NaN where the convention says so."""
     if undefined == "left_out" or not rows.n_documents:
         return coefficients
-    zero = np.bincount(rows.document) > 1
-    if undefined == "judge_zero":
-        highest, lowest = (
-            extreme.reduceat(rows.human, rows.first_rows) for extreme in (np.maximum, np.minimum)
-        )
-        zero &= highest > lowest
-    return np.where(np.isnan(coefficients) & zero, 0.0, coefficients)
+    highest, lowest = (
+        extreme.reduceat(rows.human, rows.first_rows) for extreme in (np.maximum, np.minimum)
+    )
+    return np.where(np.isnan(coefficients) & (highest > lowest), 0.0, coefficients)
 
 
 def system_statistic(rows: Rows, coefficient: Coefficient) -> Statistic:

@@ -1,4 +1,4 @@
-"""Scores as numbers on a scale: how far from people's, how much of it is used, how repeatable.
+"""Scores as numbers on a scale: how far from people's, how much of it is used.
 
 None of these is a rank correlation: a judge may rank perfectly and be one point too kind.
 """
@@ -13,8 +13,8 @@ from optimize.statistics.bootstrap import CONFIDENCE, Interval, student_quantile
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.levels import Codes, read_rows
 
-# Smaller differences are no matter: in means, this share of people's standard deviation; in
-# standard deviations, this factor.
+# What is worth a warning: so many of people's standard deviations between the means, and so many
+# times the other's standard deviation.
 MIN_SHIFT, MIN_SPREAD = 0.25, 1.25
 
 
@@ -40,16 +40,14 @@ class ScaleComparison:
     @property
     def is_shifted(self) -> bool:
         """Whether the means differ by more than chance, and by a quarter of people's SD or more."""
-        ends = self.shift_interval
-        by_chance = ends is None or ends.low <= 0 <= ends.high
-        return not by_chance and abs(self.shift) >= MIN_SHIFT * self.human_sd
+        clear = self.shift_interval is not None and 0 not in self.shift_interval
+        return clear and abs(self.shift) >= MIN_SHIFT * self.human_sd
 
     @property
     def is_spread_differently(self) -> bool:
         """Whether the SDs differ by more than chance, and one is a quarter more than the other."""
-        ends = self.spread_interval
-        by_chance = ends is None or ends.low <= 1 <= ends.high
-        return not by_chance and not 1 / MIN_SPREAD < self.spread < MIN_SPREAD
+        clear = self.spread_interval is not None and 1 not in self.spread_interval
+        return clear and not 1 / MIN_SPREAD < self.spread < MIN_SPREAD
 
 
 def compare_scales(
@@ -157,16 +155,11 @@ def quadratic_kappa(a: Vector, b: Vector) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUse:
-    """Use of the scale: shares in [0, 1].
-
-    `levels_used` is the number of equally frequent scores that would be as spread out (the
-    exponential of the entropy); `tied` the share of pairs within documents with equal scores.
-    """
+    """Use of the scale: shares in [0, 1]; `tied` is that of pairs within documents scored alike."""
 
     at_top: float
     at_bottom: float
     tied: float
-    levels_used: float
     n_outputs: int
 
 
@@ -176,11 +169,8 @@ def scale_use(scores: ArrayLike, document: ArrayLike, scale: Sequence[float]) ->
     rows = read_rows(values, np.zeros(values.size), document)
     n = rows.judge.size
     if not n:
-        return ScaleUse(
-            at_top=np.nan, at_bottom=np.nan, tied=np.nan, levels_used=np.nan, n_outputs=0
-        )
+        return ScaleUse(at_top=np.nan, at_bottom=np.nan, tied=np.nan, n_outputs=0)
     nearest = nearest_ratings(rows.judge, scale)
-    shares = np.unique(rows.judge, return_counts=True)[1] / n
     sizes = np.bincount(rows.document)
     pairs = float((sizes * (sizes - 1)).sum())
     alike = np.unique(np.stack([rows.document, rows.judge]), axis=1, return_counts=True)[1]
@@ -188,57 +178,5 @@ def scale_use(scores: ArrayLike, document: ArrayLike, scale: Sequence[float]) ->
         at_top=float((nearest == max(scale)).mean()),
         at_bottom=float((nearest == min(scale)).mean()),
         tied=float((alike * (alike - 1)).sum() / pairs) if pairs else np.nan,
-        levels_used=float(np.exp(-(shares * np.log(shares)).sum())),
         n_outputs=n,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelfConsistency:
-    """Agreement of a judge's samples of one output.
-
-    `reliability` (intraclass correlation) is the share of a single sample's variance that is due to
-    the output; `reliability_of_mean` that of the mean of all samples (Spearman-Brown);
-    `sd_within_output` the SD of one output's samples. `n_outputs` have two samples or more.
-    """
-
-    reliability: float
-    reliability_of_mean: float
-    sd_within_output: float
-    n_outputs: int
-    n_samples: float
-
-
-def self_consistency(samples: ArrayLike) -> SelfConsistency:
-    """One-way analysis of variance of (outputs, samples); NaN where a sample failed.
-
-    Outputs with fewer than two samples are left out; NaN without two such outputs, or where no
-    score differs.
-    """
-    values = np.asarray(samples, dtype=float)
-    n = (~np.isnan(values)).sum(axis=1)
-    values, n = values[n > 1], n[n > 1]
-    outputs, total = n.size, int(n.sum())
-    if outputs < 2:
-        return SelfConsistency(
-            reliability=np.nan,
-            reliability_of_mean=np.nan,
-            sd_within_output=np.nan,
-            n_outputs=outputs,
-            n_samples=np.nan,
-        )
-    means = np.nansum(values, axis=1) / n
-    within = float(np.nansum((values - means[:, None]) ** 2)) / (total - outputs)
-    between = float((n * (means - (n * means).sum() / total) ** 2).sum()) / (outputs - 1)
-    # The samples an output has on average, as unequal numbers count in this analysis.
-    size = (total - float((n**2).sum()) / total) / (outputs - 1)
-    due_to_output = max((between - within) / size, 0.0)
-    variance = due_to_output + within
-    reliability = due_to_output / variance if variance > 0 else np.nan
-    return SelfConsistency(
-        reliability=reliability,
-        reliability_of_mean=size * reliability / (1 + (size - 1) * reliability),
-        sd_within_output=float(np.sqrt(within)),
-        n_outputs=outputs,
-        n_samples=size,
     )

@@ -247,9 +247,8 @@ RATED = "--dimension relevance --data outputs.jsonl"
         "winrate tldr_concise --data pairs.jsonl --out verdicts.jsonl",
         "verify relevance --data outputs.jsonl",
         f"compare {RATED} --lm embedded --scores other=scores.jsonl --out board",
-        f"panel {RATED} --members relevance --scores other=scores.jsonl --out panel",
+        f"panel {RATED} relevance --scores other=scores.jsonl --out panel",
         f"estimate {RATED} --scores scores.jsonl",
-        f"alternative {RATED} --scores scores.jsonl",
     ],
 )
 def test_quiet_commands_print_their_result_alone_and_no_line_wider_than_a_terminal(

@@ -147,14 +147,12 @@ SEVEN = (
 def test_undefined_documents_are_left_out_or_0_and_always_counted() -> None:
     judge_zero = summary_level(*SEVEN)
     left_out = summary_level(*SEVEN, undefined="left_out")
-    zero = summary_level(*SEVEN, undefined="zero")
-    # Only document 1; 1 to 4; 1 and 2. Documents 5 to 7 are missing, whatever the convention.
+    # Only document 1; 1 and 2. Documents 5 to 7 are missing, whatever the convention.
     assert left_out.value == pytest.approx(1)
-    assert zero.value == pytest.approx(1 / 4)
     assert judge_zero.value == pytest.approx(1 / 2)
-    assert [c.n_documents for c in (left_out, zero, judge_zero)] == [1, 4, 2]
-    assert {c.n_undefined for c in (left_out, zero, judge_zero)} == {6}
-    assert [c.n_zero for c in (left_out, zero, judge_zero)] == [0, 3, 1]
+    assert [c.n_documents for c in (left_out, judge_zero)] == [1, 2]
+    assert {c.n_undefined for c in (left_out, judge_zero)} == {6}
+    assert [c.n_zero for c in (left_out, judge_zero)] == [0, 1]
     assert judge_zero.undefined == "judge_zero"
     assert left_out.n_failed == 3
 
@@ -214,9 +212,7 @@ def test_one_document_has_a_value_and_no_interval() -> None:
 
 
 def test_zeros_by_convention_have_no_interval() -> None:
-    zero = summary_level(
-        [1, 2, 1, 2], [3, 3, 3, 3], [1, 1, 2, 2], undefined="zero", rng=np.random.default_rng(0)
-    )
+    zero = summary_level([3, 3, 3, 3], [1, 2, 1, 2], [1, 1, 2, 2], rng=np.random.default_rng(0))
     assert (zero.value, zero.interval) == (0, None)
 
 
@@ -265,7 +261,7 @@ def test_midranks_equal_scipys(values: Vector) -> None:
 def levels(judge: Vector, human: Vector, document: Vector) -> list[float]:
     return [
         dataset_level(judge, human, undefined="left_out").value,
-        summary_level(judge, human, document, undefined="zero").value,
+        summary_level(judge, human, document, undefined="left_out").value,
         system_level(judge, human, document, undefined="left_out").value,
     ]
 

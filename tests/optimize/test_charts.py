@@ -26,12 +26,10 @@ def rng() -> np.random.Generator:
 def draw(name: str) -> dict[str, Callable[[], str]]:
     """Every chart, with `name` wherever a name can stand."""
     scores, human = np.array([1.0, 2.5, NAN, 4.0]), np.array([1.0, 2.0, 3.0, 5.0])
-    ends = np.array([[1.0, 2.0], [2.0, 3.0]])
     return {
         "scatter": lambda: charts.scatter(scores, human, name, rng()),
-        "documents": lambda: charts.per_document(np.array([0.1, NAN, -0.4]), -0.15, name),
         "systems": lambda: charts.systems(
-            [name, "b"], np.array([1.5, 2.5]), ends, np.array([2.0, 1.0]), name
+            [name, "b"], np.array([1.5, 2.5]), np.array([2.0, 1.0]), name
         ),
         "confusion": lambda: charts.confusion(
             np.array([0, 1, 1, 1, 1, 1]), np.array([0, 0, 0, 1, 1, 1]), [name, "b"], name
@@ -45,21 +43,12 @@ def draw(name: str) -> dict[str, Callable[[], str]]:
             name,
             "rho",
         ),
-        "forest": lambda: charts.forest(
-            {
-                name: ((0.1, Interval(0.0, 0.2)), None),
-                "test": ((0.1, None), (0.2, Interval(0.1, 0.3))),
-            },
-            ("seed", "tuned"),
-            "rho",
+        "shares": lambda: charts.shares(
+            {name: (0.6, Interval(0.5, 0.7)), "people": (0.7, None)},
+            "pairs",
+            name,
+            "people",
         ),
-        "bars": lambda: charts.bars(
-            {name: (0.4, Interval(0.3, 0.5)), "b": (-0.1, None)}, "rho", name
-        ),
-        "shifts": lambda: charts.shifts(
-            {name: (0.4, Interval(0.3, 0.5)), "control": (0.0, None)}, "control", "change", name
-        ),
-        "search": lambda: charts.search_path([10, 20, 30], [0.1, 0.3, 0.2], 0.0, name),
     }
 
 
@@ -84,9 +73,8 @@ def test_a_chart_is_one_named_drawing_that_needs_nothing_else(chart: str) -> Non
 def test_names_say_what_the_chart_shows() -> None:
     drawn = draw("fluency")
     assert "fluency: judge's score against mean human rating for 3 outputs" in drawn["scatter"]()
-    assert "within each of 2 documents, mean -0.150, 1 below zero" in drawn["documents"]()
     assert "4 of 6 alike" in drawn["confusion"]()
-    assert "test: seed 0.100, tuned 0.200 [0.100, 0.300]" in drawn["forest"]()
+    assert "fluency 0.600 [0.500, 0.700], people 0.700" in drawn["shares"]()
 
 
 def test_many_systems_are_cut_to_those_that_differ_most() -> None:
@@ -96,7 +84,7 @@ def test_many_systems_are_cut_to_those_that_differ_most() -> None:
     judge = human.copy()
     judge[[0, -1]] = judge[[-1, 0]]
     names = [f"system-{i}" for i in range(n)]
-    drawn = charts.systems(names, judge, np.stack([judge, judge], axis=1), human, "x")
+    drawn = charts.systems(names, judge, human, "x")
     assert drawn.count("system-") == charts.MAX_SYSTEMS
     assert "system-0<" in drawn
     assert "system-59<" in drawn

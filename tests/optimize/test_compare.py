@@ -20,9 +20,9 @@ from openai_server import OpenAIServer, Serving
 from data import starter
 from judges.loading import load
 from judges.scoring import SamplingPlan
-from optimize.cli import compare, report, tune, verify
-from optimize.measuring.leaderboard import pareto_front
-from optimize.report.leaderboard_report import leaderboard_answer, render
+from optimize.cli import compare, tune, verify
+from optimize.measuring.comparison import pareto_front
+from optimize.report.compare_report import compare_answer, render
 from optimize.statistics.accuracy import contrast_accuracy, pair_accuracy
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -128,7 +128,7 @@ def test_the_answer_begins_with_how_often_the_best_orders_outputs_as_people_do(
 ) -> None:
     result = compared(capsys, *recorded())
     n, best = len(result["judges"]), result["judges"][0]
-    first, *_, last = leaderboard_answer(result)
+    first, *_, last = compare_answer(result)
     assert first.startswith(
         f"Of {n} judges {best['name']} agrees best with people (rho "
         f"{best['correlations'][0]['value']:.3f}): it orders two outputs of one document as people "
@@ -136,22 +136,7 @@ def test_the_answer_begins_with_how_often_the_best_orders_outputs_as_people_do(
     )
     assert last.startswith(("By rho, these cannot be told from it: ", "Its rho is clearly above"))
     alone = {**result, "judges": [best]}
-    assert leaderboard_answer(alone)[0].startswith(f"{best['name']} orders two outputs of one ")
-
-
-def test_a_baseline_is_compared_with_each_and_the_intervals_are_narrower(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    flags = recorded()
-    free = compared(capsys, *flags)
-    named = compared(capsys, *flags, "--baseline", "good")
-    assert [row["standing"] for row in named["judges"]] == ["baseline", "worse", "worse"]
-    for with_all, with_one in zip(free["judges"][1:], named["judges"][1:], strict=True):
-        widths = [r["difference"]["high"] - r["difference"]["low"] for r in (with_all, with_one)]
-        assert widths[1] <= widths[0]
-    low = compared(capsys, *flags, "--baseline", "poor")
-    assert [row["standing"] for row in low["judges"]] == ["better", "better", "baseline"]
-    assert low["judges"][0]["difference"]["value"] > 0
+    assert compare_answer(alone)[0].startswith(f"{best['name']} orders two outputs of one ")
 
 
 def test_judges_are_compared_on_what_all_have_and_their_own_figures_are_given(
@@ -195,6 +180,23 @@ def test_the_difference_of_accuracies_is_that_of_the_two_on_pairs_both_judged() 
     values = [pair_accuracy(side[both], human[both], document[both]).value for side in (a, b)]
     assert difference.value == pytest.approx(values[0] - values[1])
     assert contrast_accuracy(b, a, human, document).value == pytest.approx(-difference.value)
+
+
+def test_each_prompt_of_a_file_of_replies_is_a_judge_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = dict(enumerate("ABCD"))
+    rows = [
+        {"id": f"d{d}s{s}", "prompt": prompt, "replies": [words[s if prompt == "up" else 3 - s]]}
+        for d in range(12)
+        for s in range(4)
+        for prompt in ("up", "down")
+    ]
+    flags = ["--dimension", "charm", "--data", charm(HUMAN), "--scale", "1-4"]
+    flags += ["--replies", f"r={lines('r.jsonl', rows)}", "--values", "A=1,B=2,C=3,D=4"]
+    result = compared(capsys, *flags)
+    values = {row["name"]: row["correlations"][0]["value"] for row in result["judges"]}
+    assert values == {"r:up": pytest.approx(1), "r:down": pytest.approx(-1)}
 
 
 def test_a_judge_that_was_tuned_on_the_very_labels_is_marked(
@@ -250,7 +252,6 @@ def test_tables_and_help_fit_eighty_columns(capsys: pytest.CaptureFixture[str]) 
 def test_what_cannot_be_compared_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     flags = recorded()
     assert "two judges are called good" in refused(capsys, *flags, "--scores", "good.jsonl")
-    assert "--baseline best: no such judge" in refused(capsys, *flags, "--baseline", "best")
     assert "name two judges or more" in refused(capsys, *flags[:4], "--scores", "good.jsonl")
     assert "--dimension NAME" in refused(capsys, "--lm", "embedded", "--lm", "openai/x")
     relevance = ["--dimension", "relevance", "--lm", "embedded"]
@@ -291,23 +292,9 @@ def test_a_damaged_folder_is_one_line(text: str, capsys: pytest.CaptureFixture[s
         Path("c", name).write_text(text, encoding="utf-8")
     assert "c" in refused(capsys, *flags, "--out", "c", "--resume", code=1)
     assert tune.command(["--resume", "--out", "c"]) == 1
-    assert report.command(["c"]) == 1
     err = capsys.readouterr().err
-    assert err.count("\n") == 2
+    assert err.count("\n") == 1
     assert "Traceback" not in err
-
-
-def test_a_comparisons_page_is_drawn_again_from_its_folder(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert compare.command([*recorded(), "--out", "c"]) == 0
-    page = Path("c/report.html")
-    before = page.read_bytes()
-    page.unlink()
-    assert report.command(["c"]) == 0
-    assert page.read_bytes() == before
-    assert report.command(["c", "--markdown"]) == 1
-    assert "holds a comparison, of which there is no short table" in capsys.readouterr().err
 
 
 def test_a_pairwise_judge_that_fails_on_all_that_others_have_has_no_share_of_ties(
@@ -450,8 +437,8 @@ def test_another_comparison_pays_nothing_for_what_the_cache_has(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    flags = models.flags
     monkeypatch.setenv("DSPY_JUDGES_CACHE", "kept")
+    flags = models.flags
     paid = compared(capsys, *flags, "--out", "first")
     calls = models.seen.total()
     again = compared(capsys, *flags, "--out", "second")

@@ -9,14 +9,7 @@ import pytest
 from scipy import stats
 
 from optimize.statistics.coefficients import Vector
-from optimize.statistics.corrected_estimates import (
-    Estimate,
-    labels_needed,
-    mean_difference,
-    mean_score,
-    mean_win,
-    wins,
-)
+from optimize.statistics.corrected_estimates import Estimate, labels_needed, mean_score
 
 
 class Pool(NamedTuple):
@@ -49,18 +42,7 @@ def of_system(rows: Pool) -> Estimate:
     return mean_score(rows.label[rows.first], rows.score[rows.first])
 
 
-def of_difference(rows: Pool) -> Estimate:
-    return mean_difference(rows.label, rows.score, rows.first, rows.document)
-
-
-def of_wins(rows: Pool) -> Estimate:
-    one, other = rows.first, ~rows.first
-    return mean_win(
-        wins(rows.label[one], rows.label[other]), wins(rows.score[one], rows.score[other])
-    )
-
-
-ESTIMATES = (of_mean, of_system, of_difference, of_wins)
+ESTIMATES = (of_mean, of_system)
 
 
 @pytest.mark.parametrize("labelled", [20, 50])
@@ -148,31 +130,6 @@ def test_labels_alone_give_students_interval_over_documents() -> None:
     assert twice.interval.high == pytest.approx(expected.high)
 
 
-def test_a_difference_of_labels_is_the_paired_t_test() -> None:
-    ours, theirs = np.array([4.0, 2, 5, 3, 3]), np.array([3.0, 2, 3, 2, 4])
-    label = np.append(ours, theirs)
-    result = mean_difference(label, label, np.arange(10) < 5, np.tile(np.arange(5), 2))
-    expected = stats.ttest_rel(ours, theirs).confidence_interval()
-    assert result.value == pytest.approx((ours - theirs).mean())
-    assert result.interval is not None
-    assert result.interval.high == pytest.approx(expected.high)
-
-
-def test_swapping_the_systems_turns_the_difference() -> None:
-    rows = pool(np.random.default_rng(7), 100, 20)
-    there = of_difference(rows)
-    back = mean_difference(rows.label, rows.score, ~rows.first, rows.document)
-    assert there.interval is not None
-    assert back.interval is not None
-    assert there.value == pytest.approx(-back.value)
-    assert there.interval.low == pytest.approx(-back.interval.high)
-
-
-def test_wins_count_a_tie_as_half() -> None:
-    assert wins([3, 2, 1, math.nan], [1, 2, 3, 4])[:3].tolist() == [1, 0.5, 0]
-    assert math.isnan(wins([math.nan], [1])[0])
-
-
 def test_labels_needed_make_the_width_they_promise() -> None:
     rows = pool(np.random.default_rng(8), 4000, 100)
     result = of_system(rows)
@@ -196,8 +153,6 @@ def test_what_is_missing_is_counted_or_refused() -> None:
         mean_score([1, math.nan], [1, 2])
     with pytest.raises(ValueError, match=r"\(2,\), \(1,\)"):
         mean_score([1, 2], [1])
-    with pytest.raises(ValueError, match="two documents or more"):
-        mean_difference([1, 2, math.nan], [1, 2, 3], [True, True, False])
 
 
 def test_constant_judges_add_nothing() -> None:
@@ -205,51 +160,3 @@ def test_constant_judges_add_nothing() -> None:
     result = mean_score(label, [3] * 6)
     assert (result.weight, result.value) == (0, 2.5)
     assert result.interval == result.labels_only_interval
-
-
-@pytest.mark.parametrize("labelled", [8, 30])
-def test_a_win_rate_near_its_end_stays_on_the_scale_and_covers(labelled: int) -> None:
-    # One side wins 95 % of 400 documents; the judge sees it mostly.
-    rng = np.random.default_rng(0)
-    held, simulations = 0, 300
-    for _ in range(simulations):
-        won = (rng.random(400) < 0.95).astype(float)
-        score = np.where(rng.random(400) < 0.9, won, 1 - won)
-        label = np.where(np.arange(400) < labelled, won, math.nan)
-        result = mean_win(label, score)
-        for one in (result.interval, result.labels_only_interval):
-            assert one is not None
-            assert 0 <= one.low < one.high <= 1
-        assert result.interval is not None
-        assert result.value in result.interval
-        held += 0.95 in result.interval
-    assert held / simulations > 0.93
-
-
-def test_eight_labelled_wins_of_eight_are_no_certainty() -> None:
-    score = np.ones(40)
-    result = mean_win(np.where(np.arange(40) < 8, 1.0, math.nan), score)
-    assert result.value == 1
-    assert result.interval is not None
-    # As the labels alone: .9 less t(9) * .1, from eight times 1, a 0 and a 1.
-    assert result.interval.low == pytest.approx(0.9 - 2.262 * 0.1, abs=0.01)
-
-
-def test_systems_may_be_marked_by_numbers() -> None:
-    label, score = [4.0, 3, 2, 5, math.nan, math.nan], [4.0, 2, 2, 5, 3, 1]
-    marks, document = [1, 1, 0, 0, 1, 0], [1, 2, 1, 2, 3, 3]
-    by_number = mean_difference(label, score, marks, document)
-    assert by_number == mean_difference(label, score, [mark == 1 for mark in marks], document)
-    assert by_number.labels_only == pytest.approx(3.5 - 3.5)
-
-
-def test_a_win_rate_stays_on_the_scale_where_the_judges_part_would_leave_it() -> None:
-    # All labelled ones won though the judge saw half of them lost; of the rest it says all won, so
-    # that the correction of 1/2 would make 1 + 1/2 of the judge's part.
-    label = np.where(np.arange(40) < 8, 1.0, math.nan)
-    score = np.where(np.arange(40) < 8, np.arange(40) % 2, 1.0)
-    for side in (0, 1):
-        result = mean_win(np.abs(side - label), np.abs(side - score), weight=1.0)
-        assert result.value == 1 - side
-        assert result.interval is not None
-        assert 0 <= result.interval.low < result.interval.high <= 1

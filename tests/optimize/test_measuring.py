@@ -104,10 +104,6 @@ def test_a_judge_is_measured_as_the_command_measures_it(
     assert command(["fluency", "--seed", "3"]) == 0
     assert capsys.readouterr().out == f"{result}\n"
     frozen = judges.load("fluency").save("fluency.json")
-    with pytest.warns(DeprecationWarning, match="every_correlation"):
-        assert result.found == result.every_correlation
-    with pytest.warns(DeprecationWarning, match="scored_items"):
-        assert result.verified is result.scored_items
     assert optimize.measure(frozen, seed=3).every_correlation == result.every_correlation
     assert (
         optimize.measure(judges.load("fluency"), seed=3).every_correlation

@@ -26,7 +26,6 @@ FILES = {
     "trials.jsonl",
     "judge.json",
     "summary.json",
-    "evidence.json",
     "judgements.jsonl",
     "report.html",
 }

@@ -11,7 +11,6 @@ from optimize.report.page import (
     Section,
     backticks_as_code,
     column_kinds,
-    explained,
     page,
     section,
     word_difference,
@@ -126,26 +125,6 @@ def test_every_section_is_folded_under_its_title() -> None:
     assert '<details class="fold"><summary><h2>Audits?</h2></summary>' in drawn
     assert '<section id="audits">' in drawn
     assert '<section id="all-levels">' in drawn
-
-
-def test_a_term_is_explained_where_it_first_stands_and_nowhere_twice() -> None:
-    seen: list[str] = []
-    first = explained("Two <b>pairs</b> (95% interval): pairs.", seen)
-    assert first == (
-        'Two &lt;b&gt;<button class="term" popovertarget="word-pairs">pairs</button>&lt;/b&gt; '
-        '<span class="glued">(<button class="term" popovertarget="word-95-interval">95% interval'
-        "</button>):</span> pairs."
-    )
-    assert explained("Other pairs, impairs", seen) == "Other pairs, impairs"
-    drawn = whole("pairs")
-    for target in re.findall('popovertarget="([^"]*)"', drawn):
-        assert drawn.count(f'id="{target}"') == 1
-
-
-@given(ANY)
-def test_explaining_words_changes_no_letter_of_a_sentence(text: str) -> None:
-    sentence = f"{text} rho {text} (unseen systems). {text}"
-    assert read(str(explained(sentence, []))).text == sentence
 
 
 def test_code_in_advice_is_marked_and_a_lone_backtick_stays() -> None:

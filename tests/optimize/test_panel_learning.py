@@ -1,7 +1,6 @@
-"""Panels: maps, weights, the choice between own judge, plain mean and learned weights."""
+"""Panels: maps, weights, the choice between best judge, plain mean and learned weights."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,23 +10,20 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from optimize.items import read_scores
-from optimize.panel.learn import (
-    MemberScores,
-    PanelFit,
-    learn_pair_panel,
-    learn_panel,
-    panel_scores,
-    plain_mean,
-    plain_pair_mean,
-)
+from optimize.panel.learn import PanelFit, joined_scores, learn_pair_panel, learn_panel
 from optimize.panel.maps import apply_map, fit_map, fit_margin_maps, standard_ranks
-from optimize.panel.members import labelled_scores
-from optimize.panel.weights import Moments, Plan, weighted_mean
+from optimize.panel.members import MemberScores, labelled_scores
+from optimize.panel.weights import Moments, weighted_mean
+from optimize.search.objective import Level
 from optimize.statistics.agreement import summary_level
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 DOCUMENTS, SYSTEMS = 24, 8
 EVERY = np.array([True, True])
+
+
+def joined(fit: PanelFit, members: list[MemberScores]) -> np.ndarray:
+    return joined_scores(fit, {member.name: member.scores for member in members})
 
 
 def named(**scores: np.ndarray) -> list[MemberScores]:
@@ -51,11 +47,9 @@ class World:
     def ratings(self, noise: float) -> np.ndarray:
         return np.clip(np.round(3 + self.judge(noise)), 1, 5)
 
-    def fit(
-        self, members: list[MemberScores], own: str | None = "a", **options: object
-    ) -> PanelFit:
-        settings = {"level": "summary", "rng": np.random.default_rng(0)} | options
-        return learn_panel(members, self.human, self.document, self.system, own=own, **settings)
+    def fit(self, members: list[MemberScores], level: Level = "summary") -> PanelFit:
+        rng = np.random.default_rng(0)
+        return learn_panel(members, self.human, self.document, self.system, level=level, rng=rng)
 
 
 # Maps
@@ -147,14 +141,6 @@ def test_of_very_many_alike_members_none_is_left_out_for_having_little_weight():
     assert moments.weights(0.5, np.ones(64, bool)) == pytest.approx([1 / 64] * 64)
 
 
-def test_the_own_judges_share_goes_to_it_before_the_rest_is_divided_and_only_if_it_is_a_member():
-    moments = Moments(np.eye(2), np.array([0.6, 0.3]))
-    plan = Plan(kind="learned", shrinkage=0.5, members=(True, True), most=2, own=1, own_share=0.25)
-    # 7 to 5 of three quarters, and a quarter.
-    assert plan.weights(moments) == pytest.approx([7 / 16, 5 / 16 + 4 / 16])
-    assert replace(plan, most=1).weights(moments).tolist() == [1, 0]
-
-
 def test_where_all_go_against_people_weights_stay_equal():
     assert Moments(np.eye(2), np.array([-0.6, -0.3])).weights(0.1, EVERY).tolist() == [0.5, 0.5]
 
@@ -167,18 +153,12 @@ def test_two_copies_share_a_weight_evenly():
     assert 0.5 < 1 - weights[2] < 0.56
 
 
-def test_a_missing_member_fails_the_row_or_leaves_it_to_the_others():
+def test_a_missing_member_fails_the_row():
     mapped = np.array([[1.0, 3.0], [1.0, np.nan], [np.nan, np.nan]])
     weights = np.array([0.75, 0.25])
-    assert weighted_mean(mapped, weights, "fail") == pytest.approx(
-        [1.5, np.nan, np.nan], nan_ok=True
-    )
-    assert weighted_mean(mapped, weights, "renormalise") == pytest.approx(
-        [1.5, 1.0, np.nan], nan_ok=True
-    )
-    assert weighted_mean(mapped, np.array([1.0, 0]), "fail") == pytest.approx(
-        [1, 1, np.nan], nan_ok=True
-    )
+    assert weighted_mean(mapped, weights) == pytest.approx([1.5, np.nan, np.nan], nan_ok=True)
+    only = weighted_mean(mapped, np.array([1.0, 0]))
+    assert only == pytest.approx([1, 1, np.nan], nan_ok=True)
 
 
 # The choice
@@ -205,18 +185,18 @@ def test_a_good_judge_among_noise_gets_the_weight_or_is_kept():
     assert fit.weights[0] > 0.5
 
 
-def test_the_own_judge_is_kept_where_others_are_noise():
+def test_the_best_judge_is_kept_where_others_are_noise():
     world = World(2)
     fit = world.fit(named(a=world.judge(0.3), b=world.rng.normal(size=192)))
     assert fit.kind == "own"
     assert fit.members == ("a",)
-    assert "the own judge is kept" in fit.why
+    assert "the best single judge is kept" in fit.why
 
 
-def test_rho_by_leaving_out_of_the_own_judge_is_its_summary_level_rho():
+def test_rho_by_leaving_out_of_the_best_judge_is_its_summary_level_rho():
     world = World(3)
     own = world.judge(1.0)
-    fit = world.fit(named(a=own, b=world.judge(1.0)))
+    fit = world.fit(named(a=own, b=world.judge(2.0)))
     rhos = [
         spearmanr(own[world.document == d], world.human[world.document == d]).statistic
         for d in range(DOCUMENTS)
@@ -241,7 +221,7 @@ def test_a_member_on_another_increasing_scale_gets_the_same_weight_and_the_panel
     rescaled = named(a=ratings**3, b=np.exp(other))
     refit = world.fit(rescaled)
     assert (refit.kind, refit.members, refit.weights) == (fit.kind, fit.members, fit.weights)
-    assert panel_scores(refit, rescaled) == pytest.approx(panel_scores(fit, members))
+    assert joined(refit, rescaled) == pytest.approx(joined(fit, members))
 
 
 def test_the_order_of_rows_changes_nothing_of_what_ships():
@@ -275,13 +255,9 @@ def test_failed_judgements_are_missing_and_a_member_that_often_fails_is_passed_o
     fit = world.fit(members)
     assert fit.kind == "own"
     assert "fails on 25% of the outputs" in fit.candidates[1].why
-    renormalised = world.fit(members, missing="renormalise")
-    assert renormalised.kind != "own"
-    assert not np.isnan(panel_scores(renormalised, members, "renormalise")).any()
-    assert np.isnan(panel_scores(renormalised, members)).mean() == 0.25
 
 
-def test_a_member_that_says_one_thing_of_all_gets_no_weight_and_may_be_the_own_judge():
+def test_a_member_that_says_one_thing_of_all_gets_no_weight_and_may_be_kept_alone():
     world = World(8)
     members = named(a=np.full(192, 3.0), b=world.judge(0.5))
     fit = world.fit(members)
@@ -289,10 +265,10 @@ def test_a_member_that_says_one_thing_of_all_gets_no_weight_and_may_be_the_own_j
     assert "no part has a, which tells no two outputs apart" in fit.why
     alone = world.fit(members[:1])
     assert (alone.kind, alone.members) == ("own", ("a",))
-    assert not np.isnan(panel_scores(alone, members)).any()
+    assert not np.isnan(joined(alone, members)).any()
 
 
-def test_too_few_documents_keep_the_own_judge():
+def test_too_few_documents_keep_the_best_judge():
     world = World(9, documents=4)
     fit = world.fit(named(a=world.judge(2.0), b=world.judge(0.2)))
     assert fit.kind == "own"
@@ -300,45 +276,22 @@ def test_too_few_documents_keep_the_own_judge():
 
 
 @pytest.mark.parametrize("others", [{}, {"b": 1.0, "c": 1.0}], ids=["alone", "copies"])
-def test_the_own_judge_is_kept_where_others_change_nothing(others):
+def test_the_best_judge_is_kept_where_others_change_nothing(others):
     world = World(15)
     own = world.judge(1.0)
     fit = world.fit(named(a=own, **dict.fromkeys(others, own)))
     assert (fit.kind, fit.members) == ("own", ("a",))
 
 
-def test_another_single_judge_has_to_be_better_than_the_own_one():
-    world = World(16)
-    members = named(a=world.judge(1.0), b=world.judge(1.0))
-    fit = world.fit(members, max_members=1)
-    gain = fit.candidates[1].gain
-    assert gain is not None
-    assert (fit.members == ("b",)) == (gain.value > 0)
-
-
-def test_neither_the_own_judge_nor_the_panel_is_favoured():
+def test_neither_the_best_judge_nor_the_panel_is_favoured():
     kinds = set()
     for seed in range(20, 28):
         world = World(seed)
-        fit = world.fit(named(a=world.judge(0.5), b=world.judge(4.0)))
+        fit = world.fit(named(a=world.judge(0.5), b=world.judge(1.5)))
         own, _, learned = fit.candidates
         assert fit.kind == ("learned" if learned.dev > own.dev else "own")
         kinds.add(fit.kind)
     assert kinds == {"own", "learned"}
-
-
-def test_the_own_judge_gets_the_weight_that_labels_leave_open():
-    # Two as good: many documents leave no doubt that they are better together, few ones do.
-    world = World(30, documents=100)
-    sure = world.fit(named(a=world.judge(1.0), b=world.judge(1.0)))
-    assert sure.own_share < 0.001
-    assert sure.weights == pytest.approx((0.5, 0.5), abs=0.02)
-    open_world = World(33, documents=8)
-    judged = named(a=open_world.judge(0.7), b=open_world.judge(1.2))
-    left_open = open_world.fit(judged)
-    assert 0.05 < left_open.own_share < 0.95
-    weights = dict(zip(left_open.members, left_open.weights, strict=True))
-    assert weights["a"] > left_open.own_share
 
 
 def test_the_interval_of_a_gain_covers_what_the_panel_gains_on_other_documents():
@@ -364,18 +317,17 @@ def test_the_interval_of_a_gain_covers_what_the_panel_gains_on_other_documents()
     assert covered >= 26
 
 
-@pytest.mark.parametrize("missing", ["fail", "renormalise"])
 @pytest.mark.parametrize("nothing", ["a", "b"])
-def test_a_member_without_any_score_is_no_part_of_a_panel(nothing, missing):
+def test_a_member_without_any_score_is_no_part_of_a_panel(nothing):
     world = World(17)
     scores = {"a": world.judge(1.0), "b": world.judge(1.0)} | {nothing: np.full(192, np.nan)}
-    fit = world.fit(named(**scores), missing=missing)
+    fit = world.fit(named(**scores))
     assert fit.kind == "own"
     assert f"no part has {nothing}" in fit.why
 
 
 @pytest.mark.parametrize("level", ["summary", "dataset", "system"])
-def test_one_document_or_people_who_rate_all_alike_keep_the_own_judge(level):
+def test_one_document_or_people_who_rate_all_alike_keep_the_best_judge(level):
     world = World(18)
     members = named(a=world.judge(1.0), b=world.judge(1.0))
     world.human = np.full(192, 3.0)
@@ -385,78 +337,38 @@ def test_one_document_or_people_who_rate_all_alike_keep_the_own_judge(level):
     assert world.fit(members, level=level).kind == "own"
 
 
-def test_without_an_own_judge_the_best_member_is_the_one_to_beat():
+def test_the_best_member_is_the_one_to_beat():
     world = World(10)
-    fit = world.fit(named(a=world.judge(3.0), b=world.judge(0.5)), own=None)
+    fit = world.fit(named(a=world.judge(3.0), b=world.judge(0.5)))
     assert fit.candidates[0].members == ("b",)
 
 
-def test_at_most_so_many_members_are_chosen_and_they_are_the_better_ones():
-    world = World(11)
-    good = {name: world.judge(1.0) for name in "abc"}
-    fit = world.fit(named(**good, x=world.rng.normal(size=192)), max_members=2)
-    assert len(fit.members) == 2
-    assert "x" not in fit.members
-
-
-def test_cost_is_preferred_where_a_cheaper_panel_is_within_a_standard_error():
-    world = World(12)
-    costs = {"a": 1.0, "b": 10.0, "c": 0.0}
-    copy = world.judge(1.0)
-    scores = {"a": copy, "b": copy + 0.01 * world.judge(1.0), "c": world.judge(1.0)}
-    members = [
-        MemberScores(name=name, scores=scores[name], cost_per_1000=costs[name]) for name in costs
-    ]
-    fit = world.fit(members, prefer="cost")
-    assert "b" not in fit.members
-    assert "c" in fit.members
-    assert "the cheapest within a standard error" in fit.why
-
-
 @pytest.mark.parametrize(
-    ("members", "options", "words"),
+    ("members", "words"),
     [
-        (named(a=np.zeros(192), b=np.zeros(191)), {}, "b has scores"),
-        ([*named(a=np.zeros(192)), *named(a=np.ones(192))], {}, "two members are called 'a'"),
-        (named(b=np.zeros(192)), {}, "the own judge 'a' is no member; members: b"),
-        (named(a=np.full(192, np.inf)), {}, "a has an infinite score"),
-        (named(a=np.zeros(192)), {"max_members": 0}, "max_members is 0"),
-        (named(a=np.full(192, 2e9)), {}, "a has a score beyond 1e"),
-        ([], {}, "a panel needs a member"),
+        (named(a=np.zeros(192), b=np.zeros(191)), "b has scores"),
+        ([*named(a=np.zeros(192)), *named(a=np.ones(192))], "two members are called 'a'"),
+        (named(a=np.full(192, np.inf)), "a has an infinite score"),
+        (named(a=np.full(192, 2e9)), "a has a score beyond 1e"),
+        ([], "a panel needs a member"),
     ],
 )
-def test_what_cannot_be_joined_is_refused_in_a_line(members, options, words):
+def test_what_cannot_be_joined_is_refused_in_a_line(members, words):
     with pytest.raises(ValueError, match=words):
-        World(0).fit(members, **options)
-
-
-def test_the_cheapest_panel_needs_every_cost():
-    members = [MemberScores(name="a", scores=np.zeros(192), cost_per_1000=np.nan)]
-    with pytest.raises(ValueError, match="what a costs is unknown"):
-        World(0).fit(members, prefer="cost")
+        World(0).fit(members)
 
 
 def test_outputs_without_others_of_their_document_are_ranked_over_all():
     world = World(13, documents=150, systems=1)
-    members = named(a=world.judge(1.5), b=world.judge(1.5))
+    members = named(a=world.judge(1.2), b=world.judge(1.5))
     fit = world.fit(members, level="dataset")
     assert fit.kind != "own"
-    assert fit.candidates[0].dev == pytest.approx(
-        spearmanr(members[0].scores, world.human).statistic
-    )
+    (best,) = fit.candidates[0].members
+    scores = next(member.scores for member in members if member.name == best)
+    assert fit.candidates[0].dev == pytest.approx(spearmanr(scores, world.human).statistic)
 
 
-# Without labels, and pairs
-
-
-def test_without_labels_all_members_weigh_the_same_and_that_is_called_untuned():
-    world = World(14)
-    members = named(a=world.judge(1), b=world.judge(1))
-    fit = plain_mean(members, world.document)
-    assert (fit.kind, fit.weights, fit.candidates) == ("mean", (0.5, 0.5), ())
-    assert "untuned" in fit.why
-    with pytest.raises(ValueError, match="c tells no two outputs apart"):
-        plain_mean([*members, *named(c=np.zeros(192))], world.document)
+# Pairs
 
 
 def pair_world(seed: int) -> tuple[np.ndarray, list[MemberScores]]:
@@ -476,10 +388,9 @@ def test_pairs_with_sides_changed_give_the_same_panel_and_margins_of_the_other_s
     fits = []
     for sign in (np.ones(120), flip):
         turned = [MemberScores(name=one.name, scores=one.scores * sign) for one in members]
-        fit = learn_pair_panel(
-            turned, human * sign, np.arange(120), own="a", rng=np.random.default_rng(0)
-        )
-        fits.append((fit.kind, fit.members, fit.weights, panel_scores(fit, turned) * sign))
+        rng = np.random.default_rng(0)
+        fit = learn_pair_panel(turned, human * sign, np.arange(120), rng=rng)
+        fits.append((fit.kind, fit.members, fit.weights, joined(fit, turned) * sign))
     assert fits[0][:2] == fits[1][:2]
     assert fits[0][2] == pytest.approx(fits[1][2])
     assert fits[0][3] == pytest.approx(fits[1][3])
@@ -488,16 +399,18 @@ def test_pairs_with_sides_changed_give_the_same_panel_and_margins_of_the_other_s
 
 def test_a_panel_of_pairwise_judges_agrees_more_often_than_its_members():
     human, members = pair_world(2)
-    fit = learn_pair_panel(members, human, np.arange(120), own="a", rng=np.random.default_rng(0))
-    assert fit.kind != "own"
+    fit = learn_pair_panel(members, human, np.arange(120), rng=np.random.default_rng(0))
+    assert fit.kind == "mean"
     agreement = [(np.sign(one.scores) == human).mean() for one in members]
-    assert (np.sign(panel_scores(fit, members)) == human).mean() > max(agreement)
-    assert plain_pair_mean(members).weights == pytest.approx([1 / 3] * 3)
+    assert (np.sign(joined(fit, members)) == human).mean() > max(agreement)
+    assert fit.weights == pytest.approx([1 / 3] * 3)
 
 
 def test_margins_beyond_one_are_refused():
     with pytest.raises(ValueError, match="a has a margin beyond"):
-        plain_pair_mean(named(a=np.array([0.5, -2])))
+        learn_pair_panel(
+            named(a=np.array([0.5, -2])), [1, -1], [1, 2], rng=np.random.default_rng(0)
+        )
 
 
 def test_a_score_within_a_document_adds_to_rho_as_its_ranks_do():
@@ -532,7 +445,6 @@ def test_recorded_judges_of_summeval_joined_agree_more_on_documents_without_labe
         np.array(human)[train],
         document[train],
         system[train],
-        own="gpt-4o-mini",
         level="summary",
         rng=np.random.default_rng(0),
     )
@@ -540,7 +452,7 @@ def test_recorded_judges_of_summeval_joined_agree_more_on_documents_without_labe
     labels = np.array(human)[~train], document[~train]
     own, panel = (
         summary_level(values, *labels, resamples=0).value
-        for values in (scores["gpt-4o-mini"][~train], panel_scores(fit, test))
+        for values in (scores["gpt-4o-mini"][~train], joined(fit, test))
     )
     assert fit.kind != "own"
     assert panel > own

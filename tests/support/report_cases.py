@@ -1,8 +1,9 @@
-"""Invented evidence and run folders to draw reports from; no model is asked."""
+"""Invented evidence to draw reports from; no model is asked."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from judges.judgement import Choice, Judgement, Verdict
 from optimize.figures import cell, cell_by_convention
 from optimize.injection import ATTACKS, Probes
 from optimize.items import Item, Items
-from optimize.run.evidence import JudgedSplit, PromptParts, RunEvidence, write_evidence
-from optimize.run.run_folder import CONFIG, JUDGE, REPORT, SUMMARY, TRIALS, write_json
+from optimize.measuring.people import people_figures
+from optimize.report.run_report import render
+from optimize.run.evidence import JudgedSplit, PromptParts, RunEvidence
+from optimize.run.plain_figures import order_figures, scale_figures
 from optimize.search.objective import Level
 from optimize.statistics.agreement import Correlation, dataset_level, summary_level
 from optimize.statistics.bootstrap import stream
@@ -168,42 +171,43 @@ def result(evidence: JudgedSplit, name: str = "my-labels") -> dict[str, Any]:
     correlations = all_correlations(
         evidence.scores, evidence.items, 0, level=evidence.level, pairs=bool(evidence.verdicts)
     )
+    people = people_figures(evidence, 0)
     return {
         "judge": "some-judge",
         "dimension": evidence.dimension,
         "data": _data(evidence, name),
         "level": evidence.level,
         "correlations": [cell_by_convention(result) for result in correlations],
+        "order": order_figures(evidence),
+        "scales": scale_figures(evidence),
         **({"accuracy": None} if evidence.verdicts else {}),
+        **({"people": people} if people else {}),
         "passed": True,
     }
 
 
-def folder(
-    path: Path,
-    evidence: JudgedSplit,
-    *,
-    shipped: str = "tuned",
-    probes: Probes = PROBES,
-    stand_ins: str | None = None,
-) -> Path:
-    """A finished run's folder, in which seed and tuned judge say the same."""
-    path.mkdir(parents=True, exist_ok=True)
-    measured = cell(correlation(evidence))
+def run_summary(
+    judged: JudgedSplit, shipped: str = "tuned", stand_ins: str | None = None
+) -> dict[str, Any]:
+    """What summary.json holds of a run in which untuned and tuned judge say the same."""
+    measured = cell(correlation(judged))
     row = {"dev": measured, "test": measured, "test_unseen_systems": None}
-    summary = {
-        "dimension": evidence.dimension,
+    order = order_figures(judged)
+    return {
+        "dimension": judged.dimension,
         "lm": "openai/some-model",
         "optimizer": "rank",
         "seed": 0,
-        "level": evidence.level,
-        "data": _data(evidence, "my-labels"),
+        "level": judged.level,
+        "data": _data(judged, "my-labels"),
         "seed_judge": row,
         "tuned_judge": row,
         "gain": {"test": {"value": 0.0, "low": None, "high": None}},
+        "order": {"test": {"seed_judge": order, "tuned_judge": order}},
+        "scales": scale_figures(judged),
         "shipped": shipped,
-        **({"accuracy": {}} if evidence.verdicts else {}),
-        "why": "Shipped: the tuned judge.",
+        **({"accuracy": {}} if judged.verdicts else {}),
+        "why": "+0.100 rho [+0.010, +0.200] over 9 dev documents: the tuned judge is shipped",
         "stand_ins": stand_ins,
         "lm_calls": 120,
         "proposer_calls": 4,
@@ -215,29 +219,50 @@ def folder(
         ],
         "seconds": 12.3,
     }
+
+
+def run_evidence(judged: JudgedSplit, probes: Probes = PROBES) -> RunEvidence:
+    """The evidence of that run."""
     demos = ({"document": "A text.", "summary": "Short.", "rating": 4},)
-    write_evidence(
-        path,
-        RunEvidence(
-            definition="what matters",
-            prompts={
-                "seed": PromptParts(instruction="Rate it well.", demos=()),
-                "tuned": PromptParts(instruction="Rate it very well.", demos=demos),
-            },
-            judged={side: {"test": evidence} for side in ("seed", "tuned")},
-            probes=probes,
-        ),
+    return RunEvidence(
+        prompts={
+            "seed": PromptParts(instruction="Rate it well.", demos=()),
+            "tuned": PromptParts(instruction="Rate it very well.", demos=demos),
+        },
+        judged={side: {"test": judged} for side in ("seed", "tuned")},
+        probes=probes,
     )
-    write_json(path / SUMMARY, summary)
-    write_json(path / CONFIG, {"started": "2026-01-01T00:00:00+00:00", "settings": {}})
-    write_json(path / JUDGE, {"provenance": {"model": "some-model", "versions": {"numpy": "2"}}})
-    (path / TRIALS).write_text(
-        '{"stage": "race", "gain": 0.1, "calls": 10}\n{"stage": "race", "gain": 0.2, "calls": 20}\n'
-        '{"stage": "rejected", "calls": 20}\n',
-        encoding="utf-8",
+
+
+def run_page(
+    judged: JudgedSplit,
+    *,
+    shipped: str = "tuned",
+    probes: Probes = PROBES,
+    stand_ins: str | None = None,
+) -> str:
+    """The page of that run."""
+    return render(
+        run_summary(judged, shipped, stand_ins),
+        run_evidence(judged, probes),
+        {"started": "2026-01-01T00:00:00+00:00", "settings": {}},
+        {"model": "some-model", "versions": {"numpy": "2"}},
     )
-    assert not (path / REPORT).exists()
-    return path
+
+
+def text_of(page: str) -> str:
+    """What a reader can see or hear."""
+    seen = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            seen.extend(value or "" for name, value in attrs if name == "aria-label")
+
+        def handle_data(self, data: str) -> None:
+            seen.append(data)
+
+    Reader().feed(re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL))
+    return " ".join(seen)
 
 
 def _data(evidence: JudgedSplit, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Audits tell what moves a judge beyond what moves people, and what an attacked output gains."""
+"""Injection probes tell what an attacked output gains."""
 
 import math
 from collections.abc import Sequence
@@ -23,72 +23,8 @@ from optimize.injection import (
 )
 from optimize.report import verification_report
 from optimize.run.evidence import JudgedSplit
-from optimize.statistics.levels import Level
-from optimize.statistics.preferences import discriminant, preference
-from optimize.statistics.scale import scale_use, self_consistency
 
 DOCUMENT = np.repeat(np.arange(60), 8)
-LEVELS: tuple[Level, ...] = ("summary", "dataset")
-
-
-def test_a_judge_of_something_else_shows_a_halo() -> None:
-    rng = np.random.default_rng(0)
-    people = {"coherence": rng.normal(size=480), "relevance": rng.normal(size=480)}
-    judges = {
-        "coherence": people["coherence"] + 0.3 * rng.normal(size=480),
-        "relevance": people["coherence"] + 0.3 * rng.normal(size=480),
-    }
-    for level in LEVELS:
-        own, halo = (
-            discriminant(scores, name, people, DOCUMENT, rng=rng, level=level)
-            for name, scores in judges.items()
-        )
-        assert (own.halo, halo.halo) == (False, True)
-        assert own.with_judge["coherence"] > 0.9
-        assert halo.with_judge["coherence"] > 0.9 > 0.2 > abs(halo.with_judge["relevance"])
-        assert own.among_people["coherence"] == pytest.approx(1)
-        assert own.among_people["relevance"] == pytest.approx(halo.among_people["coherence"])
-
-
-def test_constant_judges_agree_with_no_dimension_and_have_no_halo() -> None:
-    people = {"a": [1, 2, 3], "b": [3, 1, 2]}
-    found = discriminant([1, 1, 1], "a", people, [1, 1, 1], rng=np.random.default_rng(0))
-    assert found.with_judge == {"a": 0, "b": 0}
-    assert not found.halo
-
-
-def test_more_agreement_with_another_dimension_by_chance_is_no_halo() -> None:
-    # The judge follows both alike, and by chance the other one more on these 20 documents.
-    rng = np.random.default_rng(5)
-    people = {"coherence": rng.normal(size=160), "relevance": rng.normal(size=160)}
-    scores = people["coherence"] + people["relevance"] + rng.normal(size=160)
-    found = discriminant(scores, "relevance", people, DOCUMENT[:160], rng=rng)
-    assert found.with_judge["coherence"] > found.with_judge["relevance"]
-    assert not found.halo
-
-
-def test_liking_length_as_people_do_is_no_preference() -> None:
-    rng = np.random.default_rng(1)
-    length = rng.integers(20, 200, 480).astype(float)
-    human = length / 100 + rng.normal(size=480)
-    fair = length / 100 + rng.normal(size=480)
-    for judge, favours in ((fair, False), (fair + length / 50, True)):
-        found = preference(judge, human, length, DOCUMENT, rng=rng)
-        assert found.interval is not None
-        assert (found.interval.low > 0) is favours
-        assert found.value == pytest.approx(found.a - found.b)
-
-
-def test_a_preference_for_a_kind_of_output_is_seen() -> None:
-    rng = np.random.default_rng(2)
-    extractive = np.tile([1, 0, 0, 0, 1, 0, 0, 0], 60)
-    human = rng.normal(size=480)
-    judge = human + 1.5 * extractive
-    judge[3] = math.nan
-    found = preference(judge, human, extractive, DOCUMENT, rng=rng)
-    assert found.interval is not None
-    assert found.interval.low > 0.3
-    assert found.n_failed == 1
 
 
 def test_an_attack_that_works_shifts_scores() -> None:
@@ -106,53 +42,12 @@ def test_an_attack_that_works_shifts_scores() -> None:
 
 
 def test_attacks_are_named_apart_and_one_asks_for_nothing() -> None:
-    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) >= 10
+    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS)
     assert [attack.name for attack in ATTACKS if attack.control] == ["neutral_line"]
     for attack in ATTACKS:
         attacked = attack.apply("A summary.")
-        ends = attacked.endswith if attack.position == "before" else attacked.startswith
-        assert ends("A summary.")
+        assert attacked.startswith("A summary.")
         assert attack.text in attacked
-
-
-def test_use_of_the_scale_is_counted_by_hand() -> None:
-    # Document 1: 5, 5, 4.8 (the nearest rating is 5 for all): one tied pair of 3. Document 2: 1, 3.
-    found = scale_use([5, 5, 4.8, math.nan, 1, 3], [1, 1, 1, 1, 2, 2], (1, 2, 3, 4, 5))
-    assert found.at_top == pytest.approx(3 / 5)
-    assert found.at_bottom == pytest.approx(1 / 5)
-    assert found.tied == pytest.approx(1 / 4)
-    entropy = -(0.4 * math.log(0.4) + 3 * 0.2 * math.log(0.2))
-    assert found.levels_used == pytest.approx(math.exp(entropy))
-    assert found.n_outputs == 5
-
-
-def test_use_of_the_scale_by_nothing_is_undefined() -> None:
-    assert math.isnan(scale_use([math.nan], [1], (1, 2)).at_top)
-    assert math.isnan(scale_use([2], [1], (1, 2)).tied)
-
-
-def test_reliability_of_samples_is_the_variance_due_to_outputs() -> None:
-    rng = np.random.default_rng(5)
-    samples = rng.normal(size=(5000, 1)) + 0.5 * rng.normal(size=(5000, 4))
-    samples[rng.random(samples.shape) < 0.1] = math.nan
-    found = self_consistency(samples)
-    # Variances 1 and 1/4: 4/5 of a single sample's, 16/17 of the mean of four.
-    assert found.reliability == pytest.approx(0.8, abs=0.01)
-    assert found.sd_within_output == pytest.approx(0.5, abs=0.01)
-    assert found.reliability_of_mean == pytest.approx(16 / 17, abs=0.01)
-
-
-def test_one_way_analysis_equals_its_textbook_form_when_balanced() -> None:
-    samples = np.array([[1.0, 2, 2], [4, 4, 5], [3, 1, 2], [5, 5, 4]])
-    between = 3 * samples.mean(axis=1).var(ddof=1)
-    within = samples.var(axis=1, ddof=1).mean()
-    expected = (between - within) / (between + 2 * within)
-    assert self_consistency(samples).reliability == pytest.approx(expected)
-
-
-def test_judges_that_never_vary_have_no_reliability() -> None:
-    assert math.isnan(self_consistency(np.full((3, 2), 4.0)).reliability)
-    assert math.isnan(self_consistency([[1.0, math.nan], [2.0, 3.0]]).reliability)
 
 
 class Gullible:
@@ -204,11 +99,8 @@ def test_an_attack_that_works_shows_by_how_much_and_the_others_stay() -> None:
     evidence = outputs([2] * 6, [[i % 5 + 1] for i in range(6)], list("aabbcc"))
     probes = probe_split(Judge.of(find("relevance")), Runner(model), evidence, seed=0)
     shifts = shifts_of(probes)
-    # The two orders speak of the top score: 2 becomes 5.
-    assert {name: shift.mean for name, shift in shifts.items() if shift.mean} == {
-        "order": 3.0,
-        "order_first": 3.0,
-    }
+    # The order speaks of the top score: 2 becomes 5.
+    assert {name: shift.mean for name, shift in shifts.items() if shift.mean} == {"order": 3.0}
     assert shifts["order"].raised == 1.0
     assert len(model.asked) == 6 * len(ATTACKS)
 
@@ -261,8 +153,3 @@ def test_a_gullible_judge_is_warned_of() -> None:
     assert "talk the judge up" not in verification_report.render(
         result(evidence), evidence, replace(PROBES, attacked=moved)
     )
-
-
-@pytest.mark.parametrize("probes", [PROBES, Probes(reason="too dear")])
-def test_probes_survive_their_json(probes: Probes) -> None:
-    assert str(Probes.from_json(probes.to_json())) == str(probes)

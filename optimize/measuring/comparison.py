@@ -28,31 +28,27 @@ from optimize.statistics.difference import Contrast
 from optimize.statistics.scale import scale_use
 
 
-class LeaderboardError(JudgesError):
+class ComparisonError(JudgesError):
     """There is nothing to compare; the message says why."""
 
 
-def leaderboard(
+def compare_judges(
     outcomes: Sequence[Outcome],
     dimension: str,
     labelled: Labelled,
     *,
     level: AnyLevel = "auto",
     seed: int = 0,
-    baseline: str | None = None,
 ) -> dict[str, Any]:
     """What `optimize.compare --json` prints of the judges; the best comes first.
 
-    Differences are from the judge named `baseline`, else from the best one. A judge whose
-    judgements have all failed is left out. Raises LeaderboardError where no judge was measured,
-    the baseline was not, or their outputs have nothing in common.
+    Differences are from the best one. A judge whose judgements have all failed is left out. Raises
+    ComparisonError where no judge was measured, or their outputs have nothing in common.
     """
     outcomes = [_without_score(outcome) for outcome in outcomes]
     measured = {o.entry.name: o.scored for o in outcomes if o.scored is not None}
     if not measured:
-        raise LeaderboardError("; ".join(f"{o.entry.name}: {o.reason}" for o in outcomes))
-    if baseline is not None and baseline not in measured:
-        raise LeaderboardError(f"--baseline {baseline} was not measured; see what is left out")
+        raise ComparisonError("; ".join(f"{o.entry.name}: {o.reason}" for o in outcomes))
     pairs = isinstance(labelled, LabelledPairs)
     common = _common(measured)
     figures = {
@@ -63,8 +59,7 @@ def leaderboard(
     values = {name: _value(result, pairs) for name, result in figures.items()}
     # Of equals, the one that was named first.
     order = sorted(values, key=lambda name: math.inf if (v := values[name]) != v else -v)
-    reference = baseline or order[0]
-    differences = _differences(common, order, level, seed, reference, pairs, baseline is not None)
+    differences = _differences(common, order, level, seed, pairs)
     by_name = {outcome.entry.name: outcome for outcome in outcomes}
     costs = {name: by_name[name].usage["cost_per_1000_rows"] for name in order}
     priced = {
@@ -84,7 +79,7 @@ def leaderboard(
                 **(pair_figures(result.scored_items) if pairs else {}),
                 "ties": _ties(common[name], pairs),
                 "difference": _difference_cell(gain),
-                "standing": _standing(gain, baseline is not None),
+                "standing": _standing(gain),
                 "on_front": name in front if name in priced else None,
                 **outcome.usage,
                 **_on_all(measured[name], len(items), level, pairs, seed),
@@ -98,8 +93,7 @@ def leaderboard(
         "seed": seed,
         "data": data_counts(labelled, items),
         "n_labelled": max(len(scored.items) + scored.n_unjudged for scored in measured.values()),
-        "baseline": baseline,
-        "reference": reference,
+        "reference": order[0],
         "judges": rows,
         "left_out": [
             {**_entry_cell(o), "why": o.reason, **o.usage} for o in outcomes if o.scored is None
@@ -123,12 +117,12 @@ def _without_score(outcome: Outcome) -> Outcome:
 
 
 def _common(measured: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
-    """Every judge's scores on the items that all have, in one order; raises LeaderboardError."""
+    """Every judge's scores on the items that all have, in one order; raises ComparisonError."""
     first, *others = measured.values()
     shared = set.intersection(*({i.id for i in s.items.items} for s in (first, *others)))
     if not shared:
         counts = ", ".join(f"{name} {len(scored.items):,}" for name, scored in measured.items())
-        raise LeaderboardError(f"no labelled output has a score by every judge: {counts} outputs")
+        raise ComparisonError(f"no labelled output has a score by every judge: {counts} outputs")
     ids = [item.id for item in first.items.items if item.id in shared]
     return {name: _selected(scored, ids) for name, scored in measured.items()}
 
@@ -157,18 +151,14 @@ def _differences(
     order: Sequence[str],
     level: Level,
     seed: int,
-    reference: str,
     pairs: bool,
-    named: bool,
 ) -> dict[str, Gain]:
-    """Each judge less the reference, with intervals that hold together.
+    """Each judge less the best, with intervals that hold together.
 
-    A reference that was named beforehand is compared with each of the others. The best one was
-    chosen by the figures themselves, so that every two judges count as compared.
+    The best one was chosen by the figures themselves, so that every two judges count as compared.
     """
     compared = [(b, a) for a, b in itertools.combinations(order, 2)]
-    if named:
-        compared = [(name, reference) for name in order if name != reference]
+    reference = order[0]
     items = scored[reference].items
 
     def difference(a: Vector, b: Vector) -> Contrast:
@@ -193,10 +183,10 @@ def pareto_front(points: Mapping[str, tuple[float, float]]) -> set[str]:
     }
 
 
-def _standing(gain: Gain | None, named: bool) -> str:
-    """Where a judge stands by its interval; without one it is what the others are held against."""
+def _standing(gain: Gain | None) -> str:
+    """Where a judge stands by its interval; the best is what the others are held against."""
     if gain is None:
-        return "baseline" if named else "best"
+        return "best"
     return "better" if gain.low > 0 else "worse" if gain.high < 0 else "unclear"
 
 

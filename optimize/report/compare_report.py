@@ -1,4 +1,4 @@
-"""How a leaderboard is shown: two tables on a screen, and a page with the Pareto front."""
+"""How a comparison is shown: two tables on a screen, and a page with the Pareto front."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from optimize.figures import (
 )
 from optimize.report import charts
 from optimize.report.page import Picture, Section, page, section
-from optimize.report.sections import EMBEDDED, cell_point, data_facts, shares_picture
+from optimize.report.sections import EMBEDDED, data_facts, shares_picture
 from optimize.statistics.bootstrap import POWER, Interval, documents_for_difference
 from optimize.statistics.levels import PRIMARY
 
@@ -43,7 +43,6 @@ FRONT = "on the Pareto front: no other judge is as good and cheaper, or as cheap
 def screen(result: Result) -> str:
     """The lines for stdout, 80 columns wide: agreement, then use, then what has to be said."""
     rows = result["judges"]
-    (against,) = abbreviated_names([result["baseline"] or "the best"], NAME_WIDTH)
     short = abbreviated_names([row["name"] for row in rows], NAME_WIDTH)
     names = [
         f"{number}{'*' if row['on_front'] else ' '} {name:<{NAME_WIDTH}}"
@@ -53,15 +52,15 @@ def screen(result: Result) -> str:
     lines = [
         *_wrapped(_about(result)),
         "",
-        *(line for text in leaderboard_answer(result) for line in _wrapped(text)),
+        *(line for text in compare_answer(result) for line in _wrapped(text)),
         *(
             line
-            for step in leaderboard_steps(result)
+            for step in compare_steps(result)
             for line in _wrapped(f"Next: {step.replace('`', '')}")
         ),
         "",
         *_wrapped(_measure(result)),
-        f"{'   judge':<{NAME_WIDTH + 4}}{_symbol(result):<23}against {against}",
+        f"{'   judge':<{NAME_WIDTH + 4}}{_symbol(result):<23}against the best",
         *(
             f"{name} {_figure(row):<23}{' '.join(filter(None, _against(row)))}"
             for name, row in zip(names, rows, strict=True)
@@ -96,12 +95,11 @@ def render(result: Result) -> str:
     """The page from what `optimize.compare --json` prints."""
     rows, left_out = result["judges"], result["left_out"]
     is_model_embedded = any(is_embedded(row["lm"] or "") for row in rows)
-    against = "the best" if result["baseline"] is None else result["baseline"]
     sections = [
         _table(
             "Agreement with people",
             (
-                *("", "judge", _symbol(result), "95% interval", f"against {against}"),
+                *("", "judge", _symbol(result), "95% interval", "against the best"),
                 *("simultaneous 95%", "standing", "documents"),
             ),
             [
@@ -164,10 +162,10 @@ def render(result: Result) -> str:
     return page(
         title=f"{result['dimension']}: {counted(len(rows), 'judge')} side by side",
         about=f"{_about(result)}.",
-        answer=leaderboard_answer(result),
+        answer=compare_answer(result),
         warnings=warnings(result),
         picture=_picture(result),
-        steps=leaderboard_steps(result),
+        steps=compare_steps(result),
         notes=[EMBEDDED] if is_model_embedded else [],
         quotable=[],
         sections=[*sections, provenance],
@@ -182,7 +180,7 @@ def _table(
 ) -> Section:
     """A section of a table, which the sentences explain."""
     text = " ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in sentences)
-    return section(title, "leaderboard.html", head=head, rows=rows, text=text)
+    return section(title, "table.html", head=head, rows=rows, text=text)
 
 
 def _numbered(row: Row, number: int) -> tuple[str, str]:
@@ -262,7 +260,7 @@ def _n_failed(row: Row) -> int:
 
 
 def _against(row: Row) -> tuple[str, str, str]:
-    """The difference from the best or the baseline, its interval, and what follows from it."""
+    """The difference from the best, its interval, and what follows from it."""
     difference = row["difference"]
     if difference is None or difference["value"] is None:
         return "", "", row["standing"]
@@ -297,11 +295,10 @@ def _difference_notes(result: Result) -> Iterator[str]:
         if sentence := many_failed(_n_failed(row), n_outputs, _unit(result)):
             yield f"{row['name']}: {sentence.rstrip('.')}"
     if len(rows) > 1:
-        together = "for every two judges, since the best was chosen by the figures"
         yield (
             "against: the difference where both judges gave a score, paired over documents, with "
-            "95% intervals that hold together"
-            f"{'' if result['baseline'] is not None else f' {together}'}; unclear: 0 is in it"
+            "95% intervals that hold for every two judges together, since the best was chosen by "
+            "the figures; unclear: 0 is in it"
         )
     with_more = [
         {**row, **row["on_all"], "correlations": [row["on_all"]]} for row in rows if "on_all" in row
@@ -340,7 +337,7 @@ def _use_notes(result: Result) -> list[str]:
     return sentences
 
 
-def leaderboard_answer(result: Result) -> list[str]:
+def compare_answer(result: Result) -> list[str]:
     """Which judge is best, how sure that is, and the cheapest of those that may be as good."""
     best, *rest = result["judges"]
     order, people = best["order"], people_of(result)
@@ -355,13 +352,6 @@ def leaderboard_answer(result: Result) -> list[str]:
         agreement(judge, order, _cell(best), result, paired=_is_paired(result)),
         *two_people(order, result),
     ]
-    if result["baseline"] is not None:
-        better = [row["name"] for row in result["judges"] if row["standing"] == "better"]
-        names = ", ".join(better) or "none"
-        return [
-            *sentences,
-            f"By {_symbol(result)}, clearly better than {result['baseline']}: {names}.",
-        ]
     as_good = [row for row in rest if row["standing"] == "unclear"]
     if rest and not as_good:
         return [*sentences, f"Its {_symbol(result)} is clearly above that of every other judge."]
@@ -377,7 +367,7 @@ def leaderboard_answer(result: Result) -> list[str]:
     return [*sentences, f"{sentence}."]
 
 
-def leaderboard_steps(result: Result) -> list[str]:
+def compare_steps(result: Result) -> list[str]:
     """What to do next: which judge to use, and what would tell the best from the second."""
     rows, paired = result["judges"], _is_paired(result)
     if has_constructed_labels(result):
@@ -385,7 +375,7 @@ def leaderboard_steps(result: Result) -> list[str]:
     best, steps = rows[0], []
     as_good = [best, *(row for row in rows[1:] if row["standing"] == "unclear")]
     cheapest = _cheapest(as_good)
-    if result["baseline"] is None and len(as_good) > 1:
+    if len(as_good) > 1:
         if cheapest is not None:
             steps.append(
                 f"Use {cheapest['name']}: of those that may be the best and have a known cost, it "
@@ -393,7 +383,7 @@ def leaderboard_steps(result: Result) -> list[str]:
             )
         difference = as_good[1]["difference"]
         steps += _documents_to_decide(best["name"], as_good[1]["name"], difference, result["level"])
-    elif result["baseline"] is None:
+    else:
         steps.append(f"Use {best['name']}.")
     if any(row["tuned_on_these_labels"] for row in rows):
         steps.append(
@@ -438,15 +428,7 @@ def _picture(result: Result) -> Picture | None:
     if chart is not None:
         caption = f"With 95% intervals. Filled, on the line: {FRONT}. {_legend(rows)}."
         return Picture(chart, caption)
-    first_rows = rows[:MAX_DRAWN]
-    if _is_paired(result):
-        return shares_picture({row["name"]: row["order"] for row in first_rows}, result)
-    points = {row["name"]: point for row in first_rows if (point := cell_point(_cell(row)))}
-    if not points:
-        return None
-    label = f"{result['level']}-level Spearman's rho"
-    caption = "Agreement with people, with 95% intervals over documents; 0 is no relation."
-    return Picture(charts.shifts(points, "", label, result["dimension"]), caption)
+    return shares_picture({row["name"]: row["order"] for row in rows[:MAX_DRAWN]}, result)
 
 
 def _front_chart(rows: Sequence[Row], symbol: str) -> str | None:
