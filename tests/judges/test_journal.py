@@ -1,7 +1,6 @@
 """The journal: nothing is lost to a crash, a neighbour or a second process; nothing is secret."""
 
 import json
-import random
 import subprocess
 import sys
 import tracemalloc
@@ -343,15 +342,3 @@ def test_a_recording_must_exist_and_be_of_one_model(tmp_path: Path) -> None:
     with pytest.raises(FatalModelError, match="it holds m, n"):
         ReplayModel(tmp_path / "j")
     assert ReplayModel(tmp_path / "j", name="n").name == "n"
-
-
-def test_altered_journals_answer_as_recorded_or_are_asked_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    from fuzz import fuzz_journals
-
-    counts = fuzz_journals(150, random.Random(1))
-    assert counts.faults == []
-    assert counts.outcomes["tried"] == 150
-    assert counts.outcomes["some asked again"] > 50

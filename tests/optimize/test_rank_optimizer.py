@@ -458,24 +458,22 @@ def test_the_configured_model_is_taken_unless_another_is_named() -> None:
 def test_the_page_on_dspy_runs_as_it_stands(
     server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "dspy.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 3
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(import dspy\nfrom optimize .*?)```", page, re.DOTALL)
     rated = [(row["document"], row["summary"], row["score"][0]) for row in RATED]
     monkeypatch.setattr(dspy, "configure", lambda lm: None)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"rated": rated}
     with dspy.context(lm=lm_of(server, temperature=0)):
-        exec("\n".join(blocks), names)
+        exec(block, names)
     summary = names["tuned"].detailed_results.summary
     assert (summary["shipped"], summary["cost_usd"] < 2) == ("tuned", True)
-    assert names["again"].dump_state() == names["tuned"].dump_state()
 
 
 def test_the_docstring_shows_the_pages_example() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "dspy.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
     lines = (RankOptimizer.__doc__ or "").partition("        import dspy\n")[2].splitlines()
-    code = "".join(page.partition("```python")[2].partition("```")[0].split())
+    code = "".join(page.split())
     assert len(lines) > 10
     for line in lines:
         assert "".join(line.split()) in code, line
