@@ -32,6 +32,7 @@ from optimize.search.dspy_optimizers import (
 from optimize.search.evaluator import Evaluator, ItemScore, SearchBudget
 from optimize.search.finalists import SearchResult
 from optimize.search.objective import objective
+from optimize.search.optimizers import OPTIMIZERS
 from optimize.search.problem import SearchOptions
 from optimize.search.trial_log import Trial
 
@@ -254,3 +255,8 @@ def test_a_labelled_example_lends_as_many_items_as_fit() -> None:
         result = candidate_of(program.judge, shared)
         assert len(set(result.demo_set.ids)) == len(result.demo_set.demos) == shown
         assert result.documents == {name.split("s")[0] for name in result.demo_set.ids}
+
+
+def test_the_design_names_every_optimizer() -> None:
+    design = (Path(__file__).parents[2] / "docs" / "DESIGN.md").read_text(encoding="utf-8")
+    assert f"[--optimizer {'|'.join(OPTIMIZERS)}]" in design
