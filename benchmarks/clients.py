@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 
 DOCUMENT = "The council met on Monday to discuss the bridge over the river. " * 30
 SUMMARY = "The council discussed the bridge. "
@@ -67,26 +66,25 @@ def raw_aiohttp(url: str, count: int, concurrency: int) -> None:
     asyncio.run(main())
 
 
-def this_project(url: str, count: int, concurrency: int, journal: Path | None = None) -> None:
+def this_project(url: str, count: int, concurrency: int, cache: str = "none") -> None:
     """A catalogue judge over rows: rendered safely, parsed strictly, in order."""
     import judges
-    from judges.inference.session import open_runner
 
     judge = judges.load("relevance")
-    with open_runner(
-        lm="openai/judge-1", api_base=url, concurrency=concurrency, journal=journal
-    ) as runner:
-        n = 0
-        for judgement in judge.judge_rows(rows(count), runner):
+    n = 0
+    with judge.open(
+        lm="openai/judge-1", api_base=url, concurrency=concurrency, cache=cache
+    ) as judge_rows:
+        for judgement in judge_rows(rows(count)):
             assert judgement.failure is None, judgement
             n += 1
     assert n == count
 
 
-def this_project_with_journal(url: str, count: int, concurrency: int) -> None:
+def this_project_with_cache(url: str, count: int, concurrency: int) -> None:
     """The same, with every reply on disk."""
     with tempfile.TemporaryDirectory() as folder:
-        this_project(url, count, concurrency, Path(folder) / "journal.jsonl")
+        this_project(url, count, concurrency, folder)
 
 
 def _signature() -> type:
@@ -111,19 +109,6 @@ def dspy_acall(url: str, count: int, concurrency: int) -> None:
             await each(count, concurrency, ask)
 
     asyncio.run(main())
-
-
-def dspy_batch(url: str, count: int, concurrency: int) -> None:
-    """dspy.Module.batch with as many threads as requests in flight."""
-    import dspy
-
-    lm = dspy.LM("openai/judge-1", api_base=url, cache=False, num_retries=3)
-    examples = [dspy.Example(**row).with_inputs("document", "summary") for row in rows(count)]
-    with dspy.context(lm=lm, adapter=dspy.ChatAdapter(), disable_history=True):
-        predictions = dspy.Predict(_signature()).batch(
-            examples, num_threads=concurrency, disable_progress_bar=True
-        )
-    assert all(int(one.rating) in SCALE for one in predictions)
 
 
 def stock_openai(url: str, count: int, concurrency: int) -> None:
@@ -153,9 +138,8 @@ def stock_openai(url: str, count: int, concurrency: int) -> None:
 CLIENTS: dict[str, Callable[[str, int, int], None]] = {
     "raw aiohttp": raw_aiohttp,
     "this project": this_project,
-    "this project, journal": this_project_with_journal,
+    "this project, cache": this_project_with_cache,
     "dspy.Predict.acall": dspy_acall,
-    "dspy.Module.batch": dspy_batch,
     "openai client": stock_openai,
 }
 
@@ -163,7 +147,6 @@ CLIENTS: dict[str, Callable[[str, int, int], None]] = {
 def main() -> None:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("OPENAI_API_KEY", "sk-local-benchmark-key-0123456789")
-    os.environ["DSPY_JUDGES_CACHE"] = "none"
     name, url, count, concurrency = sys.argv[1:]
     client = CLIENTS[name]
     client(url, int(concurrency), int(concurrency))  # imports, connections

@@ -2,141 +2,93 @@
 
 Every simulation draws documents anew: clustered, tied, with 5 % failed judgements; at system level
 it draws the systems, too. The truth is what 20,000 such documents show (100,000 for estimates), at
-system level 4,000 systems on 2,000 documents. "These" are system-level intervals for a given set
-of systems, whose truth is what 2,000 documents show of them: ten sets take turns.
-Printed: the share of intervals that hold the truth; * where it is not within 93-97 %.
+system level 4,000 systems on 2,000 documents. Printed: the share of intervals that hold the truth;
+* where it is not within 93-97 %.
 """
 
 import argparse
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "optimize"))
 
+import simulated_systems as across
 import test_estimate
 import test_intervals
-import test_system_intervals as across
 
-from optimize.statistics.agreement import dataset_level, summary_level, system_level
-from optimize.statistics.coefficients import Coefficient, correlate
-from optimize.statistics.difference import paired_difference
-from optimize.statistics.levels import Level
+import optimize
 
-COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "pearson", "kendall")
-SYSTEMS = 8
-SETS = 10
-LEVELS = {"dataset": dataset_level, "summary": summary_level}
-Line = tuple[str, str, int, int, list[float]]
+LEVELS = {"dataset": optimize.dataset_level, "summary": optimize.summary_level}
+Rows = Mapping[str, np.ndarray]
 
 
-def within(level: Level, coefficient: Coefficient, documents: int, simulations: int) -> list[float]:
-    """Coverage of one judge's interval, and of the paired difference between two."""
+def measured(rows: Rows, level: str, **shared: Any) -> tuple[Any, Any]:
+    """One judge's correlation, and the paired difference between two."""
+    a, b, human, document = (rows[name] for name in ("a", "b", "human", "document"))
+    systems = {"system": rows["system"]} if level == "system" else {}
+    gap = optimize.paired_difference(a, b, human, document, level=level, **systems, **shared)
+    if level == "system":
+        return optimize.system_level(a, human, rows["system"], document, **shared), gap
+    return LEVELS[level](a, human, document, **shared), gap
+
+
+def within(level: str, coefficient: str, documents: int, simulations: int) -> np.ndarray:
+    """Coverage of one judge's interval and of the difference, with eight given systems."""
     rng = np.random.default_rng(11)
-    rows = test_intervals.outputs(np.random.default_rng(1), 20_000, SYSTEMS)
+    rows = test_intervals.outputs(np.random.default_rng(1), 20_000)
     both = ~np.isnan(rows["a"] + rows["b"])
-    a, b = (measure(level, coefficient, rows, judge, both) for judge in "ab")
-    truth = measure(level, coefficient, rows, "a", ~np.isnan(rows["a"])), a - b
-    hits = np.zeros(2)
-    shared = {"coefficient": coefficient, "rng": rng, "resamples": 500}
-    for _ in range(simulations):
-        rows = test_intervals.outputs(rng, documents, SYSTEMS)
-        human, document = rows["human"], rows["document"]
-        alone = LEVELS[level](rows["a"], human, document, **shared).interval
-        gap = paired_difference(rows["a"], rows["b"], human, document, level=level, **shared)
-        hits += held((alone, gap.interval), truth)
-    return list(hits / simulations)
+    few = {"coefficient": coefficient, "rng": rng, "resamples": 2}
+    known = {name: values[both] for name, values in rows.items()}
+    truths = measured(rows, level, **few)[0].value, measured(known, level, **few)[1].value
+    draws = (test_intervals.outputs(rng, documents) for _ in range(simulations))
+    return held(draws, level, truths, coefficient=coefficient, rng=rng)
 
 
-def measure(level, coefficient, rows, judge, some) -> float:
-    """One judge's value on some outputs."""
-    scores, human = rows[judge][some], rows["human"][some]
-    return LEVELS[level](scores, human, rows["document"][some], coefficient=coefficient).value
-
-
-def among_systems(
-    coefficient: Coefficient, systems: int, documents: int, simulations: int
-) -> list[float]:
+def among_systems(coefficient: str, systems: int, documents: int, simulations: int) -> np.ndarray:
     """The same at system level, where systems are drawn as well."""
     rng = np.random.default_rng(11)
     a, b = across.truth(coefficient)
-    hits = np.zeros(2)
-    for _ in range(simulations):
-        rows = across.answers(rng, across.systems(rng, systems), documents)
-        hits += held(across.measured(rows, coefficient, rng, resamples=500), (a, a - b))
-    return list(hits / simulations)
+    draws = (
+        across.answers(rng, across.systems(rng, systems), documents) for _ in range(simulations)
+    )
+    return held(draws, "system", (a, a - b), coefficient=coefficient, rng=rng)
 
 
-def these_systems(
-    coefficient: Coefficient, systems: int, documents: int, simulations: int
-) -> list[float]:
-    """The same of intervals for given systems."""
-    rng = np.random.default_rng(11)
-    sets = [across.systems(rng, systems) for _ in range(SETS)]
-    truths = []
-    for of in sets:
-        judge, human = across.means(across.answers(rng, of, 2000), "a", systems)
-        truths.append(float(correlate(judge[None], human[None], coefficient)[0]))
-    hits = 0
-    for turn in range(simulations):
-        rows = across.answers(rng, sets[turn % SETS], documents)
-        estimate = system_level(
-            rows["a"],
-            rows["human"],
-            rows["system"],
-            rows["document"],
-            coefficient=coefficient,
-            draw_systems=False,
-            rng=rng,
-            resamples=500,
+def held(
+    draws: Iterator[Rows], level: str, truths: tuple[float, float], **shared: Any
+) -> np.ndarray:
+    """The shares of intervals that exist and hold the truth; rounding keeps no truth of 1 out."""
+    hits = []
+    for rows in draws:
+        intervals = [one.interval for one in measured(rows, level, resamples=500, **shared)]
+        hits.append(
+            [
+                one is not None and one.low - 1e-9 <= truth <= one.high + 1e-9
+                for one, truth in zip(intervals, truths, strict=True)
+            ]
         )
-        hits += held((estimate.interval,), (truths[turn % SETS],))[0]
-    return [hits / simulations]
+    return np.mean(hits, axis=0)
 
 
-def held(intervals, truths) -> list[bool]:
-    """Which intervals exist and hold the truth; rounding may not keep a truth of 1 out."""
-    return [
-        interval is not None and interval.low - 1e-9 <= truth <= interval.high + 1e-9
-        for interval, truth in zip(intervals, truths, strict=True)
-    ]
-
-
-def correlations(simulations: int) -> Iterator[Line]:
-    """Each level, coefficient and size."""
-    for level in ("dataset", "summary"):
-        for coefficient in COEFFICIENTS:
-            for documents in (20, 30, 60, 100):
-                shares = within(level, coefficient, documents, simulations)
-                yield level, coefficient, SYSTEMS, documents, shares
-    for name, coverage in (("system", among_systems), ("these", these_systems)):
-        for coefficient in COEFFICIENTS:
-            for systems in (8, 16, 32):
-                for documents in (20, 100):
-                    shares = coverage(coefficient, systems, documents, simulations)
-                    yield name, coefficient, systems, documents, shares
-
-
-def estimates(labelled: int, simulations: int) -> dict[str, float]:
+def estimates(labelled: int, simulations: int) -> Iterator[tuple[str, float]]:
     """Coverage of each kind of corrected estimate."""
-    shares = {}
     for of in test_estimate.ESTIMATES:
         rng = np.random.default_rng(12)
         everything = test_estimate.pool(np.random.default_rng(1), 100_000, 100_000)
         truth = of(everything).labels_only
-        estimates = [of(test_estimate.pool(rng, 200, labelled)) for _ in range(simulations)]
-        held_it = [
-            estimate.interval is not None and truth in estimate.interval for estimate in estimates
+        intervals = [
+            of(test_estimate.pool(rng, 200, labelled)).interval for _ in range(simulations)
         ]
-        shares[of.__name__.removeprefix("of_")] = float(np.mean(held_it))
-    return shares
+        share = np.mean([one is not None and truth in one for one in intervals])
+        yield of.__name__.removeprefix("of_"), float(share)
 
 
 def share_text(share: float) -> str:
-    """A share, marked where it is outside what is promised."""
     return f"{share:.1%}{' ' if 0.93 <= share <= 0.97 else '*'}"
 
 
@@ -144,18 +96,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=1000)
     simulations = parser.parse_args().simulations
-    start = time.perf_counter()
-    print(
-        f"{'level':9}{'coefficient':12}{'systems':>8}{'documents':>10}{'interval':>11}{'gap':>11}"
-    )
-    for level, coefficient, systems, documents, shares in correlations(simulations):
-        columns = "".join(f"{share_text(share):>11}" for share in shares)
-        print(f"{level:9}{coefficient:12}{systems:>8}{documents:>10}{columns}", flush=True)
-    print(f"\n{'labelled documents':20}" + "".join(f"{k:>12}" for k in estimates(20, 2)))
+    print("level, coefficient, systems, documents: interval, difference")
+    for coefficient in ("spearman", "pearson", "kendall"):
+        for level in LEVELS:
+            for documents in (20, 30, 60, 100):
+                shares = within(level, coefficient, documents, simulations)
+                print(level, coefficient, 8, documents, *map(share_text, shares), flush=True)
+        for systems in (8, 16, 32):
+            for documents in (20, 100):
+                shares = among_systems(coefficient, systems, documents, simulations)
+                print("system", coefficient, systems, documents, *map(share_text, shares))
     for labelled in (20, 30, 50, 100):
-        shares = estimates(labelled, simulations).values()
-        print(f"{labelled:<20}" + "".join(f"{share_text(share):>12}" for share in shares))
-    print(f"\n{simulations} simulations each, {time.perf_counter() - start:.0f} s")
+        found = (f"{name} {share_text(share)}" for name, share in estimates(labelled, simulations))
+        print(f"estimates, {labelled} labelled documents:", *found, flush=True)
 
 
 if __name__ == "__main__":

@@ -16,14 +16,12 @@ import math
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 from simulated_worlds import JUDGES, SimulatedJudge, SimulatedProposer, World
-
-from judges.protocol import Completion, Message, Reply, Sampling
 
 JUDGE_MODEL, PROPOSER_MODEL = "gpt-4.1-mini", "gpt-5-mini"
 CHARACTERS_PER_TOKEN = 4
@@ -67,7 +65,6 @@ class SimulatedServer:
         model, messages = str(body["model"]), body["messages"]
         n, thoughts = int(body.get("n") or 1), 0
         draws = [int(body.get("seed") or 0) * 1000 + index for index in range(n)]
-        logprobs: list[Any] = [None] * n
         if model == PROPOSER_MODEL:
             texts = [self.proposer.reply(messages, draw) for draw in draws]
             thoughts = PROPOSER_THOUGHTS * n
@@ -77,8 +74,6 @@ class SimulatedServer:
                 1.0 if temperature is None else float(temperature)
             )
             texts = [self.judge.reply(messages, temperature=heat, draw=draw) for draw in draws]
-            if body.get("logprobs"):
-                logprobs = [self._logprobs(text, body) for text in texts]
         tokens_in = sum(
             math.ceil(len(m["content"]) / CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE
             for m in messages
@@ -97,7 +92,6 @@ class SimulatedServer:
                     "index": index,
                     "message": {"role": "assistant", "content": text, "refusal": None},
                     "finish_reason": "stop",
-                    "logprobs": logprobs[index],
                 }
                 for index, text in enumerate(texts)
             ],
@@ -108,53 +102,6 @@ class SimulatedServer:
                 "completion_tokens_details": {"reasoning_tokens": thoughts},
             },
         }
-
-    def _logprobs(self, text: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Log-probabilities of the reply's tokens: the rating's, spread over the scale."""
-        masses = self.judge.distribution(body["messages"])
-        listed = []
-        for token in text.replace("\n", " \n ").split(" "):
-            options = {str(rating): mass for rating, mass in masses.items()}
-            options = options if token in options else {token: 1.0}
-            rows = [
-                {"token": option, "logprob": math.log(max(mass, 1e-9)), "bytes": None}
-                for option, mass in sorted(options.items(), key=lambda pair: -pair[1])
-            ]
-            own = next(row for row in rows if row["token"] == token)
-            listed.append({**own, "top_logprobs": rows[: int(body.get("top_logprobs") or 0)]})
-        return {"content": listed, "refusal": None}
-
-
-class SimulatedModel:
-    """The endpoint's answers without HTTP: what a request takes of this process is another's."""
-
-    native_n = True
-    has_logprobs = True
-    in_process = True
-    endpoint = "simulated"
-
-    def __init__(self, server: SimulatedServer, name: str) -> None:
-        self.server, self.name = server, name
-
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer as the endpoint would; log-probabilities are left out."""
-        body = {
-            "model": self.name,
-            "messages": messages,
-            "temperature": sampling.temperature,
-            "seed": sampling.seed,
-            "n": sampling.n,
-        }
-        answer = self.server.answer(body)
-        return Completion(
-            replies=tuple(Reply(text=choice["message"]["content"]) for choice in answer["choices"]),
-            tokens_in=answer["usage"]["prompt_tokens"],
-            tokens_out=answer["usage"]["completion_tokens"],
-            model=self.name,
-        )
-
-    async def close(self) -> None:
-        """There is nothing to close."""
 
 
 @contextlib.contextmanager
@@ -200,7 +147,6 @@ def main() -> None:
         name=flags.world,
         seed=flags.seed,
         judge=JUDGES[flags.world],
-        vocabulary="showing",
         n_documents=flags.documents,
     )
     labels, dimension = world.write(flags.folder)

@@ -30,35 +30,19 @@ Form = Literal["direct", "brief", "steps"]
 Messages = Sequence[Mapping[str, str]]
 
 NORMAL = NormalDist()
-SCALE = (1, 2, 3, 4, 5)
-# What people may mind in a text, with the words by which an instruction may name it. Half of the
-# list is for tuning and half for showing, so that no search can know the words of its test.
-QUALITIES: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "tuning": (
-        ("repeat", "redundan", "say the same"),
-        ("order of events", "chronolog", "sequence"),
-        ("invent", "unsupported", "not in the source"),
-        ("main point", "key fact", "most important"),
-        ("vague", "specific", "precise"),
-        ("grammar", "sentence structure", "well-formed"),
-        ("jargon", "plain words", "simple language"),
-        ("opinion", "neutral", "one-sided"),
-        ("abrupt", "transition", "connect"),
-        ("length", "too long", "brief"),
-    ),
-    "showing": (
-        ("polite", "courte", "rude"),
-        ("answer the question", "on topic", "evade"),
-        ("example", "illustrat", "concrete case"),
-        ("number", "figure", "quantit"),
-        ("reason", "justif", "because"),
-        ("warn", "caveat", "limitation"),
-        ("spelling", "typo", "misspel"),
-        ("ending", "conclusion", "closing"),
-        ("tone", "formal", "register"),
-        ("cite", "attribut", "who said"),
-    ),
-}
+# What people may mind in a text, with the words by which an instruction may name it.
+QUALITIES = (
+    ("polite", "courte", "rude"),
+    ("answer the question", "on topic", "evade"),
+    ("example", "illustrat", "concrete case"),
+    ("number", "figure", "quantit"),
+    ("reason", "justif", "because"),
+    ("warn", "caveat", "limitation"),
+    ("spelling", "typo", "misspel"),
+    ("ending", "conclusion", "closing"),
+    ("tone", "formal", "register"),
+    ("cite", "attribut", "who said"),
+)
 # fmt: off
 WORDS = [
     "the", "a", "council", "river", "plan", "report", "market", "school", "after", "before",
@@ -83,8 +67,7 @@ class Judge:
     """What a prompt does to a judge, in standard deviations of the gold quality.
 
     `wording` and `demos` are how far an instruction's words and sixteen good demonstrations move
-    the judge's weights from its own to those named or shown; `misled` how far demonstrations that
-    crowd one end of the scale shift its ratings; `error` the spread of its errors, and
+    the judge's weights from its own to those named or shown; `error` the spread of its errors, and
     `reasoning` what multiplies that for each form. `crowding` is the share of top ratings, from
     which demonstrations of all levels lead it away by the share `calibration` of what people give.
     """
@@ -92,24 +75,12 @@ class Judge:
     wording: float
     demos: float
     error: float
-    misled: float = 0.0
     reasoning: Mapping[Form, float] = field(
         default_factory=lambda: {"direct": 1.0, "brief": 1.0, "steps": 1.0}
     )
     crowding: float = 0.45
     calibration: float = 1.0
     sampling_error: float = 0.25
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """US dollars for a million tokens read and written."""
-
-    tokens_in: float
-    tokens_out: float
-
-    def dollars(self, tokens_in: int, tokens_out: int) -> float:
-        return (tokens_in * self.tokens_in + tokens_out * self.tokens_out) / 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +95,6 @@ class World:
     name: str
     seed: int
     judge: Judge
-    vocabulary: str = "tuning"
     n_documents: int = 100
     n_systems: int = 4
     n_fresh_documents: int = 250
@@ -133,10 +103,6 @@ class World:
     n_annotators: int = 3
     n_true: int = 3
     shuffled: bool = False
-
-    @cached_property
-    def names(self) -> tuple[tuple[str, ...], ...]:
-        return QUALITIES[self.vocabulary]
 
     @property
     def n_items(self) -> int:
@@ -154,23 +120,23 @@ class World:
         total = (self.n_documents + self.n_fresh_documents) * self.n_systems
         rng = self.rng("qualities")
         shared = np.repeat(
-            rng.normal(size=(total // self.n_systems, len(self.names))), self.n_systems, axis=0
+            rng.normal(size=(total // self.n_systems, len(QUALITIES))), self.n_systems, axis=0
         )
-        return np.sqrt(0.2) * shared + np.sqrt(0.8) * rng.normal(size=(total, len(self.names)))
+        return np.sqrt(0.2) * shared + np.sqrt(0.8) * rng.normal(size=(total, len(QUALITIES)))
 
     @cached_property
     def true_weights(self) -> Vector:
         """What people go by: a few of the qualities, of unequal weight, of length 1."""
         rng = self.rng("weights")
-        weights = np.zeros(len(self.names))
-        chosen = rng.permutation(len(self.names))[: self.n_true]
+        weights = np.zeros(len(QUALITIES))
+        chosen = rng.permutation(len(QUALITIES))[: self.n_true]
         weights[chosen] = rng.uniform(0.5, 1.0, self.n_true)
         return weights / np.linalg.norm(weights)
 
     @cached_property
     def own_weights(self) -> Vector:
         """What the judge goes by when nothing tells it more: a bit of everything."""
-        weights = self.rng("prior").uniform(0.2, 1.0, len(self.names))
+        weights = self.rng("prior").uniform(0.2, 1.0, len(QUALITIES))
         return weights / np.linalg.norm(weights)
 
     @cached_property
@@ -254,7 +220,6 @@ class Reading:
     """What the judge makes of the part of a prompt that is the same for all items."""
 
     weights: Vector
-    shift: float
     error: float
     edges: Vector
     form: Form
@@ -277,14 +242,6 @@ class SimulatedJudge:
         rating = 1 + int(np.searchsorted(reading.edges, value))
         return self._written(reading, item, rating)
 
-    def distribution(self, messages: Messages) -> dict[int, float]:
-        """The probability of each rating, for models that tell it."""
-        reading, _, value = self._value(messages)
-        spread = max(1e-3, self.world.judge.sampling_error)
-        below = [NORMAL.cdf((float(edge) - value) / spread) for edge in reading.edges]
-        masses = np.diff([0.0, *below, 1.0])
-        return {rating: float(mass) for rating, mass in zip(SCALE, masses, strict=True)}
-
     def _value(self, messages: Messages) -> tuple[Reading, int, float]:
         last = messages[-1]["content"]
         items = ITEM.findall(last)
@@ -294,7 +251,7 @@ class SimulatedJudge:
         reading = self._reading(messages)
         value = float(self.world.qualities[item] @ reading.weights)
         value += reading.error * self._noise(reading.digest, item, "error", 0)
-        return reading, item, value / math.hypot(1, reading.error) + reading.shift
+        return reading, item, value / math.hypot(1, reading.error)
 
     def _noise(self, digest: bytes, item: int, kind: str, draw: int) -> float:
         """A standard normal number; errors of two prompts on one item are alike by half."""
@@ -322,29 +279,25 @@ class SimulatedJudge:
         system = " ".join(m["content"] for m in messages if m["role"] in ("system", "developer"))
         if not system:
             system = messages[0]["content"]
-        named = np.array([any(word in system.lower() for word in words) for words in world.names])
+        named = np.array([any(word in system.lower() for word in words) for words in QUALITIES])
         weights = world.own_weights + judge.wording * 3 * named / max(1.0, math.sqrt(named.sum()))
         items, ratings = shown_items(messages)
-        shift, top_share = 0.0, judge.crowding
+        top_share = judge.crowding
         if items:
             strength = judge.demos * 3 * len(items) / (len(items) + 6)
             marks = np.array(ratings, float)
             learned = (marks - 3.2) @ world.qualities[items] / len(items)
             length = float(np.linalg.norm(learned)) or 1.0
             weights = weights + strength * learned / length
-            # Demonstrations of every level show how the scale is used; of one end, they mislead.
+            # Demonstrations of every level show how the scale is used.
             counts = np.bincount(marks.astype(int), minlength=6)[1:] / len(items)
             evenness = 1 - float(np.abs(counts - 0.2).sum()) / 1.6
             towards_people = judge.calibration * max(0.0, evenness)
             top_share = judge.crowding + (0.25 - judge.crowding) * towards_people
-            shift = judge.misled * (float(marks.mean()) - 3.2)
-            if judge.misled:
-                top_share = min(0.85, max(0.02, top_share + 0.25 * shift))
         form = self._form(messages)
         error = judge.error * judge.reasoning[form]
         return Reading(
             weights=weights / np.linalg.norm(weights),
-            shift=shift,
             error=error,
             edges=thresholds(top_share),
             form=form,
@@ -438,7 +391,7 @@ class SimulatedProposer:
         world = self.world
         items = sorted({int(number) for number in ITEM.findall(text)})
         items = [item for item in items if item < world.n_items]
-        scores = rng.normal(size=len(world.names))
+        scores = rng.normal(size=len(QUALITIES))
         if len(items) > 2:
             values, marks = world.qualities[items], world.human[items]
             centred = values - values.mean(axis=0), marks - marks.mean()
@@ -450,25 +403,24 @@ class SimulatedProposer:
         return [int(index) for index in np.argsort(-scores)[:n_named]]
 
     def _instruction(self, named: Sequence[int], rng: np.random.Generator) -> str:
-        words = [self.world.names[index][int(rng.integers(3))] for index in named]
+        words = [QUALITIES[index][int(rng.integers(3))] for index in named]
         opening = OPENINGS[int(rng.integers(len(OPENINGS)))]
         rules = [f"Attend to this above all: {word}." for word in words[:1]]
         rules += [f"Consider also: {word}." for word in words[1:]]
         return " ".join([opening, *rules, "Use the whole scale."])
 
     def _remark(self, named: Sequence[int]) -> str:
-        words = ", ".join(self.world.names[index][0] for index in named)
+        words = ", ".join(QUALITIES[index][0] for index in named)
         return f"People seem to go by these: {words}."
 
 
 DIRECT_HELPS: Mapping[Form, float] = {"direct": 1.0, "brief": 1.5, "steps": 2.2}
 REASONING_HELPS: Mapping[Form, float] = {"direct": 1.0, "brief": 0.75, "steps": 0.5}
-# The six kinds of truth.
+# The five kinds of truth.
 JUDGES: Mapping[str, Judge] = {
     "wording": Judge(wording=1.0, demos=0.1, error=0.9),
     "demos": Judge(wording=0.1, demos=1.0, error=0.9),
     "nothing": Judge(wording=0.0, demos=0.0, error=1.2, calibration=0.0),
     "reasoning helps": Judge(wording=0.5, demos=0.4, error=1.4, reasoning=REASONING_HELPS),
     "reasoning hurts": Judge(wording=0.5, demos=0.4, error=0.9, reasoning=DIRECT_HELPS),
-    "demos mislead": Judge(wording=0.6, demos=0.5, error=0.9, misled=0.8),
 }

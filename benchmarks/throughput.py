@@ -1,6 +1,6 @@
 """How fast judgements come, against other clients of the same local server, and what a start costs.
 
-    python benchmarks/throughput.py [--quick] [--json]
+    python benchmarks/throughput.py [--quick]
 
 The server checks every request against the official openai package's types. One run measures all;
 compare the ratios, since the figures themselves depend on the machine.
@@ -23,8 +23,8 @@ sys.path.insert(0, str(HERE))
 from clients import CLIENTS  # noqa: E402 - beside this file
 
 # Latency in seconds, requests in flight, rows, rows for the slow clients.
-SETTINGS = ((0.0, 64, 8000, 1200), (0.2, 64, 1600, 800), (0.2, 256, 6400, 1280))
-FAST = {"raw aiohttp", "this project", "this project, journal"}
+SETTINGS = ((0.0, 64, 8000, 1200), (0.2, 256, 6400, 1280))
+FAST = {"raw aiohttp", "this project", "this project, cache"}
 FIRST_SCORE = (
     "import judges; judge = judges.load('relevance');"
     "one = judge(document='The bridge is closed until May.', summary='A bridge is closed.');"
@@ -72,23 +72,6 @@ def start_up(script: str, times: int) -> dict[str, float]:
     return {"seconds": best, "peak_mb": peak}
 
 
-def one_request_for_n(url: str) -> dict[str, float]:
-    """Twenty samples of one prompt: requests sent, and seconds."""
-    from judges.inference.runner import ModelRequest, Runner
-    from judges.models import Sampling, open_model
-
-    os.environ.setdefault("OPENAI_API_KEY", "sk-local-benchmark-key-0123456789")
-    os.environ["DSPY_JUDGES_CACHE"] = "none"
-    with Runner(open_model("openai/judge-1", api_base=url)) as runner:
-        warm = ModelRequest([{"role": "user", "content": "warm"}], Sampling(), lambda reply: reply)
-        runner.ask(warm)
-        before, start = runner.account.calls, time.perf_counter()
-        ask = ModelRequest([{"role": "user", "content": "n"}], Sampling(n=20), lambda reply: reply)
-        assert len(runner.ask(ask).parsed) == 20
-        seconds = time.perf_counter() - start
-        return {"requests": runner.account.calls - before, "seconds": seconds}
-
-
 def table(latency: float, concurrency: int, figures: dict[str, dict[str, float]]) -> str:
     ideal = concurrency / latency if latency else None
     lines = [
@@ -115,30 +98,19 @@ def table(latency: float, concurrency: int, figures: dict[str, dict[str, float]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a quarter of the rows")
-    parser.add_argument("--json", action="store_true", help="figures for machines")
-    flags = parser.parse_args()
-    result: dict[str, object] = {}
+    quick = parser.parse_args().quick
     for latency, concurrency, many, few in SETTINGS:
-        figures = {}
         with serving(latency) as url:
-            for name in CLIENTS:
-                count = (many if name in FAST else few) // (4 if flags.quick else 1)
-                figures[name] = measure(name, url, count, concurrency)
-                print(f"{name}: {figures[name]}", file=sys.stderr)
-        result[f"{latency * 1000:.0f} ms, {concurrency}"] = figures
-        if not flags.json:
-            print(table(latency, concurrency, figures))
-    with serving(0.2) as url:
-        result["n=20"] = one_request_for_n(url)
-    times = 3 if flags.quick else 7
-    result["import dspy"] = start_up("import dspy", times)
-    result["import judges, load, first score"] = start_up(FIRST_SCORE, times)
-    if flags.json:
-        print(json.dumps(result, indent=1))
-        return
-    print(f"\nn=20 at 200 ms: {result['n=20']}")
-    for name in ("import dspy", "import judges, load, first score"):
-        print(f"{name}: {result[name]}")
+            figures = {
+                name: measure(
+                    name, url, (many if name in FAST else few) // (4 if quick else 1), concurrency
+                )
+                for name in CLIENTS
+            }
+        print(table(latency, concurrency, figures), flush=True)
+    times = 3 if quick else 7
+    print("\nimport dspy:", start_up("import dspy", times))
+    print("import judges, load, first score:", start_up(FIRST_SCORE, times))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,7 @@ from importlib.util import find_spec
 from dspy_judges.errors import MissingExtraError
 
 ALL = "pip install . in the project's checkout"
-# What an install of the judges alone leaves out: modules, with what pip installs and who needs it;
-# requirements-judges.txt has the others.
+# Modules that may be missing, with what pip installs and who needs it.
 LEFT_OUT: Mapping[str, tuple[str, str]] = {
     "datasets": ("datasets>=3.0", "Hugging Face data sets need"),
     "dspy": ("dspy-ai>=3.4.1,<3.5", "DSPy programs, and models that DSPy's clients ask, need"),

@@ -118,7 +118,7 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 def test_each_definition_on_a_page_is_one_that_judges_read(tmp_path: Path) -> None:
     definitions = [block for _, block in blocks("yaml") if "definition:" in block]
-    assert len(definitions) > 3
+    assert len(definitions) == 3
     for block in definitions:
         (tmp_path / "mine.yaml").write_text(block, encoding="utf-8")
         subject = read_subject(f"{tmp_path / 'mine.yaml'}")
@@ -127,9 +127,7 @@ def test_each_definition_on_a_page_is_one_that_judges_read(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("page", "block"), blocks("python"))
 def test_code_on_a_page_is_python(page: str, block: str) -> None:
-    # The reference shows a class by its fields, without a body of its own.
-    if page != "docs/reference/python.md":
-        ast.parse(dedent(block))
+    ast.parse(dedent(block))
 
 
 def test_the_worked_example_of_levels_prints_what_it_says() -> None:
@@ -149,7 +147,7 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path)
     )
     assert built.returncode == 0, built.stderr
     pages = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")]
-    assert len(pages) > 20
+    assert len(pages) >= len(PAGES)
     fetched = {
         address
         for page in pages

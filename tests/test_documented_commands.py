@@ -1,64 +1,108 @@
-"""Commands on the pages: every one that README and docs/ show is one that its parser takes."""
+"""Commands on the pages: each is one that its parser takes, and no page names another flag."""
 
+import argparse
 import re
 import shlex
 import signal
 import subprocess
 import sys
-from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from data.cli import parser as data_parser
-from judges.cli.command import build_parser
-from optimize.cli import alternative, compare, estimate, panel, report, tune, verify
+from dspy_judges.__main__ import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PARSERS: dict[str, Callable[[], ArgumentParser]] = {
-    "optimize": tune.parser,
-    "optimize.verify": verify.parser,
-    "optimize.compare": compare.parser,
-    "optimize.panel": panel.parser,
-    "optimize.estimate": estimate.parser,
-    "optimize.alternative": alternative.parser,
-    "optimize.report": report.parser,
-    "judges": lambda: build_parser()[0],
-    "data": data_parser,
-}
+WORDS = (
+    *("check", "tune", "verify", "compare", "panel", "estimate"),
+    *("score", "winrate", "list", "show", "export"),
+)
+OF_OTHER_TOOLS = {"--strict"}  # mkdocs build
 
 
-def commands() -> Iterator[tuple[str, str]]:
-    """Each page's commands, a logical line each."""
+def documented() -> Iterator[tuple[str, str]]:
+    """Each page's commands: all in blocks, and those in sentences that have flags."""
     for page in PAGES:
-        for block in re.findall(r"```bash\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-            for line in block.replace("\\\n", " ").splitlines():
-                # A comment begins after a blank: `--map id=#line` has none.
-                typed = re.split(r"(?:^|\s)[#>]", line)[0]
-                for command in re.findall(r"python -m ((?:optimize|judges|data)\b[^&]*)", typed):
-                    yield page.name, " ".join(command.split())
+        text = page.read_text(encoding="utf-8")
+        in_blocks = "\n".join(re.findall(r"```bash\n(.*?)```", text, re.DOTALL))
+        in_sentences = re.findall(r"`(python -m [^`\n]* --[^`\n]*)`", text)
+        for line in [*in_blocks.replace("\\\n", " ").splitlines(), *in_sentences]:
+            # A comment begins after a blank: `--map id=#line` has none.
+            typed = re.split(r"(?:^|\s)#", line)[0]
+            for command in re.findall(r"python -m ((?:optimize|judges|data)\b[^&]*)", typed):
+                yield page.name, " ".join(command.split())
 
 
-COMMANDS = [*commands()]
+COMMANDS = sorted(set(documented()))
+
+
+def word_and_arguments(command: str) -> list[str]:
+    """As the console script takes it."""
+    module, *rest = shlex.split(command.replace("$D", "relevance"))
+    if module == "optimize":
+        return ["tune", *rest]
+    return [module.removeprefix("optimize."), *rest] if "." in module else rest
+
+
+class ParsedError(Exception):
+    """Ends a command once its parser has taken the words."""
+
+
+@pytest.fixture
+def only_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def then_stop(parse: Callable[..., Any]) -> Callable[..., Any]:
+        def parsed(*arguments: Any, **options: Any) -> Any:
+            parse(*arguments, **options)
+            raise ParsedError
+
+        return parsed
+
+    for name in ("parse_args", "parse_intermixed_args"):
+        parse = getattr(argparse.ArgumentParser, name)
+        monkeypatch.setattr(argparse.ArgumentParser, name, then_stop(parse))
 
 
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
+@pytest.mark.usefixtures("only_parsing")
 def test_a_command_on_a_page_is_taken(page: str, command: str) -> None:
-    module, *arguments = shlex.split(command.replace("$D", "relevance"))
-    PARSERS[module]().parse_args(arguments)
+    with pytest.raises(ParsedError):
+        main(word_and_arguments(command))
 
 
-def test_the_first_paid_run_shows_every_flag_that_a_paid_run_needs() -> None:
-    text = (ROOT / "docs" / "first_paid_run.md").read_text(encoding="utf-8")
-    flags = set(re.findall(r"--[a-z][a-z-]*[a-z]", text))
-    known = {flag for module in PARSERS for flag in options(PARSERS[module]())}
-    assert flags - known == set()
-    needed = "--api-key-env --dry-run --max-cost --resume --reasoning --max-demos --prefer --cache"
-    assert set(needed.split()) <= flags
+def help_of(word: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit):
+        main([word, "--help"])
+    return capsys.readouterr().out
 
 
+def test_pages_name_no_flag_that_no_command_has_and_there_are_few(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flag = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+    flags = {name for word in WORDS for name in flag.findall(help_of(word, capsys))}
+    named = {
+        (page.name, name)
+        for page in PAGES
+        for name in flag.findall(page.read_text(encoding="utf-8"))
+    }
+    assert {(page, name) for page, name in named if name not in flags | OF_OTHER_TOOLS} == set()
+    assert len(flags | {"--version"}) <= 45
+
+
+def test_the_console_script_and_readme_name_the_same_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--help"]) == 0
+    listed = capsys.readouterr().out.partition("commands:\n")[2].partition("\n\n")[0]
+    assert {line.split()[0] for line in listed.splitlines()} == set(WORDS)
+    readme = PAGES[0].read_text(encoding="utf-8")
+    assert all(re.search(rf"^\|.*`{word}\b", readme, re.MULTILINE) for word in WORDS)
+
+
+@pytest.mark.usefixtures("only_parsing")
 def test_a_paid_run_can_be_rehearsed(tmp_path: Path) -> None:
     server = ROOT / "benchmarks" / "simulated_server.py"
     with subprocess.Popen(
@@ -69,17 +113,7 @@ def test_a_paid_run_can_be_rehearsed(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         bill = process.stdout.read()
     assert variables.startswith("export OPENAI_API_KEY=simulated OPENAI_BASE_URL=http://127.0.0.1:")
-    flags = tune.parser().parse_args(shlex.split(command)[3:])
-    assert Path(flags.dimension).exists()
-    assert Path(flags.data).exists()
-    assert flags.dry_run
+    assert "--dry-run" in command
+    with pytest.raises(ParsedError):
+        main(word_and_arguments(command.removeprefix("python -m ")))
     assert bill == "billed: 0 requests, $0.0000\n"
-
-
-def options(parser: ArgumentParser) -> Iterator[str]:
-    """A parser's flags, and those of its commands."""
-    for action in parser._actions:
-        yield from action.option_strings
-        if isinstance(action.choices, dict):
-            for command in action.choices.values():
-                yield from options(command)

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simulated_model import SimulatedModel, tuned
 
 from optimize.run.labels import prepare
-from optimize.run.pipeline import estimate, run
+from optimize.run.pipeline import estimate
 from optimize.run.settings import Settings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -47,11 +48,16 @@ def without_time(trial: Mapping[str, Any]) -> Mapping[str, Any]:
 class SimulatedRun:
     """One run of the rank search, with its trials and what the models' server counted."""
 
-    def __init__(self, module: Any, folder: Path, dollars: float, **settings: Any) -> None:
-        job = module.Job(
-            world=WORLD, vocabulary="tuning", seed=2, optimizer="rank", dollars=dollars
-        )
-        world = module.world_of(job)
+    def __init__(
+        self,
+        module: Any,
+        folder: Path,
+        dollars: float,
+        model: type = SimulatedModel,
+        **settings: Any,
+    ) -> None:
+        job = module.Job(world=WORLD, seed=2, optimizer="rank", dollars=dollars)
+        world = job.simulated()
         labels, dimension = world.write(folder)
         server = module.SimulatedServer(world)
         flags = {
@@ -66,15 +72,13 @@ class SimulatedRun:
         }
         self.flags, self.world = flags, world
         self.estimate = estimate(prepare(Settings(**flags))).to_json()
-        self.summary, _ = module.tuned_in_process(flags, folder / "run", server)
+        self.summary = tuned(flags, folder / "run", server, model)
         self.trials = read_trials(folder / "run")
         self.dollars = server.dollars
 
     def resume(self, module: Any, folder: Path) -> Trials:
         """Go on in a folder that the run has left, and return the trials."""
-        server = module.SimulatedServer(self.world)
-        models = {f"openai/{name}": module.SimulatedModel(server, name) for name in module.MODELS}
-        run(prepare(Settings(**self.flags)), folder, lambda line: None, models)
+        tuned(self.flags, folder, module.SimulatedServer(self.world))
         return read_trials(folder)
 
     def of_stage(self, stage: str) -> Trials:
@@ -151,11 +155,11 @@ def test_what_is_reported_is_what_was_billed_and_within_the_limit(
 
 
 def test_a_run_that_was_killed_makes_the_trials_of_an_unbroken_one(
-    simulated: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    simulated: Any, tmp_path: Path
 ) -> None:
     unbroken, killed = tmp_path / "run", tmp_path / "killed"
 
-    class RemoteModel(simulated.SimulatedModel):  # type: ignore[misc]
+    class RemoteModel(SimulatedModel):
         """Has many requests under way at once; the folder is copied as kill -9 would leave it."""
 
         in_process = False
@@ -167,8 +171,7 @@ def test_a_run_that_was_killed_makes_the_trials_of_an_unbroken_one(
                 shutil.copytree(unbroken, killed)
             return await super().complete(messages, sampling)
 
-    monkeypatch.setattr(simulated, "SimulatedModel", RemoteModel)
-    run = SimulatedRun(simulated, tmp_path, LIMITS[0])
+    run = SimulatedRun(simulated, tmp_path, LIMITS[0], RemoteModel)
     counts = json.loads((killed / "budget.json").read_text(encoding="utf-8"))
     under_way = sum(entry["open_calls"] for entry in counts.values())
     assert under_way > 20

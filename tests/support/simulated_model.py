@@ -1,0 +1,62 @@
+"""A simulated world's models without HTTP, and a whole paid run on them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from judges.protocol import Completion, Message, Reply, Sampling
+from optimize.run import run_folder
+from optimize.run.labels import prepare
+from optimize.run.pipeline import run
+from optimize.run.settings import Settings
+
+
+class SimulatedModel:
+    """The endpoint's answers: what a request takes of this process is another's."""
+
+    native_n = True
+    has_logprobs = True
+    in_process = True
+    endpoint = "simulated"
+
+    def __init__(self, server: Any, name: str) -> None:
+        self.server, self.name = server, name
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """Answer as the endpoint would; log-probabilities are left out."""
+        body = {
+            "model": self.name,
+            "messages": messages,
+            "temperature": sampling.temperature,
+            "seed": sampling.seed,
+            "n": sampling.n,
+        }
+        answer = self.server.answer(body)
+        return Completion(
+            replies=tuple(Reply(text=choice["message"]["content"]) for choice in answer["choices"]),
+            tokens_in=answer["usage"]["prompt_tokens"],
+            tokens_out=answer["usage"]["completion_tokens"],
+            model=self.name,
+        )
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+def tuned(
+    settings: Mapping[str, Any], folder: Path, server: Any, model: type = SimulatedModel
+) -> Any:
+    """The summary of a whole run, without a report; a folder that is there goes on."""
+    prepared = prepare(Settings(**settings))
+    if not folder.exists():
+        folder.mkdir()
+        run_folder.begin(
+            folder,
+            prepared.settings.to_json(),
+            prepared.labels.counts(),
+            prepared.labels.split,
+            prepared.settings.endpoints,
+        )
+    names = (settings["lm"], settings["proposer_lm"])
+    models = {name: model(server, name.partition("/")[2]) for name in names}
+    return run(prepared, folder, lambda line: None, models)
