@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from data.describe import reading_lines
+from data.check import reading_lines
 from data.tables.atomic_write import in_use
 from data.tables.in_memory import Rows
 from judges.define import is_python, read_subject

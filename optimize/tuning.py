@@ -12,7 +12,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, get_type_hints
 
-from data.flags import did_you_mean
+from data.flags import did_you_mean, map_flags, split_mapping, values_flags
 from data.tables.formats import read_json_lines
 from data.tables.in_memory import Rows, is_in_memory
 from dspy_judges.libraries import check_tuning
@@ -209,13 +209,17 @@ def _join(
     from optimize.cli.compare import FLAGS_PER_MODEL
     from optimize.cli.panel import PanelRun, parser
 
-    parsed, mapped = parser().parse_args([]), flags.pop("map", {}).items()
+    parsed, mapped = parser().parse_args([]), flags.pop("map", {})
     for name, value in flags.items():
         if not hasattr(parsed, name):
             raise TypeError(f"tune() knows no setting {name!r} of a panel")
         setattr(parsed, name, [_as_flag(value)] if name in FLAGS_PER_MODEL else value)
-    columns = [(name, [given] if isinstance(given, str) else given) for name, given in mapped]
-    parsed.map = [f"{name}={column}" for name, given in columns for column in given]
+    if isinstance(mapped, str | os.PathLike):
+        parsed.map = [os.fspath(mapped)]
+    else:
+        columns, words = split_mapping(mapped, None)
+        parsed.map = [word for word in map_flags(columns) if word != "--map"]
+        parsed.values = [*getattr(parsed, "values", ()), *values_flags(words)[1:]]
     if parsed.scale is not None and not isinstance(parsed.scale, str):
         parsed.scale = "-".join(f"{end:g}" for end in parsed.scale)
     comparison = isinstance(read_subject(dimension), Comparison)

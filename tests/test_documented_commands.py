@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from data.cli import parser as data_parser
+from data.check import parser as data_parser
 from judges.cli.command import build_parser
 from optimize.cli import alternative, compare, estimate, panel, report, tune, verify
 

@@ -16,7 +16,7 @@ import pytest
 from jsonl import read_jsonl, write_jsonl
 
 from data import read_labels
-from data.cli import main as data_command
+from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from optimize.cli.tune import command as tune
 from optimize.cli.verify import command as verify
@@ -143,7 +143,7 @@ FAULTY_LABELS: dict[str, tuple[str, bytes, str]] = {
     "a rating that is true": (
         "x.jsonl",
         as_jsonl(changed(relevance=True)).encode(),
-        "True stands among plain numbers; write all of a column alike",
+        "True stands among plain numbers; write all in one way",
     ),
 }
 

@@ -466,11 +466,13 @@ def reasoning_as_asked(judge: Judge, name: str, args: argparse.Namespace) -> Jud
 
 def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
     """{text: column} from the values of --map; UsageError where a text is given two columns."""
-    mapping: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, column = pair.partition("=")
-        if not (equals and name and column):
-            raise UsageError(f"--map {pair}: write TEXT=COLUMN, as in summary=my_column")
-        if mapping.setdefault(name, column) != column:
-            raise UsageError(f"--map {name}: {mapping[name]} and {column}; a text has one column")
-    return mapping
+    try:
+        mapping = data.flags.read_mapping(pairs)
+    except ValueError as error:
+        raise UsageError(f"--map {error}") from None
+    for name, columns in mapping.items():
+        if isinstance(columns, list) and any(pair.startswith(f"{name}=") for pair in pairs):
+            raise UsageError(f"--map {name}: {' and '.join(columns)}; a text has one column")
+    one_column = {name: column for name, column in mapping.items() if isinstance(column, str)}
+    # Rows without ids have numbers.
+    return {name: column for name, column in one_column.items() if column != "#line"}

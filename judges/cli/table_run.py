@@ -161,7 +161,8 @@ def prepare(
         raise UsageError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
     mapping = mapping_of(args.map)
     known = {name for judge in judges for name in judge.row_keys}
-    if unknown := sorted(mapping.keys() - known):
+    # A mapping file also names what labels alone have.
+    if unknown := sorted({pair.partition("=")[0] for pair in args.map if "=" in pair} - known):
         raise UsageError(
             f"--map {unknown[0]}: no such text; they are {', '.join(sorted(known))} (every other "
             "column is copied as it is, and needs no --map)"

@@ -66,7 +66,6 @@ from optimize.run.labels import (
     check_level,
     find_subject,
     load_labels,
-    remembered_of,
 )
 from optimize.run.run_folder import (
     BUDGET,
@@ -226,8 +225,6 @@ class JudgesRun:
         self.flags = flags
         self.folder: Path | None = None
         self.dimension = ""
-        # The judge whose own labels say how these are read, where nothing else does.
-        self.remembering: Judge | None = None
         self.pairwise = False
 
     def execute(self) -> dict[str, Any] | None:
@@ -345,7 +342,6 @@ class JudgesRun:
             for entry, judge in _load_judges(text)
         ]
         loaded = _without_repeated_finalists(loaded)
-        self.remembering = next((judge for _, judge in loaded if remembered_of(judge)), None)
         if flags.dimension and flags.pairwise:
             raise SettingsError("give --dimension NAME or --pairwise NAME, one of the two")
         if word is None and (flags.lm or not loaded):
@@ -407,7 +403,6 @@ class JudgesRun:
             subject or find_subject(self.dimension),
             mapping=mapping(self.flags.map),
             values=values_of(self.flags.values),
-            judge=self.remembering,
             scale=scale,
             recorded=subject is None,
             pairwise=self.pairwise,

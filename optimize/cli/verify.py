@@ -255,7 +255,6 @@ def _measure_judge(loaded: Judge, flags: argparse.Namespace) -> Measured:
         recorded=not reads,
         mapping=mapping(flags.map),
         values=values_of(flags.values),
-        judge=loaded,
         scale=flags.scale,
         annotations=flags.annotations,
     )

@@ -325,7 +325,6 @@ def _origin(run: ActiveRun) -> dict[str, Any]:
             "name": labels.labelled.name,
             "sha256": labels.labelled.sha256,
             "constructed": is_constructed(labels.labelled.sha256),
-            **labels.labelled.reading.record(),
         },
         "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
         **people_ratings(labels.train),

@@ -109,7 +109,8 @@ class Settings:
         {},
         "NAME=COLUMN",
         "read NAME (a dimension, a text, id, group, system, annotator) from this column; "
-        "repeatable; a dimension given several (NAME=A,B) has an annotator in each",
+        "repeatable; a dimension given several (NAME=A,B) has an annotator in each; or a mapping "
+        "file (FILE.yaml)",
     )
     values: Mapping[str, float | str | None] = setting(
         {},
@@ -340,7 +341,7 @@ class TuneOptions(TypedDict, total=False):
     A test holds it to the fields of Settings.
     """
 
-    map: Mapping[str, str | Sequence[str]]
+    map: Mapping[str, str | Sequence[str]] | str
     values: Mapping[str, float | str | None]
     scale: str | tuple[float, float] | None
     lm: str | None
@@ -422,6 +423,7 @@ def _is_of_kind(value: Any, kind: type) -> bool:
             isinstance(column, str) and column
             for name, columns in value.items()
             for column in (name, *(columns if isinstance(columns, list | tuple) else (columns,)))
+            if not (name == "values" and isinstance(columns, Mapping))
         )
     if kind in (bool, str):
         return isinstance(value, kind) and value != ""
@@ -543,6 +545,8 @@ def _normalized(settings: Mapping[str, Any]) -> dict[str, Any]:
     plain = dict(settings)
     if isinstance(plain.get("map"), list):
         plain["map"] = mapping([str(pair) for pair in plain["map"]])
+    elif isinstance(plain.get("map"), str | os.PathLike):
+        plain["map"] = mapping([os.fspath(plain["map"])])
     if plain.get("values") is not None:
         plain["values"] = values_of(plain["values"])
     scale = plain.get("scale")
@@ -578,13 +582,12 @@ def _read(file: str) -> dict[str, Any]:
     return _normalized({name.replace("-", "_"): value for name, value in read.items()})
 
 
-def mapping(pairs: Sequence[str]) -> dict[str, str | list[str]]:
-    """Read NAME=COLUMN pairs; a dimension given several columns has one annotator in each."""
-    split = [pair.partition("=") for pair in pairs]
-    for name, equals, column in split:
-        if not (name and equals and column):
-            raise SettingsError(f"--map {name}{equals}{column}: expected NAME=COLUMN")
-    return read_mapping((name, column) for name, _, column in split)
+def mapping(words: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=COLUMN pairs and mapping files; raises SettingsError."""
+    try:
+        return read_mapping(words)
+    except ValueError as error:
+        raise SettingsError(f"--map {error}") from None
 
 
 def values_of(values: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
 from processes import run_python
 
-from data.cli import main as check
+from data.check import main as check
 from judges import load
 from judges.__main__ import main
 from judges.frozen import demo_bytes, digest
