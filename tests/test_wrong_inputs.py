@@ -274,16 +274,16 @@ def test_links_in_a_circle_are_one_line(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("module", ["judges", "data"])
+@pytest.mark.parametrize("command", ["judges list", "data check starter"])
 @pytest.mark.parametrize(
     ("where", "code", "printed"),
     [(">&-", 0, ""), (">/dev/full", 1, "stdout: No space left on device")],
 )
 def test_a_closed_or_full_stdout_is_no_traceback(
-    module: str, where: str, code: int, printed: str
+    command: str, where: str, code: int, printed: str
 ) -> None:
     done = subprocess.run(
-        ["sh", "-c", f'"{sys.executable}" -m {module} list {where}'],
+        ["sh", "-c", f'"{sys.executable}" -m {command} {where}'],
         capture_output=True,
         text=True,
         check=False,

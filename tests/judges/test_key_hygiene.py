@@ -368,7 +368,6 @@ def test_terminal_escapes_in_a_strangers_files_are_shown_and_not_sent(
     tune(["--dimension", "own.yaml", "--data", "labels.jsonl", "--max-calls", "200"])
     for file in ("labels.jsonl", "bad.jsonl"):
         check(["check", file])
-        check(["show", file])
     out, err = capsys.readouterr()
     for mark in ("\x1b", "\x9b", "\u202e", "\r"):
         assert mark not in out + err
