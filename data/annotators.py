@@ -16,6 +16,7 @@ _MARKERS = (
 )
 _MARKED = re.compile(rf"(.*?\w)[\W_]+(?:{_MARKERS})(?:in)?(?:[\W_]|\d).*", re.IGNORECASE)
 _MARKER = re.compile(rf"(?:{_MARKERS})(?:in)?")
+_MORE = re.compile(rf"{_MARKER.pattern}|\d+|[a-z]")
 # No usual scale goes further; fewer rows may well have no two ratings alike.
 _MAX_RATING, _MIN_ROWS = 100, 6
 
@@ -65,23 +66,13 @@ def ask_for_annotators(
     columns: Columns, dimension: str, found: Sequence[str], candidates: Collection[str]
 ) -> tuple[str, str] | None:
     """Fault and advice where other columns may be further annotators of a dimension; else None."""
-    words = tokens(dimension)
+    words, n_words = tokens(dimension), len(tokens(dimension))
     alike = [
-        column
-        for column in candidates
-        if column not in found and {*words} <= {*tokens(column)} and tokens(column) != words
+        column for column in candidates if column not in found and {*words} < {*tokens(column)}
     ]
-    if found:
+    if found and len(alike) == 1:
         # `relevance_2` beside `relevance`, but not `relevance_confidence`.
-        rest = re.compile(rf"(?:{_MARKERS}|\d+|[a-z])")
-        alike = [
-            c
-            for c in alike
-            if all(
-                rest.match(t) and (len(t) < 3 or rest.fullmatch(t)) for t in tokens(c)[len(words) :]
-            )
-            and tokens(c)[: len(words)] == words
-        ]
+        alike = [column for column in alike if all(map(_MORE.fullmatch, tokens(column)[n_words:]))]
     group = [*found, *alike]
     if len(group) < 2 or not alike or _rate_several_outputs(columns, group):
         return None

@@ -160,18 +160,21 @@ def _read_comments(
     """
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     id_in, dimension_in = columns.find("id"), columns.find("dimension") or ""
-    nested = {name.partition(DOT)[2] for name in columns.nested_names}
-    names = options.dimensions or (*rating_columns.flat, *(nested if rating_columns.nested else ()))
+    nested = [name.partition(DOT)[2] for name in columns.nested_names if rating_columns.nested]
+    names = [*(options.dimensions or (*rating_columns.flat, *nested))]
+    by_column: dict[str, str | None] = dict.fromkeys(rating_columns.candidates)
+    by_column |= {name: name for name in names}
+    by_column |= {c: name for name, group in rating_columns.flat.items() for c in group}
     for column in columns.comments:
         words = {*tokens(column)}
-        named = [name for name in names if {*tokens(name)} <= words]
+        named = {name for of, name in by_column.items() if tokens(of) and {*tokens(of)} <= words}
+        own = sorted(name for name in named if name) if named else names
         for row in columns.table.rows:
             comment = row.cells.get(column)
             if not isinstance(comment, str) or is_blank(comment):
                 continue
-            own = [str(row.cells.get(dimension_in)).strip()] if columns.is_long else named or names
             by_dimension = found.setdefault(str(item_key(row, id_in)), {})
-            for name in own:
+            for name in [str(row.cells.get(dimension_in)).strip()] if columns.is_long else own:
                 by_dimension[name] = (*by_dimension.get(name, ()), comment.strip())
     return found
 

@@ -211,12 +211,12 @@ def measure(
     """Measure a judge against human labels, as `python -m optimize.verify` does.
 
     `judge` is a Judge, what `judges.load` takes, or any judge's numbers by output id (a mapping or
-    a Series; NaN: it gave none), whose subject `dimension` must tell. `data` is a file of labels,
-    a DataFrame, a Dataset, a list of dicts, what `data.read_labels` or `read_pairs` returned, or
-    None for the starter set. `map` goes from our names to columns, or is a mapping
-    file; `values` from words to what they count; `scale` is what people were given ("0-100", a pair of numbers, or "any"); `annotations`
-    is a long file of ratings. `options` are of its model, as of `judge.score`; `journal` keeps
-    every reply, so none is paid twice.
+    a Series; NaN: it gave none), whose subject `dimension` must tell. `data` is a file of labels, a
+    DataFrame, a Dataset, a list of dicts, what `data.read_labels` or `read_pairs` returned, or None
+    for the starter set. `map` goes from our names to columns, or is a mapping file; `values` from
+    words to what they count; `scale` is what people were given ("0-100", a pair of numbers, or
+    "any"); `annotations` is a long file of ratings. `options` are of its model, as of
+    `judge.score`; `journal` keeps every reply, so none is paid twice.
     Raises TypeError for other things, and LabelError, SettingsError, UnknownDimensionError,
     FrozenJudgeError, ModelError and BudgetSpentError with messages for users.
     """

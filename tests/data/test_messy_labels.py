@@ -438,6 +438,9 @@ def test_comments_of_several_annotators_and_dimensions_are_joined(tmp_path: Path
     first, second = data.read_labels(path, dimensions=["tone", "charm"]).outputs
     assert first.comments == {"tone": ("flat", "fine"), "charm": ("dull",)}
     assert second.comments == {}
+    # Of a dimension that is not read, nothing is said.
+    first, _ = data.read_labels(path, dimensions=["tone"]).outputs
+    assert first.comments == {"tone": ("flat", "fine")}
 
 
 @pytest.mark.parametrize(
