@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from data.columns import Columns, map_flag, tokens
+from data.rows import FOOTER
 from data.tables.problems import Problems, joined_names
 from dspy_judges.column_names import name_key
 from dspy_judges.commands import catalogue_texts
@@ -50,8 +51,13 @@ def ask_about_numbers(
         advice = "write a row for each output, with the columns system, its text and its rating"
         problems.add("several-outputs", fault, advice)
         return
-    # What numbers the rows is no annotator.
-    likely = [name for name in guessed if _are_like_ratings(columns.plain_numbers(name))] or guessed
+    # What numbers the rows is no annotator, nor is a mean.
+    likely = [
+        name
+        for name in guessed
+        if _are_like_ratings(columns.plain_numbers(name))
+        and not any(map(FOOTER.fullmatch, tokens(name)))
+    ] or guessed
     each = " ".join(f"--dimension {shlex.quote(name)}" for name in likely if name.isprintable())
     noun = "holds" if len(guessed) == 1 else "hold"
     fault = f"{joined_names(guessed)} {noun} numbers that nobody said to be ratings"

@@ -311,9 +311,11 @@ def _next(
     catalogue = import_module("judges.catalog")
     known = [name for name in names if name in catalogue.names()]
     if not known:
-        names_text = ", ".join(map(_plain, names))
-        advice = "; name one it is rated for, as in --map relevance=COLUMN, or define your own"
-        return _entry("judge", f"the catalogue has none of this name: {names_text}{advice}")
+        advice = (
+            "map ratings to one that is there, as in --map relevance=COLUMN, or define your own"
+        )
+        called = ", ".join(map(_plain, names))
+        return _entry("judge", f"no judge of the catalogue is called {called}: {advice}")
     dimension = catalogue.find(known[0])
     texts_map = _texts_for(labelled, tuple(dimension.inputs))
     mapping = {**options.map, **texts_map}

@@ -16,8 +16,8 @@ from dspy_judges.column_names import name_key
 
 # What says of which document and by whom an output is.
 _ORIGINS = ("group", "system", "system_a", "system_b")
-# How a sheet calls its last row.
-_FOOTER = re.compile(
+# What sheets call their last row, or column, of means.
+FOOTER = re.compile(
     r"(?:mittelwert|mittel|durchschnitt|schnitt|summe|gesamt|average|avg|mean|total|sum|median|"
     r"moyenne|somme|media|promedio|suma|ø|std|sd|stdev|standardabweichung)\b|ø",
     re.IGNORECASE,
@@ -47,7 +47,7 @@ def _footer_word(row: TableRow, table: Table, usual: int) -> str | None:
     if table.typed or len(_filled(row)) > max(usual - 1, 2):
         return None
     words = [value for value in _filled(row) if not looks_like_rating(value, typed=False)]
-    if len(words) == 1 and len(str(words[0])) < 40 and _FOOTER.match(str(words[0]).strip()):
+    if len(words) == 1 and len(str(words[0])) < 40 and FOOTER.match(str(words[0]).strip()):
         return str(words[0])
     return None
 

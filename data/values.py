@@ -67,7 +67,7 @@ _DATE = re.compile(
 _NUMBER = r"[+-]?\d+(?:[.,]\d+)?"
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d*,\d+", re.ASCII)
 # A comma or a point before three digits may set thousands apart.
-_OPEN = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
+_OPEN = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}(?!\d)", re.ASCII)
 DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
 _DECIMAL_POINT = re.compile(r"[+-]?(\d+\.(\d{1,2}|\d{4,})|0\.\d+)", re.ASCII)
 _SHARE = re.compile(rf"({_NUMBER})\s*(?:/|out of|of|von|sur|de)\s*({_NUMBER})", re.ASCII | re.I)

@@ -109,17 +109,6 @@ def test_a_file_that_is_not_there_or_not_readable_as_such_says_so(tmp_path: Path
     assert "holds no rows" in refused(tmp_path / "labels.json")
 
 
-def test_bytes_of_no_known_encoding_are_placed(tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    # Half UTF-8, half not; Cyrillic in Windows-1251, which Western letters cannot spell; Macintosh.
-    path.write_bytes("id,document,relevance\na,Café,3\n".encode() + b"b,Caf\xe9,3\n")
-    assert "line 3: byte 6 of the line (E9 in hexadecimal) is not UTF-8; save" in refused(path)
-    path.write_bytes("id,document,relevance\na,Текст,3\n".encode("cp1251"))
-    assert "line 2: byte 3 of the line (D2 in hexadecimal) is not UTF-8; save" in refused(path)
-    path.write_bytes("id,document,relevance\na,Schöner Käse,3\n".encode("mac_roman"))
-    assert "line 2: byte 6 of the line (9A in hexadecimal) is not UTF-8; save" in refused(path)
-
-
 def test_csv_faults_are_placed(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     header = "id,document,summary,relevance\n"

@@ -224,11 +224,6 @@ def test_a_flat_column_may_hold_a_list_with_one_rating_an_annotator(tmp_path: Pa
     assert mapped.outputs[0].ratings == {"charm": (4, 5, 3)}
 
 
-def test_a_long_list_of_numbers_is_no_set_of_ratings(tmp_path: Path) -> None:
-    row = output(relevance=4, embedding=[0.1] * 384)
-    assert data.read_labels(write(tmp_path / "labels.jsonl", row)).dimensions == ("relevance",)
-
-
 def csv_of(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
@@ -314,17 +309,6 @@ def test_an_annotator_who_rates_an_output_twice_is_refused(tmp_path: Path) -> No
     path = csv_of(tmp_path / "labels.csv", ROWS_OF_TWO.replace("bob,3", "ann,3"))
     with pytest.raises(data.LabelError, match="second rating of 'a' on 'relevance' by 'ann'"):
         data.read_labels(path, dimensions=["relevance"])
-
-
-def test_annotations_beside_a_long_file_replace_its_ratings(tmp_path: Path) -> None:
-    path = csv_of(
-        tmp_path / "labels.csv",
-        "id,document,summary,dimension,annotator,rating\na,One,Short,relevance,ann,1\n"
-        "a,One,Short,fluency,ann,2\n",
-    )
-    more = csv_of(tmp_path / "more.csv", "id,dimension,annotator,rating\na,relevance,bob,5\n")
-    first = data.read_labels(path, annotations=more).outputs[0]
-    assert first.ratings == {"relevance": (5,), "fluency": (2,)}
 
 
 def test_a_key_inside_ratings_is_named_in_the_error_and_read_by_its_dotted_name(
