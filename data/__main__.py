@@ -1,8 +1,8 @@
-"""python -m data: list, show, check."""
+"""python -m data check."""
 
 import sys
 
 from dspy_judges.startup import run
 
 if __name__ == "__main__":
-    sys.exit(run("data.cli:main"))
+    sys.exit(run("data.check:main"))

@@ -1,7 +1,6 @@
 """What stands in one cell: a name, ratings by annotator, texts, or JSON."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from data.tables.problems import CellError
@@ -13,15 +12,8 @@ RatingsByAnnotator = dict[str | None, float]
 
 # A dotted name reaches into a nested column.
 DOT = "."
-# `--map id=#line` numbers the rows of a file without ids.
-LINE = "#line"
 # A longer list of numbers is no set of ratings but, say, an embedding.
 MAX_ANNOTATORS = 100
-# One cell's ratings of several annotators, as in `4; 3; 5`.
-_SEVERAL = re.compile(r"\s*\d+(?:[.,]\d+)?(?:\s*[;|]\s*\d+(?:[.,]\d+)?)+\s*", re.ASCII)
-# As annotation tools export a rating.
-_RATING_KEYS = ("rating", "value", "score")
-_ANNOTATOR_KEYS = ("annotator", "annotator_id", "user_id", "user", "worker_id")
 
 
 def value_in(row: TableRow, column: str) -> object:
@@ -49,19 +41,15 @@ def is_name(value: object) -> bool:
 
 def is_rating(value: object, *, typed: bool) -> bool:
     """Whether a cell looks like a rating: a number, or a short list with one per annotator."""
-    if not typed and isinstance(value, str) and value.lstrip().startswith("["):
+    if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = read_json(value)
         except CellError:
             return False
-        typed = True
     if not isinstance(value, list | tuple):
-        if not typed and isinstance(value, str) and _SEVERAL.fullmatch(value):
-            return True
         return looks_like_rating(value, typed=typed)
-    ratings = [_rating_in(part)[1] for part in value]
-    return len(ratings) <= MAX_ANNOTATORS and all(
-        is_blank(part) or looks_like_rating(part, typed=typed) for part in ratings
+    return len(value) <= MAX_ANNOTATORS and all(
+        is_blank(part) or looks_like_rating(part, typed=True) for part in value
     )
 
 
@@ -94,35 +82,18 @@ def rating_parts(value: object) -> Iterator[object]:
     if isinstance(value, Mapping):
         yield from value.values()
     elif isinstance(value, list | tuple):
-        yield from (_rating_in(part)[1] for part in value)
+        yield from value
     else:
         yield value
 
 
-def _rating_in(part: object) -> tuple[str | None, object]:
-    """The annotator (if named) and the rating of a list's part: `{"value": 4, "user_id": "u1"}`."""
-    if not isinstance(part, Mapping):
-        return None, part
-    ratings = [part[name] for name in _RATING_KEYS if name in part]
-    names = [part[name] for name in _ANNOTATOR_KEYS if is_name(part.get(name))]
-    return (str(names[0]) if names else None), (ratings[0] if len(ratings) == 1 else part)
-
-
 def _parsed(value: object) -> object:
     """A list or an object, also where a string holds it as JSON; raises CellError."""
-    if isinstance(value, str) and _SEVERAL.fullmatch(value):
-        return [part.strip() for part in re.split(r"[;|]", value)]
-    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
-        try:
-            return read_json(value)
-        except CellError:
-            # As in `[4] good`.
-            if not re.match(r"\s*\[\s*[\d.,]+\s*\]\s*\S", value):
-                raise
-    return value
+    is_json = isinstance(value, str) and value.lstrip().startswith(("[", "{"))
+    return read_json(str(value)) if is_json else value
 
 
-def read_ratings(value: object, cells: RatingCells, scale: Scale | None) -> RatingsByAnnotator:
+def read_cell(value: object, cells: RatingCells, scale: Scale | None) -> RatingsByAnnotator:
     """Read one dimension's cell: a rating, a list with one per annotator, or {annotator: rating}.
 
     What says nothing among them is an annotator who gave none. `cells` reads those of the column.
@@ -133,11 +104,7 @@ def read_ratings(value: object, cells: RatingCells, scale: Scale | None) -> Rati
         by_name = {str(name): part for name, part in value.items()}
         parts: Iterable[tuple[object, object]] = sorted(by_name.items())
     elif isinstance(value, list | tuple):
-        named = (_rating_in(part) for part in value)
-        parts = [(name or number, rating) for number, (name, rating) in enumerate(named, 1)]
-        if len({str(name) for name, _ in parts}) < len(parts):
-            advice = "keep one rating of each annotator"
-            raise CellError("twice", "has two ratings by one annotator", advice, value)
+        parts = enumerate(value, 1)
     else:
         rating = cells.read(value, scale)
         return {} if rating is None else {None: rating}

@@ -1,113 +1,102 @@
-"""Which column of a table means what."""
+"""Which column of a table means what: by the user's mapping, by a short list of names, by cells."""
 
 import csv
 import difflib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice, pairwise
 
-from data.cells import DOT, LINE, as_object, is_blank, is_rating, join_texts, value_in
+from data.cells import DOT, as_object, is_blank, is_rating, join_texts, value_in
 from data.tables.formats import Table
 from data.tables.problems import Problems, excerpt, joined_names
-from data.values import looks_like_rating, plain_text, says_nothing
+from data.values import DECIMAL_COMMA, looks_like_rating, says_nothing, says_truth
 from dspy_judges.column_names import name_key
 
-# What systems were given, by the names people use for it, the most telling first.
+# What systems were given, by the names people use for it, the most telling first; what they wrote.
 SOURCES = (
-    "document",
-    "context",
-    "post",
-    "query",
-    "prompt",
-    "article",
-    "dialogue",
-    "question",
-    "instruction",
+    *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
+    *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "requête"),
+    *("documento", "artículo", "pregunta", "consulta", "input", "eingabe"),
+    *("entrée", "entrada"),
 )
-OUTPUTS = ("summary", "response", "output", "answer", "reply", "completion", "generation")
+OUTPUTS = (
+    *("summary", "response", "output", "answer", "reply", "completion", "generation"),
+    *("zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
+    *("resumen", "respuesta", "salida"),
+)
+NESTED = ("ratings", "annotations")
+VOTES = ("votes", "preferred", "preference", "winner")
+# `--map id=#line` numbers the rows of a file without ids.
+LINE = "#line"
 
 _ALIASES = {
+    "id": (
+        *("numéro", "número", "identifiant", "identificador"),
+        *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "#", "index", "item", "nummer"),
+    ),
     "group": ("document_id", "doc_id", "group_id"),
-    "system": ("system_id", "system_name", "model", "model_id", "model_name"),
+    "system": (
+        *("system_id", "system_name", "model", "model_id", "model_name", "modell", "modèle"),
+        *("modelo", "système", "sistema"),
+    ),
     "system_a": ("model_a", "generator_1"),
     "system_b": ("model_b", "generator_2"),
     "annotator": (
-        *("annotator_id", "annotator_name", "worker", "worker_id", "rater", "rater_id"),
-        *("rater_name", "assessor", "coder", "labeler", "labeller", "reviewer", "evaluator"),
-        *("participant", "participant_id", "prolific_pid", "annotated_by", "rated_by"),
-        *("completed_by", "bewerter", "bewerterin", "gutachter", "gutachterin", "annotateur"),
+        *("annotator_id", "annotator_name", "worker", "worker_id", "rater", "rater_id", "assessor"),
+        *("coder", "labeler", "labeller", "reviewer", "evaluator", "participant", "annotated_by"),
+        *("rated_by", "bewerter", "bewerterin", "gutachter", "prüfer", "annotateur"),
         *("annotatrice", "évaluateur", "évaluatrice", "evaluador", "evaluadora", "anotador"),
-        *("anotadora", "valutatore", "valutatrice"),
     ),
     "dimension": (
         *("criterion", "criteria", "aspect", "dimension_name", "kriterium", "merkmal", "aspekt"),
-        *("critère", "critere", "criterio", "dimensión", "dimensione", "aspecto"),
+        *("critère", "criterio", "dimensión", "aspecto"),
     ),
     "rating": (
         *("score", "value", "mark", "grade", "points", "wertung", "bewertung", "note", "punkte"),
-        *("puntuación", "puntuacion", "calificación", "calificacion", "valoración", "valoracion"),
-        *("punteggio", "valutazione", "voto"),
+        *("puntuación", "calificación", "valoración"),
     ),
 }
-# Numbers under such a name count, number or date something, and rate nothing.
-_COUNT_WORDS = frozenset(
+# What people said of their label, and no text to judge.
+_COMMENTS = frozenset(
     (
-        *("id", "ids", "uid", "key", "nr", "no", "num", "number", "index", "idx", "row", "line"),
-        *("item", "turn", "conversation", "dialogue", "dialog", "session", "page", "batch", "hit"),
-        *("age", "time", "seconds", "secs", "ms", "minutes", "duration", "latency", "date", "year"),
-        *("timestamp", "month", "day", "words", "tokens", "chars", "characters", "seed", "fold"),
-        *("participant", "worker", "cost", "price", "nummer", "zeile", "jahr", "datum", "zeit"),
-        *(
-            "dauer",
-            "alter",
-            "anzahl",
-            "gespräch",
-            "numéro",
-            "numero",
-            "identifiant",
-            "âge",
-            "durée",
-        ),
-        *("fecha", "edad", "hora", "número", "turno", "conversación"),
+        *("comment", "comments", "note", "notes", "critique", "critiques", "explanation", "reason"),
+        *("reasons", "feedback", "remark", "remarks", "rationale", "kommentar", "kommentare"),
+        *("begruendung", "begründung", "anmerkung", "anmerkungen", "bemerkung", "bemerkungen"),
+        *("commentaire", "commentaires", "justification", "remarque", "explication", "comentario"),
+        *("comentarios", "justificación", "explicación", "observaciones", "motivo"),
     )
 )
-_NAME_PARTS = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
-# Of a longer name, one such word says little.
-_MAX_COUNT_PARTS = 3
-# No usual scale goes further, and fewer rows may well have risen by chance.
-_MAX_USUAL_RATING, _MIN_RISING_ROWS = 100, 6
-NESTED = ("ratings", "annotations")
-_SEVERAL_COLUMNS = frozenset({"votes", "preferred", "preference"})
-_ROLES = _SEVERAL_COLUMNS | {
-    *("id", "group", "system", "system_a", "system_b", "response_a", "response_b"),
-    *("dimension", "annotator", "rating", *NESTED),
-}
+_ROLES = frozenset({*_ALIASES, *NESTED, *VOTES, "response_a", "response_b"})
+_TOKEN = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 # What is longer, has more words, or comes in more kinds is no label but a text.
 _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
-
-_PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
-_INNER_ROWS = 20
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d{1,2}", re.ASCII)
 
 # What a name is read from: one column, or several with one annotator each.
 ColumnNames = str | Sequence[str]
 
 
-class Columns:
-    """A table's columns and the user's names for some of them."""
+def tokens(name: str) -> tuple[str, ...]:
+    """The words and numbers of a column's name, in small letters."""
+    return tuple(token.casefold() for token in _TOKEN.findall(name))
 
-    def __init__(self, table: Table, mapping: Mapping[str, ColumnNames] | None = None) -> None:
-        self.table = table
+
+class Columns:
+    """A table's columns and the user's names for some of them.
+
+    `judged` are the texts that a judge is known to read, whatever they are called.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        mapping: Mapping[str, ColumnNames] | None = None,
+        judged: Collection[str] = (),
+    ) -> None:
+        self.table, self.judged = table, judged
         self._by_key: dict[str, list[str]] = {}
         for column in table.columns:
             self._by_key.setdefault(name_key(column), []).append(column)
-        # What the user wrote for a column, where it is not the column's own name.
-        self.renamed: dict[str, str] = {}
-        # Nobody has asked that rows be numbered.
-        self.makes_ids = False
-        # How an earlier file's mapping was used.
-        self.notes: tuple[str, ...] = ()
         self.mapping = {
             name: tuple(
                 dict.fromkeys(
@@ -125,18 +114,15 @@ class Columns:
 
         Names that differ in case alone are the same, as long as one column has it.
         """
-        names = (name, *_ALIASES.get(name, ()))
         mapped = self.mapping.get(name, ())[:1]
-        for column in (*mapped, *names):
-            free = column in (*mapped, name) or not self._serves_other(column, name)
-            if free and self.has(column):
+        if mapped and self.has(mapped[0]):
+            return mapped[0]
+        others = {c for own, columns in self.mapping.items() if own != name for c in columns}
+        for alias in (name, *_ALIASES.get(name, ())):
+            column = alias if alias in self.table.columns else self.cased(alias)
+            if column is not None and (column == name or column not in others):
                 return column
-        cased = (self.cased(alias) for alias in names)
-        return next((c for c in cased if c is not None and not self._serves_other(c, name)), None)
-
-    def _serves_other(self, column: str, name: str) -> bool:
-        """Whether the user gave a column to another name."""
-        return any(column in columns for own, columns in self.mapping.items() if own != name)
+        return None
 
     def cased(self, name: str) -> str | None:
         """The one column of this name but for case and spaces; None where none or several."""
@@ -151,22 +137,12 @@ class Columns:
 
     def _own_name(self, written: str) -> str:
         """The column's own name, which a user need not write with its case and spaces."""
-        if written == LINE or self.has(written):
-            return written
-        column = self.cased(written)
-        if column is None:
-            return written
-        self.renamed[written] = column
-        return column
+        return written if written == LINE or self.has(written) else self.cased(written) or written
 
     def has(self, column: str) -> bool:
         """Whether the table has the column, or the nested column that a dotted name starts with."""
         known = self.table.columns
         return column in known or (DOT in column and column.partition(DOT)[0] in known)
-
-    def has_flat(self, column: str) -> bool:
-        """Whether the table has a column of this very name."""
-        return column in self.table.columns
 
     def used(self, names: Iterable[str]) -> set[str]:
         """Return the columns that hold these names, and all that a mapping gave another name."""
@@ -181,36 +157,10 @@ class Columns:
         """Whether the rows' numbers stand for ids: `--map id=#line`, or for want of a column."""
         return self.mapping.get("id") == (LINE,)
 
-    def with_ids(self) -> "Columns":
-        """The same columns, with the rows' numbers for ids where no column holds any."""
-        if self.find("id") is not None or "id" in self.mapping or "id" in self._by_key:
-            return self
-        numbered = Columns(self.table, {**self.mapping, "id": LINE})
-        numbered.makes_ids, numbered.renamed, numbered.notes = True, self.renamed, self.notes
-        return numbered
-
     @property
-    def own_mapping(self) -> dict[str, tuple[str, ...]]:
-        """The user's mapping, by the file's own names."""
-        return {
-            name: columns
-            for name, columns in self.mapping.items()
-            if not (name == "id" and self.makes_ids)
-        }
-
-    def with_remembered(self, mapping: Mapping[str, ColumnNames]) -> "Columns | None":
-        """The same columns with a mapping of an earlier file for all that has none here.
-
-        None where the file lacks one of its columns.
-        """
-        known = {name: columns for name, columns in mapping.items() if name not in self.mapping}
-        columns = Columns(self.table, {**known, **self.mapping})
-        fits = all(
-            column == LINE or columns.has(column)
-            for name in known
-            for column in columns.mapping[name]
-        )
-        return columns if fits else None
+    def makes_ids(self) -> bool:
+        """Whether no column holds ids, and none was named."""
+        return self.find("id") is None and "id" not in self.mapping and "id" not in self._by_key
 
     @cached_property
     def is_long(self) -> bool:
@@ -239,18 +189,32 @@ class Columns:
 
         Its cells say so, or its semicolons, with which spreadsheets set cells apart there.
         """
-        if self.table.typed or self.table.delimiter == ";":
-            return not self.table.typed
-        return any(
-            isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip())
-            for row in self.table.rows
-            for value in row.cells.values()
+        return not self.table.typed and (
+            self.table.delimiter == ";"
+            or any(
+                isinstance(value, str) and DECIMAL_COMMA.fullmatch(value.strip())
+                for row in self.table.rows
+                for value in row.cells.values()
+            )
         )
 
     @property
     def holds_ratings(self) -> bool:
         """Whether there are ratings that nobody need name: nested or long ones."""
         return self.is_long or any(self.find(name) is not None for name in NESTED)
+
+    @cached_property
+    def comments(self) -> tuple[str, ...]:
+        """The columns of what people said of their labels, which no judge reads."""
+        mapped = {column for columns in self.mapping.values() for column in columns}
+        return tuple(
+            column
+            for column in self.table.columns
+            if not _COMMENTS.isdisjoint(tokens(column))
+            and column not in {*mapped, *self.judged}
+            and not self.is_numeric(column)
+            and any(isinstance(value, str) for value in self.values(column))
+        )
 
     def texts(self, used: Collection[str], rated: Collection[str] = ()) -> dict[str, str]:
         """Return every text's name and column: all string columns that serve nothing else.
@@ -259,14 +223,41 @@ class Columns:
         """
         texts = {}
         for column in self.table.columns:
-            name = self._text_name(column)
-            free = column not in used and column not in rated and name not in self.mapping
+            key = name_key(column)
+            name = key if is_known_text(column) and self.cased(key) == column else column
+            free = column not in {*used, *rated, *self.comments} and name not in self.mapping
             if free and self._is_text(column):
                 texts[name] = column
         for name, columns in self.mapping.items():
-            if name not in _ROLES and columns[0] not in rated and self._is_text(columns[0]):
+            is_text = is_known_text(name) or self._is_text(columns[0])
+            if name not in _ROLES and columns[0] not in rated and is_text:
                 texts[name] = columns[0]
         return texts
+
+    def source(self, texts: Mapping[str, str]) -> str | None:
+        """The text that tells documents apart: by its name, else what repeats beside outputs.
+
+        Without a telling name it is made of words, is the same in several rows, and another text
+        differs more.
+        """
+        if (named := source_name(texts)) is not None:
+            return named
+        counts = {name: len({*map(str, self.values(c))}) for name, c in texts.items()}
+        most = max(counts.values(), default=0)
+        repeated = [
+            name
+            for name, number in counts.items()
+            if 1 < number < most and name not in OUTPUTS and self._median_words(texts[name]) >= 3
+        ]
+        return max(repeated, key=lambda name: counts[name], default=None)
+
+    def _median_words(self, column: str) -> int:
+        lengths = sorted(len(str(value).split()) for value in self.values(column))
+        return lengths[len(lengths) // 2]
+
+    def is_judged(self, name: str) -> bool:
+        """Whether a text is surely what systems got or wrote, by its name or the judge's word."""
+        return is_known_text(name) or name in self.judged
 
     def is_prose(self, column: str) -> bool:
         """Whether a column's cells read as texts, and not as labels such as `good` or `4/5`."""
@@ -279,112 +270,54 @@ class Columns:
 
     def is_numeric(self, column: str) -> bool:
         """Whether most of a column's cells are ratings; a known text's never are."""
-        if is_known_text(column):
-            return False
         if column not in self._numeric:
             values = [value for value in self.values(column) if not says_nothing(value)]
             n_ratings = sum(is_rating(value, typed=self.table.typed) for value in values)
-            self._numeric[column] = 2 * n_ratings >= len(values) > 0
+            is_text = is_known_text(column) or column in self.judged
+            self._numeric[column] = not is_text and 2 * n_ratings >= len(values) > 0
         return self._numeric[column]
 
-    @cached_property
-    def counts(self) -> Mapping[str, str]:
-        """Columns of numbers that nobody would guess to be ratings, and why."""
-        numeric = [column for column in self.table.columns if self.is_numeric(column)]
-        counts = {column: why for column in numeric if (why := self._count_reason(column))}
-        rising = [column for column in numeric if column not in counts and self._rises(column)]
-        # A sheet may be in the order of its only ratings.
-        if len(counts) + len(rising) < len(numeric):
-            counts |= dict.fromkeys(rising, "since its numbers rise row by row")
-        return counts
+    def is_truth(self, column: str) -> bool:
+        """Whether a column says yes and no, or pass and fail, and nothing else."""
+        values = [value for value in self.values(column) if not says_nothing(value)]
+        return not is_known_text(column) and bool(values) and all(map(says_truth, values))
 
-    def _count_reason(self, column: str) -> str:
-        """Why a column of numbers holds no ratings, as far as its name and numbers tell."""
-        parts = [part.casefold() for part in _NAME_PARTS.findall(column)]
-        if len(parts) > _MAX_COUNT_PARTS:
-            parts = parts[-1:]
-        if not _COUNT_WORDS.isdisjoint(parts):
-            return "by its name"
-        large = any(abs(number) > _MAX_USUAL_RATING for number in self._plain_numbers(column))
-        return "for its large numbers" if large else ""
-
-    def _rises(self, column: str) -> bool:
-        """Whether a column numbers its rows, or blocks of them."""
-        numbers = self._plain_numbers(column)
-        steps = {after - before for before, after in pairwise(numbers)}
-        return len(numbers) >= _MIN_RISING_ROWS and numbers[0] in (0, 1) and steps in ({1}, {0, 1})
-
-    def _plain_numbers(self, column: str) -> list[float]:
-        """The numbers of a column that holds nothing else; [] where it does."""
-        texts = [plain_text(value) for value in self.values(column) if not is_blank(value)]
-        plain = all(_PLAIN_NUMBER.fullmatch(text) for text in texts)
-        return [float(text) for text in texts] if plain else []
-
-    def count_numbers(self, column: str) -> int:
-        """How many of a column's cells are numbers, though most may not be."""
-        values = self.values(column)
-        return sum(looks_like_rating(value, typed=self.table.typed) for value in values)
+    def plain_numbers(self, column: str) -> list[float]:
+        """The numbers of a column that are written as such."""
+        values = (v for v in self.values(column) if looks_like_rating(v, typed=self.table.typed))
+        return [
+            float(text) for v in values if re.fullmatch(r"-?\d+(\.\d+)?", text := str(v).strip())
+        ]
 
     @cached_property
     def nested_names(self) -> tuple[str, ...]:
-        """Every key inside `ratings` and `annotations`, dotted, as a mapping names it."""
-        roots = [column for name in NESTED if (column := self.find(name))]
-        names = (
-            f"{root}{DOT}{key}"
-            for root in roots
-            for value in self.values(root)
-            for key in as_object(value) or ()
-        )
-        return tuple(dict.fromkeys(names))
-
-    @cached_property
-    def inner_texts(self) -> tuple[str, ...]:
-        """The texts inside objects, dotted, as a mapping names them."""
-        return self._inner(
-            lambda key, part: (
-                isinstance(part, str)
-                and not is_blank(part)
-                and (is_known_text(key) or len(part) > _MAX_LABEL_LENGTH)
+        """Every key inside an object of the first rows, dotted, as a mapping names it."""
+        return tuple(
+            dict.fromkeys(
+                f"{column}{DOT}{key}"
+                for row in self.table.rows[:20]
+                for column, value in row.cells.items()
+                for key in as_object(value) or ()
             )
         )
 
-    @cached_property
-    def inner_ratings(self) -> tuple[str, ...]:
-        """The ratings inside objects, dotted, as a mapping names them."""
-        return self._inner(lambda key, part: not is_blank(part) and is_rating(part, typed=True))
-
-    def _inner(self, holds: Callable[[str, object], bool]) -> tuple[str, ...]:
-        """The dotted names of what `holds` inside the objects of the first rows."""
-        paths = (
-            f"{column}{DOT}{key}"
-            for column in self.table.columns
-            for value in islice(self.values(column), _INNER_ROWS)
-            for key, part in (as_object(value) or {}).items()
-            if DOT not in f"{column}{key}" and holds(str(key), part)
-        )
-        return tuple(dict.fromkeys(paths))
-
     def _is_text(self, column: str) -> bool:
-        if is_known_text(column):
+        if is_known_text(column) or column in self.judged:
             return True
-        return not self.is_numeric(column) and any(
+        return not (self.is_numeric(column) or self.is_truth(column)) and any(
             isinstance(value, str) or join_texts(value) is not None for value in self.values(column)
         )
-
-    def _text_name(self, column: str) -> str:
-        """A text's name: the column's own, or the known name that differs in case alone."""
-        known = name_key(column)
-        if is_known_text(column):
-            return known if self.cased(known) == column else column
-        # As crowd platforms export what people were shown.
-        root, _, name = known.partition(DOT)
-        is_shown = root == "input" and is_known_text(name) and self.cased(name) is None
-        return name if is_shown else column
 
 
 def is_known_text(column: str) -> bool:
     """Whether a column goes by a name that people use for what systems get or write."""
     return name_key(column) in SOURCES or name_key(column) in OUTPUTS
+
+
+def source_name(texts: Iterable[str]) -> str | None:
+    """Return the first of the texts' names that tells what systems were given."""
+    by_key = {name_key(name): name for name in texts}
+    return next((by_key[name] for name in SOURCES if name in by_key), None)
 
 
 def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
@@ -395,7 +328,7 @@ def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
     names = [*texts, *required]
     if len(names) != 2 or len(required) != 1:
         return None
-    source_or_output = [(name in SOURCES) - (name in OUTPUTS) for name in names]
+    source_or_output = [(name_key(name) in SOURCES) - (name_key(name) in OUTPUTS) for name in names]
     return names[0] if source_or_output[0] * source_or_output[1] >= 0 else None
 
 
@@ -410,6 +343,13 @@ def split_quoted(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+def map_flag(name: str, columns: Sequence[str]) -> str:
+    """The flag that maps a name to these columns, as a shell takes it."""
+    words = [f'"{column}"' if "," in column else column for column in columns]
+    pair = f"{name}={','.join(words)}"
+    return f"--map {shlex.quote(pair if pair.isprintable() else 'NAME=COLUMN')}"
+
+
 def check_mapping(columns: Columns, problems: Problems) -> None:
     """Note every mapping to a column that the file does not have, and what may have but one."""
     for name, mapped in columns.mapping.items():
@@ -420,7 +360,7 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
             )
             if not known and not (name == "id" and column == LINE):
                 add_missing_column(columns, problems, column, name)
-        if len(mapped) > 1 and (is_known_text(name) or name in _ROLES - _SEVERAL_COLUMNS):
+        if len(mapped) > 1 and (is_known_text(name) or name in _ROLES - {*VOTES}):
             problems.add(
                 "two-columns",
                 f"is mapped to {len(mapped)} columns ({joined_names(mapped)})",
@@ -428,24 +368,6 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
                 "annotator",
                 field=name,
             )
-
-
-def check_shared(columns: Columns, problems: Problems, rated: Mapping[str, Sequence[str]]) -> None:
-    """Note what cannot serve two names: a column of ratings or votes is no id and no text."""
-    for name, own in rated.items():
-        for column in own:
-            others = [
-                other
-                for other, mapped in columns.mapping.items()
-                if column in mapped and other not in rated
-            ]
-            if others:
-                problems.add(
-                    "two-names",
-                    f"serves {name} alone, and is mapped to {joined_names(others)}, too",
-                    f"give {others[0]} a column of its own",
-                    field=column,
-                )
 
 
 def add_missing_column(
@@ -466,10 +388,6 @@ def mapping_advice(columns: Columns, name: str, column: str) -> str:
     near = difflib.get_close_matches(name_key(column.rpartition(DOT)[2]), by_key, n=1)
     if near:
         nearest = by_key[near[0]]
-        return f"did you mean {excerpt(nearest)}? name yours with --map {name}=" + (
-            nearest if nearest.isprintable() else "COLUMN"
-        )
-    if not nested:
-        return f"name yours with --map {name}=COLUMN"
-    path = joined_names(nested[:1])
-    return f"name yours with --map {name}=COLUMN, or --map {name}={path} for one inside another"
+        return f"did you mean {excerpt(nearest)}? name yours with {map_flag(name, [nearest])}"
+    inside = f", or {map_flag(name, nested[:1])} for one inside another" if nested else ""
+    return f"name yours with --map {name}=COLUMN{inside}"

@@ -1,20 +1,13 @@
 """Which outputs are of one document: those of one group, or of one source text."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from data.columns import SOURCES
-from data.tables.problems import count
+from data.columns import source_name
 from data.types import Item
 
 # The second half of an instruction, which alone may be the same for many documents.
 _COMPANION = "input"
-
-
-def source_name(texts: Iterable[str]) -> str | None:
-    """Return the first of the texts' names that tells what systems were given."""
-    names = set(texts)
-    return next((name for name in SOURCES if name in names), None)
 
 
 def _source_words(texts: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -23,23 +16,27 @@ def _source_words(texts: Mapping[str, str]) -> tuple[str, ...] | None:
     return None if name is None else (texts[name], texts.get(_COMPANION, ""))
 
 
-def document_of(item_id: str, texts: Mapping[str, str]) -> str:
-    """Return a document's id by its words, the same in any order of rows; else the item's own."""
+def document_of(item_id: str, texts: Mapping[str, str], source: str | None) -> str:
+    """Return a document's id by its words, the same in any order of rows; else the item's own.
+
+    `source` is the text that tells documents apart where none has a telling name.
+    """
     words = _source_words(texts)
     if words is None:
-        return item_id
+        if source not in texts:
+            return item_id
+        words = (texts[str(source)],)
     digest = hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
-    return f"{source_name(texts)}-{digest}"
+    return f"{source_name(texts) or source}-{digest}"
 
 
-def how_grouped(group: str | None, texts: Iterable[str]) -> str:
+def how_grouped(group: str | None, source: str | None) -> str:
     """Say what made the documents, for people."""
     if group is not None:
         return f"column {group!r}"
-    name = source_name(texts)
-    if name is None:
+    if source is None:
         return "each row is its own document, since there is no group and no source text"
-    return f"identical text {name!r}, since there is no group"
+    return f"identical text {source!r}, since there is no group"
 
 
 def same_words(items: Sequence[Item]) -> list[set[str]]:
@@ -64,16 +61,7 @@ def same_words(items: Sequence[Item]) -> list[set[str]]:
 
 
 def document_notes(items: Sequence[Item]) -> list[str]:
-    """Say where groups and texts disagree on what is one document."""
-    notes = []
-    if n_shared := sum(map(len, same_words(items))):
-        notes.append(f"same text as another document: {n_shared:,}; splits keep those together")
-    words: dict[str, set[tuple[str, ...] | None]] = {}
-    for item in items:
-        words.setdefault(item.document_id, set()).add(_source_words(item.texts))
-    if n_mixed := sum(len(texts) > 1 for texts in words.values()):
-        notes.append(
-            f"more than one source text: {n_mixed:,} of {count(len(words), 'group')}; each "
-            "counts as one document all the same"
-        )
-    return notes
+    """Say where documents of several groups share their text."""
+    n_shared = sum(map(len, same_words(items)))
+    note = f"same text as another document: {n_shared:,}; splits keep those together"
+    return [note] if n_shared else []

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from io import StringIO
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, NoReturn
 
 from data.columns import ColumnNames, split_quoted
@@ -17,6 +18,9 @@ from data.values import Scale, Values
 from dspy_judges.commands import SCRIPT, as_called
 from dspy_judges.version import __version__
 
+# In a mapping, the words and what they count, beside names and columns.
+VALUES = "values"
+_MAX_MAP = 2**20
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTES: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
 _BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
@@ -87,21 +91,78 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def map_option(text: str) -> tuple[str, str]:
-    """Read `NAME=COLUMN`; for argparse's `type`."""
+def map_option(text: str) -> str:
+    """The same text, where it is `NAME=COLUMN` or a mapping file; for argparse's `type`."""
     name, equals, column = text.partition("=")
-    if not (name and equals and column):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=COLUMN, as in document=article")
-    return name, column
+    if not (name and equals and column) and not is_map_file(text):
+        message = f"{text!r} is not NAME=COLUMN, as in document=article, and no file in YAML"
+        raise argparse.ArgumentTypeError(message)
+    return text
 
 
-def read_mapping(pairs: Iterable[tuple[str, str]]) -> dict[str, str | list[str]]:
-    """Our names and their columns; a name given several columns has them all, in that order."""
+def is_map_file(text: str) -> bool:
+    """Whether a word names a mapping file."""
+    return "=" not in text and text.endswith((".yaml", ".yml"))
+
+
+def read_mapping(words: Iterable[str]) -> dict[str, Any]:
+    """Our names and their columns, from NAME=COLUMNs and mapping files; raises ValueError.
+
+    A name given several columns has them all, in that order; a NAME=COLUMN beats a file. A file's
+    values stand under `values`.
+    """
+    of_files: dict[str, Any] = {}
     columns: dict[str, list[str]] = {}
-    for name, column in pairs:
-        if column not in columns.setdefault(name, []):
+    for word in words:
+        name, equals, column = word.partition("=")
+        if is_map_file(word):
+            of_files |= read_map_file(word)
+        elif not (name and equals and column):
+            raise ValueError(f"{word!r} is not NAME=COLUMN, as in document=article")
+        elif column not in columns.setdefault(name, []):
             columns[name].append(column)
-    return {name: many[0] if len(many) == 1 else many for name, many in columns.items()}
+    return of_files | {name: m[0] if len(m) == 1 else m for name, m in columns.items()}
+
+
+def read_map_file(path: str | Path) -> dict[str, Any]:
+    """The mapping that `check --write-map` leaves: names and columns, and `values`.
+
+    Raises ValueError.
+    """
+    import yaml
+
+    try:
+        with Path(path).open("rb") as file:
+            content = yaml.safe_load(file.read(_MAX_MAP))
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise ValueError(f"{path}: is no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: write one `name: column` a line, as in document: article")
+    mapping: dict[str, Any] = {}
+    for name, columns in content.items():
+        if name == VALUES and isinstance(columns, dict):
+            mapping[VALUES] = dict(read_values(columns))
+            continue
+        many = columns if isinstance(columns, list) else [columns]
+        if not many or not all(isinstance(column, str | int) for column in many):
+            raise ValueError(f"{path}: {name} needs a column, or a list of columns")
+        mapping[str(name)] = [*map(str, many)] if isinstance(columns, list) else str(columns)
+    return mapping
+
+
+def split_mapping(
+    mapping: Mapping[str, Any] | str | Path | None, values: Values | None
+) -> tuple[dict[str, ColumnNames], dict[str, float | Vote | None]]:
+    """Columns and words of a mapping, or of its file; `values` beat its own. Raises ValueError."""
+    if isinstance(mapping, str | Path):
+        mapping = read_map_file(mapping)
+    columns = dict(mapping or {})
+    own = columns.pop(VALUES, {})
+    if not isinstance(own, Mapping):
+        return {**columns, VALUES: own}, dict(values or {})
+    return columns, {**read_values(own), **(values or {})}
 
 
 def map_flags(mapping: Mapping[str, ColumnNames] | None) -> list[str]:

@@ -1,9 +1,11 @@
 """Ratings in a table: a column a dimension (wide), or a row an annotator and dimension (long)."""
 
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
 
+from data.annotators import annotator_groups, ask_about_numbers, ask_for_annotators
 from data.cells import (
     DOT,
     RatingsByAnnotator,
@@ -11,16 +13,17 @@ from data.cells import (
     is_blank,
     is_name,
     rating_parts,
-    read_json,
-    read_ratings,
+    read_cell,
     value_in,
 )
-from data.columns import NESTED, Columns, is_known_text
-from data.tables.problems import CellError, Problems, excerpt
+from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text
+from data.rows import item_key
+from data.tables.problems import CellError, Problems, excerpt, joined_names
 from data.tables.text import TableRow
-from data.values import RatingCells, Scale, Values
+from data.values import RatingCells, Scale, Values, says_nothing
+from dspy_judges.column_names import name_key
 
-_NO_DIMENSION = ("id", "group", "system", *NESTED)
+NOT_RATED = ("id", "group", "system", *NESTED)
 
 # dimension -> annotator -> rating
 Ratings = dict[str, RatingsByAnnotator]
@@ -31,12 +34,15 @@ class ReadOptions:
     """What the caller asks of a file; a scale under the name "*" is every other dimension's.
 
     `texts` are required, and no other; None: every text of a usual name is. `values` are the
-    caller's words and what they count.
+    caller's words and what they count, `map` our names and the file's columns, `annotations` a
+    long file of ratings.
     """
 
+    map: Mapping[str, ColumnNames] = field(default_factory=dict)
     dimensions: Collection[str] | None = None
     scales: Mapping[str, Scale] = field(default_factory=dict)
     texts: Collection[str] | None = None
+    annotations: str | Path | None = None
     values: Values = field(default_factory=dict)
 
     def reads(self, dimension: str) -> bool:
@@ -50,53 +56,80 @@ class ReadOptions:
 class RatingColumns:
     """Where a table keeps its ratings; `nested` is in rising order of precedence.
 
-    A dimension in several flat columns has one annotator in each.
+    A dimension in several flat columns has one annotator in each: `groups` are those that the
+    columns' names tell. `guessed` are columns of numbers that nobody named, `candidates` all.
     """
 
     nested: tuple[str, ...]
     flat: Mapping[str, tuple[str, ...]]
+    groups: Mapping[str, tuple[str, ...]]
+    guessed: tuple[str, ...]
+    candidates: tuple[str, ...]
 
     def all(self) -> set[str]:
         return {*self.nested, *(column for columns in self.flat.values() for column in columns)}
 
 
 def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> RatingColumns:
-    """Return a table's rating columns: those of the dimensions, or all that can be told apart.
+    """Return a table's rating columns: those of the dimensions or the mapping, or what may be some.
 
-    A flat column is a rating where it is asked for by name, mapped, or mostly numbers (or lists of
-    them, one for each annotator); the last only in a table without nested ratings. A column mapped
+    What nobody named is a rating by its values: numbers, or words for yes and no. A column mapped
     to a name of the user's own is a text only where its cells read as one.
     """
     nested = tuple(column for name in NESTED if (column := columns.find(name)) is not None)
-    used = columns.used((*_NO_DIMENSION, "annotator"))
+    used = columns.used((*NOT_RATED, "annotator", "dimension" if columns.is_long else "id"))
     flat = {
         name: mapped
         for name, mapped in columns.mapping.items()
-        if name not in (*_NO_DIMENSION, "annotator")
+        if name not in (*NOT_RATED, "annotator")
         and all(columns.has(column) for column in mapped)
         and (_are_ratings(columns, name, mapped) if dimensions is None else name in dimensions)
     }
+    candidates = tuple(
+        column
+        for column in columns.table.columns
+        if column not in used and (columns.is_numeric(column) or columns.is_truth(column))
+    )
+    groups = annotator_groups(candidates)
+    by_key = {name_key(name): group for name, group in groups.items()}
+    guessed: tuple[str, ...] = ()
     for name in dimensions or ():
-        cased = columns.cased(name)
-        if name not in flat and not columns.has(name) and cased is not None:
-            flat[name] = (cased,)
-    for column in columns.table.columns:
-        if column in used or column in columns.mapping:
+        column = name if columns.has(name) else columns.cased(name)
+        if name not in flat and column is not None and column not in columns.mapping:
+            flat[name] = (column,)
+        elif name not in flat and name_key(name) in by_key:
+            flat[name] = by_key[name_key(name)]
+    if dimensions is None and not (flat or nested or columns.is_long):
+        grouped = {column for group in groups.values() for column in group}
+        guessed = tuple(column for column in candidates if column not in grouped)
+        flat |= {**groups, **{column: (column,) for column in guessed}}
+    return RatingColumns(nested, flat, groups, guessed, candidates)
+
+
+def check_ratings(
+    columns: Columns, found: RatingColumns, options: ReadOptions, problems: Problems
+) -> list[str]:
+    """Note where numbers may be ratings that were not taken; say which are an annotator's each."""
+    if columns.is_long or found.nested:
+        return []
+    if found.guessed:
+        ask_about_numbers(columns, found.guessed, problems, n_known=len(found.groups))
+    for name in options.dimensions or ():
+        taken = found.flat.get(name, ())
+        if name in columns.mapping or len(taken) > 1:
             continue
-        if dimensions is None:
-            is_dimension = (
-                not nested and columns.is_numeric(column) and column not in columns.counts
-            )
-        else:
-            is_dimension = column in dimensions
-        if is_dimension:
-            flat[column] = (column,)
-    return RatingColumns(nested, flat)
+        if asked := ask_for_annotators(columns, name, taken, found.candidates):
+            problems.add("annotators", *asked, field=name)
+    return [
+        f"{name} is read from {joined_names(group)}: one annotator in each"
+        for name, group in found.flat.items()
+        if group in found.groups.values()
+    ]
 
 
 def _are_ratings(columns: Columns, name: str, mapped: tuple[str, ...]) -> bool:
     """Whether what is mapped to a name of the user's own are ratings, sound or faulty."""
-    if is_known_text(name):
+    if is_known_text(name) or name in VOTES:
         return False
     root, dot, _ = mapped[0].partition(DOT)
     return (
@@ -108,232 +141,146 @@ def _are_ratings(columns: Columns, name: str, mapped: tuple[str, ...]) -> bool:
     )
 
 
-@dataclass(slots=True)
-class RatingReader:
-    """Reads rows' ratings, and counts what deserves a note."""
+class _Entry(NamedTuple):
+    """One cell of ratings: of which output, on which dimension, by whom (None: nobody named)."""
 
-    columns: Columns
-    rating_columns: RatingColumns
-    problems: Problems
-    options: ReadOptions
-    n_conflicting: int = field(default=0, init=False)
-    # By dimension and column.
-    _cells: dict[tuple[str, str], RatingCells] = field(default_factory=dict, init=False)
-    _alike: dict[str, bool] = field(default_factory=dict, init=False)
-
-    def read(self, row: TableRow) -> Ratings:
-        """Return a row's ratings; faulty ones are noted, and left out."""
-        ratings: Ratings = {}
-        for column in self.rating_columns.nested:
-            nested = self._read_nested(row, column)
-            for dimension, by_annotator in nested.items():
-                before = ratings.get(dimension)
-                if before is not None and abs(_mean(before) - _mean(by_annotator)) > 0.01:
-                    self.n_conflicting += 1
-            ratings |= nested
-        for dimension, columns in self.rating_columns.flat.items():
-            if dimension in self.columns.mapping or dimension not in ratings:
-                by_annotator = self._read_flat(row, dimension, columns)
-                ratings |= {dimension: by_annotator} if by_annotator else {}
-        return ratings
-
-    def _read_flat(
-        self, row: TableRow, dimension: str, columns: tuple[str, ...]
-    ) -> RatingsByAnnotator:
-        """A dimension's ratings in one row, from a cell or from one column an annotator."""
-        if len(columns) == 1:
-            return self._read_cell(row, dimension, columns[0], value_in(row, columns[0]))
-        by_column: RatingsByAnnotator = {}
-        if not self._are_alike(dimension, columns):
-            return {}
-        for column in columns:
-            ratings = self._read_cell(row, dimension, column, value_in(row, column))
-            if len(ratings) > 1:
-                fault = "holds several ratings, and is one annotator's column of several"
-                advice = "give one column with lists, or a number in each column"
-                self.problems.add("not-a-number", fault, advice, line=row.line, field=column)
-            elif ratings:
-                by_column[column] = next(iter(ratings.values()))
-        return by_column
-
-    def _are_alike(self, dimension: str, columns: tuple[str, ...]) -> bool:
-        """Whether annotators' columns hold ratings of one kind; a problem where they do not."""
-        if dimension in self._alike:
-            return self._alike[dimension]
-        first, *others = ((column, self._column_cells(dimension, column)) for column in columns)
-        unlike = next(
-            ((name, cells) for name, cells in others if not cells.is_like(first[1])), None
-        )
-        self._alike[dimension] = unlike is None
-        if unlike is not None:
-            fault = f"holds {unlike[1].holds}, and column {excerpt(first[0])} {first[1].holds}"
-            advice = (
-                f"map columns of one kind to {dimension}, or say what words count with --values"
-            )
-            self.problems.add("not-a-number", fault, advice, field=unlike[0])
-        return unlike is None
-
-    def _read_nested(self, row: TableRow, column: str) -> Ratings:
-        """The ratings by dimension of a cell that holds an object; {} where blank or faulty."""
-        value = value_in(row, column)
-        if is_blank(value):
-            return {}
-        try:
-            if isinstance(value, str):
-                value = read_json(value)
-            if is_blank(value):
-                return {}
-            if not isinstance(value, Mapping):
-                advice = (
-                    "write an object of dimensions and their ratings; what a tool keeps of its "
-                    "annotations is read from its export as CSV"
-                )
-                raise CellError("no-object", "is no object", advice, value)
-        except CellError as error:
-            self.problems.add_cell(error, line=row.line, field=column)
-            return {}
-        ratings: Ratings = {}
-        renamed = {column for columns in self.columns.mapping.values() for column in columns}
-        for key, rating in value.items():
-            dimension, path = str(key), f"{column}{DOT}{key}"
-            if self.options.reads(dimension) and path not in renamed:
-                by_annotator = self._read_cell(row, dimension, path, rating)
-                ratings |= {dimension: by_annotator} if by_annotator else {}
-        return ratings
-
-    def _read_cell(
-        self, row: TableRow, dimension: str, column: str, value: object
-    ) -> RatingsByAnnotator:
-        try:
-            return read_ratings(
-                value, self._column_cells(dimension, column), self.options.scale(dimension)
-            )
-        except CellError as error:
-            self.problems.add_cell(error, line=row.line, field=column)
-            return {}
-
-    def _column_cells(self, dimension: str, column: str) -> RatingCells:
-        """What reads the cells of a column; `column` is dotted for a key inside another."""
-        if (dimension, column) not in self._cells:
-            root, _, key = column.partition(DOT)
-            if root in self.rating_columns.nested and not self.columns.has_flat(column):
-                nested = (as_object(value) or {} for value in self.columns.values(root))
-                values = [cells.get(key) for cells in nested]
-            else:
-                values = list(self.columns.values(column))
-            parts = (part for value in values for part in rating_parts(value))
-            self._cells[dimension, column] = RatingCells(
-                parts, self.options.values, decimal_commas=self.columns.has_decimal_commas
-            )
-        return self._cells[dimension, column]
-
-    def notes(self) -> list[str]:
-        """Say how the cells of each column were understood, where it is not plain."""
-        n_columns = Counter(dimension for dimension, _ in self._cells)
-        return [
-            f"{dimension}{f' ({column})' if n_columns[dimension] > 1 else ''}: {note}"
-            for (dimension, column), cells in self._cells.items()
-            for note in cells.notes()
-        ]
+    line: int
+    item: str
+    dimension: str
+    column: str
+    annotator: str | None
+    value: object
 
 
-def _mean(by_annotator: RatingsByAnnotator) -> float:
-    return sum(by_annotator.values()) / len(by_annotator)
-
-
-def read_long(
-    columns: Columns, problems: Problems, options: ReadOptions
+def read_ratings(
+    columns: Columns, found: RatingColumns, options: ReadOptions, problems: Problems
 ) -> tuple[dict[str, Ratings], list[str]]:
-    """Read a long table's ratings, by id of the output, and notes on how they were understood.
+    """Read a table's ratings by id of the output, and notes on how cells were understood.
 
-    Without annotators' names, they are numbered in the order of the rows.
+    Rows of one output are several annotators', named or else numbered in the order of the rows.
     """
+    several = columns.is_long or columns.has_annotator_rows
+    entries = list(_entries(columns, found, options, problems))
+    cells = _cells(columns, entries, options)
+    unlike = _check_alike(found, cells, problems)
     ratings: dict[str, Ratings] = {}
-    names = ("id", "dimension", "annotator", "rating")
-    item_in, dimension_in, annotator_in, rating_in = (columns.find(name) or name for name in names)
-    values: dict[str, list[object]] = {}
-    for row in columns.table.rows:
-        values.setdefault(str(row.cells.get(dimension_in)).strip(), []).append(
-            row.cells.get(rating_in)
-        )
-    # Dimensions may have scales of their own, and words.
-    cells = {
-        dimension: RatingCells(
-            of_dimension, options.values, decimal_commas=columns.has_decimal_commas
-        )
-        for dimension, of_dimension in values.items()
-        if options.reads(dimension)
-    }
-    for row in columns.table.rows:
-        item, dimension = row.cells.get(item_in), row.cells.get(dimension_in)
-        if not (is_name(item) and is_name(dimension)):
-            column, value = (dimension_in, dimension) if is_name(item) else (item_in, item)
-            advice = "say of which output and on which dimension the rating is"
-            problems.add("no-name", "is no name", advice, line=row.line, field=column, value=value)
-            continue
-        by_annotator = ratings.setdefault(str(item).strip(), {}).setdefault(
-            str(dimension).strip(), {}
-        )
-        value = row.cells.get(rating_in)
-        name = str(dimension).strip()
-        if name not in cells:
+    for entry in entries:
+        of_item = ratings.setdefault(entry.item, {})
+        name = entry.dimension
+        if name in unlike:
             continue
         try:
-            number = cells[name].read(value, options.scale(name))
+            given = read_cell(entry.value, cells[name, entry.column], options.scale(name))
         except CellError as error:
-            problems.add_cell(error, line=row.line, field=rating_in)
+            problems.add_cell(error, line=entry.line, field=entry.column)
             continue
-        if number is None:
+        if not given:
             continue
-        annotator = _annotator(row, annotator_in, by_annotator)
-        if annotator in by_annotator:
-            fault = f"is a second rating of {excerpt(item)} on {excerpt(dimension)} by "
-            fault += excerpt(annotator)
-            advice = "keep one of the two"
-            problems.add("twice", fault, advice, line=row.line, field=rating_in, value=value)
-        by_annotator[annotator] = number
-    notes = [f"{name}: {note}" for name, of_name in cells.items() for note in of_name.notes()]
-    return _sorted(ratings), notes
-
-
-def read_annotator_rows(
-    columns: Columns, problems: Problems, reader: RatingReader
-) -> dict[str, Ratings]:
-    """Read by id of the output what each row's annotator gave it."""
-    ratings: dict[str, Ratings] = {}
-    item_in, annotator_in = columns.find("id") or "", columns.find("annotator") or ""
-    for row in columns.table.rows:
-        item = row.cells.get(item_in)
-        row_ratings = reader.read(row)
-        if not is_name(item):
+        if entry.annotator is None and not several:
+            of_item[name] = given
             continue
-        of_item = ratings.setdefault(str(item).strip(), {})
-        for dimension, cell_ratings in row_ratings.items():
-            by_annotator = of_item.setdefault(dimension, {})
-            annotator = _annotator(row, annotator_in, by_annotator)
-            several = len(cell_ratings) > 1
-            if annotator in by_annotator or several:
-                fault = "holds several ratings of " if several else "is a second rating of "
-                fault += f"{excerpt(item)} on {excerpt(dimension)} by {excerpt(annotator)}"
-                advice = "give one number a row" if several else "keep one of the two"
-                problems.add("twice", fault, advice, line=row.line, field=annotator_in)
-            by_annotator[annotator] = next(iter(cell_ratings.values()))
-    return _sorted(ratings)
+        by_annotator = of_item.setdefault(name, {})
+        annotator = entry.annotator or str(len(by_annotator) + 1)
+        if annotator in by_annotator or len(given) > 1:
+            fault = "holds several ratings of " if len(given) > 1 else "is a second rating of "
+            fault += f"{excerpt(entry.item)} on {excerpt(name)} by {excerpt(annotator)}"
+            advice = "give one number to a cell" if len(given) > 1 else "keep one of the two"
+            place = {"line": entry.line, "field": entry.column, "value": entry.value}
+            problems.add("twice", fault, advice, **place)  # type: ignore[arg-type]
+        by_annotator[annotator] = next(iter(given.values()))
+    notes = [
+        f"{name}{f' ({column})' if len(found.flat.get(name, ())) > 1 else ''}: {note}"
+        for (name, column), of_column in cells.items()
+        for note in of_column.notes()
+    ]
+    # The order of the rows does not matter.
+    ordered = {item: _by_name(of_item) if several else of_item for item, of_item in ratings.items()}
+    return ordered, notes
 
 
-def _annotator(row: TableRow, column: str, by_annotator: RatingsByAnnotator) -> str:
-    """The row's annotator, or where nobody is named the number that comes next."""
-    annotator = row.cells.get(column)
-    return str(len(by_annotator) + 1) if is_blank(annotator) else str(annotator).strip()
-
-
-def _sorted(ratings: dict[str, Ratings]) -> dict[str, Ratings]:
-    """Annotators by name, so that the order of the rows does not matter."""
+def _by_name(of_item: Ratings) -> Ratings:
     return {
-        item: {
-            dimension: dict(sorted(by_annotator.items(), key=lambda rating: str(rating[0])))
-            for dimension, by_annotator in by_dimension.items()
-            if by_annotator
-        }
-        for item, by_dimension in ratings.items()
+        name: dict(sorted(by_annotator.items(), key=lambda rating: str(rating[0])))
+        for name, by_annotator in of_item.items()
     }
+
+
+def _entries(
+    columns: Columns, found: RatingColumns, options: ReadOptions, problems: Problems
+) -> Iterator[_Entry]:
+    """Every cell of ratings; of a dimension in several places those of the last that has some."""
+    id_in, annotator_in = columns.find("id"), columns.find("annotator")
+    dimension_in, rating_in = columns.find("dimension") or "", columns.find("rating") or ""
+    several = columns.is_long or columns.has_annotator_rows
+    renamed = {column for mapped in columns.mapping.values() for column in mapped}
+    for row in columns.table.rows:
+        item = str(item_key(row, id_in))
+        who = row.cells.get(annotator_in or "") if several else None
+        annotator = None if is_blank(who) else str(who).strip()
+        if columns.is_long:
+            dimension = row.cells.get(dimension_in)
+            if not (is_name(dimension) and is_name(row.cells.get(id_in or ""))):
+                advice = "say of which output and on which dimension the rating is"
+                problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
+            elif options.reads(name := str(dimension).strip()):
+                value = row.cells.get(rating_in)
+                yield _Entry(row.line, item, name, rating_in, annotator, value)
+            continue
+        by_dimension: dict[str, list[_Entry]] = {}
+        for column in found.nested:
+            for key, value in _nested(row, column, problems).items():
+                path = f"{column}{DOT}{key}"
+                if options.reads(str(key)) and path not in renamed and not says_nothing(value):
+                    entry = _Entry(row.line, item, str(key), path, annotator, value)
+                    by_dimension[str(key)] = [entry]
+        for name, mapped in found.flat.items():
+            if name in columns.mapping or name not in by_dimension:
+                by_dimension[name] = [
+                    _Entry(row.line, item, name, column, by, value_in(row, column))
+                    for column in mapped
+                    for by in (column if len(mapped) > 1 else annotator,)
+                ]
+        for entries in by_dimension.values():
+            yield from entries
+
+
+def _nested(row: TableRow, column: str, problems: Problems) -> Mapping[str, object]:
+    """The ratings by dimension of a cell that holds an object; {} where blank or faulty."""
+    value = value_in(row, column)
+    if is_blank(value) or value == "null":
+        return {}
+    found = as_object(value)
+    if found is None:
+        advice = "write an object of dimensions and their ratings"
+        problems.add("no-object", "is no object", advice, line=row.line, field=column, value=value)
+    return found or {}
+
+
+def _cells(
+    columns: Columns, entries: Sequence[_Entry], options: ReadOptions
+) -> dict[tuple[str, str], RatingCells]:
+    """What reads the cells of each dimension's columns, which may have words of their own."""
+    parts: dict[tuple[str, str], list[object]] = {}
+    for entry in entries:
+        parts.setdefault((entry.dimension, entry.column), []).extend(rating_parts(entry.value))
+    commas = columns.has_decimal_commas
+    return {
+        key: RatingCells(values, options.values, decimal_commas=commas)
+        for key, values in parts.items()
+    }
+
+
+def _check_alike(
+    found: RatingColumns, cells: Mapping[tuple[str, str], RatingCells], problems: Problems
+) -> set[str]:
+    """The dimensions whose annotators' columns hold ratings of different kinds: a problem each."""
+    unlike = set()
+    for name, mapped in found.flat.items():
+        first, *others = ((column, cells.get((name, column))) for column in mapped)
+        for column, of_column in others:
+            if first[1] and of_column and not of_column.is_like(first[1]) and name not in unlike:
+                fault = f"holds {of_column.holds}, and column {excerpt(first[0])} {first[1].holds}"
+                advice = f"map columns of one kind to {name}, or say what words count with --values"
+                problems.add("not-a-number", fault, advice, field=column)
+                unlike.add(name)
+    return unlike

@@ -6,59 +6,61 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from data.column_groups import joined_choices
-from data.columns import ColumnNames, Columns
-from data.flags import map_flags, read_values, scale_flags, values_flags
-from data.labels import find_sides, holds_pairs, read_outputs, read_pair_rows
-from data.ratings import Ratings, ReadOptions, read_long
+from data.columns import Columns
+from data.flags import map_flags, scale_flags, split_mapping, values_flags
+from data.labels import read_outputs
+from data.pairs import find_sides, holds_pairs, read_pair_rows
+from data.ratings import Ratings, ReadOptions, find_ratings, read_ratings
+from data.rows import without_footers
 from data.tables.formats import read_table
 from data.tables.in_memory import Rows, is_in_memory, name_of
-from data.tables.problems import Problem, Problems, excerpt, joined_names
-from data.types import LabelError, LabelledPairs, LabelledSet, Vote
+from data.tables.problems import Problem, Problems, joined_names
+from data.types import LabelError, LabelledPairs, LabelledSet
 from data.values import Scale, Values
+
+# A mapping: our names and the file's columns, with `values` beside them; or the file that has it.
+Mapped = Mapping[str, Any] | str | Path
 
 
 def read_labels(
     path: str | Path | Rows,
     *,
-    map: Mapping[str, ColumnNames] | None = None,
+    map: Mapped | None = None,
     dimensions: Sequence[str] | None = None,
     scales: Mapping[str, Scale] | None = None,
     texts: Sequence[str] | None = None,
     annotations: str | Path | None = None,
     values: Values | None = None,
-    remembered: Mapping[str, object] | None = None,
 ) -> LabelledSet:
     """Read labelled outputs from JSONL, JSON, CSV, TSV, .xlsx, Parquet or a Hugging Face set.
 
     `path` may be rows in memory (a DataFrame, a Dataset, a list of dicts), a folder made by
     `Dataset.save_to_disk`, or `hf:owner/name`, either with `:split`, or `FILE.xlsx:SHEET`.
-    `map` gives our names the file's columns (`{"document": "article"}`); `a.b` reaches into a
-    nested one, and a list of columns holds one annotator's ratings in each. Rows of several
-    annotators (a column `annotator`) are joined by id. `dimensions` are read and no other, and
-    each must be rated somewhere; an output without a rating on one is kept and noted. `scales`
-    gives (low, high) by dimension, "*" for all others. `texts` must stand in every row, and no
-    other; by default every text of a usual name must. `annotations` is a long file (id, dimension,
-    annotator, rating) whose ratings replace the first file's by id and dimension. `values` are
-    words and what they count (`{"good": 3, "n/a": None}`), before all that a column's cells say.
-    `remembered` is an earlier file's mapping and words (`Reading.record`), used where they fit.
-    Raises LabelError, whose `problems` are all there are.
+    `map` gives our names the file's columns (`{"document": "article"}`), or is a mapping file in
+    YAML; `a.b` reaches into a nested column, and a list of columns holds one annotator's ratings in
+    each. Rows of several annotators (a column `annotator`) are joined by id. `dimensions` are read
+    and no other, and each must be rated somewhere; an output without a rating on one is kept and
+    noted. `scales` gives (low, high) by dimension, "*" for all others. `texts` must stand in every
+    row, and no other; by default every text of a usual name must. `annotations` is a long file (id,
+    dimension, annotator, rating) whose ratings replace the first file's by id and dimension.
+    `values` are words and what they count (`{"good": 3, "n/a": None}`), before all that a column's
+    cells say. Raises LabelError, whose `problems` are all there are.
     """
-    labelled, problems = check_labels(
-        path,
+    options = read_options(
         map=map,
         dimensions=dimensions,
-        scales=scales,
+        scales=scales or {},
         texts=texts,
         annotations=annotations,
         values=values,
-        remembered=remembered,
     )
+    labelled, problems = check_labels(path, options)
     if labelled is None or problems:
-        flags = [*_flags("--dimension", dimensions), *map_flags(map), *scale_flags(scales)]
-        flags += [*values_flags(values), *_flags("--text", texts)]
-        flags += _flags("--annotations", None if annotations is None else [str(annotations)])
+        flags = [word for name in dimensions or () for word in ("--dimension", name)]
+        flags += [*map_flags(options.map), *scale_flags(scales), *values_flags(options.values)]
+        flags += [] if annotations is None else ["--annotations", str(annotations)]
         raise refusal(problems, [] if is_in_memory(path) else [str(path), *flags])
     return labelled
 
@@ -66,10 +68,9 @@ def read_labels(
 def read_pairs(
     path: str | Path | Rows,
     *,
-    map: Mapping[str, ColumnNames] | None = None,
+    map: Mapped | None = None,
     texts: Sequence[str] | None = None,
     values: Values | None = None,
-    remembered: Mapping[str, object] | None = None,
 ) -> LabelledPairs:
     """Read labelled pairs from any of the formats of `read_labels`.
 
@@ -77,142 +78,78 @@ def read_pairs(
     people's choice is `votes` (a list), `preferred` or `preference`, in the words A, B and tie or
     the numbers 1, 2 and 1.5; several columns of votes, or rows of several annotators (a column
     `annotator`), are joined. Pairs without a vote are left out and noted. `values` are other words
-    (`{"left": "A", "0": "B"}`). `texts` as `read_labels`.
+    (`{"left": "A", "0": "B"}`). `map` and `texts` as `read_labels`.
     Raises LabelError, whose `problems` are all there are.
     """
-    labelled, problems = check_pairs(
-        path, map=map, texts=texts, values=values, remembered=remembered
-    )
+    options = read_options(map=map, texts=texts, values=values)
+    labelled, problems = check_pairs(path, options)
     if labelled is None or problems:
-        flags = ["--pairs", *map_flags(map), *values_flags(values), *_flags("--text", texts)]
+        flags = [*map_flags(options.map), *values_flags(options.values)]
         raise refusal(problems, [] if is_in_memory(path) else [str(path), *flags])
     return labelled
 
 
-def _name(source: str | Path | Rows) -> str:
-    return name_of(source) if is_in_memory(source) else str(source)
-
-
-def _flags(flag: str, values: Sequence[str] | None) -> list[str]:
-    return [word for value in values or () for word in (flag, value)]
+def read_options(*, map: Mapped | None, values: Values | None, **others: Any) -> ReadOptions:
+    """The options with what a mapping file says; raises LabelError where it cannot be read."""
+    try:
+        columns, words = split_mapping(map, values)
+    except ValueError as error:
+        raise LabelError(str(error)) from None
+    return ReadOptions(map=columns, values=words, **others)
 
 
 def check_labels(
-    path: str | Path | Rows,
-    *,
-    map: Mapping[str, ColumnNames] | None = None,
-    dimensions: Sequence[str] | None = None,
-    scales: Mapping[str, Scale] | None = None,
-    texts: Sequence[str] | None = None,
-    annotations: str | Path | None = None,
-    values: Values | None = None,
-    remembered: Mapping[str, object] | None = None,
+    path: str | Path | Rows, options: ReadOptions
 ) -> tuple[LabelledSet | None, tuple[Problem, ...]]:
     """Read as `read_labels`, and return what could be read and all problems."""
-    problems = Problems(_name(path))
-    options = ReadOptions(
-        dimensions=dimensions, scales=scales or {}, texts=texts, values=values or {}
-    )
-    columns, options = _read_columns(path, problems, map, options, remembered)
-    return _check_outputs(columns, problems, options, annotations)
+    problems = _problems_of(path)
+    return _check_outputs(_read_columns(path, problems, options), problems, options)
 
 
 def check_pairs(
-    path: str | Path | Rows,
-    *,
-    map: Mapping[str, ColumnNames] | None = None,
-    texts: Sequence[str] | None = None,
-    values: Values | None = None,
-    remembered: Mapping[str, object] | None = None,
+    path: str | Path | Rows, options: ReadOptions
 ) -> tuple[LabelledPairs | None, tuple[Problem, ...]]:
     """Read as `read_pairs`, and return what could be read and all problems."""
-    problems = Problems(_name(path))
-    options = ReadOptions(texts=texts, values=values or {})
-    columns, options = _read_columns(path, problems, map, options, remembered)
-    return _check_pairs(columns, problems, options)
+    problems = _problems_of(path)
+    return _check_pairs(_read_columns(path, problems, options), problems, options)
 
 
 def check_either(
-    path: str | Path,
-    *,
-    map: Mapping[str, ColumnNames],
-    options: ReadOptions,
-    annotations: str | Path | None = None,
+    path: str | Path, options: ReadOptions
 ) -> tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]:
     """The same for what the file looks like; with dimensions or annotations it holds outputs."""
-    problems = Problems(str(path))
-    columns, options = _read_columns(path, problems, map, options)
-    outputs = options.dimensions or annotations
+    problems = _problems_of(path)
+    columns = _read_columns(path, problems, options)
+    outputs = options.dimensions or options.annotations
     if columns is not None and not outputs and holds_pairs(columns):
         return _check_pairs(columns, problems, options)
-    return _check_outputs(columns, problems, options, annotations)
+    return _check_outputs(columns, problems, options)
+
+
+def _problems_of(path: str | Path | Rows) -> Problems:
+    return Problems(name_of(path) if is_in_memory(path) else str(path))
 
 
 def _read_columns(
-    path: str | Path | Rows,
-    problems: Problems,
-    mapping: Mapping[str, ColumnNames] | None,
-    options: ReadOptions,
-    remembered: Mapping[str, object] | None = None,
-) -> tuple[Columns | None, ReadOptions]:
-    """The file's columns, with the `remembered` mapping and words where they fit; the options."""
+    path: str | Path | Rows, problems: Problems, options: ReadOptions
+) -> Columns | None:
     table = read_table(path, problems)
     if table is None:
-        return None, options
-    table, mapping = joined_choices(table, mapping or {}, options.dimensions or ())
-    file_columns = Columns(table, mapping)
-    old_mapping, old_values = remembered_reading(remembered or {})
-    if not (old_mapping or old_values):
-        return file_columns, options
-    old_columns = Columns(table, old_mapping).mapping
-    read_from = {
-        name: f"{name} from {' and '.join(excerpt(column) for column in columns)}"
-        for name, columns in old_columns.items()
-        if name not in file_columns.mapping
-    }
-    names = ", ".join(read_from.values())
-    fitting = file_columns.with_remembered(old_mapping)
-    if fitting is None:
-        file_columns.notes = (f"the judge's own labels were read otherwise: {names}",)
-        return file_columns, options
-    words = " ".join(values_flags({} if options.values else old_values)).replace("--values ", "")
-    if how := "; ".join(part for part in (names, words) if part):
-        note = f"read as the judge's own labels were: {how}; --map and --values beat it"
-        fitting.notes = (note,)
-    return fitting, replace(options, values=options.values or old_values)
-
-
-def remembered_reading(
-    record: Mapping[str, object],
-) -> tuple[dict[str, ColumnNames], dict[str, float | Vote | None]]:
-    """The mapping and words of `Reading.record`, as a judge's file has it, which may be anybody's.
-
-    What is none is left out.
-    """
-    mapping, values = record.get("map"), record.get("values")
-    columns: dict[str, ColumnNames] = {}
-    for name, named in mapping.items() if isinstance(mapping, Mapping) else ():
-        many = [named] if isinstance(named, str) else named
-        if isinstance(many, list) and many and all(isinstance(one, str) for one in many):
-            columns[str(name)] = named if isinstance(named, str) else many
-    try:
-        return columns, read_values(values if isinstance(values, Mapping) else {})
-    except ValueError:
-        return columns, {}
+        return None
+    return Columns(without_footers(table), options.map, options.texts or ())
 
 
 def _check_outputs(
-    columns: Columns | None,
-    problems: Problems,
-    options: ReadOptions,
-    annotations: str | Path | None,
+    columns: Columns | None, problems: Problems, options: ReadOptions
 ) -> tuple[LabelledSet | None, tuple[Problem, ...]]:
-    """The outputs, with ratings from `annotations` if given, and all problems of both files."""
-    annotation_problems = Problems(str(annotations))
+    """The outputs, with ratings from a second file if given, and all problems of both files."""
+    annotation_problems = Problems(str(options.annotations))
     ratings: dict[str, Ratings] = {}
     annotations_sha256 = ""
-    if annotations is not None:
-        ratings, annotations_sha256 = _read_long_file(annotations, annotation_problems, options)
+    if options.annotations is not None:
+        ratings, annotations_sha256 = _read_long_file(
+            options.annotations, annotation_problems, options
+        )
     if columns is None:
         return None, (*problems, *annotation_problems)
     if not ratings and holds_pairs(columns):
@@ -226,28 +163,28 @@ def _check_outputs(
         )
         problems.add("pairs", "holds chosen and rejected texts", advice)
         return None, tuple(problems)
+    sides = find_sides(columns)
+    named = options.dimensions is not None or columns.mapping or ratings or columns.holds_ratings
+    if sides is not None and not named:
+        advice = (
+            "for pairs name people's choice with --map votes=COLUMN, for outputs what is rated "
+            "with --dimension COLUMN"
+        )
+        fault = f"holds two candidates a row, {joined_names(sides[1:])}"
+        problems.add("pairs", fault, advice)
+        return None, tuple(problems)
     labelled = read_outputs(columns, problems, options, ratings or None)
-    if (sides := find_sides(columns)) is not None:
-        note = (
+    notes = [f"{options.annotations}: {note}" for note in annotation_problems.notes]
+    if sides is not None:
+        notes.append(
             f"holds two candidates a row, {sides[1]} and {sides[2]}, and was read as one output a "
             "row: for pairs name people's choice with --map votes=COLUMN, else write a row for "
             "each output"
         )
-        labelled = replace(labelled, notes=(*labelled.notes, note))
-        named = options.dimensions is not None or columns.mapping.keys() & labelled.dimensions
-        if not (named or ratings or columns.is_long or columns.holds_ratings):
-            advice = (
-                "for pairs name people's choice with --map votes=COLUMN, for outputs what is rated "
-                "with --dimension COLUMN"
-            )
-            candidates = joined_names(sides[1:])
-            problems.add("pairs", f"holds two candidates a row, {candidates}", advice)
-    if annotation_problems.notes:
-        notes = [f"{annotations}: {note}" for note in annotation_problems.notes]
-        labelled = replace(labelled, notes=(*labelled.notes, *notes))
+    sha256 = labelled.sha256
     if annotations_sha256:
-        both = hashlib.sha256(f"{labelled.sha256}{annotations_sha256}".encode()).hexdigest()
-        labelled = replace(labelled, sha256=both)
+        sha256 = hashlib.sha256(f"{sha256}{annotations_sha256}".encode()).hexdigest()
+    labelled = replace(labelled, notes=(*labelled.notes, *notes), sha256=sha256)
     return labelled, (*problems, *annotation_problems)
 
 
@@ -300,7 +237,7 @@ def _read_long_file(
         advice = "give a file with the columns id, dimension, annotator, rating"
         problems.add("no-column", "is no long file of ratings", advice)
         return {}, ""
-    ratings, notes = read_long(columns, problems, options)
+    ratings, notes = read_ratings(columns, find_ratings(columns, ()), options, problems)
     problems.notes = [*table.notes, *notes]
     return ratings, table.sha256
 

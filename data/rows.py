@@ -1,101 +1,99 @@
 """From a table's rows to one row an output or pair, and what both kinds have in common."""
 
 import re
-import shlex
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from data.cells import DOT, LINE, is_blank, is_name, join_texts, value_in
-from data.columns import OUTPUTS, SOURCES, Columns
+from data.cells import is_blank, is_name, join_texts, value_in
+from data.columns import LINE, OUTPUTS, Columns, map_flag
 from data.documents import document_of
-from data.tables.problems import CellError, Problems, count, excerpt, joined_names
+from data.tables.formats import Table
+from data.tables.problems import NO_VALUE, CellError, Problems, count, excerpt, joined_names
 from data.tables.text import TableRow
+from data.values import looks_like_rating
+from dspy_judges.column_names import name_key
 
 # What says of which document and by whom an output is.
 _ORIGINS = ("group", "system", "system_a", "system_b")
+# What sheets call their last row, or column, of means.
+FOOTER = re.compile(
+    r"(?:mittelwert|mittel|durchschnitt|schnitt|summe|gesamt|average|avg|mean|total|sum|median|"
+    r"moyenne|somme|media|promedio|suma|ø|std|sd|stdev|standardabweichung)\b|ø",
+    re.IGNORECASE,
+)
 MAX_TEXT_LENGTH = 5_000_000
 MAX_NAME_LENGTH = 1000
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
-def give_ids(
-    columns: Columns, problems: Problems, texts: Mapping[str, str], *, noun: str = "output"
-) -> Columns:
-    """Give the rows of one output (or pair) one id where rows are several annotators' or numbered.
+def without_footers(table: Table) -> Table:
+    """The table without its last rows of means or sums, and a note of which they were."""
+    rows = list(table.rows)
+    usual = sorted(len(_filled(row)) for row in rows)[len(rows) // 2]
+    notes: list[str] = []
+    while len(rows) > 1 and (word := _footer_word(rows[-1], table, usual)):
+        notes.insert(0, f"{excerpt(word)} in the last row is no output: the row is left out")
+        rows.pop()
+    return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
 
-    Rows without ids of their own belong together where group, systems and texts are the same. Ids
-    that number the rows, so that most outputs have several, are a problem.
+
+def _filled(row: TableRow) -> list[object]:
+    return [value for value in row.cells.values() if not is_blank(value)]
+
+
+def _footer_word(row: TableRow, table: Table, usual: int) -> str | None:
+    """The word for means or sums of a row that holds nothing else but numbers."""
+    if table.typed or len(_filled(row)) > max(usual - 1, 2):
+        return None
+    words = [value for value in _filled(row) if not looks_like_rating(value, typed=False)]
+    if len(words) == 1 and len(str(words[0])) < 40 and FOOTER.match(str(words[0]).strip()):
+        return str(words[0])
+    return None
+
+
+def check_repeats(
+    columns: Columns,
+    problems: Problems,
+    texts: Mapping[str, str],
+    *,
+    noun: str,
+    unread: Sequence[str] = (),
+) -> None:
+    """Note rows without ids that hold the same texts: they may be annotators' of one output.
+
+    So may rows whose ids number them; but a few outputs with ids may well be the same.
     """
-    numbered = columns.numbers_rows
-    several = columns.is_long or columns.has_annotator_rows
-    if columns.makes_ids and not texts and not several:
-        texts = _longest_text(columns)
-    written = [column for name, column in texts.items() if name not in SOURCES]
-    if not (written and (several or numbered)):
-        if several and numbered:
-            fault = "cannot be told apart without texts: each output has a row for each annotator"
-            problems.add("no-id", fault, "name the output's id with --map id=COLUMN", field="id")
-        return columns
+    numbered, column = columns.numbers_rows, columns.find("annotator")
+    if not (columns.makes_ids or column or columns.is_long):
+        return
+    known = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
+    prose = {name: column for name, column in texts.items() if columns.is_prose(column)}
+    origins = [found for name in _ORIGINS if (found := columns.find(name)) is not None]
+    content_in = [*origins, *(known if len(known) > 1 else known | prose or texts).values()]
     rows = columns.table.rows
-    origins = [column for name in _ORIGINS if (column := columns.find(name)) is not None]
-    content_in = dict.fromkeys([*origins, *texts.values()])
-    first: dict[tuple[str, ...], int] = {}
-    first_lines = [
-        first.setdefault(tuple(str(row.cells.get(name)) for name in content_in), row.line)
-        for row in rows
-    ]
-    if several and numbered:
-        numbered_rows = tuple(
-            TableRow(row.line, {**row.cells, LINE: str(line)})
-            for row, line in zip(rows, first_lines, strict=True)
-        )
-        names = (*columns.table.columns, LINE)
-        return Columns(replace(columns.table, columns=names, rows=numbered_rows), columns.mapping)
-    id_in = columns.find("id")
-    if id_in is None and not numbered:
-        # The reader of the rows says so.
-        return columns
-    ids = {row.line: row.line if id_in is None else row.cells.get(id_in) for row in rows}
-    repeats = [
-        (row.line, line)
-        for row, line in zip(rows, first_lines, strict=True)
-        if ids[line] != ids[row.line]
-    ]
-    # A few outputs may well be the same; most are not, unless each has a row for each annotator.
-    numbering = len({str(name) for name in ids.values()}) == len(rows)
-    mostly_repeats = 2 * len(repeats) >= len(rows) - 1 > 0
-    annotators_rows = mostly_repeats and (several or len(content_in) > len(written))
-    if numbering and (annotators_rows or (columns.makes_ids and repeats)):
-        line, first_line = repeats[0]
-        advice = "give all rows of an output its id, or match rows by their texts: --map id=#line"
-        if not several:
-            advice = (
-                f"where rows are several annotators', name who gave them with --map "
-                f"annotator=COLUMN; else give every {noun} an id"
-            )
-            advice += f", as --map id={LINE} does" if columns.makes_ids else ""
-        problems.add(
-            "rows-of-annotators",
-            f"holds the same texts as {problems.unit} {first_line}, and so do {len(repeats):,} of "
-            f"{len(rows):,} rows: each would count as one {noun}",
-            advice,
-            line=line,
-            field=id_in or "id",
-        )
-    return columns
-
-
-def _longest_text(columns: Columns) -> dict[str, str]:
-    """The text that is surely no comment, where no text has a usual name: the longest."""
-    texts = columns.texts(columns.used(("id", *_ORIGINS)))
-    lengths = {
-        name: sum(len(value) for value in columns.values(column) if isinstance(value, str))
-        for name, column in texts.items()
-    }
-    longest = max(lengths, key=lambda name: lengths[name], default=None)
-    return {} if longest is None else {longest: texts[longest]}
+    id_in = None if numbered else columns.find("id")
+    if id_in and len({item_key(row, id_in) for row in rows}) < len(rows):
+        return
+    first: dict[tuple[str, ...], TableRow] = {}
+    repeats = []
+    for row in rows if content_in != origins else ():
+        earlier = first.setdefault(tuple(str(value_in(row, c)) for c in content_in), row)
+        if earlier is not row:
+            repeats.append((row.line, earlier.line))
+    if not repeats or (id_in and 2 * len(repeats) < len(rows) - 1):
+        return
+    line, first_line = repeats[0]
+    fault = f"holds the same texts as {problems.unit} {first_line}, and so do {len(repeats):,} of "
+    fault += f"{len(rows):,} rows: each would count as one {noun}"
+    advice = f"give each {noun} one id in all its rows, in a column id or by --map id=COLUMN"
+    if not column:
+        advice = f"where rows are several annotators', {advice}, and name who gave its rating with "
+        advice += f"--map annotator=COLUMN; else give every {noun} its own, as --map id={LINE} does"
+    if len(content_in) == len(origins) + 1 and unread:
+        fault = f"holds the same text as {problems.unit} {first_line}, and there is no other text"
+        advice = f"name the column that tells them apart, as in {map_flag('output', unread[:1])}"
+    problems.add("rows-of-annotators", fault, advice, line=line, field=id_in or "id")
 
 
 def item_key(row: TableRow, id_column: str | None) -> str | int:
@@ -113,12 +111,13 @@ def merge_rows(
 ) -> tuple[Columns, list[str]]:
     """Return one row for each id, with everything its rows say of it beside ratings; and notes.
 
-    `rated` columns are an annotator's. What only some outputs' rows agree on, such as a comment,
-    is left out and noted, unless it is one of `texts` or says whose the output is.
+    `rated` columns are an annotator's, as comments are. What only some outputs' rows agree on is
+    left out and noted, unless it is one of `texts` or says whose the output is.
     """
     id_column = columns.find("id")
     annotator_columns = {
         *rated,
+        *columns.comments,
         *(columns.find(name) for name in ("dimension", "annotator", "rating")),
     }
     item_columns = [column for column in columns.table.columns if column not in annotator_columns]
@@ -151,7 +150,8 @@ def merge_rows(
     mapping = {name: mapped for name, mapped in columns.mapping.items() if not {*mapped} & dropped}
     left_out = joined_names([f"column {column!r}" for column in differing])
     notes = [f"not one for each id, so left out: {left_out}"] if differing else []
-    return Columns(replace(columns.table, columns=names, rows=rows), mapping), notes
+    table = replace(columns.table, columns=names, rows=rows)
+    return Columns(table, mapping, columns.judged), notes
 
 
 class ItemFields(NamedTuple):
@@ -181,20 +181,19 @@ class RowReader:
         self._columns, self._problems, self._texts = columns, problems, texts
         self._required = {*required, *candidates}
         self._lines: dict[str, int] = {}
-        self._numbered = columns.numbers_rows and not columns.has(LINE)
         self._id, self.group = columns.find("id"), columns.find("group")
+        self.source = columns.source(texts)
         # People vote on systems that wrote nothing, so a candidate may be empty where a file tells
         # that from a cell that somebody forgot; so may a pair's prompt be white space.
         self._candidates = set(candidates)
         self._may_be_blank = self._candidates if columns.table.typed else set()
-        self._odd_texts = Counter[str]()
         # Rows without an answer, by the answer's column.
         self._empty_answers: dict[str, list[int]] = {}
 
     def check(self, advice: str) -> None:
         """Note what no row can mend: a file without ids, or without texts and so `advice`."""
-        known = joined_names(self._columns.table.columns)
-        if self._id is None and not self._numbered:
+        known = joined_names([*self._columns.table.columns, *self._columns.nested_names])
+        if self._id is None and not self._columns.numbers_rows:
             self._problems.add(
                 "no-column",
                 f"there is no such column; there are {known}",
@@ -202,12 +201,9 @@ class RowReader:
                 field="id",
             )
         if not self._texts:
-            inside = self._columns.inner_texts
-            if inside:
-                pairs = (f"{path.rpartition(DOT)[2]}={path}" for path in inside[:4])
-                pairs = (pair if pair.isprintable() else "NAME=COLUMN.NAME" for pair in pairs)
-                flags = " ".join(f"--map {shlex.quote(pair)}" for pair in pairs)
-                advice = f"name those that stand inside others, as in {flags}"
+            if comments := self._columns.comments:
+                advice = "comments on ratings are no texts to judge: if it is one, name it, as in "
+                advice += map_flag("text", comments[:1])
             self._problems.add("no-text", f"no column holds texts; there are {known}", advice)
 
     def read(self, row: TableRow) -> ItemFields | None:
@@ -228,7 +224,8 @@ class RowReader:
         no_answer = any(lines[-1] == row.line for lines in self._empty_answers.values())
         if item is None or no_answer or len(self._problems) > n_before:
             return None
-        return ItemFields(item, group if group is not None else document_of(item, texts), texts)
+        document = group if group is not None else document_of(item, texts, self.source)
+        return ItemFields(item, document, texts)
 
     def name(self, row: TableRow, column: str | None) -> str | None:
         """Return the name in a cell, None where it is blank or a fault."""
@@ -249,33 +246,34 @@ class RowReader:
         """Return the text in a cell, None where there is none; a fault where it is required."""
         value = value_in(row, column)
         if (joined := join_texts(value)) is not None:
-            self._odd_texts["joined"] += 1
             value = joined
         required = name in self._required
         # NaN, which equals nothing, is how data frames spell a missing text.
         if required and isinstance(value, bool | int | float) and value == value:
-            self._odd_texts["number"] += 1
             return str(value)
         try:
             if isinstance(value, str) and (
                 value.strip() or column in self._may_be_blank or (self._candidates and value)
             ):
-                self._odd_texts["blank"] += not value.strip()
                 return _checked(value, MAX_TEXT_LENGTH)
-            if required and is_blank(value) and (name in OUTPUTS or column in self._candidates):
+            if (
+                required
+                and is_blank(value)
+                and (name_key(name) in OUTPUTS or column in self._candidates)
+            ):
                 self._empty_answers.setdefault(column, []).append(row.line)
                 return None
             if required:
-                raise _missing_text(value)
+                fault = "is empty" if isinstance(value, str) else "is no text"
+                fault = "is missing" if value is None else fault
+                advice = "write the text, or leave out the row"
+                raise CellError("no-text", fault, advice, value if value else NO_VALUE)
         except CellError as error:
             self._problems.add_cell(error, line=row.line, field=column)
         return None
 
     def notes(self) -> list[str]:
-        """Say which rows have no answer, and which texts were read though they look odd.
-
-        Where most rows have none, that is a problem.
-        """
+        """Say which rows have no answer; where most have none, that is a problem."""
         notes = []
         for column, lines in self._empty_answers.items():
             n_rows = len(self._columns.table.rows)
@@ -288,17 +286,6 @@ class RowReader:
                 f"left out for an empty {excerpt(column)}: {count(len(lines), 'row')} "
                 f"({self._problems.unit} {line_list})"
             )
-        if n_blank := self._odd_texts["blank"]:
-            notes.append(
-                f"{count(n_blank, 'text')} kept that hold nothing but white space, if that"
-            )
-        if n_numbers := self._odd_texts["number"]:
-            notes.append(f"{count(n_numbers, 'bare number')} (or true, false) read as a text")
-        if n_joined := self._odd_texts["joined"]:
-            notes.append(
-                f"{count(n_joined, 'list')} of texts read as one text each, a blank line "
-                "between its items"
-            )
         return notes
 
     def _read_id(self, row: TableRow) -> str | None:
@@ -306,7 +293,7 @@ class RowReader:
 
         None also where no column holds ids. A repeated id is a problem, and still returned.
         """
-        if self._numbered:
+        if self._columns.numbers_rows:
             return str(row.line)
         if self._id is None:
             return None
@@ -327,16 +314,6 @@ class RowReader:
             )
             self._problems.add_cell(error, line=row.line, field=self._id)
         return item
-
-
-def _missing_text(value: object) -> CellError:
-    """Why a text that is required is none."""
-    if isinstance(value, str):
-        return CellError("empty-text", "is empty", "write the text, or leave out the row")
-    if value is None:
-        advice = "write the text; keep rows of another kind in another file"
-        return CellError("no-text", "is missing", advice)
-    return CellError("no-text", "is no text", "write it as one string", value)
 
 
 def _checked(text: str, longest: int) -> str:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from data.tables.problems import DataError, Problem, count
-from dspy_judges.column_names import name_key
 
 Vote = Literal["A", "B", "tie"]
 
@@ -27,7 +26,8 @@ class LabelledOutput:
 
     `ratings` holds one number per annotator, or a single mean where only that is known.
     `annotators` names who gave them, in the same order, and lacks a dimension of which only the
-    mean is known.
+    mean is known. `comments` are what people wrote of their ratings, by dimension; no judge reads
+    them.
     """
 
     id: str
@@ -36,13 +36,7 @@ class LabelledOutput:
     texts: Mapping[str, str]
     ratings: Mapping[str, tuple[float, ...]]
     annotators: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        """Without the texts, which may be whole documents."""
-        return (
-            f"LabelledOutput({self.id!r}, document {self.document_id!r}, system {self.system!r}, "
-            f"texts {', '.join(self.texts)}, ratings {dict(self.ratings)})"
-        )
+    comments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def rating(self, dimension: str) -> float:
         """Return the mean human rating; KeyError where this output has none on `dimension`."""
@@ -62,14 +56,7 @@ class LabelledPair:
     system_a: str | None
     system_b: str | None
     votes: tuple[Vote, ...]
-
-    def __repr__(self) -> str:
-        """Without the texts, which may be whole documents."""
-        texts = ", ".join([*self.texts, "response_a", "response_b"])
-        return (
-            f"LabelledPair({self.id!r}, document {self.document_id!r}, systems {self.system_a!r} "
-            f"and {self.system_b!r}, texts {texts}, votes {', '.join(self.votes)})"
-        )
+    comments: tuple[str, ...] = ()
 
     @property
     def margin(self) -> float:
@@ -81,34 +68,15 @@ class LabelledPair:
 class Reading:
     """How a file's columns were understood: what each was read as, by our names.
 
-    `rows` says where ids, documents, systems and annotators stand, `texts` and `ratings` (or a
-    pair's votes) the like; `unread` are the columns that nothing was read from. `map` and `values`
-    are what the user said of columns and words, by the file's own names: what a judge remembers.
+    `rows` says where ids, documents, systems and annotators stand, `texts`, `ratings` (or a pair's
+    votes) and `comments` the like; `unread` are the columns that nothing was read from.
     """
 
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     ratings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    comments: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
-    map: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    values: Mapping[str, float | Vote | None] = field(default_factory=dict)
-
-    def record(self) -> dict[str, object]:
-        """What to remember of the reading, as JSON: what the user said, and columns of other names.
-
-        `texts` are those that the columns themselves told, without the user's word.
-        """
-        mapping = {
-            name: columns[0] if len(columns) == 1 else list(columns)
-            for name, columns in self.map.items()
-        }
-        texts = {
-            name: column
-            for name, column in self.texts.items()
-            if name not in mapping and name_key(name) != name_key(column)
-        }
-        parts = {"map": mapping, "values": dict(self.values), "texts": texts}
-        return {name: part for name, part in parts.items() if part}
 
 
 Item = LabelledOutput | LabelledPair

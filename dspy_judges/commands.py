@@ -30,7 +30,7 @@ def _of_judges(name: str, summary: str) -> Command:
 
 
 def _of_data(name: str, summary: str) -> Command:
-    return Command(summary=summary, target="data.cli:main", module="data", words=(name,))
+    return Command(summary=summary, target="data.check:main", module="data", words=(name,))
 
 
 def _of_optimize(module: str, summary: str) -> Command:
@@ -52,7 +52,6 @@ COMMANDS: Mapping[str, Command] = {
     "winrate": _of_judges("winrate", "compare the two outputs of every pair"),
     "export": _of_judges("export", "write a judge for another tool"),
     "check": _of_data("check", "every problem of a label file, at once"),
-    "describe": _of_data("show", "what a label file or data set holds"),
     "completion": Command(
         summary="print what completes these words, for bash or zsh",
         target="dspy_judges.completion:command",

@@ -47,6 +47,7 @@ def _parser_of(listed: Command) -> argparse.ArgumentParser:
     command_parser: argparse.ArgumentParser = module.parser()
     for word in listed.words:
         actions = command_parser._actions
-        groups = (action for action in actions if isinstance(action, argparse._SubParsersAction))
-        command_parser = next(groups).choices[word]
+        for action in actions:
+            if isinstance(action, argparse._SubParsersAction):
+                command_parser = action.choices[word]
     return command_parser

@@ -1,6 +1,5 @@
 """Labels as statistics take them: items with texts and a number, annotators' ratings, scores."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +20,7 @@ Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-# How a column is named in which annotators say why; and a vote as a margin for A.
-COMMENT_BY = ("people", "human", "annotator", "rater", "reviewer")
-COMMENT = ("comment", "explanation", "rationale", "feedback", "critique", "justification")
+# A vote as a margin for A.
 VOTES: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
 
 
@@ -106,7 +103,7 @@ def items_of(
                     texts=_texts(labelled.name, output.id, output.texts, subject),
                     human=output.rating(dimension),
                     ratings=output.ratings[dimension],
-                    comment=_comment(output.texts, dimension, subject),
+                    comment=" ".join(output.comments.get(dimension, ())),
                 )
                 for output in labelled.outputs
                 if output.ratings.get(dimension)
@@ -126,23 +123,10 @@ def items_of(
                 texts=texts,
                 human=pair.margin,
                 ratings=tuple(VOTES[vote] for vote in pair.votes),
-                comment=_comment(pair.texts, dimension, subject),
+                comment=" ".join(pair.comments),
             )
         )
     return Items(tuple(items))
-
-
-def _comment(texts: Mapping[str, str], dimension: str, subject: Subject | None) -> str:
-    """What people wrote beside their rating, in columns that the judge does not read."""
-    if subject is None:
-        return ""
-    by = "|".join(map(re.escape, (dimension, *COMMENT_BY)))
-    name = re.compile(rf"(?:(?:{by})s?_)?(?:{'|'.join(COMMENT)})s?", re.IGNORECASE)
-    return " ".join(
-        text
-        for column, text in texts.items()
-        if name.fullmatch(column) and column not in subject.inputs
-    )
 
 
 def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from jsonl import write_jsonl
 from openai_server import OpenAIServer, Serving
 
 import judges
-from data.cli import main as data_command
+from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from judges.frozen import digest
 from judges.inference.batch import Batch

@@ -16,7 +16,7 @@ import pytest
 from jsonl import read_jsonl, write_jsonl
 
 from data import read_labels
-from data.cli import main as data_command
+from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from optimize.cli.tune import command as tune
 from optimize.cli.verify import command as verify
@@ -143,7 +143,7 @@ FAULTY_LABELS: dict[str, tuple[str, bytes, str]] = {
     "a rating that is true": (
         "x.jsonl",
         as_jsonl(changed(relevance=True)).encode(),
-        "True stands among plain numbers; write all of a column alike",
+        "True stands among plain numbers; write all in one way",
     ),
 }
 
@@ -268,16 +268,16 @@ def test_links_in_a_circle_are_one_line(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("module", ["judges", "data"])
+@pytest.mark.parametrize("command", ["judges list", "data check starter"])
 @pytest.mark.parametrize(
     ("where", "code", "printed"),
     [(">&-", 0, ""), (">/dev/full", 1, "stdout: No space left on device")],
 )
 def test_a_closed_or_full_stdout_is_no_traceback(
-    module: str, where: str, code: int, printed: str
+    command: str, where: str, code: int, printed: str
 ) -> None:
     done = subprocess.run(
-        ["sh", "-c", f'"{sys.executable}" -m {module} list {where}'],
+        ["sh", "-c", f'"{sys.executable}" -m {command} {where}'],
         capture_output=True,
         text=True,
         check=False,

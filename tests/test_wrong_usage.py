@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from data.cli import main as data_command
+from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from optimize.cli.tune import command as tune
 from optimize.cli.verify import command as verify

@@ -259,20 +259,6 @@ def follow(judge: Judge, args: argparse.Namespace) -> Judge:
     return configured
 
 
-def mapping_of(words: Sequence[str]) -> dict[str, str]:
-    """{text: column} from the values of --map; UsageError where a text is given two columns."""
-    try:
-        mapping = data.flags.read_mapping(data.flags.map_option(word) for word in words)
-    except argparse.ArgumentTypeError as error:
-        raise UsageError(f"--map {error}") from None
-    columns: dict[str, str] = {}
-    for name, column in mapping.items():
-        if not isinstance(column, str):
-            raise UsageError(f"--map {name}: {' and '.join(column)}; a text has one column")
-        columns[name] = column
-    return columns
-
-
 def split_name(text: str) -> tuple[str, str]:
     """The name before an equals sign, empty where there is none, and what it is the name of."""
     name, equals, rest = text.partition("=")
@@ -311,3 +297,17 @@ def read_recordings(
         for prompt, judgements in recorded_replies(Path(file), subject, values=values).items():
             add(f"{stem}{':' * bool(prompt)}{prompt}", judgements)
     return recordings
+
+
+def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
+    """{text: column} from the values of --map; UsageError where a text is given two columns."""
+    try:
+        mapping = data.flags.read_mapping(pairs)
+    except ValueError as error:
+        raise UsageError(f"--map {error}") from None
+    for name, columns in mapping.items():
+        if isinstance(columns, list) and any(pair.startswith(f"{name}=") for pair in pairs):
+            raise UsageError(f"--map {name}: {' and '.join(columns)}; a text has one column")
+    one_column = {name: column for name, column in mapping.items() if isinstance(column, str)}
+    # Rows without ids have numbers.
+    return {name: column for name, column in one_column.items() if column != "#line"}

@@ -62,7 +62,6 @@ from optimize.run.labels import (
     check_level,
     find_subject,
     load_labels,
-    remembered_of,
 )
 from optimize.run.run_folder import (
     BUDGET,
@@ -197,8 +196,6 @@ class JudgesRun:
         self.flags = flags
         self.folder: Path | None = None
         self.dimension = ""
-        # The judge whose own labels say how these are read, where nothing else does.
-        self.remembering: Judge | None = None
         self.pairwise = False
 
     def execute(self) -> dict[str, Any] | None:
@@ -307,7 +304,6 @@ class JudgesRun:
         flags = self.flags
         word = flags.dimension or flags.pairwise
         loaded = [_load_judge(text) for text in flags.judges]
-        self.remembering = next((judge for _, judge in loaded if remembered_of(judge)), None)
         if flags.dimension and flags.pairwise:
             raise SettingsError("give --dimension NAME or --pairwise NAME, one of the two")
         if word is None and (flags.lm or not loaded):
@@ -355,7 +351,6 @@ class JudgesRun:
             subject or find_subject(self.dimension),
             mapping=mapping(self.flags.map),
             values=values_of(self.flags.values),
-            judge=self.remembering,
             scale=scale,
             recorded=subject is None,
             pairwise=self.pairwise,

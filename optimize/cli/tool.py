@@ -46,7 +46,8 @@ def add_label_flags(group: Any, required: str | None = None) -> None:
         metavar="NAME=COLUMN",
         action="append",
         default=[],
-        help="read NAME (a dimension, a text, id, group, system) from this column; repeatable",
+        help="read NAME (a dimension, a text, id, group, system) from this column; repeatable; or "
+        "a mapping file (FILE.yaml), as check leaves it",
     )
     group.add_argument(
         "--values",

@@ -189,7 +189,6 @@ def _measure_judge(loaded: Judge, flags: argparse.Namespace) -> Measured:
         subject,
         mapping=mapping(flags.map),
         values=values_of(flags.values),
-        judge=loaded,
         scale=flags.scale,
         annotations=flags.annotations,
     )

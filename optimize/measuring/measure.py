@@ -185,7 +185,7 @@ def measure(
     data: AnyPath | LabelledSet | LabelledPairs | Rows | None = None,
     *,
     dimension: str | None = None,
-    map: Mapping[str, str | Sequence[str]] | None = None,
+    map: Mapping[str, Any] | AnyPath | None = None,
     values: Mapping[str, float | str | None] | None = None,
     scale: str | tuple[float, float] | None = None,
     annotations: AnyPath | None = None,
@@ -197,12 +197,12 @@ def measure(
     """Measure a judge against human labels, as `python -m optimize.verify` does.
 
     `judge` is a Judge, what `judges.load` takes, or any judge's numbers by output id (a mapping or
-    a Series; NaN: it gave none), whose subject `dimension` must tell. `data` is a file of labels,
-    a DataFrame, a Dataset, a list of dicts, what `data.read_labels` or `read_pairs` returned, or
-    None for the starter set. `map` goes from our names to columns, `values` from words to what they
-    count; `scale` is what people were given ("0-100", a pair of numbers, or "any"); `annotations`
-    is a long file of ratings. `options` are of its model, as of `judge.score`; `journal` keeps
-    every reply, so none is paid twice.
+    a Series; NaN: it gave none), whose subject `dimension` must tell. `data` is a file of labels, a
+    DataFrame, a Dataset, a list of dicts, what `data.read_labels` or `read_pairs` returned, or None
+    for the starter set. `map` goes from our names to columns, or is a mapping file; `values` from
+    words to what they count; `scale` is what people were given ("0-100", a pair of numbers, or
+    "any"); `annotations` is a long file of ratings. `options` are of its model, as of
+    `judge.score`; `journal` keeps every reply, so none is paid twice.
     Raises TypeError for other things, and LabelError, SettingsError, UnknownDimensionError,
     FrozenJudgeError, ModelError and BudgetSpentError with messages for users.
     """
@@ -243,7 +243,7 @@ def measure(
             f"this judge is about {loaded.name!r}, not {dimension!r}; if the labels call it "
             f"otherwise, say map={{{loaded.name!r}: COLUMN}}"
         )
-    labelled = load_labels(data, loaded.name, loaded.subject, judge=loaded, **reading)
+    labelled = load_labels(data, loaded.name, loaded.subject, **reading)
     items = items_of(labelled, loaded.name, loaded.subject)
     check_level(level, items, pairs=loaded.kind == "pairwise")
     scored = ask_judge(

@@ -340,6 +340,7 @@ def _disagreement_group(
                 "gap": gap,
                 "n_places": int(n_places[index]),
                 "comment": judged.comment(index),
+                "people_comment": judged.items.items[index].comment,
                 "labels": _labels(judged, index),
                 "texts": {
                     name: cut_text(text)

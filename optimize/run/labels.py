@@ -1,7 +1,7 @@
 """Human labels for a run or a measurement: read; for a run split, and checked before it asks."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -53,7 +53,6 @@ class Labels:
         """The `data` of summary.json."""
         return {
             **data_counts(self.labelled, self.everything),
-            **self.labelled.reading.record(),
         }
 
 
@@ -132,9 +131,8 @@ def load_labels(
     name: str,
     subject: Subject | None,
     *,
-    mapping: Mapping[str, str | Sequence[str]] | None = None,
+    mapping: Mapping[str, Any] | AnyPath | None = None,
     values: Mapping[str, Any] | None = None,
-    judge: Judge | None = None,
     scale: str | None = None,
     annotations: AnyPath | None = None,
     recorded: bool = False,
@@ -143,17 +141,12 @@ def load_labels(
     """The labels on one subject alone; without a source, the starter set.
 
     `recorded`: what judged them did so before, so that neither texts nor the judge's own scale are
-    needed. `pairwise`: they are pairs, whatever the subject is known for. `judge` is one whose own
-    labels' mapping and words are used where they fit and nothing else is said. Raises LabelError
+    needed. `pairwise`: they are pairs, whatever the subject is known for. Raises LabelError
     for labels of the other kind, or none on the subject.
     """
     pairwise = pairwise or isinstance(subject, Comparison)
     judged = None if recorded else subject
-    how: dict[str, Any] = {
-        "map": mapping,
-        "values": values,
-        "remembered": None if judge is None else remembered_of(judge),
-    }
+    how: dict[str, Any] = {"map": mapping, "values": values}
     if (source is None or isinstance(source, LabelledSet | LabelledPairs)) and (
         mapping or values or annotations
     ):
@@ -182,13 +175,6 @@ def load_labels(
     if pairwise:
         raise LabelError(f"{labelled.name}: holds outputs, and {name} compares two")
     return data.with_ratings(labelled, name).labelled
-
-
-def remembered_of(judge: Judge) -> Mapping[str, object]:
-    """What the judge's provenance says of the columns and words of the labels it was tuned on."""
-    record = (judge.provenance or {}).get("data")
-    known = record if isinstance(record, Mapping) else {}
-    return {name: known[name] for name in ("map", "values") if name in known}
 
 
 def _read_outputs(

@@ -313,7 +313,6 @@ def _origin(run: ActiveRun) -> dict[str, Any]:
             "name": labels.labelled.name,
             "sha256": labels.labelled.sha256,
             "constructed": is_constructed(labels.labelled.sha256),
-            **labels.labelled.reading.record(),
         },
         "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
         "model": models.judge.model.name,

@@ -3,13 +3,12 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
-from data.flags import read_bounds, read_mapping, read_values
+from data.flags import read_bounds, read_mapping, read_values, split_mapping
 from judges.define import read_subject
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
 from judges.errors import UsageError
@@ -18,7 +17,6 @@ from judges.models.providers import endpoint_of
 from judges.models.redaction import KEY_FOR_NAME, Redactor, holds_secret
 from judges.prompt import Reasoning
 from judges.protocol import OPENAI, is_embedded
-from judges.yaml_text import YamlTextError, read_yaml
 from optimize.search.gate import RISK, Ship
 from optimize.search.objective import Level
 from optimize.search.optimizers import OptimizerName
@@ -214,10 +212,15 @@ def _check(name: str, value: Any, kind: Any) -> None:
 def read_settings(given: Mapping[str, Any]) -> Settings:
     """The settings of flags or of keywords; raises SettingsError."""
     plain = {name: value for name, value in given.items() if value is not None}
-    if isinstance(plain.get("map"), list):
-        plain["map"] = mapping([str(pair) for pair in plain["map"]])
-    if "values" in plain:
-        plain["values"] = values_of(plain["values"])
+    named = plain.get("map")
+    if isinstance(named, str | os.PathLike):
+        named = [os.fspath(named)]
+    if isinstance(named, list):
+        named = mapping([str(word) for word in named])
+    # A mapping file has words, too.
+    plain["map"], values = split_mapping(named, values_of(plain.get("values", {})))
+    if values:
+        plain["values"] = values
     scale = plain.get("scale")
     if isinstance(scale, list | tuple) and len(scale) == 2:
         plain["scale"] = f"{scale[0]}:{scale[1]}"
@@ -274,33 +277,12 @@ def check_price(text: str | None) -> None:
         raise SettingsError(f"--price {text}: write IN,OUT, as in 0.40,1.60") from None
 
 
-def mapping(pairs: Sequence[str]) -> dict[str, str | list[str]]:
-    """Read NAME=COLUMN pairs and mapping files; a name given several columns has them all."""
-    columns: list[tuple[str, str]] = []
-    for pair in pairs:
-        name, equals, column = pair.partition("=")
-        if not equals and pair.endswith((".yaml", ".yml")):
-            columns += _mapping_file(pair)
-        elif name and column:
-            columns.append((name, column))
-        else:
-            raise SettingsError(f"--map {pair}: expected NAME=COLUMN or FILE.yaml")
-    return read_mapping(columns)
-
-
-def _mapping_file(file: str) -> list[tuple[str, str]]:
-    """The names and columns of a mapping file; raises SettingsError."""
+def mapping(words: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=COLUMN pairs and mapping files; raises SettingsError."""
     try:
-        read = read_yaml(Path(file), max_bytes=MAX_BYTES)
-        named = msgspec.convert(read, dict[Text, Text | list[Text]])
-    except (OSError, YamlTextError, msgspec.ValidationError) as error:
-        reason = " ".join(str(error).replace("`", "").split())
-        raise SettingsError(f"--map {file}: expected `name: column` a line: {reason}") from error
-    return [
-        (name, column)
-        for name, columns in named.items()
-        for column in ([columns] if isinstance(columns, str) else columns)
-    ]
+        return read_mapping(words)
+    except ValueError as error:
+        raise SettingsError(f"--map {error}") from None
 
 
 def values_of(values: Any) -> dict[str, Any]:

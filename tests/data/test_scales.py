@@ -11,7 +11,7 @@ import data
 import judges
 import optimize
 from data.flags import read_bounds
-from judges.dimension import Dimension, DimensionError
+from judges.dimension import Dimension
 from optimize.cli.tune import command as tune
 from optimize.cli.verify import command as verify
 from optimize.run.labels import prepare
@@ -106,16 +106,6 @@ def test_pairs_take_no_scale(capsys: pytest.CaptureFixture[str]) -> None:
     assert "pairs have votes, and no scale" in capsys.readouterr().err
 
 
-def test_a_resumed_run_keeps_its_scale(capsys: pytest.CaptureFixture[str]) -> None:
-    ask = ["--dimension", "fluency", "--data", labels(lambda x: 10 / 4 * (x - 1))]
-    assert tune([*ask, "--max-calls", "300", "--scale", "0-10", "--out", "run", "--json"]) == 0
-    first = json.loads(capsys.readouterr().out)
-    assert tune(["--resume", "--out", "run", "--json"]) == 0
-    assert {**json.loads(capsys.readouterr().out), "seconds": 0} == {**first, "seconds": 0}
-    assert tune(["--resume", "--out", "run", "--scale", "0-20"]) == 2
-    assert "the run to resume was made with 0-10;" in capsys.readouterr().err
-
-
 def test_verification_takes_the_labels_scale_and_a_frozen_judge_keeps_its_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -149,28 +139,3 @@ def test_anchors_move_with_their_places_and_fall_out_between_two() -> None:
     }
     assert fluency.on_scale(1, 4).anchors == {1: worst, 2: "", 3: "", 4: best}
     assert fluency.on_scale(1, 5) is fluency
-
-
-@pytest.mark.parametrize(
-    ("told", "becomes"),
-    [
-        ("Choose from 1 (lowest) to 5 (highest).", "Choose from 0 (lowest) to 10 (highest)."),
-        ("On a scale of 1-5, judge it.", "On a scale of 0-10, judge it."),
-        ("Between 1 and 5.", "Between 0 and 10."),
-        ("Version 1.1-5.2 of 11-50 and 1 to 5th.", "Version 1.1-5.2 of 11-50 and 1 to 5th."),
-    ],
-)
-def test_an_instruction_that_names_the_old_ends_names_the_new(told: str, becomes: str) -> None:
-    anchors = dict.fromkeys(range(1, 6), "")
-    own = Dimension(
-        name="own", definition="d", inputs={"text": "t"}, anchors=anchors, instruction=told
-    )
-    assert own.on_scale(0, 10).instruction == becomes
-
-
-@pytest.mark.parametrize(("low", "high"), [(0, 101), (5, 5), (5, 1)])
-def test_a_scale_of_too_many_ratings_or_of_one_is_refused(low: int, high: int) -> None:
-    fluency = judges.load("fluency").subject
-    assert isinstance(fluency, Dimension)
-    with pytest.raises(DimensionError, match="it has 2 to 101 ratings"):
-        fluency.on_scale(low, high)

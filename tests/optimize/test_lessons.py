@@ -176,9 +176,13 @@ def test_a_pair_shows_peoples_votes_and_the_judges_choice_in_both_orders() -> No
 
 
 def test_peoples_comments_are_shown_beside_their_ratings() -> None:
-    columns = {"text": "t", "comment": "c1", "warmth_rationales": "c2", "gpt_rationale": "no"}
     output = LabelledOutput(
-        id="1", document_id="d", system=None, texts=columns, ratings={"warmth": (2.0, 3.0)}
+        id="1",
+        document_id="d",
+        system=None,
+        texts={"text": "t"},
+        ratings={"warmth": (2.0, 3.0)},
+        comments={"warmth": ("c1", "c2"), "tone": ("no",)},
     )
     labelled = LabelledSet(name="x", sha256="", outputs=(output,))
     items = items_of(labelled, "warmth", SUBJECT)
