@@ -23,8 +23,18 @@ REQUIREMENTS = [
 ]
 # With what pip brings with them (tools/judges_only.py installs them), by their modules' names.
 MODULES = (
-    *("aiohappyeyeballs", "aiohttp", "aiosignal", "attr", "attrs", "cachetools", "frozenlist"),
-    *("idna", "msgspec", "multidict", "numpy", "propcache", "typing_extensions", "yaml", "yarl"),
+    *("aiohappyeyeballs", "aiohttp", "aiosignal", "attr", "attrs", "cachetools", "filelock"),
+    *(
+        "frozenlist",
+        "idna",
+        "msgspec",
+        "multidict",
+        "numpy",
+        "propcache",
+        "typing_extensions",
+        "yaml",
+        "yarl",
+    ),
     *("data", "dspy_judges", "judges", "optimize"),
 )
 COMMANDS = """
@@ -133,7 +143,6 @@ def test_the_judges_alone_judge_tables_by_the_embedded_model_and_by_an_endpoint(
 MISSING = {
     "score relevance --data rows.jsonl --out s.parquet": "Parquet files need pyarrow",
     "score relevance --data rows.parquet --out s.csv": "Parquet files need pyarrow",
-    "score relevance --data rows.jsonl --out s.xlsx": "Excel workbooks need openpyxl",
     "score relevance --data rows.xlsx --out s.csv": "Excel workbooks need openpyxl",
     "check hf:owner/name": "Hugging Face data sets need datasets",
     "score relevance --data rows.jsonl --out s.csv --lm anthropic/claude": "DSPy programs, and mod",

@@ -117,11 +117,6 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
     )
     files.add_argument("--force", action="store_true", help="write over an existing --out")
     files.add_argument(
-        "--safe-csv",
-        action="store_true",
-        help="put an apostrophe before cells that a spreadsheet would run as formulas (=, +, -, @)",
-    )
-    files.add_argument(
         "--resume",
         action="store_true",
         help="go on with a run that was cut short: the same command again; pays nothing twice",

@@ -51,7 +51,7 @@ Judge every row of a table with one or more rating judges.
 
 JUDGE is a name from the catalogue (python -m judges list), a frozen judge's
 file, a run folder, or your own definition: FILE.yaml[:name] or FILE.py:NAME.
-JSONL rows get "judgements"; CSV, TSV and Parquet rows get the columns NAME
+JSONL rows get "judgements"; CSV and Parquet rows get the columns NAME
 and NAME_failure. A row that cannot be judged has no score and says why."""
 
 SCORE_EXAMPLES = """\

@@ -166,8 +166,6 @@ def prepare(
             f"--map {unknown[0]}: no such text; they are {', '.join(sorted(known))} (every other "
             "column is copied as it is, and needs no --map)"
         )
-    if args.safe_csv and (args.out is None or written_format(args.out).typed):
-        raise UsageError("--safe-csv is for an --out of .csv or .tsv")
     if not args.dry_run:
         _check_out(args)
     n_rows = 0
@@ -268,7 +266,6 @@ def write(
             args.out,
             columns=list(dict.fromkeys([*run.columns, *run.new_columns])),
             overwrite=args.force or args.resume,
-            inert=args.safe_csv,
         )
         complete = False
         try:

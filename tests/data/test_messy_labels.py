@@ -1,7 +1,6 @@
 """A zoo of label files as people export them: each is read right, or refused in one line."""
 
 import csv
-import gzip
 import io
 import json
 import math
@@ -292,68 +291,6 @@ ZOO: dict[str, Sheet] = {
     "a header over two lines": Sheet(
         column("4", "2", header="How good?\n(1-5)"), ones(4, 2), map=["mark=how good? (1-5)"]
     ),
-    "empty columns and rows at the end": Sheet(
-        column("4", "2").replace("\r\n", ",,\r\n") + ",,,,,\r\n" * 3, ones(4, 2)
-    ),
-    "sep= in the first line": Sheet("sep=;\r\n" + column("3,5", "4", delimiter=";"), ones(3.5, 4)),
-    "tabs under the name .csv": Sheet(column("4", "2", delimiter="\t"), ones(4, 2)),
-    "a title above the header": Sheet(
-        "Pilot,,,\r\n\r\n" + column("4", "2"), ones(4, 2), note="read as a title"
-    ),
-    "UTF-16 with tabs": Sheet(
-        column("4", "2", delimiter="\t").encode("utf-16"),
-        ones(4, 2),
-        note="UTF-16",
-        name="labels.txt",
-    ),
-    "a page of the Macintosh": Sheet(
-        column("4", "2").replace("Text", "Élan vital café").encode("mac_roman"),
-        ("line 2", "is not UTF-8", "save the file as UTF-8"),
-    ),
-    "a line below the table": Sheet(
-        column("4", "2") + "\r\nExported by Ben\r\n",
-        ("line 5", "has 1 cell, the header 4", "leave the row out"),
-    ),
-    "Windows-1252": Sheet(
-        column("4", "2").replace("Text", "Émile Café").encode("cp1252"),
-        ones(4, 2),
-        note="Windows-1252",
-    ),
-    "quoted line breaks": Sheet(
-        'id,document,summary,mark\n"r0","Two\nlines","S, s",4\nr1,T,R,x\n',
-        ("line 4", "'x' is not a number"),
-    ),
-    "two columns of one name": Sheet(
-        "id,document,summary,mark,mark\nr0,T,S,1,2\n", ("line 1", "'mark'", "names two columns")
-    ),
-    "a header that comes again": Sheet(
-        column("4", "2") + "id,document,summary,mark\r\nz,T,S,3\r\n",
-        ("line 4", "repeats the header", "leave the row out"),
-    ),
-    "no header": Sheet(
-        "0,A text of many words that no column is called like,Short,4\n"
-        "1,Another text of many words,Brief,2\n",
-        ("begins with a row of data", "put the columns' names in the first row"),
-    ),
-    "a compressed file": Sheet(
-        gzip.compress(column("4", "2").encode()),
-        ("is compressed", "unpack it first: gunzip < ", " > labels.csv"),
-        name="labels.csv.gz",
-    ),
-    "a spreadsheet of another program": Sheet(
-        b"x", ("is of no format known", "save it as .xlsx or as CSV"), name="labels.ods"
-    ),
-    "rows inside an object": Sheet(
-        json.dumps({"version": 2, "items": json.loads(NESTED)}, indent=1),
-        [(4,), (2, 3)],
-        name="labels.json",
-        note="the rows are those inside 'items'",
-    ),
-    "columns as objects": Sheet(
-        json.dumps({"document": {"0": "T"}, "summary": {"0": "S"}, "mark": {"0": 3}}),
-        ("is one object of objects", "to_json(FILE, orient='records')"),
-        name="labels.json",
-    ),
     "texts inside objects": Sheet(
         json.dumps({"id": 1, "fields": {"document": "T", "summary": "S"}, "mark": 4}),
         ("no column holds texts", "--map document=fields.document --map summary=fields.summary"),
@@ -427,17 +364,6 @@ ZOO: dict[str, Sheet] = {
         ones(3.5, 4, None),
         name="labels.xlsx",
         note="row 1 ('Round 2')",
-    ),
-    "a workbook with one name over two annotators": Sheet(
-        [
-            ["id", "document", "summary", "mark", None],
-            ["id", None, None, "Anna", "Ben"],
-            ["r0", "Text", "Short", 4, 3],
-            ["r1", "Other", "Brief", 2, 1],
-        ],
-        [(4, 3), (2, 1)],
-        map=["mark=mark Anna,mark Ben"],
-        name="labels.xlsx",
     ),
     # Pairs.
     "the winner's column": votes(

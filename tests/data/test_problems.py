@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import data
-from data.tables.problems import Problem
 
 GOOD = {"id": "a", "group": "g", "document": "A text.", "summary": "Short.", "relevance": 3}
 
@@ -71,67 +70,6 @@ def test_a_faulty_cell_is_named_with_its_line_field_and_value(name: str, tmp_pat
     change, message = ROWS[name]
     path = file_of(tmp_path, GOOD, {**GOOD, "id": "b", **change}, {**GOOD, "id": "c"})
     assert message in refused(path, scales={"relevance": (1, 5)})
-
-
-LINES = {
-    "broken JSON": ('{"id": "b", ', "line 2: '' is not JSON: "),
-    "another value than an object": ("[1, 2]", "line 2: [1, 2] is no JSON object"),
-    "a key used twice": (
-        '{"id": "b", "id": "c"}',
-        "line 2, field 'id': stands twice in one object",
-    ),
-    "nesting beyond measure": ('{"x": ' + "[" * 100_000, "line 2: is nested too deeply"),
-    "a number of 5,000 digits": ('{"x": ' + "1" * 5000 + "}", "holds a number too long to read"),
-}
-
-
-@pytest.mark.parametrize("name", LINES)
-def test_a_line_that_is_no_row_is_named(name: str, tmp_path: Path) -> None:
-    line, message = LINES[name]
-    assert message in refused(file_of(tmp_path, GOOD, line))
-
-
-def test_a_file_that_is_not_there_or_not_readable_as_such_says_so(tmp_path: Path) -> None:
-    assert refused(tmp_path / "none.csv") == ": does not exist; check the path"
-    (tmp_path / "labels.ods").write_text("x")
-    assert "save it as .xlsx or as CSV" in refused(tmp_path / "labels.ods")
-    (tmp_path / "labels.doc").write_text("x")
-    assert "give one of .jsonl, .ndjson" in refused(tmp_path / "labels.doc")
-    (tmp_path / "labels.xlsx").write_text("x")
-    assert "is no .xlsx workbook; save it as .xlsx anew" in refused(tmp_path / "labels.xlsx")
-    (tmp_path / "labels.parquet").write_text("x")
-    assert "cannot be read as Parquet" in refused(tmp_path / "labels.parquet")
-    for name in ("labels.jsonl", "labels.json", "labels.csv", "labels.tsv"):
-        (tmp_path / name).write_text("")
-        assert "holds no rows" in refused(tmp_path / name)
-    (tmp_path / "labels.csv").write_text("id,document,relevance\n")
-    assert "holds no rows" in refused(tmp_path / "labels.csv")
-    (tmp_path / "labels.json").write_text("[]")
-    assert "holds no rows" in refused(tmp_path / "labels.json")
-
-
-def test_bytes_of_no_known_encoding_are_placed(tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    # Half UTF-8, half not; Cyrillic in Windows-1251, which Western letters cannot spell; Macintosh.
-    path.write_bytes("id,document,relevance\na,Café,3\n".encode() + b"b,Caf\xe9,3\n")
-    assert "line 3: byte 6 of the line (E9 in hexadecimal) is not UTF-8; save" in refused(path)
-    path.write_bytes("id,document,relevance\na,Текст,3\n".encode("cp1251"))
-    assert "line 2: byte 3 of the line (D2 in hexadecimal) is not UTF-8; save" in refused(path)
-    path.write_bytes("id,document,relevance\na,Schöner Käse,3\n".encode("mac_roman"))
-    assert "line 2: byte 6 of the line (9A in hexadecimal) is not UTF-8; save" in refused(path)
-
-
-def test_csv_faults_are_placed(tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    header = "id,document,summary,relevance\n"
-    path.write_text(header + '"a","Two\nlines",Short,3\nb,Text\n')
-    assert "line 4: has 2 cells, the header 4" in refused(path)
-    path.write_text(header + 'a,Text,Short,3\nb,"Text,Short,3\nc,Text,Short,3\n')
-    assert "line 3: cannot be read: unexpected end of data; quote" in refused(path)
-    path.write_text("id,id,document,relevance\n1,2,Text,3\n")
-    assert "line 1, field 'id': names two columns" in refused(path)
-    path.write_text(header + "a,Text,Short,so so\n")
-    assert "line 2, field 'relevance': 'so so' is not a number; write a plain" in refused(path)
 
 
 def test_rows_without_any_rating_are_said_to_have_none(tmp_path: Path) -> None:
@@ -269,11 +207,3 @@ def test_no_bytes_make_a_reader_fail_but_with_a_label_error(raw: bytes, ending: 
         path.write_bytes(b"id,document,relevance\n" + raw if ending == "csv" else raw)
         error = error_of(data.read_labels, path)
     assert error is None or str(error).isprintable()
-
-
-def test_a_problems_former_names_still_work_and_warn() -> None:
-    problem = Problem(file="l.csv", kind="empty", fault="is empty", advice="write some labels")
-    with pytest.warns(DeprecationWarning, match="Problem.what is now fault"):
-        assert problem.what == "is empty"
-    with pytest.warns(DeprecationWarning, match="Problem.way_out is now advice"):
-        assert problem.way_out == "write some labels"

@@ -50,7 +50,7 @@ def test_score_writes_each_row_and_its_judgements(
     assert "judging: 6 of 6 rows in" in err
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv", "parquet"])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_flat_tables_get_two_columns_a_judge(scripted: Scripted, form: str) -> None:
     assert main(["score", "relevance", "--data", "in.csv", "--out", f"o.{form}"]) == 0
     if form == "parquet":
@@ -59,7 +59,7 @@ def test_flat_tables_get_two_columns_a_judge(scripted: Scripted, form: str) -> N
         assert failures == [None] * 6
     else:
         with Path(f"o.{form}").open(newline="") as file:
-            read = list(csv.DictReader(file, delimiter="," if form == "csv" else "\t"))
+            read = list(csv.DictReader(file))
         assert list(read[0]) == ["id", "document", "summary", "relevance", "relevance_failure"]
         scores = [float(row["relevance"]) for row in read]
     assert scores == [wanted("relevance", i) for i in range(6)]
@@ -271,40 +271,6 @@ def test_ray_writes_what_a_local_run_writes(capsys: pytest.CaptureFixture[str]) 
     assert Path("ray.jsonl").read_text() == Path("local.jsonl").read_text()
 
 
-FORMULA = '=HYPERLINK("http://evil")'
-
-
-@pytest.mark.parametrize("suffix", ["csv", "tsv"])
-def test_formula_cells_are_written_as_they_are_or_with_safe_csv_as_texts(
-    suffix: str, tmp_path: Path
-) -> None:
-    rows = tmp_path / "rows.jsonl"
-    row = {"id": "+cmd", FORMULA: "@SUM(1)", "n": -1.5, "m": "-2", "document": FORMULA}
-    write_jsonl(rows, [{**row, "summary": " -x"}])
-    ask = ["score", "coherence", "--data", str(rows), "--out"]
-    plain, safe = tmp_path / f"plain.{suffix}", tmp_path / f"safe.{suffix}"
-    assert main([*ask, str(plain)]) == 0
-    assert main([*ask, str(safe), "--safe-csv"]) == 0
-    delimiter = "," if suffix == "csv" else "\t"
-    (head, cells), (safe_head, safe_cells) = (
-        list(csv.reader(file.read_text().splitlines(), delimiter=delimiter))
-        for file in (plain, safe)
-    )
-    assert cells[:6] == ["+cmd", "@SUM(1)", "-1.5", "-2", FORMULA, " -x"]
-    assert head[1] == FORMULA
-    assert safe_cells[:6] == ["'+cmd", "'@SUM(1)", "-1.5", "-2", f"'{FORMULA}", "' -x"]
-    assert safe_head[1] == f"'{FORMULA}"
-    # The scores are numbers in both.
-    assert safe_cells[6:] == cells[6:]
-
-
-def test_safe_csv_is_for_plain_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "rows.jsonl").write_text('{"document": "a", "summary": "b"}\n')
-    ask = ["score", "coherence", "--data", str(tmp_path / "rows.jsonl"), "--safe-csv"]
-    assert main([*ask, "--out", str(tmp_path / "out.jsonl")]) == 2
-    assert "--safe-csv is for an --out of .csv or .tsv" in capsys.readouterr().err
-
-
 def test_rows_pass_through_a_pipe_and_all_else_stands_on_stderr(tmp_path: Path) -> None:
     rows = [{"id": n, "document": "It rained.", "summary": f"Rain {n}."} for n in range(2000)]
     piped = "".join(f"{json.dumps(row)}\n" for row in rows)
@@ -376,9 +342,7 @@ def test_what_a_pipe_cannot_do_is_refused(
     assert reason in capsys.readouterr().err
 
 
-def test_a_sheet_of_a_workbook_is_scored_and_is_not_written_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sheet_of_a_workbook_is_scored(tmp_path: Path) -> None:
     """Under its labels' own names, whatever their case."""
     book = Workbook()
     book.create_sheet("Notes").append(["nothing"])
@@ -390,5 +354,3 @@ def test_a_sheet_of_a_workbook_is_scored_and_is_not_written_over(
     ask = ["score", "relevance", "--data", sheet]
     assert main([*ask, "--out", str(tmp_path / "out.jsonl")]) == 0
     assert [row["Nr"] for row in read_jsonl(tmp_path / "out.jsonl")] == [1, 2]
-    assert main([*ask, "--out", str(tmp_path / "rows.xlsx"), "--force"]) == 2
-    assert "--out is --data itself" in capsys.readouterr().err
