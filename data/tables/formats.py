@@ -125,7 +125,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             plain = rows_in_memory(path if is_in_memory(path) else load_dataset(str(path)))
             # Of the file that would hold them.
             sha256 = hashlib.sha256(as_json_lines(plain)).hexdigest()
-            name, problems.unit, typed = name_of(path), "row", True
+            name, problems.unit, typed = Path(name_of(path)).name, "row", True
             columns, rows = _read_all(starmap(TableRow, enumerate(plain, start=1)))
         else:
             file = Path(str(path))

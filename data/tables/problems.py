@@ -2,7 +2,7 @@
 
 import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from dspy_judges.errors import JudgesError
@@ -54,9 +54,9 @@ class Problem:
     unit: Unit = "line"
     line: int | None = None
     field: str | None = None
-    value: str | None = None
     # The letter by which a spreadsheet knows the field.
     column: str | None = None
+    value: str | None = None
 
     def __str__(self) -> str:
         where = [self.file]
@@ -70,17 +70,8 @@ class Problem:
 
     def record(self) -> dict[str, str | int | None]:
         """As `python -m data check --json` prints it."""
-        return {
-            "file": self.file,
-            "kind": self.kind,
-            "what": self.fault,
-            "way_out": self.advice,
-            "unit": self.unit,
-            "line": self.line,
-            "field": self.field,
-            "column": self.column,
-            "value": self.value,
-        }
+        names = {"fault": "what", "advice": "way_out"}
+        return {names.get(part.name, part.name): getattr(self, part.name) for part in fields(self)}
 
 
 class Problems(list[Problem]):

@@ -4,8 +4,9 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from io import StringIO
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -55,15 +56,19 @@ def read_json_file(path: Path) -> Any:
 def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield one object a line; blank lines are passed over."""
     with open_text(path, problems, western=False) as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                row = decode_json(line)
-            except ValueError as error:
-                problems.add_error(_json_fault(error, number))
-            else:
-                yield from _if_object(row, number, problems)
+        yield from _objects(lines, problems)
+
+
+def _objects(lines: Iterable[str], problems: Problems) -> Iterator[TableRow]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = decode_json(line)
+        except ValueError as error:
+            problems.add_error(_json_fault(error, number))
+        else:
+            yield from _if_object(row, number, problems)
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
@@ -78,7 +83,7 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     except ValueError as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
         if str(error).startswith("Extra data") and not text.lstrip().startswith("["):
-            yield from json_lines(path, problems)
+            yield from _objects(StringIO(text), problems)
             return
         raise _json_fault(error, line) from error
     problems.unit = "row"
