@@ -36,11 +36,9 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
             size = _CELL_BYTES * parquet.metadata.num_rows * parquet.metadata.num_columns
             names = parquet.schema_arrow.names
-            twice = sorted({name for name in names if names.count(name) > 1})
-            for name in twice:
-                problems.add("twice", "names two columns", "give every column its own", field=name)
-            if twice:
-                return
+            if twice := {name for name in names if names.count(name) > 1}:
+                advice = "give every column its own name"
+                raise UnreadableError("twice", "names two columns", advice, min(twice))
             for batch in parquet.iter_batches(batch_size=_READ_BATCH):
                 size += batch.nbytes
                 if size > limit:

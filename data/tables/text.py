@@ -14,7 +14,7 @@ from data.tables.encoding import MAX_BYTES, open_regular, open_text
 from data.tables.problems import Problems, RowsError, UnreadableError
 
 # What a spreadsheet takes for a formula in a file of plain cells, and what we make of it.
-FORMULA = re.compile(r"'*\s*[=+\-@]")
+_FORMULA = re.compile(r"'*\s*[=+\-@]")
 _OBJECTS = "write one JSON object a line, or one array of objects in a .json file"
 
 Row = dict[str, object]
@@ -203,7 +203,7 @@ def _inert(value: object) -> object:
     cell = "" if value is None or value != value else value
     if isinstance(cell, dict | list):
         cell = json.dumps(plain_value(cell), ensure_ascii=False)
-    if not isinstance(cell, str) or not FORMULA.match(cell):
+    if not isinstance(cell, str) or not _FORMULA.match(cell):
         return cell
     try:
         float(cell)
@@ -214,4 +214,4 @@ def _inert(value: object) -> object:
 
 def without_mark(cell: str) -> str:
     """A cell as it was before `CsvSink` made a formula inert."""
-    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

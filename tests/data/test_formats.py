@@ -121,7 +121,7 @@ def test_a_parquet_file_with_two_columns_of_a_name_is_refused(tmp_path: Path) ->
     names = ["id", "summary", "relevance", "relevance"]
     table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["x"]), *[pa.array([3])] * 2], names)
     pq.write_table(table, tmp_path / "labels.parquet")
-    with pytest.raises(data.LabelError, match="field 'relevance': names two columns"):
+    with pytest.raises(data.LabelError, match="'relevance' names two columns"):
         data.read_labels(tmp_path / "labels.parquet")
 
 
