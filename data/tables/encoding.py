@@ -15,7 +15,8 @@ _SAMPLE = 2**20
 # What Western text in Windows-1252 hardly has: letters of other alphabets in a row, broken UTF-8,
 # and symbols within words, where Macintosh and DOS have their accented letters.
 _NOT_WESTERN = re.compile(
-    rb"[\x80-\xff]{4,}|[\xc2-\xf4][\x80-\x9f\xa1-\xbf]|(?<=[a-z])[\x83\x88\x8a\x8c\x8e\x9f]"
+    rb"[\x80-\xff]{4,}|[\xc2-\xf4][\x80-\x84\x86-\x90\x98-\x9f\xa1-\xba\xbc-\xbf]"
+    rb"|(?<=[a-z])[\x83\x88\x8a\x8c\x8e\x9f]"
     rb"|(?<=[A-Za-z])[\x80-\x91\x93-\x95\x98\x99\x9b\xa0-\xa4](?=[a-z])"
 )
 
@@ -61,8 +62,8 @@ def _eight_bit_encoding(file: BinaryIO, problems: Problems, western: bool) -> st
                 fault += "hexadecimal) is not UTF-8"
                 advice = "save the file as UTF-8"
                 raise UnreadableError("not-utf8", fault, advice, line=number) from None
-            word = re.findall(rb"\w*[\x80-\xff]+\w*", line)[0].decode(_WESTERN)
-            note = f"read as Windows-1252, since it is not UTF-8 ({excerpt(word)} on line {number})"
+            place = excerpt(line[max(0, error.start - 9) : error.start + 9].decode(_WESTERN))
+            note = f"read as Windows-1252, since it is not UTF-8 ({place} on line {number})"
             problems.notes.append(f"{note}; if that is wrong, save the file as UTF-8")
             return _WESTERN
     return "utf-8-sig"

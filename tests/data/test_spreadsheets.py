@@ -65,7 +65,8 @@ EXPORTS = {
         note="read as UTF-16",
     ),
     "Windows-1252": Export(
-        TEXT.encode("cp1252"), "read as Windows-1252, since it is not UTF-8 ('Café' on line 2); if"
+        TEXT.encode("cp1252"),
+        "read as Windows-1252, since it is not UTF-8 ('a,Café au lai' on line 2); if",
     ),
     "a code page of the Macintosh": Export(
         MACINTOSH, problem=", line 2: byte 6 of the line (8E in hexadecimal) is not UTF-8; save"
@@ -125,6 +126,13 @@ def test_an_export_is_read_as_it_was_meant_or_refused_in_one_line(
         assert rows_of(path) == CELLS
     _, _, notes = read(path)
     assert [note[: len(export.note)] for note in notes] == ([export.note] if export.note else [])
+
+
+@pytest.mark.parametrize("text", ["„Das ist Spaß“ – schön…", "« L’été à Noël »", "¿Qué?", "5 €"])
+def test_western_punctuation_is_no_sign_of_another_encoding(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_bytes(f"id,document\na,{text}\n".encode("cp1252"))
+    assert rows_of(path)[1] == ["a", text]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
