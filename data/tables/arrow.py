@@ -3,113 +3,56 @@
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from data.tables.problems import DataError, Problems, RowsError, excerpt, joined_names
+from data.tables.encoding import MAX_BYTES
+from data.tables.problems import Problems, RowsError, UnreadableError, first_line, joined_names
 from data.tables.text import Row, TableRow, check_columns
 from dspy_judges.libraries import naming_libraries
 
 if TYPE_CHECKING:
     import datasets
-    import pyarrow
 
-_BATCH = 1000
+# Few at a time are unpacked, since each may be long.
+_READ_BATCH = 100
+_WRITTEN_BATCH = 1000
 # Parquet packs repeated values into next to nothing; honest tables unpack to less of their size.
-MAX_EXPANSION = 2000
-MIN_UNPACKED_LIMIT = 256 * 2**20
-MAX_BATCH_SIZE = 32 * 2**20
-CELL_BYTES = 32  # what any value takes as an object
+_MAX_EXPANSION = 2000
+_CELL_BYTES = 32  # what any value takes as an object
 HUB = "hf:"
-HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+_HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield a Parquet file's rows; what makes it unreadable goes to `problems`."""
+    """Yield a Parquet file's rows; UnreadableError for what is damaged, or unpacks to too much."""
     with naming_libraries():
         import pyarrow.parquet
 
+    limit = max(MAX_BYTES, _MAX_EXPANSION * path.stat().st_size)
+    number = 0
     try:
-        names = pyarrow.parquet.read_schema(path).names
-        for name in sorted({name for name in names if names.count(name) > 1}):
-            # A row as a dictionary would hold the last one alone.
-            problems.add("twice", "names two columns", "give every column its own", field=name)
-        for number, cells in enumerate(_parquet_cells(path), start=1):
-            yield TableRow(number, cells)
-    except _UnpacksError as error:
-        problems.add("too-long", str(error), "write it anew, or in parts")
-    except (pyarrow.ArrowException, OSError) as error:
-        fault = f"cannot be read as Parquet ({_first_line(error)})"
-        problems.add("bad-parquet", fault, "write it anew, for instance with DataFrame.to_parquet")
-
-
-class _UnpacksError(DataError, ValueError):
-    """A Parquet file that unpacks to far more than a table of its size holds."""
-
-
-def _parquet_cells(path: Path) -> Iterator[Row]:
-    """Yield a Parquet file's rows, unpacking little of it at a time; raises _UnpacksError."""
-    from pyarrow.parquet import ParquetFile
-
-    limit = max(MIN_UNPACKED_LIMIT, MAX_EXPANSION * path.stat().st_size)
-    with ParquetFile(path) as parquet:
-        texts = _check_metadata(parquet.metadata, limit)
-    size = 0
-    # Texts that repeat stay one text until they are rows.
-    with ParquetFile(path, read_dictionary=texts) as parquet:
-        for batch in parquet.iter_batches(batch_size=_BATCH):
-            batch_size = sum(_unpacked(column) for column in batch.columns)
-            size += batch_size
-            if size > limit:
-                raise _UnpacksError(_unpacks(size, limit))
-            step = max(1, batch.num_rows * MAX_BATCH_SIZE // max(batch_size, 1))
-            for start in range(0, batch.num_rows, step):
-                yield from batch.slice(start, step).to_pylist(maps_as_pydicts="lossy")
-
-
-def _check_metadata(metadata: "pyarrow.parquet.FileMetaData", limit: int) -> list[str]:
-    """Refuse what the file itself says is too much; returns the paths of its columns of texts."""
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
-    n_values = max(metadata.num_rows, sum(chunk.num_values for chunk in chunks))
-    size = max(CELL_BYTES * n_values, sum(group.total_byte_size for group in groups))
-    if size > limit:
-        raise _UnpacksError(_unpacks(size, limit))
-    columns = (metadata.schema.column(number) for number in range(metadata.num_columns))
-    return [
-        column.path
-        for column in columns
-        if column.physical_type == "BYTE_ARRAY"
-        and column.logical_type.type in {"STRING", "NONE", "JSON"}
-    ]
-
-
-def _unpacks(size: int, limit: int) -> str:
-    return (
-        f"unpacks to {size / 2**20:,.0f} MiB or more; from a file of its size at most "
-        f"{limit / 2**20:,.0f} MiB are read"
-    )
-
-
-def _unpacked(column: "pyarrow.Array") -> int:
-    """About how many bytes a column's values take as rows."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        if not (pa.types.is_string(kind.value_type) or pa.types.is_binary(kind.value_type)):
-            return CELL_BYTES * len(column)
-        lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
-        return CELL_BYTES * len(column) + int(pc.sum(pc.cast(lengths, "int64")).as_py() or 0)
-    if pa.types.is_map(kind):
-        return _unpacked(column.keys) + _unpacked(column.items)
-    if pa.types.is_struct(kind):
-        return sum(_unpacked(part) for part in column.flatten())
-    if pa.types.is_nested(kind):
-        return CELL_BYTES * len(column) + _unpacked(column.flatten())
-    return max(CELL_BYTES * len(column), int(column.nbytes))
+        # The metadata of its columns is not looked at: of a damaged file that ends the process.
+        with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
+            size = _CELL_BYTES * parquet.metadata.num_rows * parquet.metadata.num_columns
+            names = parquet.schema_arrow.names
+            if twice := {name for name in names if names.count(name) > 1}:
+                advice = "give every column its own name"
+                raise UnreadableError("twice", "names two columns", advice, min(twice))
+            for batch in parquet.iter_batches(batch_size=_READ_BATCH):
+                size += batch.nbytes
+                if size > limit:
+                    fault = f"unpacks to more than {limit / 2**20:,.0f} MiB"
+                    raise UnreadableError("too-long", fault, "write it anew, or in parts")
+                for cells in batch.to_pylist(maps_as_pydicts="lossy"):
+                    number += 1
+                    yield TableRow(number, cells)
+    except UnreadableError:
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        fault = f"cannot be read as Parquet ({first_line(error)})"
+        advice = "write it anew, for instance with DataFrame.to_parquet"
+        raise UnreadableError("bad-parquet", fault, advice) from error
 
 
 class ParquetSink:
@@ -128,7 +71,7 @@ class ParquetSink:
     def write(self, row: Row) -> None:
         check_columns(row, self._columns)
         self._batch.append(row)
-        if len(self._batch) >= _BATCH:
+        if len(self._batch) >= _WRITTEN_BATCH:
             self._flush()
 
     def close(self) -> None:
@@ -160,22 +103,6 @@ class ParquetSink:
             ) from error
 
 
-def dataset_rows(path: str, problems: Problems) -> Iterator[TableRow]:
-    """Yield the rows of a folder made by `Dataset.save_to_disk`, or of `hf:owner/name`.
-
-    `:split` at the end picks a split.
-    """
-    dataset = _load_dataset(path, problems)
-    if dataset is None:
-        return
-    number = 0
-    # As Arrow, since nothing here needs the pictures or sounds that iterating would decode.
-    for batch in dataset.with_format("arrow").iter(batch_size=_BATCH):
-        for cells in batch.to_pylist(maps_as_pydicts="lossy"):
-            number += 1
-            yield TableRow(number, cells)
-
-
 def is_dataset(path: str) -> bool:
     """Whether a path names a Hugging Face data set: on the hub, or a folder."""
     return path.startswith(HUB) or Path(_name_and_split(path)[0]).is_dir()
@@ -189,73 +116,36 @@ def _name_and_split(path: str) -> tuple[str, str | None]:
     return path.removeprefix(HUB), None
 
 
-def _load_dataset(path: str, problems: Problems) -> "datasets.Dataset | None":
-    """The split that `path` names; None, and a problem, where it cannot be loaded."""
+def load_dataset(path: str) -> "datasets.Dataset":
+    """A folder made by `Dataset.save_to_disk`, or `hf:owner/name`; `:split` at the end picks one.
+
+    Raises UnreadableError.
+    """
     with naming_libraries():
         import datasets
     import httpx
-    from huggingface_hub.errors import HfHubHTTPError
 
     name, split = _name_and_split(path)
-    if path.startswith(HUB) and (not HUB_NAME.fullmatch(name) or Path(name).exists()):
+    on_hub = path.startswith(HUB)
+    if on_hub and (not _HUB_NAME.fullmatch(name) or Path(name).exists()):
         # The library would take another name for an address, a folder or a reader of any files.
         fault = "is no data set of the hub" if not Path(name).exists() else "is a file or a folder"
-        problems.add("bad-dataset", fault, f"write {HUB}owner/name, or the folder's own path")
-        return None
+        advice = f"write {HUB}owner/name, or the folder's own path"
+        raise UnreadableError("bad-dataset", fault, advice)
+    # Which logs each of its own retries.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
-        if path.startswith(HUB):
-            with _quiet():
-                dataset = datasets.load_dataset(name)
-        else:
-            dataset = datasets.load_from_disk(name)
-    except (
-        OSError,
-        ValueError,
-        datasets.exceptions.DatasetsError,
-        HfHubHTTPError,
-        httpx.HTTPError,
-    ) as error:
-        fault = f"cannot be loaded ({type(error).__name__}: {_first_line(error)})"
+        loaded = datasets.load_dataset(name) if on_hub else datasets.load_from_disk(name)
+    except (OSError, ValueError, datasets.exceptions.DatasetsError, httpx.HTTPError) as error:
+        fault = f"cannot be loaded ({type(error).__name__}: {first_line(error)})"
         advice = "give a folder made by Dataset.save_to_disk, or hf:owner/name"
-        problems.add("bad-dataset", fault, advice)
-        return None
-    return _select_split(dataset, split, problems)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Let the hub's library log errors only, not each of its own retries."""
-    logger = logging.getLogger("huggingface_hub")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-def _select_split(
-    dataset: "datasets.Dataset | datasets.DatasetDict", split: str | None, problems: Problems
-) -> "datasets.Dataset | None":
-    """The split of this name, or the only one there is; None, and a problem, where neither is."""
-    if not isinstance(dataset, Mapping):
-        if split is None:
-            return dataset
-        problems.add("no-split", f"has no splits, so none is {split!r}", "leave the split out")
-        return None
-    names = sorted(str(name) for name in dataset)
-    if split is None and len(names) == 1:
-        split = names[0]
-    if split in dataset:
-        return dataset[split]
-    missing = "none is named" if split is None else f"none is {split!r}"
-    advice = f"add one to its name, as in {problems.file.partition(':')[0]}:{names[0]}"
-    if problems.file.startswith(HUB):
-        advice = "add one to its name, as in hf:owner/name:" + names[0]
-    problems.add("no-split", f"has the splits {joined_names(names)}, and {missing}", advice)
-    return None
-
-
-def _first_line(error: Exception) -> str:
-    line = (str(error).splitlines() or [""])[0]
-    return line if len(line) <= 100 and line.isprintable() else excerpt(line)
+        raise UnreadableError("bad-dataset", fault, advice) from error
+    splits = loaded if isinstance(loaded, Mapping) else {"all": loaded}
+    names = sorted(str(name) for name in splits)
+    split = names[0] if split is None and len(names) == 1 else split
+    if split not in splits:
+        missing = "none is named" if split is None else f"none is {split!r}"
+        fault = f"has the splits {joined_names(names)}, and {missing}"
+        whole = path.removesuffix(f":{split}")
+        raise UnreadableError("no-split", fault, f"add one to its name, as in {whole}:{names[0]}")
+    return splits[split]

@@ -1,40 +1,24 @@
-"""In which encoding a text file is: told by its bytes, and noted where it is not UTF-8."""
+"""Text files opened in the encoding that their bytes tell, with a note where it is not UTF-8."""
 
 import codecs
 import errno
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
-from data.tables.problems import Problems, excerpt
+from data.tables.problems import Problems, UnreadableError, excerpt
 
-UTF8 = "utf-8"
-WESTERN = "cp1252"
-# Longer marks first: UTF-32's little-endian one begins with UTF-16's.
-_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
+# The most that is held in memory at once: one line, a JSON file, what a workbook unpacks to.
+MAX_BYTES = 256 * 2**20
+_WESTERN = "cp1252"
+_SAMPLE = 2**20
+# What Western text in Windows-1252 hardly has: letters of other alphabets in a row, broken UTF-8,
+# and symbols within words, where Macintosh and DOS have their accented letters.
+_NOT_WESTERN = re.compile(
+    rb"[\x80-\xff]{4,}|[\xc2-\xf4][\x80-\x84\x86-\x90\x98-\x9f\xa1-\xba\xbc-\xbf]"
+    rb"|(?<=[a-z])[\x83\x88\x8a\x8c\x8e\x9f]"
+    rb"|(?<=[A-Za-z])[\x80-\x91\x93-\x95\x98\x99\x9b\xa0-\xa4](?=[a-z])"
 )
-_CHUNK = 2**20
-_HEAD = 4096
-_HIGH = re.compile(rb"[\x80-\xff]")
-_UTF8_SEQUENCE = re.compile(
-    rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
-)
-# Between two letters Windows-1252 has accented letters and apostrophes; the old code pages of
-# Macintosh and DOS have their accented letters where it has symbols.
-_ACCENTED = re.compile(rb"(?<=[A-Za-z])[\xc0-\xff](?=[a-z])")
-_SYMBOL_IN_WORD = re.compile(
-    rb"(?<=[A-Za-z])[\x80\x82-\x84\x86-\x8b\x8e\x95\x98-\x9b\x9e-\xa1\xa4](?=[a-z])"
-    # After a small letter there are no capitals, nor a florin sign or a circumflex alone.
-    rb"|(?<=[a-z])[\x83\x88\x8a\x8e\x9f](?![a-z])"
-)
-# Western words have one or two accented letters in a row; other alphabets' have nothing else.
-_FOREIGN_WORD = re.compile(rb"[\x80-\xff]{3,}")
-_WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\xc0-\xff][A-Za-z\x80-\xff]*")
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -44,73 +28,53 @@ def open_regular(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def find_encoding(path: Path, problems: Problems, *, legacy: bool) -> str:
-    """The encoding's name for Python, with a note where it is not UTF-8.
+def open_text(path: Path, problems: Problems, *, western: bool) -> TextIO:
+    """Open a text file, line ends untouched; UnreadableError where it is no text known here.
 
-    UTF-16 and UTF-32 are known by their marks, UTF-16 also by its zeros. `legacy`: what is not
-    UTF-8 may be Windows-1252, as spreadsheets save it; what is neither stays UTF-8, and reading
-    its lines says where it is not.
+    UTF-16 is known by its mark. `western`: what is not UTF-8 may be Windows-1252, as spreadsheets
+    save it.
     """
     with open_regular(path) as file:
-        head = file.read(_HEAD)
-    encoding = next((name for mark, name in _MARKS if head.startswith(mark)), None)
-    encoding = encoding or _unmarked_utf16(head)
-    if encoding is not None:
-        problems.notes.append(f"read as {encoding.upper()}")
-        return encoding
-    if not legacy or _is_utf8(path):
-        return UTF8
-    raw = path.read_bytes()
-    if not _is_western(raw):
-        return UTF8
-    sample = _WORD.search(raw) or _HIGH.search(raw)
-    assert sample is not None
-    line = 1 + raw.count(b"\n", 0, sample.start())
-    word = excerpt(sample[0].decode(WESTERN))
-    problems.notes.append(
-        f"read as Windows-1252, since it is not UTF-8 ({word} on line {line}); if that is wrong, "
-        "save the file as UTF-8"
-    )
-    return WESTERN
+        head = file.read(2)
+        if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            encoding = "utf-16"
+            problems.notes.append("read as UTF-16")
+        else:
+            file.seek(0)
+            encoding = _eight_bit_encoding(file, problems, western)
+    return path.open(encoding=encoding, newline="")
 
 
-def _unmarked_utf16(head: bytes) -> str | None:
-    """UTF-16 without a mark: in a header's first names every other byte is zero."""
-    zeros = [byte == 0 for byte in head[:8]]
-    if zeros == [False, True] * 4:
-        return "utf-16-le"
-    return "utf-16-be" if zeros == [True, False] * 4 else None
+def _eight_bit_encoding(file: BinaryIO, problems: Problems, western: bool) -> str:
+    """UTF-8 if every line is, else perhaps Windows-1252."""
+    lines = iter(lambda: file.readline(MAX_BYTES + 1), b"")
+    for number, line in enumerate(lines, 1):
+        if len(line) > MAX_BYTES:
+            fault = f"the line is longer than {MAX_BYTES // 2**20} MiB"
+            advice = "end every row with a line break, or use Parquet"
+            raise UnreadableError("too-long", fault, advice, line=number)
+        try:
+            # What begins in UTF-8 and goes on in another encoding is damaged.
+            western = line.decode().isascii() and western
+        except UnicodeDecodeError as error:
+            if not (western and _is_western(line + file.read(_SAMPLE))):
+                fault = f"byte {error.start + 1} of the line ({line[error.start]:02X} in "
+                fault += "hexadecimal) is not UTF-8"
+                advice = "save the file as UTF-8"
+                raise UnreadableError("not-utf8", fault, advice, line=number) from None
+            place = excerpt(line[max(0, error.start - 9) : error.start + 9].decode(_WESTERN))
+            note = f"read as Windows-1252, since it is not UTF-8 ({place} on line {number})"
+            problems.notes.append(f"{note}; if that is wrong, save the file as UTF-8")
+            return _WESTERN
+    return "utf-8-sig"
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        yield from iter(lambda: file.read(_CHUNK), b"")
-
-
-def _is_utf8(path: Path) -> bool:
-    decoder = codecs.getincrementaldecoder(UTF8)()
+def _is_western(sample: bytes) -> bool:
+    """Whether bytes that are not UTF-8 are Western text, as far as bytes can tell."""
     try:
-        for chunk in _chunks(path):
-            decoder.decode(chunk)
-        decoder.decode(b"", final=True)
+        sample.decode(_WESTERN)
     except UnicodeDecodeError:
         return False
-    return True
-
-
-def _is_western(raw: bytes) -> bool:
-    """Whether bytes that are not UTF-8 are text in Windows-1252, as far as bytes can tell."""
-    try:
-        raw.decode(WESTERN)
-    except UnicodeDecodeError:
-        return False
-    # The last is a letter of few words, and of many files that are no text.
-    if b"\0" in raw or b"\xff" in raw:
-        return False
-    n_high = len(_HIGH.findall(raw))
-    # A file of UTF-8 with a few broken characters is neither.
-    if 10 * sum(map(len, _UTF8_SEQUENCE.findall(raw))) > n_high:
-        return False
-    if 5 * sum(map(len, _FOREIGN_WORD.findall(raw))) > n_high:
-        return False
-    return len(_SYMBOL_IN_WORD.findall(raw)) <= len(_ACCENTED.findall(raw))
+    n_high = sum(byte >= 0x80 for byte in sample)
+    n_odd = sum(map(len, _NOT_WESTERN.findall(sample)))
+    return b"\0" not in sample and 5 * n_odd <= n_high

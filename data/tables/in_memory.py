@@ -1,12 +1,11 @@
 """Rows that are in memory, as labels of a file are read: DataFrames, data sets, lists of dicts."""
 
 import json
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from data.tables.problems import RowsError, excerpt
-from data.tables.text import Row
+from data.tables.text import Row, plain_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
         @property
         def column_names(self) -> Any: ...
 
-        def __iter__(self) -> Iterator[Any]: ...
-
     # A DataFrame, a Hugging Face Dataset, or one mapping a row.
     Rows: TypeAlias = pd.DataFrame | DatasetLike | Sequence[Mapping[str, Any]]
 else:
@@ -27,27 +24,26 @@ else:
 
 def is_in_memory(source: object) -> bool:
     """Whether it is a table that `rows_in_memory` reads."""
-    return _is_frame(source) or _is_dataset(source) or _is_rows(source)
+    return isinstance(source, list | tuple) or _library(source) != ""
 
 
 def name_of(source: object) -> str:
-    """What messages call a table in memory."""
-    return "rows" if _is_rows(source) else type(source).__name__
+    """What messages call a table."""
+    if isinstance(source, list | tuple):
+        return "rows"
+    return type(source).__name__ if _library(source) else str(source)
 
 
 def rows_in_memory(source: object) -> list[Row]:
-    """The rows as JSON has them; RowsError names row, column and value that it cannot hold.
+    """The rows as JSON has them; RowsError names a row that is none.
 
     What marks a missing value (None, NaN, NaT, NA) is null. A frame's named index is a column.
     """
-    name = name_of(source)
-    rows = []
-    for number, cells in enumerate(_rows(source, name), start=1):
-        row: Row = {}
-        for column, value in cells.items():
-            plain = _plain(value, f"{name}, row {number}, column {column!r}")
-            row[str(column)] = plain
-        rows.append(row)
+    rows = [plain_value(row) for row in _rows(source)]
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, dict):
+            where = f"{name_of(source)}, row {number}"
+            raise RowsError(f"{where}: {excerpt(row)} is no mapping from columns")
     return rows
 
 
@@ -56,59 +52,25 @@ def as_json_lines(rows: Iterable[Row]) -> bytes:
     return b"".join(json.dumps(row, allow_nan=False).encode() + b"\n" for row in rows)
 
 
-def _rows(source: Any, name: str) -> Iterator[Mapping[Any, object]]:
-    """Each row's cells by their columns."""
-    if _is_frame(source):
-        columns = [str(column) for column in source.columns]
-        index = {str(source.index.name): source.index} if source.index.name is not None else {}
-        if twice := sorted({c for c in columns if columns.count(c) > 1}):
-            raise RowsError(f"{name}: two columns are called {twice[0]!r}; rename one")
-        table = {**index, **dict(zip(columns, (source[c] for c in source.columns), strict=True))}
-        for values in zip(*table.values(), strict=True):
-            yield dict(zip(table, values, strict=True))
-        return
-    for number, row in enumerate(source, start=1):
-        if not isinstance(row, Mapping):
-            raise RowsError(f"{name}, row {number}: {excerpt(row)} is no mapping from columns")
-        yield row
+def _rows(source: Any) -> Iterable[object]:
+    if _library(source) == "datasets":
+        # As Arrow, since nothing here needs the pictures or sounds that iterating would decode.
+        batches = source.with_format("arrow").iter(batch_size=1000)
+        return (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="lossy"))
+    if _library(source) == "pandas":
+        frame = source if source.index.name is None else source.reset_index()
+        if not frame.columns.is_unique:
+            twice = frame.columns[frame.columns.duplicated()][0]
+            raise RowsError(f"{name_of(source)}: two columns are called {twice!r}; rename one")
+        source = frame.to_dict("records")
+    rows: Iterable[object] = source
+    return rows
 
 
-def _is_frame(source: object) -> bool:
-    # By its module, so that pandas is not imported to ask.
-    modules = {kind.__module__.partition(".")[0] for kind in type(source).__mro__}
-    return "pandas" in modules and hasattr(source, "columns")
-
-
-def _is_dataset(source: object) -> bool:
-    return type(source).__module__.partition(".")[0] == "datasets" and hasattr(source, "features")
-
-
-def _is_rows(source: object) -> bool:
-    return isinstance(source, list | tuple)
-
-
-def _plain(value: Any, where: str) -> Any:
-    """The value as JSON has it; RowsError where it has no such value."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry, where) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry, where) for entry in value]
-    if hasattr(value, "tolist") and hasattr(value, "ndim") and value.ndim > 0:
-        return [_plain(entry, where) for entry in value.tolist()]
-    if type(value).__name__ in ("NAType", "NaTType"):
-        return None
-    # A NumPy scalar is the number that it holds.
-    value = value.item() if hasattr(value, "item") else value
-    if isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        if math.isinf(value):
-            raise RowsError(
-                f"{where}: {value} is no number to rank by; leave it out, or correct it"
-            )
-        return None if math.isnan(value) else value
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    raise RowsError(f"{where}: {excerpt(value)} is neither text nor number; convert the column")
+def _library(source: object) -> str:
+    """Whose table it is, by its class's module, so that no library is imported to ask."""
+    for kind in type(source).__mro__:
+        library = kind.__module__.partition(".")[0]
+        if (library, kind.__name__) in {("pandas", "DataFrame"), ("datasets", "Dataset")}:
+            return library
+    return ""

@@ -1,9 +1,8 @@
 """What is wrong with a file: one problem each, collected, so that a check can tell all at once."""
 
 import reprlib
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from dspy_judges.errors import JudgesError
@@ -22,21 +21,23 @@ Unit = Literal["line", "row"]
 _REPR = reprlib.Repr()
 _REPR.maxstring = 60
 _REPR.maxother = 60
+# No value to print, where None is one.
+NO_VALUE = object()
 
 
-class _NoValue:
-    """No value to print, where None is one."""
+class UnreadableError(DataError):
+    """A file or a cell cannot be read; the caller knows which, and where it stands."""
 
-
-NO_VALUE = _NoValue()
-
-
-class CellError(DataError):
-    """A cell cannot be read; its reader's caller knows where it stands."""
-
-    def __init__(self, kind: str, fault: str, advice: str, value: object = NO_VALUE) -> None:
+    def __init__(
+        self, kind: str, fault: str, advice: str, value: object = NO_VALUE, line: int | None = None
+    ) -> None:
         super().__init__(fault)
-        self.kind, self.fault, self.advice, self.value = kind, fault, advice, value
+        self.kind, self.fault, self.advice = kind, fault, advice
+        self.value, self.line = value, line
+
+
+class CellError(UnreadableError):
+    """A cell cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +54,9 @@ class Problem:
     unit: Unit = "line"
     line: int | None = None
     field: str | None = None
-    value: str | None = None
     # The letter by which a spreadsheet knows the field.
     column: str | None = None
+    value: str | None = None
 
     def __str__(self) -> str:
         where = [self.file]
@@ -67,40 +68,17 @@ class Problem:
         fault = self.fault if self.value is None else f"{self.value} {self.fault}"
         return f"{', '.join(where)}: {fault}; {self.advice}"
 
-    @property
-    def what(self) -> str:
-        """The former name of `fault`."""
-        return self._former("what", "fault")
-
-    @property
-    def way_out(self) -> str:
-        """The former name of `advice`."""
-        return self._former("way_out", "advice")
-
-    def _former(self, former: str, name: str) -> str:
-        warnings.warn(f"Problem.{former} is now {name}", DeprecationWarning, stacklevel=3)
-        return str(getattr(self, name))
-
     def record(self) -> dict[str, str | int | None]:
         """As `python -m data check --json` prints it."""
-        return {
-            "file": self.file,
-            "kind": self.kind,
-            "what": self.fault,
-            "way_out": self.advice,
-            "unit": self.unit,
-            "line": self.line,
-            "field": self.field,
-            "column": self.column,
-            "value": self.value,
-        }
+        names = {"fault": "what", "advice": "way_out"}
+        return {names.get(part.name, part.name): getattr(self, part.name) for part in fields(self)}
 
 
 class Problems(list[Problem]):
     """The problems of one file, in the order they were met; strict: RowsError at the first.
 
-    `notes` say how the file was understood, where that is not plain. `letters` are the columns',
-    where the file is `lettered`: people know its columns by letters.
+    `notes` say how the file was understood, where that is not plain. `letters` are those by which
+    a spreadsheet knows its columns.
     """
 
     def __init__(self, file: str, *, strict: bool = False) -> None:
@@ -109,7 +87,6 @@ class Problems(list[Problem]):
         self.unit: Unit = "line"
         self.notes: list[str] = []
         self.delimiter = ""
-        self.lettered = False
         self.letters: dict[str, str] = {}
         self._strict = strict
 
@@ -139,6 +116,10 @@ class Problems(list[Problem]):
         if self._strict:
             raise RowsError(str(problem))
 
+    def add_error(self, error: UnreadableError) -> None:
+        """Append what is wrong with the file."""
+        self.add(error.kind, error.fault, error.advice, line=error.line, value=error.value)
+
     def add_cell(self, error: CellError, *, line: int, field: str) -> None:
         """Append what is wrong with the cell in this line and column."""
         self.add(error.kind, error.fault, error.advice, line=line, field=field, value=error.value)
@@ -147,6 +128,11 @@ class Problems(list[Problem]):
 def excerpt(value: object) -> str:
     """A value as a message may carry it: short, on one line, control characters escaped."""
     return _REPR.repr(value)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a library's message, short and printable."""
+    return "".join(c if c.isprintable() else "?" for c in str(error).partition("\n")[0][:100])
 
 
 def joined_names(names: Sequence[str]) -> str:

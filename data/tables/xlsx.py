@@ -1,28 +1,31 @@
 """Workbooks (.xlsx): one sheet's cells as people see them, under its own rows and columns."""
 
 import re
+import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
-from datetime import date, datetime, time, timedelta
+from collections.abc import Iterator
+from datetime import date, datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from data.tables.problems import Problems, RowsError, excerpt, joined_names
-from data.tables.spreadsheet import GridRow, is_empty, letters_of, rows_under_header
-from data.tables.text import Row, TableRow, as_plain_cell, check_columns
+from data.tables.encoding import MAX_BYTES
+from data.tables.problems import Problems, UnreadableError, excerpt, first_line, joined_names
+from data.tables.spreadsheet import GridRow, is_empty, n_filled, rows_under_header
+from data.tables.text import TableRow
 from dspy_judges.libraries import naming_libraries
 
 if TYPE_CHECKING:
     from openpyxl.workbook import Workbook
-    from openpyxl.worksheet.worksheet import Worksheet
 
-# A workbook is a zip file, and honest ones unpack to a few times their size.
-MAX_UNPACKED = 512 * 2**20
-MAX_CELLS = 5_000_000
-# The format's own limit.
-MAX_CELL_LENGTH = 32_767
+_MAX_ROWS = 2**20  # the format's own limit
+_MAX_CELLS = 5_000_000
 _SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
-_ENCRYPTED = b"\xd0\xcf\x11\xe0"
+# Where sheets say what is merged, and formulas whose value no program has computed.
+_MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
+_NO_VALUE = re.compile(
+    rb'<(?:\w+:)?c r="(\w+)"[^>]*><(?:\w+:)?f\b(?:[^>]*/>|[^>]*>[^<]*</(?:\w+:)?f>)'
+    rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?</(?:\w+:)?c>"
+)
 
 
 def split_sheet(path: Path) -> tuple[Path, str | None]:
@@ -38,199 +41,113 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     85%. What is merged downwards stands in every row. The sheet is the one named, or the only one
     that holds a table.
     """
-    file, name = split_sheet(path)
-    workbook = _open(file, problems, values=True)
-    if workbook is None:
-        return
-    problems.unit, problems.lettered = "row", True
-    sheet = _choose_sheet(workbook, name, problems)
-    if sheet is None:
-        return
-    formulas = None
-    if _holds_formulas(file) and (again := _open(file, problems, values=False)) is not None:
-        formulas = again[sheet.title]
-    yield from rows_under_header(_grid(sheet, formulas, problems), problems)
-
-
-def _open(path: Path, problems: Problems, *, values: bool) -> "Workbook | None":
-    """The workbook with formulas' last values, or with the formulas; None, and a problem."""
+    file, sheet = split_sheet(path)
     with naming_libraries():
         from openpyxl import load_workbook
-    from openpyxl.utils.exceptions import InvalidFileException
+    from openpyxl.utils import get_column_letter
 
-    advice = "save it as .xlsx anew, or export it as CSV"
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             size = sum(member.file_size for member in archive.infolist())
-        if size > MAX_UNPACKED:
-            fault = f"unpacks to {size / 2**20:,.0f} MiB, more than {MAX_UNPACKED / 2**20:,.0f}"
-            problems.add("too-long", fault, "export it as CSV")
-            return None
-        return load_workbook(path, data_only=values)
-    except zipfile.BadZipFile:
-        with path.open("rb") as file:
-            encrypted = file.read(4) == _ENCRYPTED
-        fault = "is no .xlsx workbook"
-        fault += " (an older .xls, or one with a password)" if encrypted else ""
-        advice = "save it as .xlsx anew, or under the ending that it has the format of"
-        problems.add("bad-xlsx", fault, advice)
-    # Whatever a damaged file makes the library stumble over.
-    except (
-        InvalidFileException,
-        OSError,
-        SyntaxError,
-        LookupError,
-        ValueError,
-        TypeError,
-    ) as error:
-        reason = (str(error).splitlines() or [""])[0]
-        problems.add("bad-xlsx", f"cannot be read as .xlsx ({excerpt(reason)})", advice)
-    except (AttributeError, zipfile.LargeZipFile, NotImplementedError, RuntimeError) as error:
-        problems.add("bad-xlsx", f"cannot be read as .xlsx ({type(error).__name__})", advice)
-    return None
+        if size > MAX_BYTES:
+            fault = f"unpacks to {size / 2**20:,.0f} MiB, more than {MAX_BYTES / 2**20:,.0f}"
+            raise UnreadableError("too-long", fault, "export it as CSV")
+        with warnings.catch_warnings():
+            # Of what a table does not need, such as print areas.
+            warnings.simplefilter("ignore")
+            # Read only, since this loads no cell that is not there, whatever the file claims.
+            workbook = load_workbook(file, read_only=True, data_only=True)
+            grid = _grid(workbook, sheet, problems)
+            workbook.close()
+    except UnreadableError:
+        raise
+    except Exception as error:
+        # Whatever a damaged file makes the library stumble over.
+        fault = f"cannot be read as .xlsx ({type(error).__name__}: {first_line(error)})"
+        advice = "save it as .xlsx anew, or export it as CSV"
+        raise UnreadableError("bad-xlsx", fault, advice) from error
+    letters = map(get_column_letter, range(1, 1 + len(grid[0].cells))) if grid else ()
+    yield from rows_under_header(grid, problems, letters)
 
 
-def _holds_formulas(path: Path) -> bool:
-    with zipfile.ZipFile(path) as archive:
-        sheets = (name for name in archive.namelist() if name.startswith("xl/worksheets/sheet"))
-        return any(re.search(rb"<(\w+:)?f[ >]", archive.read(name)) for name in sheets)
-
-
-def _choose_sheet(workbook: "Workbook", name: str | None, problems: Problems) -> "Worksheet | None":
-    """The sheet of this name, or the only one with a table; None, and a problem, where neither."""
-    sheets: dict[str, Worksheet] = {sheet.title: sheet for sheet in workbook.worksheets}
+def _grid(workbook: "Workbook", name: str | None, problems: Problems) -> list[GridRow]:
+    """The rows of the sheet of this name, or of the only one with a table."""
+    sheets: dict[str, Any] = {sheet.title: sheet for sheet in workbook.worksheets}
     if name is not None:
         title = next((title for title in sheets if title.casefold() == name.casefold()), None)
         if title is None:
-            fault = f"there is no sheet {excerpt(name)}; there are {joined_names([*sheets])}"
-            problems.add("no-sheet", fault, "name one of them after the file's name and a colon")
-            return None
-        return sheets[title]
-    tables = [
-        title
-        for title, sheet in sheets.items()
-        if sheet.max_row > 1 and sheet.max_column > 1 and sheet.sheet_state == "visible"
-    ]
-    if not tables:
-        tables = [title for title, sheet in sheets.items() if sheet.max_row > 1] or [*sheets][:1]
+            fault = f"has no sheet {excerpt(name)}; there are {joined_names([*sheets])}"
+            raise UnreadableError("no-sheet", fault, "name one of them after the file's name")
+        return _with_merged(sheets[title], _rows(sheets[title]), problems)
+    grids = {
+        title: _rows(sheet) for title, sheet in sheets.items() if sheet.sheet_state == "visible"
+    }
+    tables = [title for title, grid in grids.items() if sum(n_filled(row) > 1 for row in grid) > 1]
     if len(tables) > 1:
-        file = problems.file
         fault = f"has {len(tables)} sheets with tables: {joined_names(tables)}"
-        largest = max(tables, key=lambda title: sheets[title].max_row * sheets[title].max_column)
-        problems.add("no-sheet", fault, f"name one, as in '{file}:{largest}'")
-        return None
-    if not tables:
-        return None
-    others = [title for title in sheets if title != tables[0]]
-    if others:
-        problems.notes.append(
-            f"sheet {excerpt(tables[0])} was read, and not {joined_names(others)}"
-        )
-    return sheets[tables[0]]
+        largest = max(tables, key=lambda title: len(grids[title]))
+        raise UnreadableError("no-sheet", fault, f"name one, as in '{problems.file}:{largest}'")
+    title = (tables or [*grids])[0]
+    if others := [other for other in sheets if other != title]:
+        note = f"sheet {excerpt(title)} was read, and not {joined_names(others)}"
+        problems.notes.append(note)
+    return _with_merged(sheets[title], grids[title], problems)
 
 
-def _grid(
-    sheet: "Worksheet", formulas: "Worksheet | None", problems: Problems
-) -> Iterator[GridRow]:
-    """The rows of a sheet that hold anything, with what is merged downwards in each of them."""
-    # Of the cells that exist: people colour empty ones down to the last row.
-    places = [place for place, cell in sheet._cells.items() if cell.value is not None]
-    n_rows, n_columns = (max((place[i] for place in places), default=0) for i in (0, 1))
-    if n_rows * n_columns > MAX_CELLS:
-        fault = f"has {n_rows:,} rows and {n_columns:,} columns, more than are read"
-        problems.add("too-long", fault, "move what is far below or aside, or export it as CSV")
-        return
-    merged, n_merged = _merged_cells(sheet, n_rows), 0
-    n_hidden = 0
-    for number, row in enumerate(sheet.iter_rows(max_row=n_rows, max_col=n_columns), 1):
-        cells = []
-        for index, cell in enumerate(row):
-            value = _value_of(cell)
-            if is_empty(value) and (source := merged.get((number, index + 1))) is not None:
-                value = _value_of(sheet.cell(*source))
-                n_merged += not is_empty(value)
-            if value is None and formulas is not None:
-                formula = formulas.cell(number, index + 1)
-                if formula.data_type == "f":
-                    fault = f"cell {letters_of(index)}{number} is a formula without its value"
-                    advice = (
-                        "open the file in a spreadsheet program and save it, or write the value"
-                    )
-                    problems.add("no-value", fault, advice, line=number, value=str(formula.value))
-            cells.append(value)
-        if all(map(is_empty, cells)):
-            continue
-        dimension = sheet.row_dimensions.get(number)
-        n_hidden += dimension is not None and bool(dimension.hidden)
-        yield GridRow(number, cells)
+def _rows(sheet: Any) -> list[GridRow]:
+    """The rows of a sheet that hold anything, each as long as the longest."""
+    # What the file says of its size may be wrong.
+    sheet.reset_dimensions()
+    grid: list[tuple[int, list[object]]] = []
+    for number, row in enumerate(sheet.iter_rows(max_row=_MAX_ROWS), 1):
+        cells = [_value_of(cell) for cell in row]
+        while cells and is_empty(cells[-1]):
+            cells.pop()
+        if cells:
+            grid.append((number, cells))
+    width = max((len(cells) for _, cells in grid), default=0)
+    if len(grid) * width > _MAX_CELLS:
+        fault = f"has {len(grid):,} rows and {width:,} columns, more than are read"
+        advice = "move what is far below or aside, or export it as CSV"
+        raise UnreadableError("too-long", fault, advice)
+    return [GridRow(number, cells + [None] * (width - len(cells))) for number, cells in grid]
+
+
+def _with_merged(sheet: Any, grid: list[GridRow], problems: Problems) -> list[GridRow]:
+    """The rows of a sheet with what is merged downwards in each of them."""
+    from openpyxl.utils import range_boundaries
+
+    width, n_rows = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
+    with sheet._get_source() as source:
+        xml = source.read()
+    if formula := _NO_VALUE.search(xml):
+        cell = formula[1].decode()
+        advice = "open the file in a spreadsheet program and save it, or write the value"
+        raise UnreadableError("no-value", f"cell {cell} is a formula without its value", advice)
+    areas = [range_boundaries(area.decode()) for area in _MERGED.findall(xml)]
+    if sum(min(area[3], n_rows) - area[1] for area in areas) > _MAX_CELLS:
+        raise UnreadableError("too-long", "merges more cells than are read", "export it as CSV")
+    cells_at = {row.line: row.cells for row in grid}
+    n_merged = 0
+    for column, top, _, bottom in areas:
+        for line in range(top + 1, min(bottom, n_rows) + 1) if column <= width else ():
+            if line in cells_at and is_empty(cells_at[line][column - 1]) and top in cells_at:
+                cells_at[line][column - 1] = cells_at[top][column - 1]
+                n_merged += 1
     if n_merged:
         problems.notes.append(f"{n_merged:,} cells read as what they are merged with")
-    if n_hidden:
-        problems.notes.append(f"rows that the sheet hides were read, too: {n_hidden:,}")
-
-
-def _merged_cells(sheet: "Worksheet", n_rows: int) -> dict[tuple[int, int], tuple[int, int]]:
-    """From each cell that is merged with one above it to that one: rows and columns from 1."""
-    return {
-        (row, area.min_col): (area.min_row, area.min_col)
-        for area in sheet.merged_cells.ranges
-        for row in range(area.min_row + 1, min(area.max_row, n_rows) + 1)
-    }
+    return grid
 
 
 def _value_of(cell: Any) -> object:
     """What people see in a cell, as far as it bears on its meaning."""
     value = cell.value
-    if isinstance(value, bool) or value is None or isinstance(value, str):
+    if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):
         if "%" in str(cell.number_format):
             return f"{round(value * 100, 9):.12g}%"
         return int(value) if isinstance(value, float) and value.is_integer() else value
     if isinstance(value, datetime):
-        whole_day = value.time() == time()
-        return value.date().isoformat() if whole_day else value.isoformat(sep=" ")
-    if isinstance(value, date | time):
-        return value.isoformat()
-    return str(value) if isinstance(value, timedelta) else str(getattr(value, "text", value))
-
-
-class WorkbookSink:
-    """Writes rows to the one sheet of a new workbook; texts are never formulas."""
-
-    def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        with naming_libraries():
-            from openpyxl import Workbook
-
-        self._path, self._columns = path, columns
-        self._workbook = Workbook(write_only=True)
-        self._sheet: Any = self._workbook.create_sheet("rows")
-        self._append([str(name) for name in columns])
-
-    def write(self, row: Row) -> None:
-        check_columns(row, self._columns)
-        self._append([as_plain_cell(row.get(name)) for name in self._columns])
-
-    def close(self) -> None:
-        with self._path.open("wb") as file:
-            self._workbook.save(file)
-
-    def _append(self, values: Sequence[object]) -> None:
-        from openpyxl.cell import WriteOnlyCell
-        from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
-
-        cells = []
-        for value in values:
-            if not isinstance(value, str):
-                cells.append(value)
-                continue
-            if len(value) > MAX_CELL_LENGTH:
-                raise RowsError(
-                    f"{self._path}: a text has {len(value):,} characters, and a cell of .xlsx "
-                    f"holds {MAX_CELL_LENGTH:,}; write .csv or .jsonl instead"
-                )
-            cell = WriteOnlyCell(self._sheet, ILLEGAL_CHARACTERS_RE.sub("\ufffd", value) or None)
-            if value:
-                cell.data_type = "s"
-            cells.append(cell)
-        self._sheet.append(cells)
+        return value.date().isoformat() if value.time() == time() else value.isoformat(sep=" ")
+    return value.isoformat() if isinstance(value, date | time) else str(value)

@@ -1,30 +1,31 @@
-"""Tables in and out: every format, one row at a time, whole or not at all."""
+"""Rows out and in: written one at a time, whole or not at all; damaged files are one line."""
 
 import csv
 import json
+import multiprocessing
 import os
+import random
 import resource
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from openpyxl import Workbook
 
-import data
-from data.tables.atomic_write import move_into_place, write_atomically
-from data.tables.formats import RowWriter, partial_path, read_rows
-from data.tables.problems import RowsError
-from data.tables.text import Row
-from judges.models.journal import Journal, JournalError, describe
-from judges.parsing.recorded import RecordingError, read_replies
-from optimize.items import read_scores
-from optimize.run.run_folder import CONFIG, RunFolderError, read_object
+from data.tables.atomic_write import InUseError, in_use, write_atomically
+from data.tables.formats import RowWriter, partial_path, read_records, read_rows, read_table
+from data.tables.problems import Problems, RowsError
+from data.tables.text import Row, read_json_file
 
 ROWS: list[Row] = [
     {"id": 1, "text": 'a, "b"\nc\té', "score": 1.5, "why": None},
     {"id": 2, "text": "", "score": None, "why": "no text"},
 ]
-FORMATS = ("jsonl", "csv", "tsv", "parquet")
+FORMATS = ("jsonl", "csv", "parquet")
 
 
 def write(path: Path, rows: list[Row], *, overwrite: bool = False, cut: bool = False) -> Path:
@@ -33,24 +34,31 @@ def write(path: Path, rows: list[Row], *, overwrite: bool = False, cut: bool = F
         for row in rows:
             writer.write(row)
         if cut:
-            b"\xff".decode()
+            raise KeyboardInterrupt
     return path
 
 
-def as_text(row: Row) -> Row:
-    """A row as CSV keeps it: everything is text, and nothing is empty text."""
-    return {name: "" if value is None else str(value) for name, value in row.items()}
+def fault(path: Path) -> str:
+    """The one problem of a file, which is one short line."""
+    problems = Problems(str(path))
+    read_table(path, problems)
+    (problem,) = problems
+    assert str(problem).isprintable()
+    assert len(str(problem)) < 300 + len(str(path))
+    return str(problem).removeprefix(str(path))
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_rows_come_back_as_written(form: str, tmp_path: Path) -> None:
     path = write(tmp_path / f"t.{form}", ROWS)
-    wanted = [as_text(row) for row in ROWS] if form in {"csv", "tsv"} else ROWS
-    assert list(read_rows(path)) == wanted
+    # In CSV everything is text, and nothing is empty text.
+    as_texts = [{name: "" if v is None else str(v) for name, v in row.items()} for row in ROWS]
+    assert list(read_rows(path)) == (as_texts if form == "csv" else ROWS)
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
+# A row of empty cells is none, and a title is short.
+TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30).filter(lambda t: t.strip())
 
 
 @settings(max_examples=40, deadline=None)
@@ -63,112 +71,58 @@ def test_any_text_comes_back(
     assert list(read_rows(path)) == rows
 
 
-def test_lone_surrogates_stay_escaped_in_jsonl(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.jsonl", [{"a": "x\ud800y"}])
-    assert "\\ud800" in path.read_text(encoding="utf-8")
-    assert list(read_rows(path)) == [{"a": "x\ud800y"}]
+def test_no_cell_of_csv_is_a_formula_and_its_text_comes_back(tmp_path: Path) -> None:
+    formula = '=HYPERLINK("http://evil")'
+    texts = ["+cmd", "@SUM(1)", " -x", "'=1", formula, "-1.5", "- so", "'quoted'"]
+    rows: list[Row] = [{formula: text, "n": -1.5, "m": "-2"} for text in texts]
+    path = write(tmp_path / "t.csv", rows)
+    with path.open(newline="") as file:
+        head, *cells = csv.reader(file)
+    assert head == [f"'{formula}", "n", "m"]
+    written = ["'+cmd", "'@SUM(1)", "' -x", "''=1", f"'{formula}", "-1.5", "'- so", "'quoted'"]
+    assert [row[0] for row in cells] == written
+    assert cells[0][1:] == ["-1.5", "-2"], "numbers stay numbers"
+    assert [row[formula] for row in read_rows(path)] == texts
+
+
+def test_what_json_has_not_is_written_as_text_or_null(tmp_path: Path) -> None:
+    row: Row = {"half": "x\ud800y", "nan": float("nan"), "when": pd.Timestamp(2024, 5, 4)}
+    path = write(tmp_path / "t.jsonl", [row])
+    read = {"half": "x\ud800y", "nan": None, "when": "2024-05-04T00:00:00"}
+    assert list(read_rows(path)) == [read]
+    path = write(tmp_path / "t.csv", [{"a": {"b": [1]}, "n": float("nan"), "c": "x"}])
+    assert list(read_rows(path)) == [{"a": json.dumps({"b": [1]}), "n": "", "c": "x"}]
 
 
 def test_parquet_keeps_types_over_many_batches(tmp_path: Path) -> None:
     rows: list[Row] = [{"id": i, "why": None if i < 1500 else "late"} for i in range(2500)]
     assert list(read_rows(write(tmp_path / "t.parquet", rows))) == rows
-
-
-def test_a_parquet_column_that_changes_its_type_is_one_clear_error(tmp_path: Path) -> None:
-    rows: list[Row] = [{"id": i if i < 1500 else "x"} for i in range(2500)]
+    rows = [{"id": i if i < 1500 else "x"} for i in range(2500)]
     with pytest.raises(RowsError, match=r"a column changes its type .* write JSONL instead"):
-        write(tmp_path / "t.parquet", rows)
-    assert not (tmp_path / "t.parquet").exists()
+        write(tmp_path / "u.parquet", rows)
+    assert not (tmp_path / "u.parquet").exists()
 
 
-def test_long_cells_are_read(tmp_path: Path) -> None:
-    long = "word " * 100_000
-    assert list(read_rows(write(tmp_path / "t.csv", [{"a": long}]))) == [{"a": long}]
+def test_a_row_with_a_column_more_is_refused_where_columns_are_fixed(tmp_path: Path) -> None:
+    with pytest.raises(RowsError, match="column 'b', which the first row lacks"):
+        write(tmp_path / "t.csv", [{"a": 1}, {"a": 1, "b": 2}])
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b'[{"a": "1"}, {"a": "two\\nlines"}]',
-        b'\n[\n {"a": "1"},\n {"a": "two\\nlines"}\n]\n',
-        b'{"a": "1"}\n{"a": "two\\nlines"}\n',
-    ],
-)
-def test_json_is_read_as_an_array_or_a_line_each(raw: bytes, tmp_path: Path) -> None:
-    (tmp_path / "t.json").write_bytes(raw)
-    assert list(read_rows(tmp_path / "t.json")) == [{"a": "1"}, {"a": "two\nlines"}]
-
-
-def test_columns_without_names_are_kept_apart(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("a,,\n1,2,3\n,,\n", encoding="utf-8")
-    rows = list(read_rows(tmp_path / "t.csv"))
-    assert rows[0] == {"a": "1", "Unnamed: 1": "2", "Unnamed: 2": "3"}
-    assert len(rows) == 2, "a blank row is a row, unless it is of labels"
-
-
-def test_lines_may_end_as_an_old_mac_ends_them(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(b'a,b\r1,2\r3,"4\r5"\r')
-    assert list(read_rows(tmp_path / "t.csv")) == [{"a": "1", "b": "2"}, {"a": "3", "b": "4\r5"}]
-
-
-@pytest.mark.parametrize(
-    ("name", "raw", "why"),
-    [
-        ("t.jsonl", b'{"a": 1}\n\n{"a": \n', "t.jsonl, line 3: .* is not JSON: .*; write one"),
-        ("t.jsonl", b"[1]\n", "line 1: .* is no JSON object; write one"),
-        (
-            "t.jsonl",
-            b'{"a": "\xff"}\n',
-            "line 1: byte 8 of the line .FF in hexadecimal. is not UTF-8; save",
-        ),
-        ("t.jsonl", b"[" * 100_000, "line 1: is nested too deeply"),
-        (
-            "t.json",
-            b'[{"a": 1}]\n\n{"a": 2}\n',
-            "line 3: .* follows the end of the array; write one",
-        ),
-        ("t.json", b'[{"a": 1}] ]', "line 1: ']' follows the end of the array; write one array of"),
-        ("t.json", b'[{"a": 1}, 2]', "line 1: 2 is no JSON object; write one array of objects, or"),
-        ("t.json", b'[{"a": 1}, {"a": ]', "is not JSON: .*; write one array of objects, or"),
-        ("t.csv", b"", "holds no rows; give a file"),
-        ("t.csv", b"a,b\n1,2\n1\n", "line 3: has 1 cell, the header 2; leave the row"),
-        ("t.csv", b"a,a\n1,2\n", "line 1, field 'a': names two columns"),
-        ("t.csv", b"a,b\n\xff,2\n", "line 2: .* is not UTF-8; save"),
-        ("t.csv", b'a,b\n"1,2\n', "line 2: cannot be read: unexpected end of data; quote"),
-        ("t.parquet", b"PAR1 no", "cannot be read as Parquet"),
-        ("t.ods", b"", "of no format known here; save it as .xlsx or as CSV"),
-        ("t", b"", "of no format known here"),
-    ],
-)
-def test_a_bad_table_is_one_clear_error(name: str, raw: bytes, why: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(raw)
-    with pytest.raises(RowsError, match=why) as caught:
-        list(read_rows(tmp_path / name))
-    assert "\n" not in str(caught.value)
-    assert str(tmp_path / name) in str(caught.value)
-
-
-def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("a,b\n1,2\n", encoding="utf-8-sig")
-    (tmp_path / "t.jsonl").write_text('{"a": 1}\n', encoding="utf-8-sig")
-    assert next(iter(read_rows(tmp_path / "t.csv"))) == {"a": "1", "b": "2"}
-    assert next(iter(read_rows(tmp_path / "t.jsonl"))) == {"a": 1}
+@pytest.mark.parametrize("ending", ["tsv", "xlsx", "json", "doc"])
+def test_other_formats_are_not_written(ending: str, tmp_path: Path) -> None:
+    with pytest.raises(RowsError, match=r"use one of \.jsonl, \.ndjson, \.csv, \.parquet, \.pq"):
+        write(tmp_path / f"t.{ending}", ROWS)
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_run_cut_short_leaves_its_rows_aside_and_the_name_free(form: str, tmp_path: Path) -> None:
     path = tmp_path / f"t.{form}"
-    with pytest.raises(UnicodeDecodeError):
-        write(path, [{"a": "x"}], cut=True)
-    assert not path.exists()
-    assert partial_path(path).exists()
-
-
-def test_a_run_without_a_row_leaves_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    with pytest.raises(UnicodeDecodeError):
+    with pytest.raises(KeyboardInterrupt):
         write(path, [], cut=True)
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.iterdir()), "without a row nothing is left"
+    with pytest.raises(KeyboardInterrupt):
+        write(path, [{"a": "x"}], cut=True)
+    assert [file.name for file in tmp_path.iterdir()] == [partial_path(path).name]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -181,79 +135,110 @@ def test_nothing_is_written_over_unless_asked(form: str, tmp_path: Path) -> None
     assert list(read_rows(path)) == [{"a": "new"}]
 
 
-def test_a_row_with_a_column_more_is_refused_where_columns_are_fixed(tmp_path: Path) -> None:
-    with pytest.raises(RowsError, match="column 'b', which the first row lacks"):
-        write(tmp_path / "t.csv", [{"a": 1}, {"a": 1, "b": 2}])
+def test_a_file_lands_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "taken"
+    write_atomically(path, b"old")
+    with pytest.raises(FileExistsError, match="taken exists already"):
+        write_atomically(path, b"new")
+    assert (path.read_bytes(), [*tmp_path.iterdir()]) == (b"old", [path])
+    write_atomically(path, b"new", overwrite=True)
+    assert (path.read_bytes(), [*tmp_path.iterdir()]) == (b"new", [path])
+    with pytest.raises(OSError, match="none/x'"):
+        write_atomically(tmp_path / "none" / "x", b"new")
 
 
-def test_nested_values_are_json_in_a_csv(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.csv", [{"a": {"b": [1]}, "n": float("nan")}])
-    with path.open(newline="") as file:
-        assert list(csv.reader(file)) == [["a", "n"], [json.dumps({"b": [1]}), ""]]
+def test_a_file_or_folder_in_use_is_refused_at_once_and_its_lock_leaves(tmp_path: Path) -> None:
+    path = tmp_path / "o.jsonl"
+    with in_use(path):
+        with pytest.raises(InUseError, match="is in use by another run"), in_use(path):
+            pass
+        with in_use(tmp_path), pytest.raises(InUseError), in_use(tmp_path):
+            pass
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("old")
-    with pytest.raises(FileExistsError):
-        write_atomically(tmp_path / "taken", b"new")
-    assert [file.name for file in tmp_path.iterdir()] == ["taken"]
-    assert (tmp_path / "taken").read_text() == "old"
+JSON_ROWS = [{"a": "1"}, {"a": "two\nlines"}]
 
 
-def test_landing_works_where_links_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path, target: Path) -> None:
-        raise PermissionError("no links here")
-
-    monkeypatch.setattr(Path, "hardlink_to", refuse)
-    (tmp_path / "new").write_text("new")
-    move_into_place(tmp_path / "new", tmp_path / "there")
-    assert (tmp_path / "there").read_text() == "new"
-    (tmp_path / "new").write_text("newer")
-    with pytest.raises(FileExistsError):
-        move_into_place(tmp_path / "new", tmp_path / "there")
-
-
-def bomb(path: Path, *, rows: int = 10_000, nested: bool = False) -> Path:
-    """A Parquet file of a kilobyte that holds one text of a megabyte in every row."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    places = pa.array([0] * rows, pa.int32())
-    texts = pa.DictionaryArray.from_arrays(places, pa.array(["a" * 1_000_000]))
-    if nested:
-        texts = pa.ListArray.from_arrays(pa.array(range(rows + 1), pa.int32()), texts)
-    pq.write_table(pa.table({"id": [1] * rows, "summary": texts}), path, compression="zstd")
-    assert path.stat().st_size < 4000
-    return path
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'[{"a": "1"}, {"a": "two\\nlines"}]',
+        b'\n[\n {"a": "1"},\n {"a": "two\\nlines"}\n]\n',
+        b'{"a": "1"}\n\n{"a": "two\\nlines"}\r\n',
+        b'{"version": 2,\n "rows": [{"a": "1"}, {"a": "two\\nlines"}]}',
+        '\ufeff[{"a": "1"}, {"a": "two\\nlines"}]'.encode(),
+        '[{"a": "1"}, {"a": "two\\nlines"}]'.encode("utf-16"),
+    ],
+)
+def test_json_is_an_array_a_line_each_or_rows_inside_one_object(raw: bytes, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_bytes(raw)
+    assert list(read_rows(tmp_path / "t.json")) == JSON_ROWS
 
 
-@pytest.mark.parametrize("nested", [False, True])
-def test_a_parquet_file_of_a_kilobyte_does_not_fill_the_memory(
-    nested: bool, tmp_path: Path
+def test_rows_of_a_json_array_are_known_by_their_numbers(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps([{"a": 1}, {"a": 2}, 3]))
+    assert fault(tmp_path / "t.json").startswith(", row 3: 3 is no JSON object; write one")
+
+
+OBJECTS = json.dumps({"document": {"0": "T"}, "mark": {"0": 3}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "why"),
+    [
+        ("t.jsonl", b'{"a": 1}\n\n{"a": \n', ", line 3: '' is not JSON: Expecting value"),
+        ("t.jsonl", b"[1]\n", ", line 1: [1] is no JSON object; write one"),
+        (
+            "t.jsonl",
+            b'{"a": "\xff"}\n',
+            ", line 1: byte 8 of the line (FF in hexadecimal) is not U",
+        ),
+        ("t.jsonl", b"[" * 100_000, ", line 1: is nested too deeply"),
+        ("t.jsonl", b'{"b": 1, "b": 2}', ", line 1: 'b' stands twice in one object"),
+        ("t.jsonl", b'{"x": ' + b"1" * 5000 + b"}", ", line 1: holds a number too long to read"),
+        (
+            "t.json",
+            b'[{"a": 1}]\n\n{"a": 2}\n',
+            ", line 3: '{\"a\": 2}\\n' is not JSON: Extra data",
+        ),
+        ("t.json", b'[{"a": 1}, {"a": ]', ", line 1: ']' is not JSON"),
+        ("t.json", OBJECTS, ": is one object of objects, which may be rows or columns; write an"),
+        ("t.csv", b"", ": holds no rows; give a file"),
+        ("t.csv", b"a,b\n", ": holds no rows; give a file"),
+        ("t.csv", b"a,b\n1,2\n1\n", ", line 3: has 1 cell, the header 2; leave the row"),
+        ("t.csv", b"a,b\n1,2\n1,2,3\n", ", line 3: has 3 cells, the header 2; leave the row"),
+        ("t.csv", b"a,a\n1,2\n", ", line 1, field 'a': names two columns; give every column"),
+        ("t.csv", b'a,b\n"1,2\n', ", line 2: cannot be read: unexpected end of data; quote"),
+        ("t.csv", b"PK\x03\x04", ": is a workbook or a zip file; save it as CSV, or under a name"),
+        (
+            "t.xlsx",
+            b"\xd0\xcf\x11\xe0",
+            ": is an old workbook, or has a password; save it as .xlsx",
+        ),
+        ("t.csv.gz", b"\x1f\x8b\x08", ": is compressed; unpack it first"),
+        ("t.xlsx", b"x", ": cannot be read as .xlsx (BadZipFile: File is not a zip file); save"),
+        ("t.parquet", b"PAR1 no", ": cannot be read as Parquet"),
+        ("t.ods", b"", ": is of no format known here; save it as .xlsx or as CSV"),
+        ("t", b"", ": is of no format known here"),
+    ],
+)
+def test_a_bad_table_is_one_clear_line(name: str, raw: bytes, why: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(raw)
+    assert fault(tmp_path / name).startswith(why)
+    with pytest.raises(RowsError) as caught:
+        list(read_rows(tmp_path / name))
+    assert str(caught.value).startswith(f"{tmp_path / name}{why}")
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "tsv"])
+def test_a_line_without_end_is_refused_with_the_way_out(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = bomb(tmp_path / "x.parquet", nested=nested)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(RowsError, match=r"x\.parquet: unpacks to [\d,]+ MiB or more"):
-        list(read_rows(path))
-    with pytest.raises(data.LabelError, match="unpacks to"):
-        data.read_labels(path)
-    # 10 GB if it were unpacked; the unit is KiB on Linux, and bytes on a Mac.
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
-
-
-def test_texts_that_repeat_in_every_row_of_parquet_are_read(tmp_path: Path) -> None:
-    rows = list(read_rows(bomb(tmp_path / "x.parquet", rows=100)))
-    assert [len(str(row["summary"])) for row in rows] == [1_000_000] * 100
-
-
-def test_a_parquet_file_of_endless_rows_is_refused_unread(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table({"x": pa.nulls(20_000_000)}), tmp_path / "x.parquet")
-    assert (tmp_path / "x.parquet").stat().st_size < 50_000
-    with pytest.raises(RowsError, match="unpacks to"):
-        next(read_rows(tmp_path / "x.parquet"))
+    monkeypatch.setattr("data.tables.encoding.MAX_BYTES", 2**20)
+    path = tmp_path / f"x.{form}"
+    path.write_bytes(b"id,text\n" + b"a" * 3_000_000)
+    assert ", line 2: the line is longer than 1 MiB; end every row" in fault(path)
 
 
 @pytest.mark.parametrize("form", [*FORMATS, "xlsx"])
@@ -262,60 +247,140 @@ def test_what_may_never_end_is_not_read(form: str, tmp_path: Path) -> None:
     os.mkfifo(pipe)
     device.symlink_to("/dev/zero")
     for path in (pipe, device):
+        assert fault(path) == ": is not a regular file; give a file"
         with pytest.raises(RowsError, match="not a regular file"):
-            list(read_rows(path))
-        with pytest.raises(data.LabelError, match="not a regular file"):
-            data.read_labels(path)
+            list(read_records(path))
         with pytest.raises(OSError, match="not a regular file"):
-            list(read_replies(path))
-        with pytest.raises(OSError, match="not a regular file"):
-            read_scores(path, "fluency")
+            read_json_file(path)
 
 
-def test_a_journal_and_a_run_folder_of_devices_are_refused(tmp_path: Path) -> None:
-    for name in ("x.jsonl", CONFIG):
-        (tmp_path / name).symlink_to("/dev/zero")
-    with pytest.raises(JournalError, match="not a regular file"):
-        Journal(tmp_path / "x.jsonl")
-    with pytest.raises(OSError, match="not a regular file"):
-        describe(tmp_path / "x.jsonl")
-    with pytest.raises(RunFolderError, match="not a regular file"):
-        read_object(tmp_path)
+def small_workbook(path: Path) -> Path:
+    book = Workbook()
+    for row in (["id", "document", "mark"], ["a", "T", 4], ["b", None, 2]):
+        book.active.append(row)
+    book.active.merge_cells("B2:B3")
+    book.save(path)
+    return path
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv", "tsv"])
-def test_a_line_without_end_is_refused_with_the_way_out(
-    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def with_sheet(path: Path, edit: Callable[[bytes], bytes]) -> Path:
+    """The workbook with the XML of its first sheet edited."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts["xl/worksheets/sheet1.xml"] = edit(parts["xl/worksheets/sheet1.xml"])
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, raw in parts.items():
+            archive.writestr(name, raw)
+    assert path.stat().st_size < 500_000
+    return path
+
+
+EVERYWHERE = b"A1:XFD1048576"
+LAST_ROW = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+AREA = b'<mergeCell ref="%s"/>' % EVERYWHERE
+BOMBS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "one merged area": (lambda xml: xml.replace(b"B2:B3", EVERYWHERE), ""),
+    "a claimed size": (lambda xml: xml.replace(b"A1:C3", EVERYWHERE), ""),
+    "a cell in the last place": (lambda xml: xml.replace(b"</sheetData>", LAST_ROW), ""),
+    "many merged areas": (
+        lambda xml: xml.replace(b"</sheetData>", LAST_ROW).replace(
+            b"</mergeCells>", AREA * 10_000 + b"</mergeCells>"
+        ),
+        "merges more cells than are read; export it as CSV",
+    ),
+    "wide rows": (
+        lambda xml: xml.replace(
+            b"</sheetData>",
+            b"".join(b'<row r="%d"><c r="XFD%d"><v>1</v></c></row>' % (n, n) for n in range(4, 500))
+            + b"</sheetData>",
+        ),
+        "rows and 16,384 columns, more than are read; move",
+    ),
+    "blanks": (
+        lambda xml: xml.replace(b"</sheetData>", b" " * 2**28 + b"</sheetData>"),
+        "unpacks to 256 MiB, more than 256; export it as CSV",
+    ),
+}
+
+
+def peak_of_reading(path: str) -> tuple[list[str], int]:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    problems = Problems(path)
+    read_table(path, problems)
+    return [*map(str, problems)], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+
+
+def in_a_child(path: Path) -> tuple[list[str], int]:
+    """A file's problems, and by how many KiB the memory of a process grew that read it."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(peak_of_reading, [str(path)])
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_workbook_that_claims_to_be_huge_is_read_or_refused_in_little_memory(
+    name: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("data.tables.text.MAX_LINE_LENGTH", 2**20)
-    path = tmp_path / f"x.{form}"
-    path.write_bytes(b"id,text\n" + b"a" * 3_000_000)
-    with pytest.raises(
-        RowsError, match=r"line 2: the line is longer than 1 MiB; end every|line 1: .* is not JSON"
-    ):
-        list(read_rows(path))
+    edit, refusal = BOMBS[name]
+    path = with_sheet(small_workbook(tmp_path / "x.xlsx"), edit)
+    problems, growth = in_a_child(path)
+    assert [refusal in problem for problem in problems] == ([True] if refusal else [])
+    assert growth < 200_000
 
 
-@pytest.mark.parametrize(
-    "line", ["[" * 50_000, '{"a":' * 50_000, '{"a":[' + "[]," * 300_000 + "0]}"]
-)
-def test_a_line_of_brackets_is_refused_by_every_reader(line: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text(line, encoding="utf-8")
-    why = r"line 1: (is nested|has more brackets)"
-    with pytest.raises(RowsError, match=why):
-        list(read_rows(path))
-    with pytest.raises(RecordingError, match=why):
-        list(read_replies(path))
-    with pytest.raises(data.LabelError, match=why):
-        read_scores(path, "fluency")
-    with pytest.raises(data.LabelError, match=why):
-        data.read_labels(path)
+@pytest.mark.parametrize("kind", ["texts", "rows"])
+def test_a_small_parquet_file_does_not_fill_the_memory(kind: str, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "x.parquet"
+    if kind == "rows":
+        pq.write_table(pa.table({"x": pa.nulls(20_000_000)}), path)
+    else:
+        texts = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000), ["a" * 1_000_000])
+        pq.write_table(pa.table({"x": texts}), path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 50_000
+    problems, growth = in_a_child(path)
+    assert "unpacks to more than 256 MiB; write it anew" in problems[0]
+    # 10 GB if it were unpacked.
+    assert growth < 700_000
 
 
-@pytest.mark.parametrize("score", ["1e999", "9" * 400, "9" * 5000, "[]", '"x"', "{}"])
-def test_a_score_that_no_number_holds_is_named_by_its_line(score: str, tmp_path: Path) -> None:
-    path = tmp_path / "scores.jsonl"
-    path.write_text(f'{{"id": "a", "score": {score}}}', encoding="utf-8")
-    with pytest.raises(data.LabelError, match=r"scores\.jsonl, line 1: (expected|holds a number)"):
-        read_scores(path, "fluency")
+def damaged(raw: bytes, chance: random.Random) -> bytes:
+    """A file cut off, or with a few bits flipped, mostly where it says what it holds."""
+    if chance.random() < 0.15:
+        return raw[: chance.randrange(len(raw))]
+    flipped = bytearray(raw)
+    first = max(0, len(raw) - 3000) if chance.random() < 0.6 else 0
+    for _ in range(chance.choice([1, 1, 3, 10])):
+        flipped[chance.randrange(first, len(raw))] ^= 1 << chance.randrange(8)
+    return bytes(flipped)
+
+
+def read_damaged(path: Path, ending: str) -> None:
+    """Read 300 damaged copies; each is one short line, or rows."""
+    chance = random.Random(4)
+    raw = path.read_bytes()
+    for _ in range(300):
+        copy = path.with_name(f"copy.{ending}")
+        copy.write_bytes(damaged(raw, chance))
+        problems = Problems(str(copy))
+        if read_table(copy, problems) is None:
+            (problem,) = problems
+            assert str(problem).isprintable()
+            assert len(str(problem)) < 300 + len(str(copy))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "xlsx"])
+def test_a_damaged_file_is_one_line_and_ends_no_process(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"x.{ending}"
+    if ending == "xlsx":
+        small_workbook(path)
+    else:
+        rows = [
+            {"id": str(i), "text": "T" * i, "marks": [i, None], "x": {"y": 0.5}} for i in range(60)
+        ]
+        pd.DataFrame(rows).to_parquet(path)
+    child = multiprocessing.get_context("spawn").Process(target=read_damaged, args=(path, ending))
+    child.start()
+    child.join()
+    assert child.exitcode == 0

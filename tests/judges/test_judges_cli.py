@@ -49,7 +49,7 @@ def test_score_writes_each_row_and_its_judgements(
     assert "judging: 6 of 6 rows in" in err
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv", "parquet"])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_flat_tables_get_two_columns_a_judge(scripted: Scripted, form: str) -> None:
     assert main(["score", "relevance", "--data", "in.csv", "--out", f"o.{form}"]) == 0
     if form == "parquet":
@@ -58,7 +58,7 @@ def test_flat_tables_get_two_columns_a_judge(scripted: Scripted, form: str) -> N
         assert failures == [None] * 6
     else:
         with Path(f"o.{form}").open(newline="") as file:
-            read = list(csv.DictReader(file, delimiter="," if form == "csv" else "\t"))
+            read = list(csv.DictReader(file))
         assert list(read[0]) == ["id", "document", "summary", "relevance", "relevance_failure"]
         scores = [float(row["relevance"]) for row in read]
     assert scores == [wanted("relevance", i) for i in range(6)]
@@ -225,12 +225,7 @@ def test_a_batch_that_may_not_be_is_refused_before_anything_is_sent(
     assert not openai_server.log
 
 
-FORMULA = '=HYPERLINK("http://evil")'
-
-
-def test_a_sheet_of_a_workbook_is_scored_and_is_not_written_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sheet_of_a_workbook_is_scored(tmp_path: Path) -> None:
     """Under its labels' own names, whatever their case."""
     book = Workbook()
     book.create_sheet("Notes").append(["nothing"])
@@ -242,8 +237,6 @@ def test_a_sheet_of_a_workbook_is_scored_and_is_not_written_over(
     ask = ["score", "relevance", "--data", sheet]
     assert main([*ask, "--out", str(tmp_path / "out.jsonl")]) == 0
     assert [row["Nr"] for row in read_jsonl(tmp_path / "out.jsonl")] == [1, 2]
-    assert main([*ask, "--out", str(tmp_path / "rows.xlsx")]) == 2
-    assert "--out is --data itself" in capsys.readouterr().err
 
 
 def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_number(
