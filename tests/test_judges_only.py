@@ -118,7 +118,7 @@ def test_the_judges_alone_judge_tables_by_the_embedded_model_and_by_an_endpoint(
         ["compare", "dialogue_helpful", "--data", "pairs.jsonl", "--out", "verdicts.jsonl"],
         ["list"],
         ["show", "relevance"],
-        ["export", "relevance", "--to", "openai-messages"],
+        ["export", "relevance", "--to", "messages"],
         ["check", "--help"],
         ["score", "--help"],
     )

@@ -53,7 +53,12 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         "unrecognized arguments: --api-key; did you mean --api-key-env?",
     ),
     "no name": (judges_command, ["score", "", *SCORE[2:]], 2, "no judge's name is empty"),
-    "an empty definition": (judges_command, ["score", "e.yaml", *SCORE[2:]], 1, "e.yaml: empty"),
+    "an empty definition": (
+        judges_command,
+        ["score", "e.yaml", *SCORE[2:]],
+        1,
+        "e.yaml: Expected `object`",
+    ),
     "no such model": (judges_command, [*SCORE, "--lm", "gpt"], 1, "as in openai/gpt-4.1-mini"),
     "no key": (judges_command, [*SCORE, "--lm", "openai/x"], 1, "OPENAI_API_KEY is not set"),
     "no address": (
@@ -76,8 +81,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
     ),
     "no folder": (judges_command, [*SCORE[:-1], "no/o.jsonl"], 1, "the folder no does not exist"),
     "a folder that cannot be": (judges_command, [*SCORE[:-1], "/proc/o.jsonl"], 1, "/proc/o.jsonl"),
-    "no such config": (judges_command, [*SCORE, "--config", "no.yaml"], 1, "no.yaml: No such file"),
-    "something else as a journal": (judges_command, ["journal", "in.csv"], 1, "is it a journal?"),
+    "no such config": (judges_command, [*SCORE, "--config", "no.yaml"], 2, "no.yaml: no such file"),
     "an export to no folder": (
         judges_command,
         ["export", "fluency", "--to", "messages", "--out", "no/x.json"],
