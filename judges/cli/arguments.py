@@ -441,7 +441,7 @@ def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def reasoning_as_asked(judge: Judge, name: str, args: argparse.Namespace) -> Judge:
-    """The seed judge with the reasoning of the flags; a frozen judge asks as it was tuned."""
+    """The untuned judge with the reasoning of the flags; a frozen judge asks as it was tuned."""
     reasoning: Reasoning | None = args.reasoning
     if reasoning is None:
         return judge
