@@ -53,7 +53,12 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         "unrecognized arguments: --api-key; did you mean --api-key-env?",
     ),
     "no name": (judges_command, ["score", "", *SCORE[2:]], 2, "no judge's name is empty"),
-    "an empty definition": (judges_command, ["score", "e.yaml", *SCORE[2:]], 1, "e.yaml: empty"),
+    "an empty definition": (
+        judges_command,
+        ["score", "e.yaml", *SCORE[2:]],
+        1,
+        "e.yaml: Expected `object`",
+    ),
     "no such model": (judges_command, [*SCORE, "--lm", "gpt"], 1, "as in openai/gpt-4.1-mini"),
     "no key": (judges_command, [*SCORE, "--lm", "openai/x"], 1, "OPENAI_API_KEY is not set"),
     "no address": (

@@ -159,16 +159,18 @@ def _origin(provenance: Mapping[str, Any]) -> list[str]:
         if data.get("constructed"):
             lines.append("its labels were constructed, no person gave them")
     for side in ("seed_judge", "tuned_judge", "own_judge", "panel"):
+        name = side.replace("seed_", "untuned_").replace("_", " ")
         for split, cell in (provenance.get(side) or {}).items():
-            if isinstance(cell, dict) and cell.get("value") is not None:
-                lines.append(f"{side.replace('_', ' ')} on {split}: {_cell(cell)}")
+            if isinstance(cell, dict) and isinstance(cell.get("value"), int | float):
+                lines.append(f"{name} on {split}: {_cell(cell)}")
     return lines
 
 
 def _cell(cell: Mapping[str, Any]) -> str:
     """One correlation with its interval, in words."""
     ends = [cell.get("low"), cell.get("high")]
-    interval = "" if None in ends else f" [{ends[0]:.3f}, {ends[1]:.3f}]"
+    known = all(isinstance(end, int | float) for end in ends)
+    interval = f" [{ends[0]:.3f}, {ends[1]:.3f}]" if known else ""
     return (
         f"{cell.get('level', '')}-level {cell.get('coefficient', '')} {cell['value']:.3f}"
         f"{interval} n={cell.get('n_documents', '?')} documents"

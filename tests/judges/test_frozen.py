@@ -60,11 +60,6 @@ def test_any_instruction_and_demo_come_back(instruction: str, document: str, rat
     assert Judge.loads(judge.dumps().encode()) == judge
 
 
-def test_sorting_a_files_keys_changes_nothing() -> None:
-    document = json.loads(SAVED.dumps())
-    assert Judge.loads(json.dumps(document, sort_keys=True).encode()) == SAVED
-
-
 def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path: Path) -> None:
     path = SAVED.save(tmp_path / "judge.json")
     script = (

@@ -143,12 +143,6 @@ def test_dspys_own_clients_write_it_nowhere_either(careless: OpenAIServer) -> No
     assert "Refused: Bearer [key] and [key] too." in done.stderr
 
 
-def test_without_verbose_nothing_is_said_of_what_was_mended(careless: OpenAIServer) -> None:
-    done = run(*SCORE, "--lm", "openai/judge-1", "--api-base", careless.url)
-    assert done.returncode == 0
-    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["estimate", "judging"]
-
-
 def completion(reply: Reply) -> Completion:
     return Completion(replies=(reply,), tokens_in=1, tokens_out=1, model=f"m {KEY}")
 
