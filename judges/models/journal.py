@@ -352,28 +352,37 @@ class ReplayModel:
 class JournalSummary:
     """What a journal holds; `models` counts requests by "model at endpoint".
 
-    `n_cached` requests were answered by the reply cache; `n_damaged` counts lines that hold no
-    whole record, or another than was written.
+    `n_cached` requests were answered by the reply cache, and their tokens are not counted;
+    `n_damaged` counts lines that hold no whole record, or another than was written.
     """
 
     n_requests: int
     n_damaged: int
     n_cached: int
+    tokens_in: int
+    tokens_out: int
     models: Mapping[str, int]
 
 
 def describe(path: str | os.PathLike[str]) -> JournalSummary:
     """Summarize a journal without changing it; raises OSError."""
     models: Counter[str] = Counter()
-    n_damaged = n_cached = 0
+    n_damaged = n_cached = tokens_in = tokens_out = 0
     for _, record, _ in read_records(Path(path)):
         if record is None:
             n_damaged += 1
-        else:
-            models[f"{record.model_asked} at {record.endpoint}"] += 1
-            n_cached += record.cached
+            continue
+        models[f"{record.model_asked} at {record.endpoint}"] += 1
+        n_cached += record.cached
+        tokens_in += 0 if record.cached else record.tokens_in
+        tokens_out += 0 if record.cached else record.tokens_out
     return JournalSummary(
-        n_requests=models.total(), n_damaged=n_damaged, n_cached=n_cached, models=models
+        n_requests=models.total(),
+        n_damaged=n_damaged,
+        n_cached=n_cached,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        models=models,
     )
 
 
