@@ -1,16 +1,10 @@
 # ruff: noqa: E501 - the lists are data
 """Replies of a grammar, and replies written by hand to mislead: none is read as what it is not."""
 
-import runpy
-from pathlib import Path
-
-import pytest
-
 from judges.judgement import NoScoreError
 from judges.parsing.parse import parse_choice, parse_rating
 
 SCALE = range(1, 6)
-GRAMMAR = Path(__file__).parents[2] / "benchmarks" / "replies.py"
 
 # What models write when they are asked for a rating: each says 4.
 RATED = [
@@ -249,13 +243,6 @@ UNCHOSEN = [
     "A A B", "B B A", "Part A", "Part B is better", "Vitamin A is best.", "Hepatitis B is worse",
     "Team A wins", "Team B wins.", "Side A wins", "The text says B wins.",
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_no_reply_of_the_grammar_is_misread_and_the_plain_ones_are_read(seed: int) -> None:
-    _, plain, wrong = runpy.run_path(str(GRAMMAR))["fuzz"](4000, seed)
-    assert not wrong
-    assert plain >= 0.95
 
 
 def test_at_least_nineteen_of_twenty_plain_ratings_are_read_and_none_as_another() -> None:
