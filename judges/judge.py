@@ -90,21 +90,6 @@ class Judge:
             f"{len(self.prompt.demos)} demos, lm {self.lm!r}, {sampling}, {origin})"
         )
 
-    def _repr_html_(self) -> str:
-        """What it judges, how it asks and where it comes from, as notebooks show it."""
-        from judges.html_table import html_table
-
-        rows = [
-            ("reads", ", ".join(self.texts)),
-            ("definition", self.subject.definition),
-            ("model", self.lm),
-            ("plan", self.plan.kind if self.plan else "the model's own"),
-            ("demonstrations", len(self.prompt.demos)),
-            ("origin", "frozen after tuning" if self.provenance else "not tuned"),
-            ("instruction", self.prompt.instruction),
-        ]
-        return html_table(f"{self.name}: a {self.kind} judge", rows)
-
     @classmethod
     def of(
         cls, subject: Subject, *, reasoning: Reasoning | None = None, lm: str = "embedded"

@@ -136,7 +136,7 @@ def judge_rows(
     an order drawn for each pair from `seed`, which `order_ab` or `order_ba` then tells.
     Raises NoProbabilitiesError before anything is sent where the model cannot follow the plan.
     """
-    check_probabilities(plan, runner.model)
+    check_probabilities(plan, prompt, runner.model)
     request = _request_maker(subject, prompt, plan, seed, template)
     orders = _orders(subject, order, seed)
     # Of each row pulled so far: why it cannot be sent, or in which orders it is.

@@ -25,7 +25,6 @@ from judges.frozen import (
     plain,
     stored,
 )
-from judges.html_table import html_table
 from judges.inference.session import ModelOptions, Options, open_runner
 from judges.judge import Judge, RowJudge
 from judges.judgement import AnyJudgement, Judgement, Verdict
@@ -111,12 +110,6 @@ class Panel(Judge):
         """On one line: the members with their weights."""
         members = ", ".join(f"{member.name} {member.weight:.3g}" for member in self.members)
         return f"Panel({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, of {members})"
-
-    def _repr_html_(self) -> str:
-        """Its members with their models and weights, as notebooks show them."""
-        rows = [(member.name, member.judge.lm, f"{member.weight:.3g}") for member in self.members]
-        caption = f"{self.name}: a panel that reads {', '.join(self.texts)}"
-        return html_table(caption, rows, ("member", "model", "weight"))
 
     @property
     def is_frozen(self) -> bool:

@@ -27,8 +27,6 @@ ALTERNATIVES = 20
 # What may be glued to a rating inside its token: markup, and how raw vocabularies show a space.
 _TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,Ġ▁Ċ"
 _MENTION = re.compile(r"\b(?:score|rating|answer|preferred|prefer|therefore)\b", re.IGNORECASE)
-# Mass on "1" that may be the start of "10": below this it is no matter.
-NEGLIGIBLE = 0.01
 # Of the tokens that may be a reply's choice, how many are looked at closely.
 MOST_CHECKED = 20
 MAX_TOTAL_PROBABILITY = 1.01  # of a token's probabilities, which are rounded
@@ -99,10 +97,21 @@ def reply_tokens(prompt: Prompt) -> int:
     return REPLY_TOKENS[reasoning_of(prompt)]
 
 
-def check_probabilities(plan: SamplingPlan, model: Model) -> None:
-    """Raise NoProbabilitiesError where the plan asks for what the model is known not to give."""
-    if plan.kind == "weighted" and model.has_logprobs is False:
+def check_probabilities(plan: SamplingPlan, prompt: Prompt, model: Model) -> None:
+    """Raise NoProbabilitiesError where the plan asks for what the model is known not to give.
+
+    A language model may write "10" as two tokens: the probability of its "1" is then no rating's.
+    """
+    if plan.kind != "weighted":
+        return
+    if model.has_logprobs is False:
         raise NoProbabilitiesError(_no_probabilities(model.name))
+    longer = [choice for choice in prompt.answer.choices or () if choice not in range(10)]
+    if not is_embedded(model.endpoint) and any(isinstance(choice, int) for choice in longer):
+        raise NoProbabilitiesError(
+            f"the plan 'weighted' needs ratings of one digit, and {longer[0]} is on this scale; "
+            "use the plan 'one' or 'mean'"
+        )
 
 
 def read_sample(
@@ -123,7 +132,7 @@ def read_sample(
         raise NoProbabilitiesError(_no_probabilities("the model"))
     assert field.choices is not None
     index = chosen_token(reply, prompt, sample.value, names)
-    probabilities, outside = over_choices(reply.tokens[index:], field.choices)
+    probabilities, outside = over_choices(reply.tokens[index], field.choices)
     return replace(sample, probabilities=probabilities, outside=outside)
 
 
@@ -174,17 +183,16 @@ def margin_of(plan: SamplingPlan, samples: Sequence[Sample], sides: Sequence[Val
 def _no_probabilities(model: str) -> str:
     return (
         f"{model} gives no log-probabilities, which the plan 'weighted' needs; use the plan 'one' "
-        "(a single reply) or 'mean' (--samples 20 --temperature 2) instead"
+        "(a single reply) or 'mean' (--plan mean --samples 20) instead"
     )
 
 
 def chosen_token(reply: Reply, prompt: Prompt, value: Value, names: Collection[str] = ()) -> int:
-    """Return the index of the token that begins `value`, the choice that was read off the reply.
+    """Return the index of the token that is `value`, the choice that was read off the reply.
 
     It is looked for in the field's own section. Of several, it is the first that decides alone how
     the reply is read; else, without headers, the first after the last mention of a score, or from
-    the start of the answer. Raises NoScoreError where no token begins the
-    value.
+    the start of the answer. Raises NoScoreError where no token is the value.
     """
     start, end, headed = content_span(reply.text, prompt.outputs, prompt.answer.name)
     mentions = () if headed else _MENTION.finditer(reply.text, start, end)
@@ -193,21 +201,21 @@ def chosen_token(reply: Reply, prompt: Prompt, value: Value, names: Collection[s
     # Where tokens do not spell the reply (raw vocabularies), the end alone is known.
     place = len(reply.text) - sum(len(token.text) for token in tokens)
     places = list(accumulate((len(token.text) for token in tokens), initial=place))
-    beginning = [
+    equal = [
         index
         for index, token in enumerate(tokens)
         if start < places[index + 1] <= end + len(token.text)
-        and _token_starts_choice(token.text, value)
+        and _choice_of_token(token.text, (value,)) == value
     ]
-    if len(beginning) > 1:
-        for index in beginning[:MOST_CHECKED]:
+    if len(equal) > 1:
+        for index in equal[:MOST_CHECKED]:
             if _decides(reply, prompt, value, places[index], places[index + 1], names):
                 return index
     for first in sorted(starts, reverse=True):
-        for index in beginning:
+        for index in equal:
             if places[index + 1] > first:
                 return index
-    raise NoScoreError(f"no token of the reply begins its choice {value!r}")
+    raise NoScoreError(f"no token of the reply is its choice {value!r}")
 
 
 def _without_turn_end(reply: Reply) -> Sequence[Token]:
@@ -223,11 +231,8 @@ def _decides(
 ) -> bool:
     """Whether the reply with another choice in this place would be read as that choice."""
     text, choices = reply.text, prompt.answer.choices
-    if start < 0 or not choices or not _token_starts_choice(text[start:end], value):
+    if start < 0 or not choices or _choice_of_token(text[start:end], (value,)) != value:
         return False
-    word = _normalised_token(text[start:end])
-    if word.isdigit():
-        end += len(str(value)) - len(word)
     other = next(choice for choice in choices if choice != value)
     changed = text[:start] + re.sub(r"\w+", str(other), text[start:end], count=1) + text[end:]
     try:
@@ -237,23 +242,17 @@ def _decides(
     return values[prompt.answer.name] == other
 
 
-def over_choices(
-    tokens: Sequence[Token], choices: Sequence[Value]
-) -> tuple[dict[Value, float], float]:
+def over_choices(token: Token, choices: Sequence[Value]) -> tuple[dict[Value, float], float]:
     """Return the probability of each choice, summing to 1, and the mass that was on none.
 
-    The first of `tokens` begins the choice. A digit and its word, with and without a leading
-    space, are one rating. Where a token begins a longer rating ("1" and "10"), its mass is shared
-    by what the next token says; NoScoreError where that cannot be told.
+    A digit and its word, with and without a leading space, are one rating.
     """
     mass = dict.fromkeys(choices, 0.0)
-    for token in tokens[:2]:
-        _check_probabilities_sum(token)
-    for text, logprob in tokens[0].top.items():
+    _check_probabilities_sum(token)
+    for text, logprob in token.top.items():
         choice = _choice_of_token(text, choices)
         if choice is not None:
             mass[choice] += math.exp(logprob)
-    _split_prefix_probability(mass, tokens)
     total = math.fsum(mass.values())
     if total <= 0:
         raise NoScoreError("none of the choices is among the likeliest tokens")
@@ -286,52 +285,3 @@ def _choice_of_token(text: str, choices: Sequence[Value]) -> Value | None:
             )
     number = NUMBER_WORDS.index(word) if word in NUMBER_WORDS else None
     return number if number in choices else None
-
-
-def _token_starts_choice(text: str, value: Value) -> bool:
-    """Whether a token is the choice, or the first digits of a number that is."""
-    if _choice_of_token(text, (value,)) == value:
-        return True
-    word = _normalised_token(text)
-    return isinstance(value, int) and word.isdigit() and str(value).startswith(word)
-
-
-def _split_prefix_probability(mass: dict[Value, float], tokens: Sequence[Token]) -> None:
-    """Move the probability of a token to the longer numbers that it begins, in `mass` itself.
-
-    How much is theirs the next token tells. Raises NoScoreError where no token tells it.
-    """
-    numbers = [choice for choice in mass if isinstance(choice, int)]
-    texts = [_normalised_token(text) for text in tokens[0].top]
-    sampled = _normalised_token(tokens[0].text)
-    for prefix in dict.fromkeys(word for word in texts if word.isdigit()):
-        longer = [n for n in numbers if str(n) != prefix and str(n).startswith(prefix)]
-        # A vocabulary that has one of the longer numbers whole would have used it.
-        if not longer or any(str(n) in texts for n in longer):
-            continue
-        prefix_mass = _mass_of(tokens[0].top, prefix)
-        if prefix != sampled:
-            if prefix_mass > NEGLIGIBLE:
-                raise NoScoreError(_untold(prefix, prefix_mass, longer[0]))
-            continue
-        next_top = tokens[1].top if len(tokens) > 1 else {}
-        if not next_top and prefix_mass > NEGLIGIBLE:
-            raise NoScoreError(_untold(prefix, prefix_mass, longer[0]))
-        for number in longer:
-            part = prefix_mass * _mass_of(next_top, str(number)[len(prefix) :])
-            mass[number] += part
-            if int(prefix) in mass:
-                mass[int(prefix)] -= part
-
-
-def _untold(prefix: str, mass: float, longer: int) -> str:
-    return (
-        f"{mass:.2f} of the probability is on {prefix!r}, which may begin {longer}: the plan "
-        "'weighted' cannot tell on this scale; use 'mean'"
-    )
-
-
-def _mass_of(top: Mapping[str, float], word: str) -> float:
-    return math.fsum(
-        math.exp(logprob) for text, logprob in top.items() if _normalised_token(text) == word
-    )

@@ -11,7 +11,6 @@ import datasets
 import numpy as np
 import pandas as pd
 import pytest
-from frozen_cases import KINDS
 from jsonl import read_jsonl
 from processes import run_python
 
@@ -20,7 +19,6 @@ import judges
 import optimize
 from data.tables.in_memory import as_json_lines, rows_in_memory
 from data.tables.problems import DataError, RowsError
-from judges.html_table import html_table
 from optimize.run.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -106,13 +104,6 @@ def test_measure_takes_a_frame_and_gives_one_back() -> None:
     assert frame["score_failure"].isna().all()
 
 
-def test_a_measurement_shows_as_a_table_with_every_figure_it_prints() -> None:
-    measured = optimize.measure("relevance", ROWS, map=MAP)
-    shown = measured._repr_html_()
-    assert shown.count("<tr>") == 1 + len(measured.correlations)
-    assert f"{measured.rho.value:.3f}" in shown
-
-
 @pytest.mark.parametrize("what", [3, {"a": 1}, {"rows"}, iter([])])
 def test_data_of_another_kind_is_named(what: Any) -> None:
     with pytest.raises(TypeError, match=type(what).__name__):
@@ -167,22 +158,6 @@ def test_a_runs_trials_are_the_lines_of_its_log(run: optimize.Run) -> None:
     lines = (run.folder / "trials.jsonl").read_text().splitlines()
     assert len(run.trials) == len(lines) > 0
     assert list(run.trials["stage"]) == [json.loads(line)["stage"] for line in lines]
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_a_judge_shows_as_a_table(name: str) -> None:
-    judge = KINDS[name]
-    shown = judge._repr_html_()
-    assert judge.name in shown
-    assert judge.subject.definition.split()[0] in shown
-    assert "<script" not in shown
-
-
-def test_what_a_table_shows_is_escaped_and_short() -> None:
-    shown = html_table("<b>", [("<script>alert(1)</script>", "x" * 1000)])
-    assert "<script" not in shown
-    assert "&lt;script&gt;" in shown
-    assert len(shown) < 600
 
 
 def test_every_error_that_a_user_can_catch_has_one_root() -> None:

@@ -1,7 +1,7 @@
 """What a run over a table would take: requests, tokens and price, before anything is sent."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from judges.judge import Judge
 from judges.models.prices import CHARACTERS_PER_TOKEN, Price, estimate_tokens, find_price
@@ -31,46 +31,42 @@ class Estimate:
     price: Price | None = None
 
 
-def estimate_run(
-    judge: Judge, *, n_rows: int, characters: int, orders: int, price: Price | None = None
-) -> Estimate:
-    """Estimate for so many rows whose texts together have so many characters."""
-    samples = judge.plan.samples if judge.plan else 1
-    prompts = n_rows * orders
-    requests = prompts if gives_n_replies(judge.lm) else prompts * samples
-    fixed_tokens = estimate_tokens(judge.template()) * prompts
-    prompt_tokens = fixed_tokens + characters * orders // CHARACTERS_PER_TOKEN
-    return Estimate(
-        judge=judge.name,
-        lm=judge.lm,
-        requests=requests,
-        tokens_in=prompt_tokens * requests // max(prompts, 1),
-        tokens_out=reply_tokens(judge.prompt) * prompts * samples,
-        price=price,
-    )
-
-
 def estimate_runs(
     judge: Judge, *, n_rows: int, characters: int, orders: int, price: Price | None = None
 ) -> list[Estimate]:
-    """The same for each judge of a panel that asks; `price` is of models that no table knows."""
+    """Of each judge that asks, for rows whose texts together have so many characters.
+
+    `price` is of models that no table knows.
+    """
     if not isinstance(judge, Panel):
-        rows = {"n_rows": n_rows, "characters": characters, "orders": orders}
-        return [estimate_run(judge, **rows, price=price)]
+        return [_estimate(judge, judge.name, n_rows * orders, characters * orders, price)]
     return [
-        replace(
-            estimate_run(
-                member.judge,
-                n_rows=n_rows,
-                characters=characters,
-                orders=orders,
-                price=find_price(member.judge.lm) or price,
-            ),
-            judge=f"{judge.name}: {member.name}",
+        _estimate(
+            member.judge,
+            f"{judge.name}: {member.name}",
+            n_rows * orders,
+            characters * orders,
+            find_price(member.judge.lm) or price,
         )
         for member in judge.members
-        if member.judge is not None
     ]
+
+
+def _estimate(
+    judge: Judge, name: str, prompts: int, characters: int, price: Price | None
+) -> Estimate:
+    samples = judge.plan.samples if judge.plan else 1
+    # Samples that are asked one by one pay for the prompt each time.
+    times = 1 if gives_n_replies(judge.lm) else samples
+    prompt_tokens = estimate_tokens(judge.template()) * prompts + characters // CHARACTERS_PER_TOKEN
+    return Estimate(
+        judge=name,
+        lm=judge.lm,
+        requests=prompts * times,
+        tokens_in=prompt_tokens * times,
+        tokens_out=reply_tokens(judge.prompt) * prompts * samples,
+        price=price,
+    )
 
 
 def total_price(estimates: Sequence[Estimate], lm: str | None = None) -> float | None:

@@ -361,6 +361,33 @@ class Account:
             if counts.calls
         ]
 
+    def count_recorded(self, calls: int, tokens_in: int, tokens_out: int) -> None:
+        """Count what a journal holds of a run whose budget kept no file; the first count stands."""
+        counts = self._of("")
+        if self.calls:
+            return
+        counts.calls = counts.answered = calls
+        counts.tokens_in, counts.tokens_out = tokens_in, tokens_out
+        counts.cost = self.price.cost(tokens_in, tokens_out, calls) if self.price else 0.0
+
+    def recall(self, completion: Completion) -> None:
+        """Count under its purpose what the journal answers and was counted under none so far."""
+        unknown = self._of("")
+        if not self.purpose or not unknown.calls:
+            return
+        with self.budget.lock:
+            counts = self._of(self.purpose)
+            tokens_in = min(completion.tokens_in, unknown.tokens_in)
+            tokens_out = min(completion.tokens_out, unknown.tokens_out)
+            cost = self.price.cost(tokens_in, tokens_out, 1) if self.price else 0.0
+            cost = min(cost, unknown.cost)
+            for entry, sign in ((counts, 1), (unknown, -1)):
+                entry.calls += sign
+                entry.answered = max(0, entry.answered + sign)
+                entry.tokens_in += sign * tokens_in
+                entry.tokens_out += sign * tokens_out
+                entry.cost += sign * cost
+
     def plan(self) -> None:
         """Count a request that was bound to come; those sent beyond them are overhead."""
         self.budget.planned += 1

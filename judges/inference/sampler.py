@@ -319,6 +319,7 @@ class Sampler:
         while True:
             recorded = self._journal.get(key) if self._journal is not None else None
             if recorded is not None:
+                self._client.account.recall(recorded)
                 return recorded, True
             pending = self._pending.get(key)
             if pending is None:

@@ -345,26 +345,36 @@ class ReplayModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalSummary:
-    """A journal's requests.
+    """A journal's requests; `models` counts them by "model at endpoint".
 
-    `n_cached` were answered by the reply cache; `models` counts requests by "model at
-    endpoint".
+    `n_cached` were answered by the reply cache, and their tokens are not counted.
     """
 
     n_requests: int
     n_cached: int
+    tokens_in: int
+    tokens_out: int
     models: Mapping[str, int]
 
 
 def describe(path: str | os.PathLike[str]) -> JournalSummary:
     """Summarize a journal without changing it; raises OSError."""
     models: Counter[str] = Counter()
-    n_cached = 0
+    n_cached = tokens_in = tokens_out = 0
     for line in read_records(Path(path)):
-        if line.record is not None:
-            models[f"{line.record.model_asked} at {line.record.endpoint}"] += 1
-            n_cached += line.record.cached
-    return JournalSummary(n_requests=models.total(), n_cached=n_cached, models=models)
+        if (record := line.record) is None:
+            continue
+        models[f"{record.model_asked} at {record.endpoint}"] += 1
+        n_cached += record.cached
+        tokens_in += 0 if record.cached else record.tokens_in
+        tokens_out += 0 if record.cached else record.tokens_out
+    return JournalSummary(
+        n_requests=models.total(),
+        n_cached=n_cached,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        models=models,
+    )
 
 
 def request_key(endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling) -> str:

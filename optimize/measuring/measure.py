@@ -10,7 +10,6 @@ from data.tables.in_memory import Rows
 from data.types import LabelError, LabelledPairs, LabelledSet
 from dspy_judges.libraries import check_tuning
 from judges.dimension import Dimension
-from judges.html_table import html_table
 from judges.inference.session import ModelOptions, check_options
 from judges.judge import Judge
 from judges.loading import load
@@ -19,7 +18,6 @@ from optimize.figures import (
     cell_by_convention,
     interval_cell,
     json_number,
-    with_interval,
 )
 from optimize.frames import judgements_frame
 from optimize.items import Items, Vector, data_counts, items_of
@@ -164,20 +162,6 @@ class Measured:
 
     def __str__(self) -> str:
         return "\n".join(verification_lines(self.summary()))
-
-    def _repr_html_(self) -> str:
-        """Every level and coefficient, as notebooks show them."""
-        rows = [
-            (
-                f"{result.level}-level {result.coefficient}",
-                with_interval(result.value, result.interval),
-                f"{result.n_documents} documents, {result.n_outputs} outputs",
-                f"{result.n_undefined} undefined, {result.n_failed} failed",
-            )
-            for result in self.correlations
-        ]
-        caption = f"{self.judge} on {self.dimension}; labels: {self.data['name']}"
-        return html_table(caption, rows, ("", "value [95 % interval]", "n", "left out"))
 
 
 def measure(

@@ -11,6 +11,7 @@ from judges.inference.runner import Runner
 from judges.inference.session import Session
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
+from judges.models.journal import describe
 from judges.models.providers import endpoint_of, gives_n_replies
 from judges.prompt import Prompt
 from judges.protocol import Completion, FatalModelError, Message, Model, Sampling, is_embedded
@@ -172,6 +173,14 @@ def open_models(
             keep_going=True,
         )
         proposer.account.purpose = PROPOSALS
+        for runner in (judge, proposer):
+            if runner.journal:  # of an earlier start, where it holds replies
+                recorded = describe(runner.journal.path)
+                runner.account.count_recorded(
+                    recorded.n_requests - recorded.n_cached,
+                    recorded.tokens_in,
+                    recorded.tokens_out,
+                )
         yield RunModels(judge=judge, proposer=proposer, plan=_plan(settings, judge))
 
 

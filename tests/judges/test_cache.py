@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from openai_replies import Body
-from openai_server import GARBAGE, OpenAIServer
+from openai_server import OpenAIServer
 from processes import until
 
 import judges
@@ -106,17 +106,6 @@ def test_samples_are_the_same_ones_and_another_seed_asks_anew(
     assert len(openai_server.log) == 2 * n_sent
 
 
-def test_a_sample_that_cannot_be_read_costs_no_other_sample(
-    openai_server: OpenAIServer, tmp_path: Path
-) -> None:
-    openai_server.judge = lambda body: [GARBAGE, "2", "4", "2", "4"] if body.get("n") == 5 else "3"
-    first = sampled(tmp_path)
-    n_sent = len(openai_server.log)
-    assert n_sent == 2 * len(ROWS)
-    assert sampled(tmp_path) == first == [3.0] * len(ROWS)
-    assert len(openai_server.log) == n_sent
-
-
 def test_another_model_limit_or_address_asks_anew(
     openai_server: OpenAIServer, tmp_path: Path
 ) -> None:
@@ -126,16 +115,6 @@ def test_another_model_limit_or_address_asks_anew(
     scores(tmp_path, max_tokens=99)
     scores(tmp_path, api_base=openai_server.url.replace("127.0.0.1", "localhost"))
     assert len(openai_server.log) == 4 * len(ROWS)
-
-
-def test_another_model_under_the_same_name_at_a_local_server_asks_anew(
-    openai_server: OpenAIServer, tmp_path: Path
-) -> None:
-    # As llama.cpp tells of the file that it serves, under whatever name.
-    for times, served in enumerate(({"n_params": 8e9}, {"n_params": 8e9}, {"n_params": 3e10})):
-        openai_server.served = {"owned_by": "llamacpp", "meta": served}
-        scores(tmp_path)
-        assert len(openai_server.log) == len(ROWS) * max(1, times)
 
 
 @pytest.mark.parametrize("fault", ["garbage", "refusal", "filtered", "empty", "truncated"])

@@ -8,14 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from openai_replies import Body
 from openai_server import OpenAIServer, hang_from, some_faults
 from processes import TIMEOUT, until
 
-from judges.inference.runner import ModelRequest, Runner
-from judges.models import open_model
 from judges.models.journal import describe
-from judges.protocol import Reply, Sampling
 
 # A program that judges: one line a row to the output, in order; its replies in a journal.
 PROGRAM = """
@@ -150,23 +146,3 @@ def test_a_wrong_key_stops_the_run_in_one_line_and_is_written_nowhere(
     assert "401" in refused.splitlines()[-1]
     written = "".join(path.read_text() for path in tmp_path.iterdir())
     assert KEY not in written + complaint + refused
-
-
-def test_a_rate_limit_narrows_what_is_in_flight(openai_server: OpenAIServer) -> None:
-    def crowded(number: int, body: Body) -> str | None:
-        return "429" if openai_server._at_once > 4 else None
-
-    openai_server.fault = crowded
-    openai_server.latency = 0.01
-    openai_server.retry_after = "0.05"
-    asks = [
-        ModelRequest(
-            [{"role": "user", "content": f"Row {i}"}], Sampling(), lambda reply: reply.text
-        )
-        for i in range(300)
-    ]
-    with Runner(open_model("openai/judge-1"), concurrency=64) as runner:
-        answers = list(runner.run(asks))
-    assert all(isinstance(answer.replies[0], Reply) for answer in answers)
-    assert [answer.error for answer in answers] == [None] * 300
-    assert len(openai_server.log) < 2 * 300

@@ -135,15 +135,6 @@ def test_weighted_takes_the_number_that_the_reply_is_read_by_and_no_equal_one_be
     assert judge_replies(WEIGHTED, BARE, [spelt(*parts)]).score == 3.75
 
 
-def test_weighted_reads_a_ten_of_two_tokens_behind_an_equal_number() -> None:
-    parts = [
-        token("The best of 10 texts.\n\n"), tokens("1", {"1": 1.0}),
-        tokens("0", {"0": 0.75, "\n": 0.25}),
-    ]  # fmt: skip
-    said = judge_replies(WEIGHTED, TO_TEN, [spelt(*parts)])
-    assert said.score == pytest.approx(0.75 * 10 + 0.25 * 1)
-
-
 @pytest.mark.parametrize("end", ["<|im_end|>", "</s>"])
 def test_weighted_passes_over_the_token_that_ends_a_turn(end: str) -> None:
     # Some endpoints count it among the tokens and leave it out of the text.
@@ -155,9 +146,15 @@ def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback() -> No
     with pytest.raises(NoProbabilitiesError, match=r"'one'.*'mean'"):
         judge_replies(WEIGHTED, BARE, [Reply(text="4")])
     with pytest.raises(FatalModelError, match="silent-1 gives no log-probabilities"):
-        check_probabilities(WEIGHTED, Silent(has_logprobs=False))
-    check_probabilities(WEIGHTED, Silent(has_logprobs=None))
-    check_probabilities(ONE, Silent(has_logprobs=False))
+        check_probabilities(WEIGHTED, BARE, Silent(has_logprobs=False))
+    check_probabilities(WEIGHTED, BARE, Silent(has_logprobs=None))
+    check_probabilities(ONE, BARE, Silent(has_logprobs=False))
+
+
+def test_a_scale_with_a_ten_is_weighted_by_the_embedded_model_alone() -> None:
+    with pytest.raises(FatalModelError, match="ratings of one digit, and 10 is on this scale"):
+        check_probabilities(WEIGHTED, TO_TEN, Silent(has_logprobs=None))
+    check_probabilities(WEIGHTED, TO_TEN, Silent(has_logprobs=True, endpoint="embedded"))
 
 
 def test_probabilities_on_no_rating_at_all_are_a_failure() -> None:
@@ -177,31 +174,6 @@ def test_probabilities_of_more_than_one_are_a_failure() -> None:
     said = judge_replies(WEIGHTED, BARE, [spelt(Token("4", {"4": 0.0, "5": 0.0}))])
     assert math.isnan(said.score)
     assert "sum to more than 1" in str(said.failure)
-
-
-def test_ten_in_one_token_is_ten() -> None:
-    said = judge_replies(WEIGHTED, TO_TEN, [spelt(tokens("10", {"10": 0.5, "1": 0.25, "9": 0.25}))])
-    assert said.distribution is not None
-    assert (said.distribution[10], said.distribution[1]) == pytest.approx((0.5, 0.25))
-
-
-def test_ten_in_two_tokens_shares_the_mass_of_its_first() -> None:
-    # P(1) = .8, then P(0) = .75: P("10") = .6, and .2 is left on "1".
-    parts = [tokens("1", {"1": 0.8, "9": 0.2}), tokens("0", {"0": 0.75, "\n": 0.25})]
-    said = judge_replies(WEIGHTED, TO_TEN, [spelt(*parts)])
-    assert said.rating == 10
-    assert said.score == pytest.approx(0.6 * 10 + 0.2 * 1 + 0.2 * 9)
-
-
-def test_a_one_that_may_begin_a_ten_is_refused_where_nothing_tells() -> None:
-    said = judge_replies(WEIGHTED, TO_TEN, [spelt(tokens("9", {"9": 0.7, "1": 0.3}))])
-    assert "may begin 10" in str(said.failure)
-    assert "'mean'" in str(said.failure)
-    # Nor does a reply that ends after it: the next token may have been a 0 almost as well.
-    said = judge_replies(WEIGHTED, TO_TEN, [spelt(tokens("1", {"1": 0.7, "9": 0.3}))])
-    assert "may begin 10" in str(said.failure)
-    # On a scale to 5 there is no ten that it may begin.
-    assert judge_replies(WEIGHTED, BARE, [spelt(tokens("5", {"5": 0.5, "1": 0.5}))]).score == 3
 
 
 def test_a_plan_says_what_to_ask_for() -> None:

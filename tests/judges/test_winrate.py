@@ -110,11 +110,6 @@ def test_longer_means_more_characters() -> None:
     assert text_length("a bb") > text_length("ccc")
 
 
-def test_parallel_arguments_of_other_lengths_are_refused() -> None:
-    with pytest.raises(ValueError, match="4 verdicts, 3 documents"):
-        win_rate(FOUR, documents=[1, 2, 3])
-
-
 def test_length_control_is_the_saturated_fit_where_lengths_take_two_values() -> None:
     # Differences +2 and -2 in equal number: s = 2, so x = +t and -t with t = tanh(1). Two points
     # and two parameters fit exactly: logit(3/4) = theta + phi t, logit(1/2) = theta - phi t, so
@@ -162,10 +157,6 @@ def test_length_control_without_a_maximum_is_undefined(
     wins: list[float], longer: list[float]
 ) -> None:
     assert math.isnan(length_controlled(np.array(wins, float), np.array(longer, float)))
-
-
-def test_equal_lengths_need_no_control() -> None:
-    assert length_controlled(np.array([1, 0.5, 0, 1]), np.zeros(4)) == 5 / 8
 
 
 choices = st.sampled_from(["A", "B", None])

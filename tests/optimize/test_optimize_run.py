@@ -141,12 +141,11 @@ def test_a_run_killed_anywhere_resumes_to_the_same_trials_judge_and_replies(
         (cut / "replies.jsonl").write_bytes(torn)
         assert command([*FEW, "--resume", "--out", str(cut)]) == 0
         assert (cut / "trials.jsonl").read_bytes() == (finished / "trials.jsonl").read_bytes()
-        assert load(cut).template() == load(finished).template()
+        assert (cut / "judge.json").read_bytes() == (finished / "judge.json").read_bytes()
         assert sorted(keys(cut)) == sorted(keys(finished))
         assert len(set(keys(cut))) == len(keys(cut))
-        whole, resumed = (read(folder / "summary.json") for folder in (finished, cut))
-        for name in ("seed_judge", "tuned_judge", "gain", "shipped", "why", "order", "scales"):
-            assert resumed[name] == whole[name]
+        same = read(finished / "summary.json") | {"seconds": 0}
+        assert read(cut / "summary.json") | {"seconds": 0} == same
 
 
 # Ctrl-C as the hundredth reply is written down.

@@ -130,35 +130,12 @@ def _draw(probabilities: Sequence[float], heat: float, rng: random.Random) -> in
 def _top_logprobs(
     choices: Sequence[Value], probabilities: Sequence[float], n: int, chosen: int
 ) -> dict[str, float]:
-    """At most n choices with their log-probabilities: the chosen one and the likeliest.
-
-    Where "5" is among them and some longer "50" is a choice, so is one that begins alike: it shows
-    that a number is always one token here.
-    """
+    """At most n choices with their log-probabilities: the chosen one and the likeliest."""
     order = sorted(range(len(choices)), key=lambda index: (index != chosen, -probabilities[index]))
-    top = order[: max(1, n)]
-    names = [str(choice) for choice in choices]
-    while True:
-        present = {names[index] for index in top}
-        longer = [_longer(index, names, present) for index in top]
-        missing = list(dict.fromkeys(index for index in longer if index is not None))
-        if not missing or len(top) <= len(missing) + 1:
-            break
-        room = max(1, n - len(missing))
-        if len(top) <= room:
-            top += missing
-            break
-        top = top[:room]
-    return {names[index]: math.log(max(MIN_PROBABILITY, probabilities[index])) for index in top}
-
-
-def _longer(index: int, names: Sequence[str], present: set[str]) -> int | None:
-    """A longer number that begins with this one, where none is present yet."""
-    name = names[index]
-    longer = [i for i, text in enumerate(names) if text != name and text.startswith(name)]
-    if not name.isdigit() or not longer or any(names[i] in present for i in longer):
-        return None
-    return longer[0] if names[longer[0]].isdigit() else None
+    return {
+        str(choices[index]): math.log(max(MIN_PROBABILITY, probabilities[index]))
+        for index in order[: max(1, n)]
+    }
 
 
 def _reply(
