@@ -159,7 +159,7 @@ def tuned_in_process(
         return result
 
     with patch.object(ActiveRun, "search", recorded_search):
-        summary = run_pipeline(prepared, folder, lambda line: None, models)
+        summary, _ = run_pipeline(prepared, folder, lambda line: None, models)
     return summary, prompts
 
 
