@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import data.readers
 from data.columns import only_text
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Subject
@@ -214,22 +213,6 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
         for name, value in zip(annotators, values, strict=True):
             matrix[row, names.index(name)] = value
     return matrix, names
-
-
-def read_annotations(path: Path, dimension: str) -> Mapping[str, Mapping[str, float]]:
-    """Who gave what on a dimension, by output id, from a long file.
-
-    Its columns are id, dimension, annotator, rating. Raises LabelError for what `data.read_labels`
-    refuses, and where it holds no rating on the dimension.
-    """
-    by_output = {
-        item: {str(annotator): rating for annotator, rating in ratings[dimension].items()}
-        for item, ratings in data.readers.read_annotations(path).items()
-        if dimension in ratings
-    }
-    if not by_output:
-        raise LabelError(f"{path}: no rating on {dimension!r}")
-    return by_output
 
 
 def read_scores(path: Path, dimension: str) -> Mapping[str, float]:

@@ -150,7 +150,7 @@ def test_a_command_is_named_as_it_was_called() -> None:
         # What is missing may be what was mistyped.
         (["score", "relevance", "--dta", "rows.csv"], "did you mean --data?"),
         (["score", "relevance", "--data", "rows.csv", "--batch-api", "colect"], "mean collect?"),
-        (["verify", "--max-fialed=0.2"], "did you mean --max-failed?"),
+        (["verify", "--min-spaerman=0.2"], "did you mean --min-spearman?"),
     ],
 )
 def test_a_mistyped_word_gets_the_closest_one(

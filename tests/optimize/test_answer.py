@@ -77,15 +77,6 @@ def test_each_kind_of_run_gets_its_own_sentence(changes: dict[str, Any], says: s
     assert says in " ".join(run_answer(run(**changes), paired=False))
 
 
-def test_on_constructed_pairs_nobody_is_called_people() -> None:
-    constructed = {**run()["data"], "sha256": data.starter_pairs().sha256}
-    people = {"two_people": ORDER, "against_one": ORDER}
-    order = {"test": {"seed_judge": ORDER, "tuned_judge": {**ORDER, **people}}}
-    first, second, *_ = run_answer(run(data=constructed, order=order), paired=True)
-    assert "prefers the same side as the constructed labels in" in first
-    assert second.startswith("Two constructed labels agree in 64%")
-
-
 @pytest.mark.parametrize(
     ("ends", "says"),
     [

@@ -20,9 +20,9 @@ from openai_server import OpenAIServer, Serving
 from data import starter
 from judges.loading import load
 from judges.scoring import SamplingPlan
-from optimize.cli import compare, tune, verify
+from optimize.cli import compare, verify
 from optimize.measuring.comparison import pareto_front
-from optimize.report.compare_report import compare_answer, render
+from optimize.report.compare_report import render
 from optimize.statistics.accuracy import contrast_accuracy, pair_accuracy
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -121,22 +121,6 @@ def test_the_best_comes_first_and_what_is_clearly_worse_is_told_from_what_is_not
     fair = result["judges"][2]
     assert fair["difference"]["value"] == pytest.approx((1 - 10) * 0.2 / 12)
     assert fair["difference"]["low"] < fair["difference"]["value"] < fair["difference"]["high"] < 0
-
-
-def test_the_answer_begins_with_how_often_the_best_orders_outputs_as_people_do(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    result = compared(capsys, *recorded())
-    n, best = len(result["judges"]), result["judges"][0]
-    first, *_, last = compare_answer(result)
-    assert first.startswith(
-        f"Of {n} judges {best['name']} agrees best with people (rho "
-        f"{best['correlations'][0]['value']:.3f}): it orders two outputs of one document as people "
-        f"do in {best['order']['value']:.0%} of pairs (95% interval "
-    )
-    assert last.startswith(("By rho, these cannot be told from it: ", "Its rho is clearly above"))
-    alone = {**result, "judges": [best]}
-    assert compare_answer(alone)[0].startswith(f"{best['name']} orders two outputs of one ")
 
 
 def test_judges_are_compared_on_what_all_have_and_their_own_figures_are_given(
@@ -284,36 +268,6 @@ def test_a_folder_of_other_labels_or_of_a_run_is_not_resumed(
     )
 
 
-@pytest.mark.parametrize("text", ["[]", "null", "{", '{"command": 3}'])
-def test_a_damaged_folder_is_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    flags = recorded()
-    assert compare.command([*flags, "--out", "c"]) == 0
-    for name in ("config.json", "summary.json"):
-        Path("c", name).write_text(text, encoding="utf-8")
-    assert "c" in refused(capsys, *flags, "--out", "c", "--resume", code=1)
-    assert tune.command(["--resume", "--out", "c"]) == 1
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
-
-
-def test_a_pairwise_judge_that_fails_on_all_that_others_have_has_no_share_of_ties(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    pair = {"prompt": "P", "response_a": "A", "response_b": "B"}
-    data = lines("p.jsonl", [{"id": f"{n}", **pair, "votes": ["AB"[n % 2]]} for n in range(6)])
-    replies = {
-        "first": [(n, "A", "A") for n in range(3)],
-        "second": [(n, *("none" if n < 3 else "B",) * 2) for n in range(6)],
-    }
-    flags = ["--pairwise", "tldr_concise", "--data", data]
-    for name, rows in replies.items():
-        written = [{"id": f"{n}", "order_ab": ab, "order_ba": ba} for n, ab, ba in rows]
-        flags += ["--replies", lines(f"{name}.jsonl", written)]
-    rows = compared(capsys, *flags)["judges"]
-    assert {row["name"]: row["ties"] for row in rows} == {"first": 1.0, "second": None}
-
-
 def test_names_are_escaped_and_the_page_asks_nobody(capsys: pytest.CaptureFixture[str]) -> None:
     result = compared(capsys, *recorded(), "--scores", "<script>alert(1)=good.jsonl")
     page = render(result)
@@ -430,25 +384,6 @@ def test_the_limit_is_one_for_all_models_and_what_it_ends_is_left_out(
     assert result["left_out"] == []
     assert max(models.seen.values()) == 1
     assert result["cost_usd"] == pytest.approx(models.server.dollars, abs=1e-6)
-
-
-def test_another_comparison_pays_nothing_for_what_the_cache_has(
-    models: SimulatedModels,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("DSPY_JUDGES_CACHE", "kept")
-    flags = models.flags
-    paid = compared(capsys, *flags, "--out", "first")
-    calls = models.seen.total()
-    again = compared(capsys, *flags, "--out", "second")
-    assert models.seen.total() == calls
-    assert (paid["cost_usd"] > 0, again["cost_usd"]) == (True, 0)
-    for before, after in zip(paid["judges"], again["judges"], strict=True):
-        assert after["cost_per_1000_rows"] == before["cost_per_1000_rows"]
-        # Nothing was sent, so that there is nothing to time.
-        assert after["seconds_per_1000_rows"] is None
-        assert (before["cached_calls"], after["cached_calls"]) == (0, 160)
 
 
 def test_what_each_model_may_take_is_said_before_anything_is_sent(

@@ -14,7 +14,6 @@ from jsonl import write_jsonl
 import data
 import judges
 import optimize
-from judges.judgement import Judgement
 from optimize.cli.verify import command
 
 # Two documents, three outputs each. Within the first the judge reverses people's order (rho -1), in
@@ -111,12 +110,6 @@ def test_a_judge_is_measured_as_the_command_measures_it(
     )
 
 
-def test_a_pairwise_judge_is_measured_on_pairs() -> None:
-    result = optimize.measure("tldr_concise")
-    assert result.summary()["n_pairs"] == len(result.scores)
-    assert {-1.0, 1.0} >= {round(score) for score in result.scores.values()} - {0.0}
-
-
 WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "no judge": (lambda: optimize.measure(3), TypeError, "its name or file, or scores by id"),
     "scores of nothing": (lambda: optimize.measure({}), TypeError, "needs dimension=NAME"),
@@ -178,50 +171,6 @@ def test_what_cannot_be_measured_says_what_is_wanted(name: str) -> None:
     call, kind, says = WRONG[name]
     with pytest.raises(kind, match=says):
         call()
-
-
-FRAME = pd.DataFrame({"summary": ["A short text.", "Another one."]})
-
-
-@pytest.mark.parametrize(
-    ("options", "kind", "says"),
-    [
-        ({"lms": "x"}, TypeError, "no option 'lms'; there are lm, api_base"),
-        ({"max_calls": 0}, ValueError, "max_calls 0: expected a whole number above 0"),
-        ({"max_calls": "ten"}, ValueError, "max_calls 'ten': expected a whole number above 0"),
-        ({"max_cost": -1.5}, ValueError, "max_cost -1.5: expected a number above 0"),
-        ({"concurrency": 0}, ValueError, "concurrency 0: expected a whole number above 0"),
-        ({"seed": -1}, ValueError, "seed -1: expected a whole number, 0 or more"),
-        ({"order": "ab"}, ValueError, "order 'ab': choose from both, random"),
-    ],
-)
-def test_an_option_of_scoring_that_is_wrong_is_named(
-    options: dict[str, Any], kind: type[Exception], says: str
-) -> None:
-    judge = judges.load("fluency")
-    with pytest.raises(kind, match=says):
-        judge.score(FRAME, **options)
-    with pytest.raises(kind, match=says):
-        list(judge.judge_all(FRAME.to_dict("records"), **options))
-
-
-def test_options_may_be_numbers_of_numpy() -> None:
-    judge = judges.load("fluency")
-    options: dict[str, Any] = {"max_calls": np.int64(9), "seed": np.int32(1)}
-    said = list(judge.judge_all(FRAME.to_dict("records"), **options))
-    assert all(isinstance(one, Judgement) and one.failure is None for one in said)
-
-
-@pytest.mark.parametrize("given", [[{"summary": "A text."}], FRAME["summary"], "in.csv"])
-def test_scoring_takes_a_frame_and_says_so(given: Any) -> None:
-    with pytest.raises(TypeError, match=r"score\(\) takes a DataFrame, not .*; judge_all"):
-        judges.load("fluency").score(given)
-
-
-@pytest.mark.parametrize("given", [None, 3, judges.load("fluency")])
-def test_loading_takes_a_name_or_a_path_and_says_so(given: Any) -> None:
-    with pytest.raises(TypeError, match=r"load\(\) takes a catalogue name, .* not "):
-        judges.load(given)
 
 
 def test_labels_without_the_dimension_are_refused_alike_by_function_and_command(

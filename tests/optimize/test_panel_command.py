@@ -193,58 +193,6 @@ def test_a_member_without_any_score_is_named_and_nothing_is_joined_of_such_alone
     assert "warning: mute gives no labelled output a score (no " in capsys.readouterr().err
 
 
-def test_a_gain_on_a_single_document_has_no_interval_and_is_written_so(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    places = [(d, k) for d in range(8) for k in range(4)]
-    rows = [{"id": f"{d}-{k}", "group": f"{d}", "summary": f"{d}, {k}."} for d, k in places]
-    # People tell outputs of the documents 0 and 1 apart, of which one is held out.
-    human = [k + 1 if d < 2 else 3 for d, k in places]
-    write_jsonl(
-        "one.jsonl", [r | {"ratings": {"relevance": h}} for r, h in zip(rows, human, strict=True)]
-    )
-    for name, noise in (("a", [0.0, 2.5, 0.3, 1.0]), ("b", [1.5, 0.0, 2.0, 0.4])):
-        scores = [h + noise[k] for h, (_, k) in zip(human, places, strict=True)]
-        write_jsonl(
-            f"{name}.jsonl",
-            [
-                {"id": row["id"], "dimension": "relevance", "score": score}
-                for row, score in zip(rows, scores, strict=True)
-            ],
-        )
-    labels = ["--dimension", "relevance", "--data", "one.jsonl"]
-    result = joined(capsys, *labels, *RECORDED, "--level", "summary")
-    gains = [candidate["gain"] for candidate in result["candidates"] if candidate["gain"]]
-    assert gains
-    assert all(gain["low"] is None and gain["high"] is None for gain in gains)
-
-
-def test_recordings_alone_are_joined_on_labels_without_texts(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    world()
-    rows = read_jsonl("labels.jsonl")
-    write_jsonl("bare.jsonl", [{k: row[k] for k in ("id", "group", "ratings")} for row in rows])
-    result = joined(capsys, "--dimension", "relevance", "--data", "bare.jsonl", *RECORDED)
-    assert {member["name"] for member in result["members"]} == {"a", "b"}
-
-
-def test_the_flags_on_plans_are_of_members_that_are_not_frozen(
-    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    openai_server.judge = rating
-    result = joined(capsys, *world(), *PAID, "--plan", "mean", "--samples", "2")
-    assert [m["plan"] for m in result["members"]][:2] == ["mean of 2", "mean of 2"]
-
-
-def test_a_recording_with_an_id_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    start = world()
-    row = {"id": "d0s0", "dimension": "relevance", "replies": ["3"]}
-    write_jsonl("twice.jsonl", [row, row])
-    line = refused(capsys, *start, *RECORDED, "--replies", "twice.jsonl", code=1)
-    assert "twice.jsonl: 'd0s0' is recorded 2 times" in line
-
-
 def test_without_labels_it_is_the_plain_mean_and_called_untuned(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -378,17 +326,6 @@ def test_a_frozen_panel_asks_an_endpoint_and_the_embedded_model_within_one_budge
     assert judges_command.command([*scored, "--dry-run", "--json"]) == 0
     estimate = json.loads(capsys.readouterr().out)
     assert estimate["judges"]["relevance: relevance@openai/judge-1"]["requests"] == 120
-
-
-def test_batch_files_of_its_one_paid_model_give_the_scores_of_a_live_run(
-    endpoint_panel: list[str], openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    scored = endpoint_panel
-    assert judges_command.command([*scored, "--out", "live.jsonl"]) == 0
-    for step in ("submit", "collect"):
-        batch = [*scored, "--out", "batch.jsonl", "--batch-api", step]
-        assert judges_command.command(batch) == 0, capsys.readouterr().err
-    assert Path("batch.jsonl").read_bytes() == Path("live.jsonl").read_bytes()
 
 
 def test_a_frozen_panel_is_compared_with_its_members_and_a_recording(

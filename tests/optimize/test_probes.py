@@ -137,12 +137,6 @@ def test_probes_keep_within_the_budget_or_say_that_they_cannot() -> None:
     assert len(model.asked) <= 20
 
 
-def test_nothing_to_attack_is_said() -> None:
-    evidence = outputs([math.nan], [[1]], ["a"])
-    probes = probe_split(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=0)
-    assert "nothing to attack" in probes.reason
-
-
 def test_a_gullible_judge_is_warned_of() -> None:
     evidence = plain()
     moved = {attack.name: (1.0, 2.0, 3.0) for attack in ATTACKS}

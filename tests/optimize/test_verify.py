@@ -73,22 +73,6 @@ def figure(result: dict[str, Any], level: str, coefficient: str, undefined: str)
     return dict(found)
 
 
-def test_the_two_conventions_differ_by_the_undefined_documents(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # In order, reversed, and a document on which the judge says one thing: 1, -1, undefined, 1.
-    human = [[1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3]]
-    judge: list[list[float | None]] = [[1, 2, 3], [3, 2, 1], [2, 2, 2], [1, 4, 5]]
-    result = verified(capsys, *of_scores(tmp_path, judge, human))
-    assert figure(result, "summary", "spearman", "left_out")["value"] == pytest.approx(1 / 3)
-    primary = result["correlations"][0]
-    assert (primary["level"], primary["coefficient"]) == ("summary", "spearman")
-    assert primary["undefined"] == "judge_zero"
-    assert primary["value"] == pytest.approx(1 / 4)
-    counts = ("n_documents", "n_undefined", "n_zero", "n_outputs")
-    assert [primary[name] for name in counts] == [4, 1, 1, 12]
-
-
 def test_a_null_score_is_failed_and_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,34 +203,6 @@ def test_a_judge_that_tells_nothing_apart_falls_short_of_any_rho(
     arguments = of_scores(tmp_path, [[2, 2, 2]] * 5)
     assert command([*arguments, "--min-spearman", "0.1"]) == 1
     assert "rho is 0.0000; --min-spearman asks for 0.1" in capsys.readouterr().err
-
-
-@needs_shared
-def test_gpt4_passes_just_below_its_headline_and_fails_just_above(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    arguments = [
-        *("--replies", str(SHARED / "summeval_judges" / "replies_gpt-4-0314.jsonl")),
-        *("--data", str(SHARED / "summeval" / "summeval.jsonl"), "--dimension", "coherence"),
-    ]
-    headline = verified(capsys, *arguments)["correlations"][0]
-    assert (headline["level"], headline["undefined"]) == ("summary", "judge_zero")
-    for step, code in ((-1e-4, 0), (1e-4, 1)):
-        assert command([*arguments, "--min-spearman", str(headline["value"] + step)]) == code
-        capsys.readouterr()
-
-
-def test_a_level_that_the_labels_lack_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [
-        {"id": f"d{d}s0", "group": f"d{d}", "summary": "S.", "ratings": {"charm": d}}
-        for d in range(3)
-    ]
-    arguments = ["--scores", scores(tmp_path / "s.jsonl", [[1], [2], [3]]), "--dimension", "charm"]
-    arguments += ["--data", write_jsonl(tmp_path / "l.jsonl", rows)]
-    assert command([*arguments, "--level", "summary"]) == 2
-    assert "these labels have the levels dataset" in capsys.readouterr().err
 
 
 def test_a_level_that_the_labels_lack_is_refused_before_a_model_is_asked(
@@ -451,11 +407,6 @@ def test_recorded_pairs_reproduce_llmbars_accuracy(
     assert 0 <= result["accuracy_low"] < result["accuracy"] < result["accuracy_high"] <= 1
     assert result["accuracy"] > 0.7
     assert 0 <= result["order_agreement"] <= 1
-
-
-def test_pairs_have_no_summary_level(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["tldr_concise", "--level", "summary"]) == 2
-    assert "only dataset fits them" in capsys.readouterr().err
 
 
 def test_both_conventions_are_one_where_no_document_is_undefined_by_itself(
