@@ -129,7 +129,7 @@ def test_another_command_does_not_resume_a_run() -> None:
     for changes, flag in (({"seed": 5}, "--seed is 5, .* made with 4"), ({"risk": 0.3}, "--risk")):
         with pytest.raises(SettingsError, match=flag):
             check_resumed(saved, endpoints, replace(before, **changes))  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="asked its judge at another address"):
+    with pytest.raises(SettingsError, match="asked its judge at http://h/v1, and not at"):
         check_resumed(saved, {**endpoints, "judge": "http://h/v1"}, before)
 
 
