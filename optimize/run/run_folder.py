@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from data.tables.atomic_write import write_atomically
+from data.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from data.tables.text import read_json_file
 from judges.errors import JudgesError
 from judges.inference.budget import Budget
@@ -172,3 +173,8 @@ def _next_free(name: str) -> Path:
             number += 1
             continue
         return folder
+
+
+def write_rows(rows: Rows, folder: Path) -> None:
+    """Write labels that are in memory."""
+    write_atomically(folder / LABELS, as_json_lines(rows_in_memory(rows)), overwrite=True)
