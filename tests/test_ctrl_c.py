@@ -117,14 +117,14 @@ def test_a_thread_may_load_a_command_too() -> None:
     assert loaded
 
 
-def test_tuning_says_what_to_give_again_beside_the_folder(slow: OpenAIServer) -> None:
+def test_tuning_says_how_to_go_on(slow: OpenAIServer) -> None:
     slow.models = ("gpt-4.1-mini",)
-    flags = ["--dimension", "relevance", "--lm", "openai/gpt-4.1-mini", "--cache", "none"]
+    flags = ["--dimension", "relevance", "--lm", "openai/gpt-4.1-mini"]
     slow.fault = hang_from(8)
     running = start(slow, "optimize", *flags, "--api-base", slow.url, "--out", "run")
     wait_for(slow, 2, running)
     code, err = interrupt(running)
     assert code == 130
     assert err.splitlines()[-1].endswith(
-        "--resume --out run, with --api-base as here, goes on from here"
+        "the same command with --resume --out run goes on from here"
     )

@@ -140,8 +140,15 @@ def test_a_run_on_a_frame_keeps_its_labels_and_goes_on_with_them(
         quiet=True,
     )
     assert {**again.summary, "seconds": 0} == {**run.summary, "seconds": 0}
-    with pytest.raises(optimize.RunFolderError, match="other labels"):
-        optimize.tune("fluency", starter[1:], out=run.folder, resume=True, quiet=True)
+    with pytest.raises(optimize.RunFolderError, match="has changed since the run was begun"):
+        optimize.tune(
+            "fluency",
+            starter[1:],
+            map={"fluency": "good"},
+            out=run.folder,
+            resume=True,
+            quiet=True,
+        )
 
 
 def test_a_runs_judgements_are_those_its_figures_were_made_of(run: optimize.Run) -> None:

@@ -112,7 +112,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         tune,
         ["--dimension", "relevance", "--out", "/proc/no/run"],
         1,
-        "/proc/no/run: cannot be written to",
+        "/proc/no: No such file or directory",
     ),
 }
 

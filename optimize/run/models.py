@@ -148,6 +148,7 @@ def open_models(
             keep_budget_file=True,
             concurrency=settings.concurrency,
             cache=settings.cache,
+            keep_going=False,
             models=opened,
         ) as session,
     ):

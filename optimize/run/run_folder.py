@@ -45,7 +45,7 @@ def open_fresh(out: AnyPath | None, name: str) -> Path:
         return _next_free(name)
     folder = Path(out)
     check_fresh(folder)
-    _make_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
@@ -167,30 +167,12 @@ def _next_free(name: str) -> Path:
     while True:
         folder = RUNS / f"{name}-{number:03d}"
         try:
-            _make_folder(folder, fresh=True)
+            folder.mkdir(parents=True)
         except FileExistsError:
             # Another run started at the same moment.
             number += 1
             continue
         return folder
-
-
-def _make_folder(folder: Path, *, fresh: bool = False) -> None:
-    """Make the folder and check that it can be written to; raises RunFolderError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=not fresh)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
-    except FileExistsError:
-        if fresh:
-            raise
-        raise RunFolderError(f"{folder}: is a file, not a folder; name another --out") from None
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise RunFolderError(
-            f"{folder}: cannot be written to ({reason}); name another --out"
-        ) from error
 
 
 def write_rows(rows: Rows, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
@@ -166,7 +166,8 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """For config.json."""
-        return asdict(self)
+        built: dict[str, Any] = msgspec.to_builtins(self)
+        return built
 
 
 _TYPES: Mapping[str, Any] = get_type_hints(Settings, include_extras=True)
@@ -244,9 +245,9 @@ def check_resumed(saved: Mapping[str, Any], endpoints: Mapping[str, Any], now: S
                 f"{saved.get(name)!r}: give the same command again, or start another run"
             )
     for role, address in now.endpoints.items():
-        if endpoints.get(role) != address:
+        if (before := endpoints.get(role)) != address:
             raise SettingsError(
-                f"the run to resume asked its {role} at another address than {address}: give the "
+                f"the run to resume asked its {role} at {before}, and not at {address}: give the "
                 "same --api-base again, or start another run"
             )
 

@@ -13,7 +13,9 @@ from judges.prompt import with_reasoning
 from optimize.run.labels import Labels, split_labels
 from optimize.run.run_budget import (
     FREE_CALLS,
+    CallTokens,
     RunBudget,
+    dearer_note,
     divide_budget,
     left_for_probes,
     search_options,
@@ -93,6 +95,26 @@ def test_a_limit_too_small_to_learn_anything_names_the_smallest_that_can(labels:
     assert paid(labels, max_cost=SMALLEST).search.limit > 0
     with pytest.raises(SettingsError, match="the smallest that can is --max-calls"):
         paid(labels, max_calls=10)
+
+
+def test_a_judge_that_proves_dearer_than_expected_is_refused_with_both_figures(
+    labels: Labels,
+) -> None:
+    expected = paid(labels, max_cost=1).pricing
+    assert expected is not None
+    chosen = settings(lm="openai/gpt-4.1-mini", max_cost=0.5)
+    measured = CallTokens(expected.tokens_in, expected.tokens_out + 2000)
+    with pytest.raises(SettingsError) as refused:
+        divide_budget(chosen, labels, JUDGE, 1, measured=measured)
+    # 2,000 tokens at 1.6 dollars a million.
+    dearer = (expected.of_seed + 0.0032) / expected.of_seed
+    assert f"${expected.of_seed + 0.0032:.2g}, {dearer:.1f} times the " in str(refused.value)
+    assert f"${expected.of_seed:.2g} expected" in str(refused.value)
+    assert "the smallest that can is --max-cost" in str(refused.value)
+    assert "--reasoning-effort" in str(refused.value)
+    assert (
+        dearer_note(expected, CallTokens(expected.tokens_in, expected.tokens_out), "dollars") == ""
+    )
 
 
 def test_more_money_is_never_less_to_search_with_or_to_show(labels: Labels) -> None:

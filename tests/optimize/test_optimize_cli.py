@@ -94,8 +94,8 @@ def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(
         ([*OWN, "--resume"], 1, "no run to resume"),
         (["--pairwise", "own.yaml", "--data", "labels.jsonl"], 2, "--dimension"),
         (["--dimension", "own.yaml", "--data", "nowhere.jsonl"], 1, "nowhere.jsonl"),
-        ([*OWN, "--out", "own.yaml"], 1, "is a file"),
-        ([*OWN, "--out", "/proc/none/run"], 1, "cannot be written"),
+        ([*OWN, "--out", "own.yaml"], 1, "own.yaml: File exists"),
+        ([*OWN, "--out", "/proc/none/run"], 1, "/proc/none: No such file"),
         ([*OWN, "--max-calls", "3"], 2, "--max-calls 3"),
     ],
 )
@@ -129,7 +129,7 @@ def test_another_command_does_not_resume_a_run() -> None:
     for changes, flag in (({"seed": 5}, "--seed is 5, .* made with 4"), ({"risk": 0.3}, "--risk")):
         with pytest.raises(SettingsError, match=flag):
             check_resumed(saved, endpoints, replace(before, **changes))  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="asked its judge at another address"):
+    with pytest.raises(SettingsError, match="asked its judge at http://h/v1, and not at"):
         check_resumed(saved, {**endpoints, "judge": "http://h/v1"}, before)
 
 
