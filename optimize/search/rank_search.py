@@ -53,9 +53,6 @@ MIN_RACE_DOCUMENTS = 20
 MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
 # The round in which forms of reasoning are compared, on the best instructions of the first.
 REASONING_ROUND, INSTRUCTIONS_PER_REASONING = 2, 2
-# What costs more than so many times the untuned judge races by itself, with this share of the
-# round.
-EXPENSIVE_FACTOR, EXPENSIVE_SHARE = 4.0, 0.5
 # Demonstrations race from the third round on: sets of these sizes there; later as many as the best
 # so far shows, and twice as many.
 FIRST_DEMO_SIZES = (4, 8)
@@ -295,19 +292,8 @@ class RankSearch:
             self._propose_instructions(number, parent),
             self._draw_demo_sets(number, parent),
         )
-        expensive_cost = EXPENSIVE_FACTOR * self.evaluator.item_cost(self.seed)
-        cheap, expensive = (
-            [
-                candidate
-                for candidate in [*leaders, *candidates]
-                if (self.evaluator.item_cost(candidate) > expensive_cost) == is_expensive
-            ]
-            for is_expensive in (False, True)
-        )
         limit = max(share - (budget.spent - spent_before), min(MIN_RACE_SHARE * share, budget.left))
-        spent_at_end = budget.spent + limit
-        results = self._race(number, cheap, limit * (1 - EXPENSIVE_SHARE) if expensive else limit)
-        results += self._race(number, expensive, spent_at_end - budget.spent) if expensive else []
+        results = self._race(number, [*leaders, *candidates], limit)
         raced = {result.candidate.id for result in results}
         # Where nothing could be proposed, forms of reasoning and demonstrations may come yet.
         return not candidates or any(candidate.id in raced for candidate in candidates)

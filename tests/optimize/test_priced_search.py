@@ -182,8 +182,8 @@ def test_a_run_takes_about_what_was_planned(runs: Any, dollars: float) -> None:
     calls, cost = run.estimate["calls"], run.estimate["cost_usd"]
     n_calls = run.summary["lm_calls"] + run.summary["proposer_calls"]
     assert max(cost["expected"], run.summary["cost_usd"]) <= dollars
-    # What is expected is nearer than half or twice as much.
-    assert 0.6 * n_calls < calls["expected"] < 1.6 * n_calls
+    # What is planned is nearer than half or twice as much; dearer candidates take fewer calls.
+    assert 0.5 * n_calls < calls["expected"] < 2 * n_calls
     assert 0.6 * run.summary["cost_usd"] < cost["expected"] < 1.6 * run.summary["cost_usd"]
 
 
