@@ -71,8 +71,6 @@ DEV_SHARE, LARGE_DEV_SHARE, DOCUMENTS_TO_CHOOSE_ON = 0.5, 0.25, 100
 # the gate asks hardly more than of one, and sees more. A finalist costs about so many times the
 # untuned judge.
 MIN_FINALISTS, MAX_FINALISTS, FINALISTS_SHARE, FINALIST_COST = 2, 8, 0.4, 1.2
-# So many of the finalists after each round are among those at the end.
-FINALISTS_OF_ROUND = 2
 
 
 def explore(problem: SearchProblem) -> Exploration:
@@ -238,7 +236,6 @@ class RankSearch:
             evaluator.budget.left,
             evaluator.item_cost(self.seed),
         )
-        self.round_finalists: list[Candidate] = []
         # The form of reasoning that has done best (None: the untuned judge's own).
         self.best_reasoning: Reasoning | None = None
 
@@ -260,12 +257,11 @@ class RankSearch:
         idle = 0
         for number in range(1, self.options.rounds + 1):
             before = self._parent().id
-            # A round leaves dev its share, and the finalists there would be after it.
+            # A round leaves dev its share.
             with self.evaluator.budget.reserving(self._dev_cost()):
                 is_worth_another = self._run_round(number)
             if not is_worth_another:
                 break
-            self.round_finalists += self._best_finalists()[:FINALISTS_OF_ROUND]
             idle = idle + 1 if self._parent().id == before else 0
             if idle == self.options.patience:
                 break
@@ -476,16 +472,11 @@ class RankSearch:
         leaders = list(filter(self._is_affordable, self.state.candidates_above_seed()))
         if not leaders:
             return []
-        within_error = [leader for leader in leaders if self._is_within_error(leaders[0], leader)]
-        cheapest = min(within_error, key=self.evaluator.item_cost)
         instruction_alone = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
         finalists = [
             leaders[0],
-            cheapest,
             instruction_alone,
             replace(instruction_alone, reasoning=self.best_reasoning),
-            # Those of the rounds before: what a smaller limit would have sent to dev is not lost.
-            *reversed(self.round_finalists),
             *leaders[1:],
         ]
         return [
@@ -493,11 +484,6 @@ class RankSearch:
             for finalist in _different(finalists)
             if finalist.id != self.seed.id and self._is_affordable(finalist)
         ][: self.plan.n_finalists]
-
-    def _is_within_error(self, leader: Candidate, candidate: Candidate) -> bool:
-        """Whether a candidate is within a standard error of the leader on what both have met."""
-        gap = self._paired_gain(leader, candidate)
-        return gap.value <= gap.error
 
 
 def _different(candidates: Iterable[Candidate]) -> list[Candidate]:
