@@ -7,6 +7,7 @@ from pathlib import Path
 
 from judges.judge import Judge
 from judges.prompt import Prompt
+from judges.protocol import is_embedded
 from optimize.items import Item
 from optimize.run.labels import PreparedRun
 from optimize.run.models import (
@@ -73,6 +74,11 @@ class ActiveRun:
     def search(self, evaluator: Evaluator) -> SearchResult:
         """Search on train with the optimizer of the settings, and choose on dev."""
         prepared = self.prepared
+        if prepared.settings.proposer_lm and is_embedded(prepared.settings.lm):
+            self.log.print_line(
+                f"{prepared.settings.proposer_lm} is not asked: demonstrations alone tune the "
+                "embedded model"
+            )
         problem = SearchProblem(
             evaluator=evaluator,
             proposer=self.models.language_proposer,

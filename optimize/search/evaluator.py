@@ -185,9 +185,6 @@ class Evaluator:
         self._scores: dict[str, dict[str, ItemScore]] = {}
         self._tokens: dict[str, TokenCount] = {}
 
-    def calls(self, items: Items) -> int:
-        return self._calls_per_item * len(items)
-
     def item_cost(self, candidate: Candidate) -> float:
         """What an item costs with the candidate: as measured, else by the prompt's length."""
         if self.pricing is None:

@@ -53,9 +53,6 @@ MIN_RACE_DOCUMENTS = 20
 MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
 # The round in which forms of reasoning are compared, on the best instructions of the first.
 REASONING_ROUND, INSTRUCTIONS_PER_REASONING = 2, 2
-# What costs more than so many times the untuned judge races by itself, with this share of the
-# round.
-EXPENSIVE_FACTOR, EXPENSIVE_SHARE = 4.0, 0.5
 # Demonstrations race from the third round on: sets of these sizes there; later as many as the best
 # so far shows, and twice as many.
 FIRST_DEMO_SIZES = (4, 8)
@@ -74,8 +71,6 @@ DEV_SHARE, LARGE_DEV_SHARE, DOCUMENTS_TO_CHOOSE_ON = 0.5, 0.25, 100
 # the gate asks hardly more than of one, and sees more. A finalist costs about so many times the
 # untuned judge.
 MIN_FINALISTS, MAX_FINALISTS, FINALISTS_SHARE, FINALIST_COST = 2, 8, 0.4, 1.2
-# So many of the finalists after each round are among those at the end.
-FINALISTS_OF_ROUND = 2
 
 
 def explore(problem: SearchProblem) -> Exploration:
@@ -241,7 +236,6 @@ class RankSearch:
             evaluator.budget.left,
             evaluator.item_cost(self.seed),
         )
-        self.round_finalists: list[Candidate] = []
         # The form of reasoning that has done best (None: the untuned judge's own).
         self.best_reasoning: Reasoning | None = None
 
@@ -263,12 +257,11 @@ class RankSearch:
         idle = 0
         for number in range(1, self.options.rounds + 1):
             before = self._parent().id
-            # A round leaves dev its share, and the finalists there would be after it.
+            # A round leaves dev its share.
             with self.evaluator.budget.reserving(self._dev_cost()):
                 is_worth_another = self._run_round(number)
             if not is_worth_another:
                 break
-            self.round_finalists += self._best_finalists()[:FINALISTS_OF_ROUND]
             idle = idle + 1 if self._parent().id == before else 0
             if idle == self.options.patience:
                 break
@@ -295,19 +288,8 @@ class RankSearch:
             self._propose_instructions(number, parent),
             self._draw_demo_sets(number, parent),
         )
-        expensive_cost = EXPENSIVE_FACTOR * self.evaluator.item_cost(self.seed)
-        cheap, expensive = (
-            [
-                candidate
-                for candidate in [*leaders, *candidates]
-                if (self.evaluator.item_cost(candidate) > expensive_cost) == is_expensive
-            ]
-            for is_expensive in (False, True)
-        )
         limit = max(share - (budget.spent - spent_before), min(MIN_RACE_SHARE * share, budget.left))
-        spent_at_end = budget.spent + limit
-        results = self._race(number, cheap, limit * (1 - EXPENSIVE_SHARE) if expensive else limit)
-        results += self._race(number, expensive, spent_at_end - budget.spent) if expensive else []
+        results = self._race(number, [*leaders, *candidates], limit)
         raced = {result.candidate.id for result in results}
         # Where nothing could be proposed, forms of reasoning and demonstrations may come yet.
         return not candidates or any(candidate.id in raced for candidate in candidates)
@@ -490,16 +472,11 @@ class RankSearch:
         leaders = list(filter(self._is_affordable, self.state.candidates_above_seed()))
         if not leaders:
             return []
-        within_error = [leader for leader in leaders if self._is_within_error(leaders[0], leader)]
-        cheapest = min(within_error, key=self.evaluator.item_cost)
         instruction_alone = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
         finalists = [
             leaders[0],
-            cheapest,
             instruction_alone,
             replace(instruction_alone, reasoning=self.best_reasoning),
-            # Those of the rounds before: what a smaller limit would have sent to dev is not lost.
-            *reversed(self.round_finalists),
             *leaders[1:],
         ]
         return [
@@ -507,11 +484,6 @@ class RankSearch:
             for finalist in _different(finalists)
             if finalist.id != self.seed.id and self._is_affordable(finalist)
         ][: self.plan.n_finalists]
-
-    def _is_within_error(self, leader: Candidate, candidate: Candidate) -> bool:
-        """Whether a candidate is within a standard error of the leader on what both have met."""
-        gap = self._paired_gain(leader, candidate)
-        return gap.value <= gap.error
 
 
 def _different(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -75,8 +75,8 @@ def test_no_text_can_pass_for_a_line_of_ours() -> None:
     assert json.dumps(hostile) in lesson
 
 
-def judged_world(items: Items) -> JudgedItems:
-    judgements = [Judgement(score=item_score.score) for item_score in judge(SEED, items.items)]
+def judged_world(items: Items, scored: Items | None = None) -> JudgedItems:
+    judgements = [Judgement(score=each.score) for each in judge(SEED, (scored or items).items)]
     return JudgedItems(items, judgements, SEED)
 
 
@@ -124,14 +124,9 @@ def test_long_texts_lose_their_middle_until_a_lesson_has_its_length(length: int)
     long = Items(
         tuple(replace(item, texts={"text": "word " * (length // 5)}) for item in items.items)
     )
-    (lesson,) = judged_world_like(long, items).lessons([rng()])
+    (lesson,) = judged_world(long, items).lessons([rng()])
     assert len(lesson) < LESSON_CHARACTERS + 10_000
     assert ("[...]" in lesson) == (length > 1000)
-
-
-def judged_world_like(items: Items, scored: Items) -> JudgedItems:
-    judgements = [Judgement(score=s.score) for s in judge(SEED, scored.items)]
-    return JudgedItems(items, judgements, SEED)
 
 
 def test_a_pair_shows_peoples_votes_and_the_judges_choice_in_both_orders() -> None:

@@ -19,7 +19,7 @@ from optimize.run.settings import Settings
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 WORLD, LIMITS = "reasoning helps", (0.5, 2.0)
 
-REQUESTS_UNTIL_KILLED = 900
+REQUESTS_UNTIL_KILLED = 600
 
 Trials = list[Mapping[str, Any]]
 

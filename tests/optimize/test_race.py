@@ -1,6 +1,7 @@
 """The race: what it spends, what it spares, and whom it lets go on."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -127,14 +128,7 @@ def test_documents_that_a_candidate_shows_are_passed_over() -> None:
 def test_documents_that_people_rate_alike_tell_no_judges_apart() -> None:
     items = world(3)
     alike = tuple(
-        Item(
-            id=item.id,
-            document_id=item.document_id,
-            system=item.system,
-            texts=item.texts,
-            human=1.0 if item.document_id == "d1" else item.human,
-        )
-        for item in items.items
+        replace(item, human=1.0) if item.document_id == "d1" else item for item in items.items
     )
     assert informative_documents(Items(alike), "summary") == ("d0", "d2")
     assert informative_documents(Items(alike), "dataset") == ("d0", "d1", "d2")
