@@ -88,19 +88,19 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         verify,
         ["--scores", "no.jsonl", "--dimension", "relevance"],
         1,
-        "no.jsonl: No such file or directory",
+        "no.jsonl: does not exist; check the path",
     ),
     "scores in UTF-16, cut short": (
         verify,
         ["--scores", "u16.jsonl", "--dimension", "relevance"],
         1,
-        "is not UTF-16, as it begins; save the file as UTF-8",
+        "cannot be read as utf-16-le (truncated data); save the file as UTF-8",
     ),
     "replies in UTF-16, cut short": (
         verify,
         ["--replies", "u16.jsonl", "--dimension", "relevance"],
         1,
-        "is not UTF-16, as it begins; save the file as UTF-8",
+        "cannot be read as utf-16-le (truncated data); save the file as UTF-8",
     ),
     "a map to no column": (
         tune,

@@ -125,7 +125,7 @@ def _with_merged(sheet: Any, grid: list[GridRow], problems: Problems) -> list[Gr
         advice = "open the file in a spreadsheet program and save it, or write the value"
         raise UnreadableError("no-value", f"cell {cell} is a formula without its value", advice)
     areas = [range_boundaries(area.decode()) for area in _MERGED.findall(xml)]
-    if sum(min(area[3], n_rows) - area[1] for area in areas) > _MAX_CELLS:
+    if sum(max(0, min(area[3], n_rows) - area[1]) for area in areas) > _MAX_CELLS:
         raise UnreadableError("too-long", "merges more cells than are read", "export it as CSV")
     cells_at = {row.line: row.cells for row in grid}
     n_merged = 0

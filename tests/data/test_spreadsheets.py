@@ -66,7 +66,7 @@ EXPORTS = {
     ),
     "Windows-1252": Export(
         TEXT.encode("cp1252"),
-        "read as Windows-1252, since it is not UTF-8 ('a,Café au lai' on line 2); if",
+        "read as Windows-1252, since it is not UTF-8 ('a,Café au lait' on line 2); if",
     ),
     "a code page of the Macintosh": Export(
         MACINTOSH, problem=", line 2: byte 6 of the line (8E in hexadecimal) is not UTF-8; save"
