@@ -72,56 +72,6 @@ def test_a_faulty_cell_is_named_with_its_line_field_and_value(name: str, tmp_pat
     assert message in refused(path, scales={"relevance": (1, 5)})
 
 
-LINES = {
-    "broken JSON": ('{"id": "b", ', "line 2: '' is not JSON: "),
-    "another value than an object": ("[1, 2]", "line 2: [1, 2] is no JSON object"),
-    "a key used twice": (
-        '{"id": "b", "id": "c"}',
-        "line 2, field 'id': stands twice in one object",
-    ),
-    "nesting beyond measure": ('{"x": ' + "[" * 100_000, "line 2: is nested too deeply"),
-    "a number of 5,000 digits": ('{"x": ' + "1" * 5000 + "}", "holds a number too long to read"),
-}
-
-
-@pytest.mark.parametrize("name", LINES)
-def test_a_line_that_is_no_row_is_named(name: str, tmp_path: Path) -> None:
-    line, message = LINES[name]
-    assert message in refused(file_of(tmp_path, GOOD, line))
-
-
-def test_a_file_that_is_not_there_or_not_readable_as_such_says_so(tmp_path: Path) -> None:
-    assert refused(tmp_path / "none.csv") == ": does not exist; check the path"
-    (tmp_path / "labels.ods").write_text("x")
-    assert "save it as .xlsx or as CSV" in refused(tmp_path / "labels.ods")
-    (tmp_path / "labels.doc").write_text("x")
-    assert "give one of .jsonl, .ndjson" in refused(tmp_path / "labels.doc")
-    (tmp_path / "labels.xlsx").write_text("x")
-    assert "is no .xlsx workbook; save it as .xlsx anew" in refused(tmp_path / "labels.xlsx")
-    (tmp_path / "labels.parquet").write_text("x")
-    assert "cannot be read as Parquet" in refused(tmp_path / "labels.parquet")
-    for name in ("labels.jsonl", "labels.json", "labels.csv", "labels.tsv"):
-        (tmp_path / name).write_text("")
-        assert "holds no rows" in refused(tmp_path / name)
-    (tmp_path / "labels.csv").write_text("id,document,relevance\n")
-    assert "holds no rows" in refused(tmp_path / "labels.csv")
-    (tmp_path / "labels.json").write_text("[]")
-    assert "holds no rows" in refused(tmp_path / "labels.json")
-
-
-def test_csv_faults_are_placed(tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    header = "id,document,summary,relevance\n"
-    path.write_text(header + '"a","Two\nlines",Short,3\nb,Text\n')
-    assert "line 4: has 2 cells, the header 4" in refused(path)
-    path.write_text(header + 'a,Text,Short,3\nb,"Text,Short,3\nc,Text,Short,3\n')
-    assert "line 3: cannot be read: unexpected end of data; quote" in refused(path)
-    path.write_text("id,id,document,relevance\n1,2,Text,3\n")
-    assert "line 1, field 'id': names two columns" in refused(path)
-    path.write_text(header + "a,Text,Short,so so\n")
-    assert "line 2, field 'relevance': 'so so' is not a number; write a plain" in refused(path)
-
-
 def test_rows_without_any_rating_are_said_to_have_none(tmp_path: Path) -> None:
     path = file_of(tmp_path, {"id": "a", "document": "A text.", "summary": "Short."})
     message = refused(path, dimensions=("relevance",))
