@@ -169,7 +169,7 @@ def test_what_is_left_out_of_a_file_is_told(here: Path, capsys: pytest.CaptureFi
         ("temperature: 11", "--temperature 11: must be within 0 and 10"),
         ("lm: ''", "--lm '': expected a name"),
         ("lm: [a, b]", "--lm ['a', 'b']: expected a name"),
-        ("map: liveliness", "--map 'liveliness': expected our names and their columns"),
+        ("map: liveliness", "--map liveliness: expected NAME=COLUMN"),
         ("map: {liveliness: 3}", "expected our names and their columns"),
         ("map: [liveliness]", "--map liveliness: expected NAME=COLUMN"),
         ("scale: 7", "--scale 7: expected a name"),
