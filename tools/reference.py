@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 import yaml
-from data.cli import parser as data_parser
 
+from data.check import parser as data_parser
 from dspy_judges.commands import COMMANDS, SCRIPT
 from judges.cli.command import build_parser
 from judges.frozen import JudgeFile, PanelFile
