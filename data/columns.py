@@ -108,6 +108,7 @@ class Columns:
             for name, columns in (mapping or {}).items()
         }
         self._numeric: dict[str, bool] = {}
+        self._truth: dict[str, bool] = {}
 
     def find(self, name: str) -> str | None:
         """Return the column that holds `name`: as mapped, under that name, or an alias of it.
@@ -279,8 +280,11 @@ class Columns:
 
     def is_truth(self, column: str) -> bool:
         """Whether a column says yes and no, or pass and fail, and nothing else."""
-        values = [value for value in self.values(column) if not says_nothing(value)]
-        return not is_known_text(column) and bool(values) and all(map(says_truth, values))
+        if column not in self._truth:
+            values = (value for value in self.values(column) if not says_nothing(value))
+            says = says_truth(next(values, None)) and all(map(says_truth, values))
+            self._truth[column] = says and not is_known_text(column)
+        return self._truth[column]
 
     def plain_numbers(self, column: str) -> list[float]:
         """The numbers of a column that are written as such."""

@@ -95,7 +95,7 @@ def map_option(text: str) -> str:
     """The same text, where it is `NAME=COLUMN` or a mapping file; for argparse's `type`."""
     name, equals, column = text.partition("=")
     if not (name and equals and column) and not is_map_file(text):
-        message = f"{text!r} is not NAME=COLUMN, as in document=article, and no file in YAML"
+        message = f"{text!r} is not NAME=COLUMN, as in document=article, nor FILE.yaml"
         raise argparse.ArgumentTypeError(message)
     return text
 
@@ -118,7 +118,7 @@ def read_mapping(words: Iterable[str]) -> dict[str, Any]:
         if is_map_file(word):
             of_files |= read_map_file(word)
         elif not (name and equals and column):
-            raise ValueError(f"{word!r} is not NAME=COLUMN, as in document=article")
+            raise ValueError(f"{word}: expected NAME=COLUMN, as in document=article, or FILE.yaml")
         elif column not in columns.setdefault(name, []):
             columns[name].append(column)
     return of_files | {name: m[0] if len(m) == 1 else m for name, m in columns.items()}

@@ -78,7 +78,8 @@ _LABELLED = re.compile(
     rf"|([^\W\d]\D*?)\s*(?:[(\[]({_NUMBER})[)\]]|\s[-–—]\s+({_NUMBER})|[:=]\s*({_NUMBER}))"
 )
 _INVISIBLE = str.maketrans("−", "-", "\ufeff\u200b\u200e\u200f\u2060")
-_MAX_WORDS = 6
+_NOTHING = _MISSING | {""}
+_MAX_WORDS, _MAX_WORD = 6, 40
 
 
 class _Cell(NamedTuple):
@@ -93,7 +94,8 @@ def plain_text(value: object) -> str:
     """A cell as text: any space as one plain space, no invisible marks."""
     if isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value):
         value = int(value)
-    text = " ".join(str(value).translate(_INVISIBLE).split())
+    text = str(value)
+    text = " ".join((text if text.isascii() else text.translate(_INVISIBLE)).split())
     # How a spreadsheet marks a text that looks like a number.
     return text.removeprefix("'").strip()
 
@@ -105,19 +107,22 @@ def word_of(value: object) -> str:
 
 def says_nothing(value: object) -> bool:
     """Whether a cell is blank or a word for a rating that there is not."""
-    return value is None or (isinstance(value, str) and word_of(value) in {"", *_MISSING})
+    # No such word is longer, and most cells are texts.
+    is_short = isinstance(value, str) and len(value) < _MAX_WORD
+    return value is None or (is_short and word_of(value) in _NOTHING)
 
 
 def says_truth(value: object) -> bool:
     """Whether a cell says yes or no, true or false, pass or fail."""
-    return isinstance(value, bool) or (isinstance(value, str) and word_of(value) in _TRUTH_WORDS)
+    is_short = isinstance(value, str) and len(value) < _MAX_WORD
+    return isinstance(value, bool) or (is_short and word_of(value) in _TRUTH_WORDS)
 
 
 def looks_like_rating(value: object, *, typed: bool) -> bool:
     """Whether a cell states a number by itself; in a typed file strings do not."""
     if isinstance(value, str):
         # `1. Introduction` is a heading.
-        if typed or len(value) > 40 or re.match(r"\s*\d+\.\s", value):
+        if typed or len(value) > _MAX_WORD or re.match(r"\s*\d+\.\s", value):
             return False
         return _parse(value).kind in ("number", "percent", "share")
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)

@@ -160,25 +160,6 @@ ZOO: dict[str, Sheet] = {
     "annotators who say yes, and 1": Sheet(
         TWO.format("yes", 1, "no", 0), [(1, 1), (0, 0)], map=["mark=A,B"]
     ),
-    "a blank tail": Sheet(column("4", "2").replace("\r\n", ",,\r\n") + ",,,,,\r\n" * 3, ones(4, 2)),
-    "tabs under the name .csv": Sheet(column("4", "2", delimiter="\t"), ones(4, 2)),
-    "bars": Sheet(column("4", "2", delimiter="|"), ones(4, 2)),
-    "a title above the header": Sheet(
-        "Pilot,,,\r\n\r\n" + column("4", "2"), ones(4, 2), note="read as a title"
-    ),
-    "a byte order mark": Sheet(b"\xef\xbb\xbf" + column("4", "2").encode(), ones(4, 2)),
-    "UTF-16 with tabs": Sheet(
-        column("4", "2", delimiter="\t").encode("utf-16"), ones(4, 2), name="labels.txt"
-    ),
-    "Windows-1252": Sheet(
-        column("4", "2").replace("Text", "Émile Café").encode("cp1252"),
-        ones(4, 2),
-        note="Windows-1252",
-    ),
-    "a ragged row": Sheet(column("4", "2") + "\r\nExported by Ben\r\n", ("line 5", "has 1 cell")),
-    "two columns of one name": Sheet(
-        "id,document,summary,mark,mark\nr0,T,S,1,2\n", ("line 1", "'mark'", "names two columns")
-    ),
     "an empty answer": Sheet(
         column("4", "2", "3").replace("Short 1; brief", ""),
         ones(4, 3),

@@ -86,7 +86,7 @@ def test_a_document_of_which_the_judge_says_one_thing_counts_either_way() -> Non
 
 
 def test_a_series_by_id_and_a_set_that_was_read_will_do() -> None:
-    labelled = data.read_labels("labels.jsonl")
+    labelled = data.read_labels("labels.jsonl", dimensions=["charm"])
     plain = optimize.measure(by_id(JUDGE), labelled, dimension="charm")
     series = optimize.measure(pd.Series(by_id(JUDGE)), labelled, dimension="charm")
     assert series.summary() == plain.summary()
