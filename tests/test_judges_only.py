@@ -115,7 +115,7 @@ def test_the_judges_alone_judge_tables_by_the_embedded_model_and_by_an_endpoint(
         tables,
         ["score", "relevance", "fluency", "--data", "rows.jsonl", "--out", "scored.csv"],
         ["score", "relevance", "--data", "scored.csv", "--out", "asked.jsonl", *asking],
-        ["compare", "dialogue_helpful", "--data", "pairs.jsonl", "--out", "verdicts.jsonl"],
+        ["winrate", "dialogue_helpful", "--data", "pairs.jsonl", "--out", "verdicts.jsonl"],
         ["list"],
         ["show", "relevance"],
         ["export", "relevance", "--to", "openai-messages"],

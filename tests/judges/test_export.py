@@ -214,7 +214,7 @@ def test_an_export_follows_the_plan_that_is_named(capsys: pytest.CaptureFixture[
     )
     assert (json.loads(out)["n"], json.loads(out)["temperature"]) == (5, 1.0)
     assert "the plan mean of 5 is yours to carry out" in err
-    _, err = exported(capsys, "relevance", "--to", "mlflow", "--weighted", expect=1)
+    _, err = exported(capsys, "relevance", "--to", "mlflow", "--plan", "weighted", expect=1)
     assert "this judge's plan is weighted" in err
     assert "--plan one" in err
 
