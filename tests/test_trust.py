@@ -18,7 +18,6 @@ from openai_server import OpenAIServer, Serving
 import judges
 from data.cli import main as data_command
 from judges.__main__ import main as judges_command
-from judges.cluster import map_in_pandas
 from judges.frozen import digest
 from judges.inference import batch
 from judges.models.providers import endpoint_of
@@ -127,16 +126,15 @@ def test_a_strangers_judge_that_names_a_host_or_a_file_loads_and_is_not_asked(
         lambda: judge.mapper()(ROW),
         lambda: list(judge.judge_all([ROW])),
         lambda: measure(judge, "labels.jsonl"),
-        lambda: map_in_pandas(judge),
     ):
         with pytest.raises(FatalModelError, match="its file names the model"):
             ask()
     score = ["score", str(path), "--data", "rows.jsonl", "--out", "out.jsonl"]
-    for engine in ([], ["--engine", "ray"], ["--batch-api", "submit"]):
-        assert judges_command([*score, *engine]) == 1
+    for batch_api in ([], ["--batch-api", "submit"]):
+        assert judges_command([*score, *batch_api]) == 1
     assert verify_command([str(path), "--data", "labels.jsonl"]) == 1
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 4
+    assert len(said) == 3
     assert all("name it yourself: --lm" in line for line in said)
     assert not Path("out.jsonl").exists()
 
