@@ -75,7 +75,7 @@ def test_scoring_stops_with_what_came_and_goes_on_from_there(slow: OpenAIServer)
     # Without --resume nothing is touched.
     before = {path.name: path.read_bytes() for path in Path().iterdir()}
     again = start(slow, *ask)
-    assert "--resume goes on with it" in again.communicate(timeout=TIMEOUT)[1]
+    assert "--resume continues it" in again.communicate(timeout=TIMEOUT)[1]
     assert again.returncode == 1
     assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
     asked = len(slow.log)

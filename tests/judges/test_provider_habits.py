@@ -99,7 +99,7 @@ def ending(name: str, respond: Respond, line: str, flags: tuple[str, ...] = ()) 
 # The server spreads half of a rating's probability over its two neighbours: 1 and 5 lose the one
 # that is off the scale.
 WEIGHTED = tuple({1: 4 / 3, 5: 14 / 3}.get(i % 5 + 1, i % 5 + 1) for i in range(N_ROWS))
-SAMPLES = ("--samples", "3", "--temperature", "1")
+SAMPLES = ("--plan", "mean", "--samples", "3")
 PARAMETERS = [
     Habit(
         "temperature refused by OpenAI",
@@ -129,7 +129,7 @@ PARAMETERS = [
     ending(
         "temperature too high",
         always(lambda: fail(400, "temperature must be between 0 and 1")),
-        flags=("--samples", "3", "--temperature", "2"),
+        flags=("--plan", "mean", "--samples", "3", "--temperature", "2"),
         line="temperature must be between 0 and 1",
     ),
     Habit(
@@ -187,13 +187,13 @@ PARAMETERS = [
     ending(
         "logprobs refused",
         when("logprobs", lambda: fail(400, "logprobs is not supported with this model")),
-        flags=("--weighted",),
+        flags=("--plan", "weighted"),
         line="the plan 'weighted' needs log-probabilities",
     ),
     ending(
         "logprobs left out",
         replying(lambda answer, body: [c.pop("logprobs") for c in answer["choices"]]),
-        flags=("--weighted",),
+        flags=("--plan", "weighted"),
         line="gives no log-probabilities, which the plan 'weighted' needs",
     ),
     Habit(
@@ -203,7 +203,7 @@ PARAMETERS = [
             if body.get("top_logprobs", 0) > 5
             else None
         ),
-        flags=("--weighted",),
+        flags=("--plan", "weighted"),
         line="judge-1 takes 5 alternatives for a token at most",
         scores=WEIGHTED,
     ),
@@ -696,24 +696,24 @@ LOCAL = [
     Habit(
         "log-probabilities of llama.cpp",
         replying(every_token(with_ids)),
-        flags=("--weighted",),
+        flags=("--plan", "weighted"),
         scores=WEIGHTED,
     ),
     Habit(
         "log-probabilities of vLLM",
         replying(every_token(with_impossible)),
-        flags=("--weighted",),
+        flags=("--plan", "weighted"),
         scores=WEIGHTED,
     ),
     Habit(
         "no alternatives beside the token",
         replying(every_token(lambda token: token.update(top_logprobs=None))),
-        flags=("--weighted",),
+        flags=("--plan", "weighted"),
     ),
     ending(
         "log-probabilities in the form of completions",
         replying(legacy_logprobs),
-        flags=("--weighted",),
+        flags=("--plan", "weighted"),
         line="gives no log-probabilities, which the plan 'weighted' needs",
     ),
     ending(
