@@ -290,7 +290,7 @@ def test_a_damaged_folder_is_one_line(text: str, capsys: pytest.CaptureFixture[s
     for name in ("config.json", "summary.json"):
         Path("c", name).write_text(text, encoding="utf-8")
     assert "c" in refused(capsys, *flags, "--out", "c", "--resume", code=1)
-    assert tune.command(["--resume", "--out", "c"]) == 1
+    assert tune.command(["--dimension", "relevance", "--resume", "--out", "c"]) == 1
     assert report.command(["c"]) == 1
     err = capsys.readouterr().err
     assert err.count("\n") == 2

@@ -545,7 +545,6 @@ def test_finalists_of_a_search_are_joined_on_what_taught_none_of_them_and_paid_f
         "labels.jsonl",
         **search,  # type: ignore[arg-type]
         max_calls=1500,
-        split="document",
         out="runs/x",
         quiet=True,
     )
