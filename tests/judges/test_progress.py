@@ -265,7 +265,6 @@ def test_each_command_that_tells_of_progress_can_be_quiet(
     assert "n=1" in printed.out
     assert tune_command(["--dimension", "relevance", "--dry-run", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
-    assert (
-        verify_command(["relevance", "--max-calls", "1", "--quiet"]) == 1
-    )  # the error that ends it stays
+    measured = ["relevance", "--max-calls", "1", "--quiet"]
+    assert verify_command(measured) == 1  # the error that ends it stays
     assert len(capsys.readouterr().err.splitlines()) == 1
