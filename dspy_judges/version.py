@@ -1,3 +1,5 @@
-"""The project's version, which the build reads here."""
+"""To go with the last user."""
 
-__version__ = "0.1.0"
+from dspy_judges import __version__
+
+__all__ = ["__version__"]

@@ -17,7 +17,6 @@ from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, Unpack
 
-from dspy_judges.libraries import naming_libraries
 from judges.dimension import Comparison
 from judges.errors import MissingExtraError, OptionError
 from judges.inference.budget import BudgetSpentError
@@ -195,8 +194,8 @@ def dspy_metric(
     an optimizer picks demonstrations (`trace` is given), a score counts from `threshold` on, and a
     failed judgement never does. GEPA gets the judge's reasons as feedback.
     """
-    with naming_libraries():
-        import dspy
+    import dspy
+
     ask = OpenJudge(judge, options, output="prediction", reference="example", input=None)
     candidate = judge.subject.candidate if isinstance(judge.subject, Comparison) else None
 

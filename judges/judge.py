@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
-from dspy_judges.libraries import naming_libraries
 from judges.dimension import (
     Comparison,
     Subject,
@@ -302,8 +301,7 @@ class Judge:
         A pairwise judge gives its margin in [-1, 1], positive for A. `attrs["n_failed"]` counts
         failures and `attrs["failures"]` counts each reason.
         """
-        with naming_libraries():
-            import pandas as pd
+        import pandas as pd
 
         from judges.inference.progress import Progress
 
@@ -384,8 +382,7 @@ class Judge:
                 f"{self.name}: its messages were rendered by another release, and a DSPy program "
                 "would send others; use the judge as it is, or tune it again"
             )
-        with naming_libraries():
-            from judges.modules import PairwiseJudge, RatingJudge, demos_of
+        from judges.modules import PairwiseJudge, RatingJudge, demos_of
 
         if isinstance(self.subject, Comparison):
             module: Any = PairwiseJudge(self.subject, prompt=self.prompt)

@@ -52,7 +52,7 @@ def _find(source: str) -> Judge:
 
     path = Path(source)
     if not source:
-        raise UnknownDimensionError("no judge's name is empty (python -m judges list shows them)")
+        raise UnknownDimensionError("no judge's name is empty (dspy-judges list shows them)")
     if is_definition(source):
         return Judge.of(read_subject(source))
     if NAME.match(source):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dspy_judges.libraries import lazy_names
+from dspy_judges.lazy import lazy_names
 
 if TYPE_CHECKING:
     from optimize.items import annotation_matrix

@@ -378,7 +378,7 @@ def next_steps(summary: Summary, *, paired: bool) -> list[str]:
         return [label_your_own(summary["dimension"], paired=paired, shipped=summary["shipped"])]
     cell = summary[f"{summary['shipped']}_judge"].get("test")
     if cell is None:
-        return ["Measure it on labels that it has not met: `python -m optimize.verify`."]
+        return ["Measure it on labels that it has not met: `dspy-judges verify`."]
     order = _order(summary, "test", summary["shipped"])
     main = order if paired and order else cell
     failed = [] if not _says_nothing(cell) else [MEND]
@@ -414,8 +414,8 @@ def label_your_own(name: str, *, paired: bool, shipped: str | None) -> str:
         else "nothing here says how far this judge agrees with people"
     )
     return (
-        f"Tune on labels of your own: `python -m optimize {flag} {name} --data FILE`. This run's "
-        f"were constructed from known faults: {judge}. {start}; `python -m data check FILE` reads "
+        f"Tune on labels of your own: `dspy-judges tune {flag} {name} --data FILE`. This run's "
+        f"were constructed from known faults: {judge}. {start}; `dspy-judges check FILE` reads "
         "them first."
     )
 
@@ -526,10 +526,10 @@ def how_to_use(*, run: bool, paired: bool) -> str:
     rho = "rho of margins" if paired else "rho"
     if not run:
         return (
-            f"To hold this judge to its {rho}, put `python -m optimize.verify` with "
+            f"To hold this judge to its {rho}, put `dspy-judges verify` with "
             "`--min-spearman` into CI."
         )
     return (
         f"To use it, load this folder with `judges.load`; to hold it to its {rho} on labels of "
-        "your own, put `python -m optimize.verify` with `--min-spearman` into CI."
+        "your own, put `dspy-judges verify` with `--min-spearman` into CI."
     )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from data.tables.formats import read_json_lines
 from data.tables.in_memory import Rows, is_in_memory
-from dspy_judges.libraries import check_tuning
 from judges.cli.shell import print_error
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension
@@ -130,7 +129,6 @@ def tune(
     """
     # First of all, while there are no other names here than the keywords.
     given = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
-    check_tuning()
     subject = None
     if isinstance(dimension, Dimension | Comparison):
         subject = dimension

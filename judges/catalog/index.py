@@ -26,6 +26,6 @@ def find(name: str) -> Dimension | Comparison:
         near += [known for known in _JUDGES if name and name.lower() in known and known not in near]
         hint = f"near it: {', '.join(near)}" if near else f"it has {', '.join(_JUDGES)}"
         raise UnknownDimensionError(
-            f"no judge {name!r} in the catalogue; {hint} (python -m judges list shows all); one of "
+            f"no judge {name!r} in the catalogue; {hint} (dspy-judges list shows all); one of "
             "your own is a file, FILE.yaml"
         ) from None

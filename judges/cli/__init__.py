@@ -1,1 +1,1 @@
-"""The commands of `python -m judges`."""
+"""The commands of `dspy-judges`."""

@@ -222,7 +222,7 @@ def constructed_note(judge: Judge) -> str | None:
         return None
     return (
         f"{judge.name} was tuned on constructed labels, which no person gave, so it may agree with "
-        "people less than an untuned judge: tune one on labels of your own (python -m optimize "
+        "people less than an untuned judge: tune one on labels of your own (dspy-judges tune "
         "--data FILE)"
     )
 

@@ -11,21 +11,21 @@ from judges.inference.progress import quiet_notes, verbose_logging
 
 ABOUT = """\
 Judge texts with rating judges and pairwise judges: from the catalogue, frozen
-after tuning (python -m optimize), or defined in a file of your own. The
+after tuning (dspy-judges tune), or defined in a file of your own. The
 embedded model answers offline and for free unless --lm names another."""
 
 EXAMPLES = """\
 examples:
-  python -m judges list
-  python -m judges show relevance
-  python -m judges score relevance --data rows.csv --out scored.csv
-  python -m judges winrate tldr_concise --data pairs.jsonl --out verdicts.jsonl
+  dspy-judges list
+  dspy-judges show relevance
+  dspy-judges score relevance --data rows.csv --out scored.csv
+  dspy-judges winrate tldr_concise --data pairs.jsonl --out verdicts.jsonl
 
-`python -m judges COMMAND --help` lists a command's flags. Keys are read from
+`dspy-judges COMMAND --help` lists a command's flags. Keys are read from
 the environment (OPENAI_API_KEY and its like) and written nowhere. Exit codes:
 0 done, 1 failed, 2 wrong usage, 130 interrupted (--resume continues).
-`python -m optimize` tunes a judge, `python -m optimize.verify` measures one,
-`python -m data check` reads a label file."""
+`dspy-judges tune` tunes a judge, `dspy-judges verify` measures one,
+`dspy-judges check` reads a label file."""
 
 
 def command(argv: Sequence[str]) -> int:
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 def build_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser, and its commands' own by their names."""
     command_parser: argparse.ArgumentParser = Parser(
-        prog="python -m judges", description=ABOUT, epilog=EXAMPLES
+        prog="dspy-judges", description=ABOUT, epilog=EXAMPLES
     )
     add_version(command_parser)
     commands = command_parser.add_subparsers(metavar="COMMAND", required=True)

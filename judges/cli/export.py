@@ -1,4 +1,4 @@
-"""python -m judges export: a judge as a chat request or as DSPy's state."""
+"""dspy-judges export: a judge as a chat request or as DSPy's state."""
 
 import argparse
 import sys
@@ -27,8 +27,8 @@ for {DEFAULT_LM} and one reply, unless --lm and --plan say otherwise.
 What the format does not hold is named on stderr.
 
 examples:
-  python -m judges export relevance --to messages --lm openai/gpt-4.1
-  python -m judges export runs/relevance-001 --to dspy --out state.json"""
+  dspy-judges export relevance --to messages --lm openai/gpt-4.1
+  dspy-judges export runs/relevance-001 --to dspy --out state.json"""
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable, Iterable
 from textwrap import TextWrapper
 
-from dspy_judges.commands import as_called
-from dspy_judges.libraries import naming_libraries
 from judges.errors import JudgesError
 from judges.inference.progress import quiet_notes, trace_of, visible, write_line, write_note
 from judges.models.redaction import Redactor
@@ -32,7 +30,7 @@ def run_command(
     progress nor notes.
     """
     try:
-        with quiet_notes(quiet), naming_libraries():
+        with quiet_notes(quiet):
             code = work()
         sys.stdout.flush()
         return code
@@ -65,7 +63,7 @@ def one_line(error: BaseException) -> str:
 
 def print_output(text: str) -> None:
     """Print a result, its control characters made visible."""
-    sys.stdout.write(visible(as_called(text)) + "\n")
+    sys.stdout.write(visible(text) + "\n")
     sys.stdout.flush()
 
 
@@ -96,7 +94,7 @@ def print_note(text: str) -> None:
 
 
 def _safe(text: str) -> str:
-    return visible(Redactor().redact(as_called(text)))
+    return visible(Redactor().redact(text))
 
 
 def _discard_stdout() -> None:

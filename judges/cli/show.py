@@ -1,4 +1,4 @@
-"""python -m judges list and show: the judges there are, and their prompts."""
+"""dspy-judges list and show: the judges there are, and their prompts."""
 
 import argparse
 import json
@@ -18,15 +18,15 @@ from judges.panel import Panel
 ABOUT_LIST = """\
 List the judges that come with this package: the texts each reads, its scale,
 and the paper that it follows. All can be scored, compared and tuned by name;
-`python -m judges show NAME` tells all about one."""
+`dspy-judges show NAME` tells all about one."""
 ABOUT_SHOW = """\
 Print what a judge is, where it comes from, and the very messages that a model
 gets; {{name}} is where a row's text goes. Nothing is asked.
 
 examples:
-  python -m judges show relevance
-  python -m judges show runs/relevance-001
-  python -m judges show mine.yaml --json"""
+  dspy-judges show relevance
+  dspy-judges show runs/relevance-001
+  dspy-judges show mine.yaml --json"""
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

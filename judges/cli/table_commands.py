@@ -1,4 +1,4 @@
-"""python -m judges score and winrate: judge the rows or pairs of a table, and print the average."""
+"""dspy-judges score and winrate: judge the rows or pairs of a table, and print the average."""
 
 import argparse
 import json
@@ -44,14 +44,14 @@ Judge every row of a table with one or more rating judges.
 
 JSONL rows get "judgements"; CSV, TSV and Parquet rows get the columns NAME and
 NAME_failure. A row that cannot be judged has no score and a reason. Rows
-without an id get their number as `id`, so that optimize.verify reads the file
+without an id get their number as `id`, so that dspy-judges verify reads the file
 with --scores."""
 
 SCORE_EXAMPLES = """\
 examples:
-  python -m judges score coherence fluency --data in.jsonl --out out.jsonl
-  python -m judges score runs/relevance-001 --data in.csv --out out.csv
-  python -m judges score relevance --data in.csv --out out.csv \\
+  dspy-judges score coherence fluency --data in.jsonl --out out.jsonl
+  dspy-judges score runs/relevance-001 --data in.csv --out out.csv
+  dspy-judges score relevance --data in.csv --out out.csv \\
       --lm openai/gpt-4.1-mini --plan mean --samples 20 --max-cost 5"""
 
 ABOUT_WINRATE = """\
@@ -63,15 +63,15 @@ response_a, response_b and one of prompt, document, post, query."""
 
 WINRATE_EXAMPLES = """\
 examples:
-  python -m judges winrate tldr_concise --data pairs.jsonl --out verdicts.jsonl
-  python -m judges winrate kinder.yaml --data pairs.csv --out out.csv \\
+  dspy-judges winrate tldr_concise --data pairs.jsonl --out verdicts.jsonl
+  dspy-judges winrate kinder.yaml --data pairs.csv --out out.csv \\
       --lm openai/gpt-4.1-mini --order random --seed 7"""
 
 
 def add_score(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "score",
-        usage="python -m judges score JUDGE... --data FILE --out FILE [options]",
+        usage="dspy-judges score JUDGE... --data FILE --out FILE [options]",
         help="judge every row of a table",
         description=ABOUT_SCORE,
         epilog=SCORE_EXAMPLES,
@@ -85,7 +85,7 @@ def add_score(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 def add_winrate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "winrate",
-        usage="python -m judges winrate JUDGE --data FILE --out FILE [options]",
+        usage="dspy-judges winrate JUDGE --data FILE --out FILE [options]",
         help="compare the two outputs of every pair",
         description=ABOUT_WINRATE,
         epilog=WINRATE_EXAMPLES,
@@ -137,7 +137,7 @@ class Scores:
         for source in args.judges:
             judge = load(source)
             if judge.kind == "pairwise":
-                raise UsageError(f"{source} compares two outputs; use: python -m judges winrate")
+                raise UsageError(f"{source} compares two outputs; use: dspy-judges winrate")
             judge = to_ask(reasoning_as_asked(judge, source, args), args)
             if any(judge.name == other.name for other in self.judges):
                 raise UsageError(f"two judges are called {judge.name!r}; score them in two runs")
@@ -249,7 +249,7 @@ class Verdicts:
     def __init__(self, args: argparse.Namespace) -> None:
         judge = to_ask(reasoning_as_asked(load(args.judge), args.judge, args), args)
         if not isinstance(judge.subject, Comparison):
-            raise UsageError(f"{args.judge} rates one output; use: python -m judges score")
+            raise UsageError(f"{args.judge} rates one output; use: dspy-judges score")
         self.judges = [judge]
         self.subject = judge.subject
         self.verdicts: list[Verdict] = []

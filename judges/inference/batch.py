@@ -21,7 +21,6 @@ import msgspec
 from msgspec import Struct
 
 from data.tables.atomic_write import write_atomically
-from dspy_judges.libraries import naming_libraries
 from judges.inference.sampler import REASONING_FACTOR
 from judges.models.dialect import is_reasoning
 from judges.models.endpoint import EndpointModel
@@ -252,8 +251,7 @@ class Batch:
     @contextmanager
     def _client(self) -> Iterator["OpenAI"]:
         """The official client; its errors become ours, in one line without the key."""
-        with naming_libraries():
-            import openai
+        import openai
 
         key = read_key(self.endpoint.key_variable) or "none"
         # A redirect would take the documents to a host that nobody named.

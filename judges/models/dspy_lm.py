@@ -14,7 +14,6 @@ from hashlib import sha256
 from numbers import Real
 from typing import Any
 
-from dspy_judges.libraries import naming_libraries
 from judges.models.dialect import LESS_EXACT, Dialect, is_reasoning
 from judges.models.openai_format import (
     CONTENT_REFUSALS,
@@ -74,8 +73,7 @@ class DspyModel:
         timeout: float = 120.0,
     ) -> None:
         _prepare_dspy()
-        with naming_libraries():
-            import dspy
+        import dspy
 
         named = {"api_base": api_base, "api_key": api_key}
         settings: dict[str, Any] = {name: value for name, value in named.items() if value}

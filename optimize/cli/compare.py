@@ -79,7 +79,7 @@ from optimize.run.run_folder import (
 )
 from optimize.run.settings import SettingsError, mapping, refuse_secret, values_of
 
-NAME = "python -m optimize.compare"
+NAME = "dspy-judges compare"
 ABOUT = """\
 Judges and models side by side on one labelled set: how far each agrees with
 people, how sure the differences from the best are, what it costs and how long
@@ -88,9 +88,9 @@ its own model; --scores and --replies of other judges join at no cost."""
 
 EXAMPLES = """\
 examples:
-  python -m optimize.compare --dimension coherence --data labels.jsonl \\
+  dspy-judges compare --dimension coherence --data labels.jsonl \\
       --lm openai/gpt-4.1-nano --lm openai/gpt-4.1-mini --max-cost 2
-  python -m optimize.compare runs/coherence-001 --data labels.jsonl \\
+  dspy-judges compare runs/coherence-001 --data labels.jsonl \\
       --scores gpt-4o=scores.jsonl --dimension coherence --lm own=openai/qwen3 \\
       --api-base own=http://localhost:8000/v1 --price own=0.05,0.05
 
@@ -136,7 +136,7 @@ def repeatable(group: Any, flag: str, metavar: str, text: str) -> None:
 
 def add_common_flags(command_parser: argparse.ArgumentParser, labels: Any, run_name: str) -> None:
     """What is judged (in the group `labels`), by which models, and how."""
-    repeatable(labels, "--scores", "FILE", "any judge's numbers, as optimize.verify reads them")
+    repeatable(labels, "--scores", "FILE", "any judge's numbers, as dspy-judges verify reads them")
     repeatable(labels, "--replies", "FILE", "raw replies; each of their prompts is a judge")
     add = labels.add_argument
     add("--dimension", metavar="NAME", help="a catalogue name or FILE.yaml")

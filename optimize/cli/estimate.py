@@ -19,7 +19,7 @@ from optimize.statistics.coefficients import Vector
 from optimize.statistics.corrected_estimates import Estimate, labels_needed, mean_score
 from optimize.statistics.levels import Mask
 
-NAME = "python -m optimize.estimate"
+NAME = "dspy-judges estimate"
 
 
 @dataclass(frozen=True, slots=True)

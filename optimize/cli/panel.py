@@ -47,7 +47,7 @@ from optimize.run.run_folder import (
 from optimize.run.settings import SettingsError
 from optimize.search.trial_log import as_json
 
-NAME = "python -m optimize.panel"
+NAME = "dspy-judges panel"
 ABOUT = """\
 Several judges joined in one, whose score is a weighted mean of theirs. Weights
 are learned on most documents; on the rest, which is looked at once, the panel
@@ -56,9 +56,9 @@ asked: where --scores or --replies have a part in it, no judge.json is written."
 
 EXAMPLES = """\
 examples:
-  python -m optimize.panel --dimension relevance --data labels.jsonl \\
+  dspy-judges panel --dimension relevance --data labels.jsonl \\
       relevance@embedded relevance@openai/gpt-4.1-mini --max-cost 2
-  python -m optimize.panel --dimension coherence --data labels.jsonl \\
+  dspy-judges panel --dimension coherence --data labels.jsonl \\
       coherence@embedded --replies gpt4.jsonl --scores other.jsonl
 
 Without --data it is the plain mean, untuned. It ends with 0; 1 where it failed;

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from data.flags import add_version, join_scale
+from data.flags import join_scale
 from data.tables.formats import READ_ENDINGS
 from judges.cli.arguments import Parser as OneLineParser
 from judges.cli.arguments import add_quiet_flag
@@ -17,11 +17,10 @@ ANNOTATIONS = "every annotator's ratings, a long file: id, dimension, annotator,
 
 
 class Parser(OneLineParser):
-    """Of a command of `optimize`: takes -1:1 for a scale, --version and, if `quiet`, --quiet."""
+    """Of a command of `optimize`: takes -1:1 for a scale and, if `quiet`, --quiet."""
 
     def __init__(self, *args: Any, quiet: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        add_version(self)
         if quiet:
             add_quiet_flag(self)
 

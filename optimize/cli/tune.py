@@ -6,13 +6,19 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from data.tables.atomic_write import InUseError
-from data.tables.formats import READ_ENDINGS
 from dspy_judges.startup import loading_time
-from judges.cli.arguments import number, whole_number
+from judges.cli.arguments import (
+    API_KEY_ENV,
+    MAX_TOKENS,
+    PRICE,
+    REASONING_EFFORT,
+    number,
+    whole_number,
+)
 from judges.cli.shell import DONE, print_lines, print_note, print_output, run_command
 from judges.inference.budget import BudgetSpentError
-from judges.inference.progress import quiet_notes
-from optimize.cli.tool import Parser, print_json
+from judges.inference.progress import QUIET, quiet_notes
+from optimize.cli.tool import Parser, add_label_flags, print_json
 from optimize.run.settings import SettingsError, choices_of, flag_of, read_settings
 
 if TYPE_CHECKING:
@@ -20,16 +26,19 @@ if TYPE_CHECKING:
     from optimize.run.run_estimate import RunEstimate
 
 ABOUT = """\
-Tune a judge against human labels, and measure it on labels it never saw. Without --data and
---lm a run takes the starter set and the embedded model: offline, and free. What concerns the
-model that writes instructions, and not the judge, is given as proposer=VALUE."""
+Tune a judge to human labels, and measure it on labels it never saw.
+
+Its instruction is rewritten and demonstrations are picked so that its scores
+rank outputs as people do (Spearman's rho). The run folder keeps the judge, every
+reply, every figure and a report. Without --data and --lm a run takes the starter
+set and the embedded model: offline, and free."""
 
 EXAMPLES = """\
 examples:
-  python -m optimize --dimension relevance
-  python -m optimize --dimension relevance --data labels.jsonl \\
+  dspy-judges tune --dimension relevance
+  dspy-judges tune --dimension relevance --data labels.jsonl \\
       --lm openai/gpt-4.1-mini --proposer-lm openai/gpt-5 --max-cost 5
-  python -m optimize --pairwise tldr_concise --data pairs.jsonl
+  dspy-judges tune --pairwise tldr_concise --data pairs.jsonl
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted"""
 
 PROPOSER = "proposer="
@@ -40,66 +49,65 @@ OF_A_MODEL = ("price", "api_base", "api_key_env", "max_tokens", "reasoning_effor
 def parser() -> Parser:
     """The flags; what is not given is left out of what is parsed."""
     command_parser = Parser(
-        prog="python -m optimize",
-        usage="python -m optimize (--dimension NAME | --pairwise NAME) [options]",
+        prog="dspy-judges tune",
+        usage="dspy-judges tune (--dimension NAME | --pairwise NAME) [options]",
         description=ABOUT,
         epilog=EXAMPLES,
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-            prog, max_help_position=26, width=100
-        ),
+        quiet=False,
     )
 
     def add(name: str, metavar: str, help_text: str, **options: Any) -> None:
         if choices := choices_of(name):
-            options["choices"], metavar = choices, ""
-        command_parser.add_argument(
-            flag_of(name), metavar=metavar or None, help=help_text, **options
-        )
+            options["choices"] = choices
+        group.add_argument(flag_of(name), metavar=metavar, help=help_text, **options)
 
-    add("dimension", "NAME", "a catalogue name or FILE.yaml[:name]")
-    add("pairwise", "NAME", "the same, for a comparison of two outputs")
-    add("data", "FILE", f"human labels: {READ_ENDINGS}, hf:owner/name")
     several = {"action": "append"}
-    add("map", "NAME=COLUMN", "read NAME from this column, or FILE.yaml; repeatable", **several)
-    add("values", "WORD=NUMBER,...", "what words count, as in up=1,down=0", **several)
+    group: Any = command_parser.add_argument_group("what is judged")
+    add("dimension", "NAME", "a catalogue name or FILE.yaml")
+    add("pairwise", "NAME", "the same, for a comparison of two outputs")
+    add_label_flags(group)
     add("scale", "LOW-HIGH", "the scale people were given; any: only their order counts")
-    add("lm", "MODEL", "the judge's: embedded (the default), openai/NAME, any of DSPy's")
-    add("proposer_lm", "MODEL", "the model that writes instructions (the judge's)")
+    group = command_parser.add_argument_group("models (proposer=VALUE: of the proposer)")
+    add("lm", "MODEL", "the judge: embedded (the default), openai/NAME, any of DSPy's")
+    add("proposer_lm", "MODEL", "the proposer, which writes instructions (the judge's)")
     add("api_base", "URL", "an OpenAI-compatible server (OPENAI_BASE_URL)", **several)
-    add("api_key_env", "VAR", "the variable that holds the key (the provider's own)", **several)
-    add("price", "IN,OUT", "US dollars for a million tokens, where no table knows", **several)
-    add("max_tokens", "N", "of a reply (512; of models that reason eight times that)", **several)
-    add("reasoning_effort", "LEVEL", "as the model takes it (its own)", **several)
+    add("api_key_env", "VAR", API_KEY_ENV, **several)
+    add("price", "IN,OUT", PRICE, **several)
+    add("max_tokens", "N", MAX_TOKENS, **several)
+    add("reasoning_effort", "LEVEL", REASONING_EFFORT, **several)
     add("concurrency", "N", "requests in flight (64)", type=whole_number)
-    add("plan", "", "how a score is made of replies (one; embedded: weighted)")
-    add("samples", "N", "the replies of --plan mean", type=whole_number)
-    add("temperature", "T", "of a reply (0; of --plan mean 1)", type=number)
-    add("reasoning", "", "what is written before an answer (auto: the search tries)")
-    add("optimizer", "", "(rank)")
-    add("level", "", "of rho (auto: summary where documents have three outputs)")
+    add("plan", "PLAN", "one, mean or weighted (one; the embedded model: weighted)")
+    add("samples", "N", "replies of --plan mean", type=whole_number)
+    add("temperature", "T", "of a reply (0; of a mean 1)", type=number)
+    add("reasoning", "FORM", "none, brief, steps; auto: the search tries them (auto)")
+    group = command_parser.add_argument_group("how it is tuned")
+    add("optimizer", "NAME", "rank or gepa (rank)")
+    add("level", "LEVEL", "of rho: summary, dataset, system, auto (auto)")
     add("max_demos", "N", "most examples in a prompt (as many as pay)", type=whole_number)
     add("max_calls", "N", "most calls to both models", type=whole_number)
-    add("max_cost", "USD", "most dollars, both models together", type=number)
+    add("max_cost", "USD", "most dollars for both models", type=number)
     add("risk", "SHARE", "the chance that a judge ships which is no better (0.1)", type=number)
-    add("ship", "", "the tuned judge if it is better, or in any case (better)")
-    command_parser.add_argument("--probes", action="store_true", help="attack the shipped judge")
+    add("ship", "WHICH", "better: the tuned judge if it is better; tuned: always (better)")
     add("seed", "N", "for every random draw (0)", type=whole_number)
+    group = command_parser.add_argument_group("the run")
+    group.add_argument("--out", metavar="DIR", help="the run's folder (runs/NAME-001)")
     words = {
         "--resume": "go on with a stopped run: the same command again; pays nothing twice",
         "--dry-run": "print what the run would take, and stop",
+        "--probes": "attack the shipped judge, for the report (the embedded model: always)",
         "--json": "print summary.json in place of the table",
         "--verbose": "print each retry, and where an error arose",
+        "--quiet": QUIET,
     }
-    command_parser.add_argument("--out", metavar="DIR", help="the run's folder (runs/NAME-001)")
     for flag, help_text in words.items():
-        command_parser.add_argument(flag, action="store_true", help=help_text)
+        group.add_argument(flag, action="store_true", help=help_text)
     return command_parser
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run `python -m optimize` with these arguments."""
+    """Run `dspy-judges tune` with these arguments."""
     flags = vars(parser().parse_args(arguments))
     out, resume = flags.pop("out", None), flags.pop("resume", False)
     dry_run, as_json, quiet = (flags.pop(name, False) for name in ("dry_run", "json", "quiet"))
@@ -141,7 +149,7 @@ def command(arguments: Sequence[str]) -> int:
 
     verbose = bool(flags.get("verbose"))
     return run_command(
-        "python -m optimize", work, verbose=verbose, advice=advice, interrupted=interrupted
+        "dspy-judges tune", work, verbose=verbose, advice=advice, interrupted=interrupted
     )
 
 

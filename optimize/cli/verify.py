@@ -41,7 +41,7 @@ from optimize.run.settings import (
 )
 from optimize.screen import verification_lines
 
-NAME = "python -m optimize.verify"
+NAME = "dspy-judges verify"
 ABOUT = """\
 How far a judge, or any judge's recorded replies or scores, agrees with people:
 Spearman's rho, or the accuracy on pairs, with its interval over documents.
@@ -49,13 +49,13 @@ Where annotators are known: the judge beside each of them, its share of the
 human ceiling, and whether it may replace one (alternative-annotator test).
 
 Recorded replies are JSONL, {"id", "dimension", "replies": [...]}; scores are
-{"id", "dimension", "score"}, or rows as `python -m judges score` writes them."""
+{"id", "dimension", "score"}, or rows as `dspy-judges score` writes them."""
 
 EXAMPLES = """\
 examples:
-  python -m optimize.verify runs/relevance-001 --data new_labels.jsonl \\
+  dspy-judges verify runs/relevance-001 --data new_labels.jsonl \\
       --min-spearman 0.4
-  python -m optimize.verify --scores scores.jsonl --data labels.jsonl \\
+  dspy-judges verify --scores scores.jsonl --data labels.jsonl \\
       --dimension coherence --report coherence.html
 
 It ends with 0; with 1 where it failed, rho fell short of --min-spearman or more

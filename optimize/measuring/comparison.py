@@ -40,7 +40,7 @@ def compare_judges(
     level: AnyLevel = "auto",
     seed: int = 0,
 ) -> dict[str, Any]:
-    """What `optimize.compare --json` prints of the judges; the best comes first.
+    """What `dspy-judges compare --json` prints of the judges; the best comes first.
 
     Differences are from the best one. A judge whose judgements have all failed is left out. Raises
     ComparisonError where no judge was measured, or their outputs have nothing in common.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from data.tables.in_memory import Rows
 from data.types import LabelError, LabelledPairs, LabelledSet
-from dspy_judges.libraries import check_tuning
 from judges.dimension import Dimension
 from judges.inference.session import ModelOptions, check_options
 from judges.judge import Judge
@@ -62,7 +61,7 @@ class Measured:
     `every_correlation` holds every level that the data has times every coefficient, each by every
     convention on what is undefined (see `optimize.summary_level`). `order` is the share of pairs of
     outputs that the judge orders as people do; `scales` its mean and spread beside people's, None
-    where they share no scale; both as `python -m optimize.verify --json` prints them.
+    where they share no scale; both as `dspy-judges verify --json` prints them.
     """
 
     judge: str
@@ -142,7 +141,7 @@ class Measured:
         return judgements_frame(scored.items.items, {"score": scored.judgements})
 
     def summary(self) -> dict[str, Any]:
-        """What `python -m optimize.verify --json` prints of it."""
+        """What `dspy-judges verify --json` prints of it."""
         return {
             "judge": self.judge,
             "dimension": self.dimension,
@@ -178,7 +177,7 @@ def measure(
     keep_going: bool = True,
     **options: Unpack[ModelOptions],
 ) -> Measured:
-    """Measure a judge against human labels, as `python -m optimize.verify` does.
+    """Measure a judge against human labels, as `dspy-judges verify` does.
 
     `judge` is a Judge, what `judges.load` takes, or any judge's numbers by output id (a mapping or
     a Series; NaN: it gave none), whose subject `dimension` must tell. `data` is a file of labels, a
@@ -190,7 +189,6 @@ def measure(
     Raises TypeError for other things, and LabelError, SettingsError, UnknownDimensionError,
     FrozenJudgeError, ModelError and BudgetSpentError with messages for users.
     """
-    check_tuning()
     check_options(options)
     refuse_secret(options.get("api_base"))
     if level not in ("auto", *LEVELS):

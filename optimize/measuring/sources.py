@@ -102,7 +102,7 @@ def only_prompt(path: Path, scored: Mapping[str, ScoredItems]) -> ScoredItems:
     if len(scored) > 1:
         raise LabelError(
             f"{path.name}: holds replies to several prompts ({', '.join(sorted(scored))}); "
-            "compare takes each of them as a judge: python -m optimize.compare --replies FILE"
+            "compare takes each of them as a judge: dspy-judges compare --replies FILE"
         )
     return next(iter(scored.values()))
 

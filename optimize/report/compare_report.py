@@ -92,7 +92,7 @@ def screen(result: Result) -> str:
 
 
 def render(result: Result) -> str:
-    """The page from what `optimize.compare --json` prints."""
+    """The page from what `dspy-judges compare --json` prints."""
     rows, left_out = result["judges"], result["left_out"]
     is_model_embedded = any(is_embedded(row["lm"] or "") for row in rows)
     sections = [

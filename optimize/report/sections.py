@@ -48,7 +48,7 @@ EMBEDDED = (
     "The embedded model is a small statistical judge, not a language model: it reads the same "
     "prompt, and is the baseline that a language model has to beat."
 )
-# A correlation as summary.json and `optimize.verify --json` have it.
+# A correlation as summary.json and `dspy-judges verify --json` have it.
 Cell = Mapping[str, Any]
 
 

@@ -29,7 +29,7 @@ def render(
     seed: int = 0,
     lm: str = "",
 ) -> str:
-    """A page from what `optimize.verify --json` prints and the judgements behind it."""
+    """A page from what `dspy-judges verify --json` prints and the judgements behind it."""
     measures = measure_split(judged, probes, seed)
     data, cell = result["data"], result["correlations"][0]
     # Folders above say more of a machine than of a judge.

@@ -129,7 +129,7 @@ def test_all_problems_are_found_at_once_and_the_first_is_told(tmp_path: Path) ->
     rows = [{**GOOD, "id": "a", "relevance": 9}, {**GOOD, "id": "a"}, {**GOOD, "id": "b"}, "{"]
     rows[2]["document"] = ""  # type: ignore[index]
     path = file_of(tmp_path, *rows)  # type: ignore[arg-type]
-    with pytest.raises(data.LabelError, match=r"\(and 3 more: python -m data check ") as caught:
+    with pytest.raises(data.LabelError, match=r"\(and 3 more: dspy-judges check ") as caught:
         data.read_labels(path, scales={"*": (1, 5)})
     assert [problem.kind for problem in caught.value.problems] == [
         "bad-json",

@@ -1,4 +1,4 @@
-"""python -m judges score and winrate: what they print and write."""
+"""dspy-judges score and winrate: what they print and write."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""python -m judges list, show, export and --help: what is printed, and that it fits."""
+"""dspy-judges list, show, export and --help: what is printed, and that it fits."""
 
 import json
 import subprocess

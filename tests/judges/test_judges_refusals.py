@@ -1,4 +1,4 @@
-"""python -m judges: what it refuses, how it ends early, and that it goes on from there."""
+"""dspy-judges: what it refuses, how it ends early, and that it goes on from there."""
 
 import json
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ FAILING = {
     "a pairwise judge to score": (
         ["tldr_concise", "--data", "in.csv", "--out", "o.csv"],
         2,
-        "use: python -m judges winrate",
+        "use: dspy-judges winrate",
     ),
     "a judge twice": (
         ["fluency", "fluency", "--data", "in.csv", "--out", "o.csv"],
@@ -127,7 +127,7 @@ def test_wrong_usage_ends_with_two_and_one_line(
     assert ended.value.code == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert said.startswith("python -m judges")
+    assert said.startswith("dspy-judges")
     assert said.endswith("(--help lists the flags)\n")
 
 

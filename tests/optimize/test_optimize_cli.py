@@ -1,4 +1,4 @@
-"""python -m optimize from the outside: flags, folders, one clear line for whatever fails."""
+"""dspy-judges tune from the outside: flags, folders, one clear line for whatever fails."""
 
 import re
 from collections.abc import Callable

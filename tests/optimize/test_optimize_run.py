@@ -114,7 +114,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
     page = (folder / "report.html").read_text(encoding="utf-8")
     todo = page.partition("What to do next</h2>")[2].partition("</section>")[0]
     words = re.sub(r"<[^>]*>", "", todo)
-    assert "Tune on labels of your own: python -m optimize --dimension" in words
+    assert "Tune on labels of your own: dspy-judges tune --dimension" in words
     assert "judges.load" not in todo
     # Again, and the folder is a fresh one; the first is not written over.
     before = (folder / "summary.json").read_bytes()

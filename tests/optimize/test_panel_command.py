@@ -80,7 +80,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) 
     assert panel.command(list(arguments)) == code, capsys.readouterr().err
     err = capsys.readouterr().err
     assert "Traceback" not in err
-    (line,) = (line for line in err.splitlines() if line.startswith("python -m optimize.panel"))
+    (line,) = (line for line in err.splitlines() if line.startswith("dspy-judges panel"))
     return line
 
 
