@@ -219,9 +219,7 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
     if isinstance(named, list):
         named = mapping([str(word) for word in named])
     # A mapping file has words, too.
-    plain["map"], values = split_mapping(named, values_of(plain.get("values", {})))
-    if values:
-        plain["values"] = values
+    plain["map"], plain["values"] = split_mapping(named, values_of(plain.get("values", {})))
     scale = plain.get("scale")
     if isinstance(scale, list | tuple) and len(scale) == 2:
         plain["scale"] = f"{scale[0]}:{scale[1]}"
