@@ -31,7 +31,7 @@ from judges.judging import (
     judge_rows,
     rows_of,
 )
-from judges.models.providers import RECORDING, endpoint_of
+from judges.models.providers import endpoint_of
 from judges.prompt import Prompt, Reasoning, fill
 from judges.protocol import EMBEDDED, Message
 from judges.scoring import SamplingPlan, default_plan, plan_at
@@ -187,10 +187,6 @@ class Judge:
         """The plan it follows with its own model."""
         if self.plan is not None:
             return self.plan
-        if self.lm.startswith(RECORDING):
-            from judges.models import open_model
-
-            return self.plan_for(open_model(self.lm))
         # By its name alone: what is only saved needs no key.
         return plan_at(endpoint_of(self.lm, self.api_base))
 
@@ -395,16 +391,7 @@ class Judge:
         self, available: Collection[str], mapping: Mapping[str, str] | None = None
     ) -> dict[str, str]:
         """What it reads of a row -> column (see `judging.find_columns`); MissingColumnError."""
-        data = (self.provenance or {}).get("data")
-        labels = data if isinstance(data, Mapping) else {}
-        known, texts = labels.get("map"), labels.get("texts")
-        return find_columns(
-            self.subject,
-            available,
-            mapping,
-            labels_mapping=known if isinstance(known, Mapping) else None,
-            labels_texts=texts if isinstance(texts, Mapping) else None,
-        )
+        return find_columns(self.subject, available, mapping)
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> "Judge":
         """The same judge with the model that its user names, or the endpoint."""

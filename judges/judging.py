@@ -46,35 +46,18 @@ def find_columns(
     subject: Subject,
     available: Collection[str],
     mapping: Mapping[str, str] | None = None,
-    *,
-    labels_mapping: Mapping[object, object] | None = None,
-    labels_texts: Mapping[object, object] | None = None,
 ) -> dict[str, str]:
     """Text name -> column; raises MissingColumnError.
 
-    `mapping` goes from text name to column and beats everything. `labels_mapping` is how the
-    judge's labels were read: a table with those columns is read alike; `labels_texts` are the
-    columns in which its texts were recognised, and come last. A pair's texts may also
-    stand under the names of labelled pairs (`prompt`, `response_a`, `response_b`). Names may differ
-    in case and spaces where one column has them.
+    `mapping` goes from text name to column and beats everything. A pair's texts may also stand
+    under the names of labelled pairs (`prompt`, `response_a`, `response_b`). Names may differ in
+    case and spaces where one column has them.
     """
     mapping = mapping or {}
     columns, missing = {}, {}
     for name in subject.texts:
         candidates = [mapping[name]] if name in mapping else [name, *_synonyms(subject, name)]
-        remembered = (labels_mapping or {}).get(name)
-        if name not in mapping and isinstance(remembered, str) and remembered in available:
-            if remembered != name and name in available:
-                raise MissingColumnError(
-                    f"columns {name!r} and {remembered!r}: the labels of the judge "
-                    f"{subject.name!r} had its {name} in the second; say which to read, as in "
-                    f"--map {name}={name} or, in Python, map={ {name: name} }"
-                )
-            candidates.insert(0, remembered)
         column = _first_of(candidates, available)
-        if column is None and name not in mapping:
-            recognised = [str((labels_texts or {}).get(word)) for word in candidates]
-            column = next((word for word in recognised if word in available), None)
         if column is None:
             missing[name] = candidates[0]
         else:

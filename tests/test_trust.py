@@ -109,8 +109,6 @@ STRANGE = [
     "azure/x?y=http://{address}",
     "azure/x#y",
     "http://{address}/v1",
-    "replay:/dev/zero",
-    "replay:rows.jsonl",
     "unheard/of",
     "openai/a b",
 ]

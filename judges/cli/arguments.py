@@ -10,15 +10,12 @@ from typing import Any, TypeAlias, TypeVar, get_args
 import data.flags
 from data.tables.formats import READ_ONLY_ENDINGS, WRITTEN_ENDINGS
 from judges.cli.shell import print_note
-from judges.dimension import Subject
 from judges.errors import UsageError
 from judges.inference.progress import QUIET, visible
 from judges.judge import Judge
-from judges.judgement import AnyJudgement
 from judges.models.prices import read_price
 from judges.models.redaction import Redactor
 from judges.panel import Panel
-from judges.parsing.recorded import Values, recorded_replies, recorded_scores
 from judges.prompt import Reasoning
 from judges.scoring import PlanKind, SamplingPlan
 
@@ -267,36 +264,6 @@ def split_name(text: str) -> tuple[str, str]:
     if not (name and rest):
         raise UsageError(f"{text}: expected NAME=... with both sides")
     return name, rest
-
-
-def read_recordings(
-    subject: Subject,
-    scores: Sequence[str],
-    replies: Sequence[str],
-    *,
-    values: Values | None = None,
-) -> dict[str, dict[str, AnyJudgement]]:
-    """Judgements by id of each recorded judge: NAME, or NAME:PROMPT where a file has several.
-
-    `values` are what words of replies stand for.
-    Raises RecordingError, and UsageError for two of a name.
-    """
-    recordings: dict[str, dict[str, AnyJudgement]] = {}
-
-    def add(name: str, judgements: dict[str, AnyJudgement]) -> None:
-        if name in recordings:
-            raise UsageError(f"two recordings are called {name}: name one, as in OTHER={name}")
-        recordings[name] = judgements
-
-    for text in scores:
-        name, file = split_name(text)
-        add(name or Path(file).stem, recorded_scores(Path(file), subject))
-    for text in replies:
-        name, file = split_name(text)
-        stem = name or Path(file).stem
-        for prompt, judgements in recorded_replies(Path(file), subject, values=values).items():
-            add(f"{stem}{':' * bool(prompt)}{prompt}", judgements)
-    return recordings
 
 
 def mapping_of(pairs: Sequence[str]) -> dict[str, str]:

@@ -7,10 +7,10 @@ import re
 import sys
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from operator import is_
 from pathlib import Path
@@ -21,11 +21,8 @@ from msgspec import Meta, Struct, field
 
 from judges.errors import JudgesError
 from judges.protocol import (
-    SAMPLE_SEED_STEP,
     Completion,
-    FatalModelError,
     Message,
-    RefusedError,
     Reply,
     Sampling,
     Token,
@@ -298,82 +295,25 @@ def write_all(file: int, data: bytes) -> None:
         raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written")
 
 
-class ReplayModel:
-    """Answers from a journal as the model that was recorded there did, and sends nothing.
-
-    A journal of several models needs `name`, the model to replay.
-    """
-
-    native_n = True
-    has_logprobs: bool | None = None
-    in_process = True
-
-    def __init__(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
-        if not Path(path).exists():
-            raise FatalModelError(f"{path}: no such journal to replay")
-        recorded = [model.rsplit(" at ", 1) for model in describe(path).models]
-        matching = [(model, endpoint) for model, endpoint in recorded if name in {None, model}]
-        if len(matching) != 1:
-            names = ", ".join(sorted(model for model, _ in recorded)) or "none"
-            raise FatalModelError(f"{path}: name one recorded model to replay; it holds {names}")
-        self.name, self.endpoint = matching[0]
-        self._journal = Journal(path)
-
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Answer as recorded; raises RefusedError for what was not asked then."""
-        recorded = self._find(messages, sampling)
-        if recorded is not None:
-            return recorded
-        seeds = (sampling.seed + SAMPLE_SEED_STEP * i for i in range(sampling.n))
-        recordings = (self._find(messages, replace(sampling, n=1, seed=seed)) for seed in seeds)
-        singles = [recording for recording in recordings if recording is not None]
-        if len(singles) < sampling.n:
-            raise RefusedError(f"{self._journal.path} holds no reply to this prompt and sampling")
-        return Completion(
-            replies=tuple(single.replies[0] for single in singles),
-            tokens_in=sum(single.tokens_in for single in singles),
-            tokens_out=sum(single.tokens_out for single in singles),
-            model=singles[0].model,
-        )
-
-    async def close(self) -> None:
-        """Keep the journal open: another runner may use this model."""
-
-    def _find(self, messages: Sequence[Message], sampling: Sampling) -> Completion | None:
-        return self._journal.get(request_key(self.endpoint, self.name, messages, sampling))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalSummary:
-    """A journal's requests; `models` counts them by "model at endpoint".
-
-    `n_cached` were answered by the reply cache, and their tokens are not counted.
-    """
+    """A journal's requests; the tokens leave out those that the reply cache answered."""
 
     n_requests: int
     n_cached: int
     tokens_in: int
     tokens_out: int
-    models: Mapping[str, int]
 
 
 def describe(path: str | os.PathLike[str]) -> JournalSummary:
     """Summarize a journal without changing it; raises OSError."""
-    models: Counter[str] = Counter()
-    n_cached = tokens_in = tokens_out = 0
-    for line in read_records(Path(path)):
-        if (record := line.record) is None:
-            continue
-        models[f"{record.model_asked} at {record.endpoint}"] += 1
-        n_cached += record.cached
-        tokens_in += 0 if record.cached else record.tokens_in
-        tokens_out += 0 if record.cached else record.tokens_out
+    records = [line.record for line in read_records(Path(path)) if line.record is not None]
+    paid = [record for record in records if not record.cached]
     return JournalSummary(
-        n_requests=models.total(),
-        n_cached=n_cached,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        models=models,
+        n_requests=len(records),
+        n_cached=len(records) - len(paid),
+        tokens_in=sum(record.tokens_in for record in paid),
+        tokens_out=sum(record.tokens_out for record in paid),
     )
 
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from judges.models.providers import PROVIDERS, RECORDING, Provider
+from judges.models.providers import PROVIDERS, Provider
 from judges.protocol import Completion, Message, Usage, is_embedded
 
 TABLE = "model_prices_and_context_window_backup.json"
@@ -107,7 +107,7 @@ def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
     """Look up a model's price under every name that the table may have for it; None if unknown."""
-    if is_embedded(model) or model.startswith(RECORDING):
+    if is_embedded(model):
         return FREE
     table = _table()
     for name in _names(model, table):

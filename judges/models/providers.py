@@ -13,7 +13,6 @@ from judges.models.redaction import without_secrets
 from judges.protocol import OPENAI, is_embedded
 
 EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
-RECORDING = "replay:"
 # The endpoint of a model whose address DSPy knows.
 THROUGH_DSPY = "dspy.LM"
 
@@ -99,12 +98,12 @@ def gives_n_replies(lm: str) -> bool:
     """Whether n replies cost one request, as far as a model's name tells; DSPy sends n."""
     prefix, _, name = lm.partition("/")
     known = PROVIDERS.get(prefix, Provider()).client == "chat" and bool(name)
-    return known or is_embedded(lm) or lm.startswith(RECORDING)
+    return known or is_embedded(lm)
 
 
 def endpoint_of(lm: str, api_base: str | None = None) -> str:
     """Where a model answers, as its `endpoint` says, without opening it."""
-    if lm in EMBEDDED_MODELS or lm.startswith(RECORDING):
+    if lm in EMBEDDED_MODELS:
         return lm
     provider, name = provider_of(lm, api_base)
     if provider.client == "chat" and name:

@@ -13,7 +13,6 @@ from functools import lru_cache
 from judges.models.providers import (
     EMBEDDED_MODELS,
     PROVIDERS,
-    RECORDING,
     THROUGH_DSPY,
     Provider,
     endpoint_of,
@@ -34,7 +33,7 @@ def open_model(
     api_key_env: str | None = None,
     timeout: float = TIMEOUT,
 ) -> Model:
-    """Open `embedded`, `openai/NAME`, `azure/NAME`, `replay:FILE`, or any model DSPy knows.
+    """Open `embedded`, `openai/NAME`, `azure/NAME`, or any model DSPy knows.
 
     `api_base` or OPENAI_BASE_URL points `openai/NAME` at any compatible server. Keys come from the
     environment (OPENAI_API_KEY and its like, or the variable `api_key_env`). Raises
@@ -43,15 +42,10 @@ def open_model(
     check_name(lm)
     if lm in EMBEDDED_MODELS:
         return _embedded_model()
-    if lm.startswith(RECORDING):
-        from judges.models.journal import ReplayModel
-
-        return ReplayModel(lm.removeprefix(RECORDING))
     provider, name = provider_of(lm, api_base)
     if not name or lm.startswith("/"):
         raise FatalModelError(
-            f"no model {lm!r}: say embedded, replay:FILE or PROVIDER/NAME, as in "
-            "openai/gpt-4.1-mini"
+            f"no model {lm!r}: say embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
         )
     if provider.client == "chat":
         from judges.models.endpoint import EndpointModel

@@ -25,7 +25,6 @@ from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.models.dialect import is_reasoning
 from judges.models.journal import describe
-from judges.models.providers import RECORDING
 from judges.panel import Panel
 from judges.protocol import FatalModelError, is_embedded
 from optimize.figures import DIGITS, Cell, counted
@@ -68,12 +67,12 @@ class Entry:
     @property
     def in_process(self) -> bool:
         """Whether it is answered here, for free: nothing of it is kept or counted as paid."""
-        return self.judge is None or all(map(is_in_process, (j.lm for j in self.judge.parts)))
+        return self.judge is None or all(map(is_embedded, (j.lm for j in self.judge.parts)))
 
     @property
     def paid(self) -> tuple[Estimate, ...]:
         """What is expected of those of its models that are elsewhere."""
-        return tuple(e for e in self.expected if not is_in_process(e.lm))
+        return tuple(e for e in self.expected if not is_embedded(e.lm))
 
     @property
     def n_requests(self) -> int:
@@ -107,11 +106,6 @@ class Entry:
         if journal is None or not journal.exists() or not self.expected:
             return 1.0
         return max(0.0, 1 - describe(journal).n_requests / max(1, self.n_requests))
-
-
-def is_in_process(lm: str) -> bool:
-    """Whether a model answers here, for free."""
-    return is_embedded(lm) or lm.startswith(RECORDING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,9 +323,7 @@ def _usage(
     """What an entry took, for `n_rows` judged; of a panel, all its models together."""
     runners = _paid_runners(entry, judge, runner)
     accounts = [each.account for each in runners]
-    # What a recording costs to use is its model's affair.
-    is_recording = entry.lm.startswith(RECORDING)
-    prices = [None if is_recording else each.account.price for each in runners]
+    prices = [each.account.price for each in runners]
     costs = [
         None if price is None else price.cost(total.tokens_in, total.tokens_out, total.responses)
         for total, price in zip((each.totals for each in runners), prices, strict=True)

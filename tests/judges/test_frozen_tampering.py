@@ -133,10 +133,6 @@ FORGED = {
         r"at `\$.data.sha256`",
     ),
     "a seed as text": (put("provenance", value={"seed": "1"}), r"got `str` - at `\$.seed`"),
-    "figures as text": (
-        put("provenance", value={"people": {"mean": "x"}}),
-        r"got `str` - at `\$.people.mean`",
-    ),
 }
 
 

@@ -4,7 +4,6 @@ import asyncio
 import math
 import pickle
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -117,38 +116,6 @@ def test_a_missing_column_is_one_clear_error(scripted: Scripted, frame: pd.DataF
         judges.load("relevance").score(frame.drop(columns="summary"))
     assert "summary=COLUMN" in str(e.value)
     assert not scripted.asked
-
-
-def test_columns_are_those_that_the_labels_had_and_missing_ones_are_told_at_once() -> None:
-    labels = {"document": "Der Text", "summary": "Fassung"}
-    judge = replace(Judge.of(RELEVANCE), provenance={"data": {"map": labels}})
-    with pytest.raises(MissingColumnError) as e:
-        judge.find_columns(["Der Text", "Kurzfassung"])
-    assert "no column 'summary'" in str(e.value)
-    assert "as in --map summary=COLUMN " in str(e.value)
-    assert str(e.value).endswith("map={'summary': 'COLUMN'}")
-    assert judge.find_columns(labels.values()) == labels
-    # Which of the two is meant is the user's to say.
-    both = [*labels.values(), "document"]
-    with pytest.raises(MissingColumnError, match="--map document=document or") as e:
-        judge.find_columns(both)
-    assert "columns 'document' and 'Der Text'" in str(e.value)
-    assert judge.find_columns(both, {"document": "document"})["document"] == "document"
-    # Columns that the labels' reader knew by itself come last, after the user's and the exact name.
-    known = replace(judge, provenance={"data": {"texts": {"document": "Der Text"}}})
-    assert known.find_columns(["Der Text", "summary"])["document"] == "Der Text"
-    assert known.find_columns(["Der Text", "document", "summary"])["document"] == "document"
-    with pytest.raises(MissingColumnError):
-        known.find_columns(["Der Text", "summary"], {"document": "text"})
-    # A file is anybody's: what is no mapping is left out.
-    for forged in (
-        {"data": {"map": [1]}},
-        {"data": 1},
-        {"data": {"map": {"summary": ["x"]}}},
-        {"data": {"texts": {"summary": 3}}},
-    ):
-        with pytest.raises(MissingColumnError, match="summary=COLUMN"):
-            replace(judge, provenance=forged).find_columns(["document", "x"])
 
 
 def test_columns_can_be_mapped(scripted: Scripted, frame: pd.DataFrame) -> None:

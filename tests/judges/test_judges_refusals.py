@@ -15,9 +15,14 @@ from judges.protocol import Completion, FatalModelError, Message, Sampling
 pytestmark = pytest.mark.usefixtures("table_folder")
 
 
+MEAN = ["fluency", "--data", "in.csv", "--out", "o.csv", "--plan", "mean"]
 FAILING = {
     "an unknown judge": (["nope", "--data", "in.csv", "--out", "o.csv"], 2, "no judge 'nope'"),
-    "a missing file": (["fluency", "--data", "x.csv", "--out", "o.csv"], 1, "x.csv: No such file"),
+    "a missing file": (
+        ["fluency", "--data", "x.csv", "--out", "o.csv"],
+        1,
+        "x.csv: does not exist",
+    ),
     "a missing column": (
         ["fluency", "--data", "in.csv", "--out", "o.csv", "--map", "summary=x"],
         1,
@@ -57,21 +62,7 @@ FAILING = {
         "--plan mean and --samples N go together",
     ),
     "three times the same reply": (
-        [
-            *[
-                "fluency",
-                "--data",
-                "in.csv",
-                "--out",
-                "o.csv",
-                "--plan",
-                "mean",
-                "--samples",
-                "3",
-                "--temperature",
-                "0",
-            ]
-        ],
+        [*MEAN, "--samples", "3", "--temperature", "0"],
         2,
         "draws the same reply every time",
     ),
@@ -114,7 +105,7 @@ def test_a_bad_row_stops_before_anything_is_sent(
     with Path("in.jsonl").open("a") as file:
         file.write("{not json\n")
     assert main(["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]) == 1
-    assert "in.jsonl, line 7: 'not json' is not JSON: " in capsys.readouterr().err
+    assert "in.jsonl, line 7: 'not json\\n' is not JSON: " in capsys.readouterr().err
     assert not scripted.asked
 
 

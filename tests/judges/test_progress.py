@@ -16,7 +16,6 @@ import pytest
 from openai_server import OpenAIServer
 from processes import TIMEOUT, until
 
-from dspy_judges import commands
 from dspy_judges.__main__ import main
 from judges.cli.command import command as judges_command
 from judges.cli.shell import print_lines
@@ -229,7 +228,6 @@ def test_quiet_commands_print_their_result_alone_and_no_line_wider_than_a_termin
     monkeypatch.chdir(labels)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr(commands, "_script_is_running", False)
     assert main([*words.split(), "--quiet"]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
