@@ -333,31 +333,6 @@ class Judge:
             )
         return series
 
-    def mapper(self, **options: Unpack[Options]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-        """A plain function for `datasets.Dataset.map`, for single rows or `batched=True`.
-
-        `dataset.map(judge.mapper(lm="openai/gpt-4.1-mini"), batched=True)` adds the columns NAME
-        and NAME_failure; batches are judged at once, single rows one after the other.
-        """
-        check_options(options)
-        mapping = pop_map(options)
-        options.pop("progress", None)
-
-        def judge_map(row: Mapping[str, Any]) -> dict[str, Any]:
-            """The columns to add: a value each for a single row, a list each for a batch."""
-            columns = self.find_columns(list(row), mapping)
-            texts = {name: row[column] for name, column in columns.items()}
-            # Lists, or arrays where the Dataset's format makes them; one text is a str or None.
-            single = any(text is None or isinstance(text, str | bytes) for text in texts.values())
-            results = list(self.judge_all([texts] if single else rows_of(texts), **options))
-            values: dict[str, list[Any]] = {
-                self.name: [result.score for result in results],
-                f"{self.name}_failure": [result.failure for result in results],
-            }
-            return {name: column[0] for name, column in values.items()} if single else {**values}
-
-        return judge_map
-
     def template(self) -> list[Message]:
         """The messages that it sends, with `{{name}}` slots for texts in the last one."""
         if self.stored_messages is None:

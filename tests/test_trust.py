@@ -122,7 +122,6 @@ def test_a_strangers_judge_that_names_a_host_or_a_file_loads_and_is_not_asked(
     judge = judges.load(path)
     for ask in (
         lambda: judge(**ROW),
-        lambda: judge.mapper()(ROW),
         lambda: list(judge.judge_all([ROW])),
         lambda: measure(judge, "labels.jsonl"),
         lambda: JudgeBatch(judge, workers=1)({name: [text] for name, text in ROW.items()}),

@@ -44,8 +44,8 @@ Judge every row of a table with one or more rating judges.
 
 JSONL rows get "judgements"; CSV and Parquet rows get the columns NAME and
 NAME_failure. A row that cannot be judged has no score and a reason. Rows
-without an id get their number as `id`, so that dspy-judges verify --scores reads
-the file."""
+without an id get their number as `id`, so that dspy-judges verify --scores
+reads the file."""
 
 SCORE_EXAMPLES = """\
 examples:

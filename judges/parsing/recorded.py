@@ -6,7 +6,7 @@ rho for relevance is .422 here and .427 in print, where three replies of 1200 we
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,8 @@ from data.tables.formats import READABLE, read_records
 from data.tables.problems import CellError, RowsError
 from data.tables.text import decode_json
 from data.values import RatingCells
-from judges.dimension import Comparison, Subject
 from judges.errors import JudgesError
-from judges.judgement import LARGEST_SCORE, AnyJudgement, Choice, Judgement, NoScoreError, Verdict
+from judges.judgement import LARGEST_SCORE, Choice, Judgement, NoScoreError, Verdict
 from judges.parsing.choice import parse_choice
 from judges.parsing.rating import parse_score
 
@@ -134,53 +133,6 @@ def _score_column(row: Mapping[str, object], dimension: str) -> str:
         if f"{name}_failure" in row:
             return name
     return "score" if "score" in row else dimension
-
-
-def recorded_scores(path: Path, subject: Subject) -> dict[str, AnyJudgement]:
-    """Judgements by id from a file of numbers (see `read_scores`); a pair's are margins."""
-    scores = read_scores(path, subject.name)
-    if isinstance(subject, Comparison):
-        for name, score in scores.items():
-            if abs(score) > 1:
-                raise RecordingError(
-                    f"{path.name}: the margin of {name!r:.60} is {score:g}; it goes from -1 (B) to "
-                    "1 (A)"
-                )
-    return {
-        name: Judgement(score=score) if score == score else Judgement.failed("no score")
-        for name, score in scores.items()
-    }
-
-
-def recorded_replies(
-    path: Path, subject: Subject, *, values: Values | None = None
-) -> dict[str, dict[str, AnyJudgement]]:
-    """Judgements by id from a file of raw replies, for each of its prompts ("" where it has one).
-
-    `values` says what words of replies stand for, as in {"A": 1, "B": 2} or, of pairs,
-    {"C": "tie"}. Raises RecordingError, as for two records of an id.
-    """
-    dimension = subject.name
-    records: Iterable[RecordedReplies | RecordedPair]
-    if isinstance(subject, Comparison):
-        records = read_pair_replies(path, dimension=dimension)
-    else:
-        records = read_replies(path, dimension=dimension)
-    by_prompt: dict[str, dict[str, AnyJudgement]] = {}
-    for record in records:
-        judgements = by_prompt.setdefault(record.prompt or "", {})
-        if record.id in judgements:
-            raise RecordingError(f"{path.name}: {record.id!r:.60} is recorded twice; give it once")
-        if isinstance(record, RecordedPair):
-            judgements[record.id] = verdict(record, values=values)
-        else:
-            assert not isinstance(subject, Comparison)
-            judgements[record.id] = judgement(
-                record.replies, subject.scale, values=values, names=(dimension,)
-            )
-    if not by_prompt:
-        raise RecordingError(f"{path.name}: no replies on {dimension!r}")
-    return by_prompt if len(by_prompt) > 1 else {"": next(iter(by_prompt.values()))}
 
 
 def judgement(

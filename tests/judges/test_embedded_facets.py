@@ -104,12 +104,6 @@ TURNS = {
 }
 
 
-def test_a_sentence_that_runs_on_is_a_fault_of_grammar():
-    start = "The mayor said that the town had to close the pool"
-    short, long = f"{start}.", f"{start}{' and that people asked for the money' * 5}."
-    assert facets(long)[INDEX["grammar"]] < facets(short)[INDEX["grammar"]]
-
-
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_a_facet_of_summaries_prefers_the_better_of_two(name):
     better, worse = SUMMARIES[name]
@@ -188,24 +182,10 @@ def test_loud_words_raise_and_quiet_words_lower_what_follows_them():
     assert weight("Judge the grammar and give little weight to order.", "order") < plain
 
 
-def test_what_is_to_be_ignored_nearly_vanishes():
-    kept = weight("Judge the support by the source.", "grammar")
-    assert weight("Judge the support by the source. Ignore grammar.", "grammar") < kept / 2
-
-
 def test_unknown_words_fall_back_on_an_overall_impression():
     strange = emphases(task("Judge the zorb.", "how zorby it is"))
     assert np.allclose(strange, emphases(task("")))
     assert strange[INDEX["coverage"]] > strange[INDEX["courtesy"]] > 0
-
-
-def test_the_word_for_the_judged_text_names_no_quality():
-    reads = (Field(name="query", description="the query", role="input"),)
-    reads += (Field(name="response", description="the response to judge", role="input"),)
-    rating = Field(name="rating", description="", role="output", choices=(1, 2))
-    with_name = Task(reads, (rating,), "Judge the grammar of the response.")
-    without = Task(reads, (rating,), "Judge the grammar.")
-    assert np.allclose(emphases(with_name), emphases(without))
 
 
 @pytest.mark.parametrize("place", range(len(NAMES)))

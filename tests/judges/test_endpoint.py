@@ -181,68 +181,6 @@ def test_an_error_means_the_request_the_run_or_nothing_yet(
     assert type(caught.value) is kind
 
 
-def test_a_model_that_wants_the_limits_other_name_gets_it(
-    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(request: object, body: Body) -> Any:
-        if "max_tokens" in body:
-            return error(400, "Use 'max_completion_tokens' instead.", "unsupported_parameter")
-        if "seed" in body:
-            return error(400, "Unrecognized request argument: seed", "invalid_request")
-        return None
-
-    monkeypatch.setattr(openai_server, "_refusal", refuse)
-    asks = [
-        ModelRequest([{"role": "user", "content": str(i)}], Sampling(), lambda reply: reply.text)
-        for i in range(20)
-    ]
-    with Runner(open_model("openai/judge-1")) as runner:
-        assert all(answer.error is None for answer in runner.run(asks))
-    assert openai_server.log[-1].body["max_completion_tokens"] == 512
-    assert runner.account.calls == len(openai_server.log)
-
-
-@pytest.mark.parametrize(
-    "complaint",
-    [
-        "Invalid value for 'n': must be 1",
-        "n must be 1",
-        "Only one completion: multiple choices are not supported",
-        "unsupported parameter: n",
-    ],
-)
-def test_where_several_replies_at_once_are_refused_each_is_a_request(
-    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, complaint: str
-) -> None:
-    def refuse(request: object, body: Body) -> Any:
-        return error(400, complaint, "invalid_request") if "n" in body else None
-
-    monkeypatch.setattr(openai_server, "_refusal", refuse)
-    openai_server.judge = lambda body: "4"
-    sampling = Sampling(n=3, temperature=1.0)
-    with Runner(open_model("openai/judge-1")) as runner:
-        answer = runner.ask(ModelRequest(ASKED, sampling, lambda reply: reply.text))
-    assert answer.parsed == ("4", "4", "4")
-    assert runner.account.calls == len(openai_server.log) == 1 + 3
-
-
-def test_where_few_alternatives_are_given_fewer_are_asked_for(
-    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(request: object, body: Body) -> Any:
-        too_many = body.get("top_logprobs", 0) > 5
-        return error(400, "top_logprobs must be at most 5", "invalid") if too_many else None
-
-    monkeypatch.setattr(openai_server, "_refusal", refuse)
-    openai_server.judge = lambda body: "4"
-    with Runner(open_model("openai/judge-1")) as runner:
-        answer = runner.ask(
-            ModelRequest(ASKED, Sampling(top_logprobs=20), lambda reply: reply.text)
-        )
-    assert answer.error is None
-    assert openai_server.log[-1].body["top_logprobs"] == 5
-
-
 @pytest.mark.parametrize("name", ["o1", "o3-mini", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5.1"])
 def test_reasoning_models_are_known_by_name(name: str) -> None:
     body = Dialect.of(name).body(name, ASKED, Sampling())
@@ -253,15 +191,6 @@ def test_reasoning_models_are_known_by_name(name: str) -> None:
 @pytest.mark.parametrize("name", ["gpt-4o", "gpt-4.1-mini", "gpt-5-chat-latest", "olmo-2"])
 def test_other_models_are_not_taken_for_reasoning_ones(name: str) -> None:
     assert Dialect.of(name) == Dialect()
-
-
-@pytest.mark.parametrize(
-    "body",
-    [b"", b"[]", b"null", b"{}", b'{"choices":[{}]}', b'{"choices":[{"message":{"content":3}}]}'],
-)
-def test_a_body_of_another_shape_is_malformed_and_never_a_crash(body: bytes) -> None:
-    with pytest.raises(TransientError):
-        read_completion(body, ASKED, Sampling())
 
 
 @pytest.mark.parametrize(
@@ -526,13 +455,6 @@ def test_a_count_that_cannot_be_true_is_said_once(
     assert "prompt_tokens cannot be true (-1)" in record.getMessage()
 
 
-def test_counts_of_whole_floats_are_counts() -> None:
-    answer = read_completion(
-        answer_with(usage={"prompt_tokens": 7.0, "completion_tokens": 2.0}), ASKED, Sampling()
-    )
-    assert (answer.tokens_in, answer.tokens_out) == (7, 2)
-
-
 def with_logprob(value: str) -> bytes:
     tops = f'{{"token":"4","logprob":{value}}}'
     return (
@@ -605,6 +527,10 @@ def test_a_limit_that_is_none_is_not_kept_to(remaining: str, limit: str) -> None
 @pytest.mark.parametrize(
     "body",
     [
+        b"[]",
+        b"{}",
+        b'{"choices":[{}]}',
+        b'{"choices":[{"message":{"content":3}}]}',
         b"[" * 100_000,
         b'{"choices":' * 100_000,
         b'{"choices":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
@@ -690,12 +616,6 @@ def test_an_answer_that_is_not_packed_as_it_says_is_malformed() -> None:
     assert "not gzip" in str(error)
 
 
-def endless(_: bytes) -> Iterator[bytes]:
-    yield b"HTTP/1.1 200 OK\r\n\r\n"
-    while True:
-        yield b" " * 2**16
-
-
 @pytest.mark.parametrize("status", ["200 OK", "500 No"])
 def test_a_packed_answer_without_end_is_cut_off(status: str) -> None:
     # 1,000 to 1, so 100 MB of blanks in 100 KB.
@@ -723,12 +643,6 @@ def test_a_packed_answer_that_unpacks_to_nothing_for_ever_is_cut_off(piece: byte
             yield piece
 
     error = served(pieces)
-    assert "more than 2,228,224 bytes" in str(error)
-
-
-def test_an_endless_answer_is_cut_off() -> None:
-    error = served(endless)
-    assert isinstance(error, TransientError)
     assert "more than 2,228,224 bytes" in str(error)
 
 
@@ -781,24 +695,6 @@ def test_debug_logs_hold_no_key(
         with pytest.raises(FatalModelError):
             complete()
     assert KEY not in caplog.text
-
-
-def test_azures_answers_are_capped_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    bomb = gzip.compress(b" " * 100_000_000)
-    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
-    answers = iter([http(bomb, "Content-Encoding: gzip"), http(answer_with())])
-
-    async def once(base: str) -> Completion:
-        model = open_model("azure/judge-1", api_base=base)
-        try:
-            return await model.complete(ASKED, Sampling())
-        finally:
-            await model.close()
-
-    with ServingBytes(lambda _: [next(answers)]) as base:
-        with pytest.raises(TransientError, match=r"more than [\d,]+ bytes"):
-            asyncio.run(once(base.removesuffix("/v1")))
-        assert asyncio.run(once(base.removesuffix("/v1"))).replies[0].text == "four"
 
 
 def test_azure_is_asked_through_its_deployment_with_its_own_key(

@@ -89,13 +89,6 @@ def test_a_failed_request_is_dspys_own_kind_of_error() -> None:
         as_lm(runner)("hello")
 
 
-def test_a_reasoning_models_name_brings_none_of_dspys_rules() -> None:
-    model = Model(lambda *_: "4")
-    model.name = "openai/gpt-5"
-    with Runner(model) as runner:
-        assert as_lm(runner, temperature=0.0, max_tokens=64)("hello") == ["4"]
-
-
 def through_dspy(server: OpenAIServer, **settings: float) -> DspyModel:
     return DspyModel("openai/judge-1", api_base=server.url, **settings)
 

@@ -190,25 +190,6 @@ def test_random_order_asks_once_a_pair(scripted: Scripted) -> None:
     assert len(scripted.asked) == 8
 
 
-def test_a_datasets_map_takes_rows_and_batches(scripted: Scripted, tmp_path: Path) -> None:
-    import datasets
-
-    table = datasets.Dataset.from_dict(
-        {"document": ["d0", "d1", "d2"], "summary": ["s0", "garble", "s2"]}
-    )
-    judge = judges.load("relevance")
-    rows = table.map(judge.mapper(), load_from_cache_file=False)
-    batches = table.map(
-        judge.mapper(concurrency=2), batched=True, batch_size=2, load_from_cache_file=False
-    )
-    for mapped in (rows, batches):
-        scores = mapped["relevance"]
-        assert [score is None or math.isnan(score) for score in scores] == [False, True, False]
-        assert scores[0] == expected(judge, document="d0", summary="s0")
-        assert mapped["relevance_failure"][0] is None
-        assert "no idea" in mapped["relevance_failure"][1]
-
-
 def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read(frame: pd.DataFrame) -> None:
     judge, texts = judges.load("fluency"), ["One fine day.", None, "It rained."]
     whole = judge(summary="One fine day.\n\nIt rained.")

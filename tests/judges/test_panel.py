@@ -89,11 +89,9 @@ def test_frozen_it_scores_without_dspy_row_by_row_and_in_batches_the_same(tmp_pa
     assert load(tmp_path) == PANEL
 
 
-def test_a_worker_and_a_dataset_get_the_scores_of_a_local_run() -> None:
+def test_a_worker_gets_the_scores_of_a_local_run() -> None:
     expected = [said.score for said in PANEL.judge_all(ROWS)]
     assert list(JudgeBatch(PANEL, workers=1)(pd.DataFrame(ROWS))["relevance"]) == expected
-    columns = {name: [row[name] for row in ROWS] for name in ROWS[0]}
-    assert PANEL.mapper()(columns)["relevance"] == expected
 
 
 def changed(path: Path, *, redo_digest: bool) -> bytes:

@@ -116,11 +116,6 @@ PARAMETERS = [
         line="judge-1 takes no temperature (asked without, so runs repeat less exactly)",
     ),
     Habit(
-        "temperature deprecated",
-        when("temperature", lambda: fail(400, "`temperature` is deprecated for this model.")),
-        line="judge-1 takes no temperature",
-    ),
-    Habit(
         "temperature of a mean refused",
         when("temperature", lambda: fail(400, "temperature is not supported")),
         flags=SAMPLES,
@@ -152,20 +147,6 @@ PARAMETERS = [
                             "input": 0,
                         }
                     ]
-                },
-            ),
-        ),
-        line="judge-1 takes no seed",
-    ),
-    Habit(
-        "seed extra_forbidden inside a message",
-        when(
-            "seed",
-            lambda: say(
-                422,
-                {
-                    "object": "error",
-                    "message": {"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"]}]},
                 },
             ),
         ),
@@ -315,68 +296,15 @@ REPLIES = [
         max_requests=3 * N_ROWS,
     ),
     Habit(
-        "empty content",
-        replying(message(content="")),
-        line="empty reply",
-        failed_rows=True,
-        max_requests=3 * N_ROWS,
-    ),
-    Habit(
         "a refusal in its own field",
         replying(message(content=None, refusal="I cannot rate this.")),
         line="the model refused: 'I cannot rate this.'",
         failed_rows=True,
     ),
     Habit(
-        "withheld by a filter",
-        replying(finished("content_filter", None)),
-        line="content filter withheld the reply",
-        failed_rows=True,
-    ),
-    Habit(
         "filtered with status 400",
         always(lambda: fail(400, "The response was filtered", code="content_filter")),
         line="The response was filtered",
-        failed_rows=True,
-    ),
-    Habit(
-        "flagged by a router's moderation",
-        lambda number, body: say(
-            403,
-            {
-                "error": {
-                    "code": 403,
-                    "message": 'The model requires moderation and your input was flagged for "x".',
-                    "metadata": {"reasons": ["x"], "flagged_input": "This", "provider_name": "P"},
-                }
-            },
-        ),
-        line="your input was flagged",
-        failed_rows=True,
-    ),
-    Habit(
-        "filtered in Azure's inner error",
-        lambda number, body: say(
-            400,
-            {
-                "error": {
-                    "message": "Withheld.",
-                    "code": None,
-                    "innererror": {"code": "ResponsibleAIPolicyViolation"},
-                }
-            },
-        ),
-        line="Withheld.",
-        failed_rows=True,
-    ),
-    Habit(
-        "DeepSeek's and Alibaba's filters",
-        lambda number, body: (
-            fail(400, "Content Exists Risk", code="invalid_request_error")
-            if number % 2
-            else fail(400, "Risk: Content Exists Risk", code="data_inspection_failed")
-        ),
-        line="Content Exists Risk",
         failed_rows=True,
     ),
     Habit(
@@ -392,16 +320,6 @@ REPLIES = [
         "status 200 with a rate limit inside",
         first(2, lambda: error_inside(429, "Rate limited upstream", metadata={})),
         max_requests=N_ROWS + 2,
-    ),
-    ending(
-        "status 200 with a wrong key inside",
-        always(lambda: error_inside(401, "No auth credentials found")),
-        line="the key in OPENAI_API_KEY was not accepted for judge-1",
-    ),
-    ending(
-        "status 200 with no credits inside",
-        always(lambda: error_inside(402, "Insufficient credits")),
-        line="the account's quota is used up (Insufficient credits)",
     ),
     Habit("thoughts in reasoning_content", replying(message(reasoning_content="Say 1? Say 2?"))),
     Habit("thoughts in reasoning", replying(message(reasoning="Rating: 1"))),
@@ -439,12 +357,6 @@ REPLIES = [
         failed_rows=True,
         max_requests=3 * N_ROWS,
     ),
-    Habit("bold", replying(wrapped("**", "**"))),
-    Habit("out of five", replying(wrapped("", "/5"))),
-    Habit("JSON", replying(wrapped('{"rating": ', "}"))),
-    Habit("fenced JSON", replying(wrapped('```json\n{"rating": ', "}\n```"))),
-    Habit("JSON with reasons", replying(wrapped('{"reason": "1 or 2 faults", "rating": "', '"}'))),
-    Habit("prose that ends in the rating", replying(wrapped("It is fair.\n\nRating: "))),
     Habit(
         "no rating",
         replying(wrapped("I would say ", " or so, or none")),
@@ -454,11 +366,6 @@ REPLIES = [
     ),
 ]
 
-GEMINI_QUOTA = {
-    "code": 429,
-    "message": "You exceeded your current quota, please check your plan and billing details.",
-    "status": "RESOURCE_EXHAUSTED",
-}
 VLLM_CONTEXT = (
     "'max_tokens' or 'max_completion_tokens' is too large: 512. This model's maximum context "
     "length is 700 tokens and your request has 400 input tokens (512 > 700 - 400)."
@@ -506,20 +413,7 @@ WAITS = [
         always(lambda: fail(429, "You exceeded it.", code="insufficient_quota")),
         line="the account's quota is used up (You exceeded it.)",
     ),
-    ending(
-        "Gemini's quota",
-        always(lambda: say(429, [{"error": GEMINI_QUOTA}])),
-        line="the account's quota is used up",
-    ),
-    ending(
-        "no credits (402)",
-        always(lambda: fail(402, "Insufficient balance")),
-        line="the account's quota is used up (Insufficient balance)",
-    ),
-    Habit("a rate limit that names no wait", first(1, too_many())),
-    Habit("a fault of the server (500)", first(1, lambda: fail(500, "Internal error"))),
     Habit("a gateway's page (502)", first(1, lambda: web.Response(status=502, text="<html>"))),
-    Habit("overloaded (529)", first(1, lambda: fail(529, "Overloaded", code="overloaded_error"))),
     Habit("unavailable (503)", first(1, lambda: fail(503, "Loading model"))),
     Habit(
         "context too long",
@@ -559,11 +453,6 @@ WAITS = [
         always(lambda: fail(403, "Project has no access to model judge-1")),
         line="Project has no access to model",
     ),
-    ending(
-        "an unknown model",
-        always(lambda: fail(404, "The model does not exist", code="model_not_found")),
-        line="no model 'judge-1' there",
-    ),
 ]
 
 
@@ -586,41 +475,6 @@ def added(
                 each["message"].pop(name, None)
 
     return make
-
-
-VLLM_FIELDS: dict[str, Body] = {
-    "top": {
-        "service_tier": None,
-        "system_fingerprint": None,
-        "prompt_logprobs": None,
-        "prompt_token_ids": None,
-        "kv_transfer_params": None,
-        "usage": {
-            "prompt_tokens": 90,
-            "total_tokens": 93,
-            "completion_tokens": 3,
-            "prompt_tokens_details": None,
-        },
-    },
-    "choice": {"stop_reason": None, "token_ids": None},
-    "message": {
-        "refusal": None,
-        "annotations": None,
-        "audio": None,
-        "function_call": None,
-        "tool_calls": [],
-        "reasoning": None,
-        "reasoning_content": None,
-    },
-}
-LLAMA_FIELDS: dict[str, Body] = {
-    "top": {
-        "system_fingerprint": "b8681-local",
-        "timings": {"cache_n": 80, "prompt_n": 10, "predicted_n": 3, "predicted_per_second": 50.0},
-        "__verbose": {"content": "1", "tokens": [], "stop": True},
-    },
-    "message": {"reasoning_content": "Is it a 1? A 2?"},
-}
 
 
 def every_token(change: Callable[[Body], None]) -> Callable[[Body, Body], None]:
@@ -648,18 +502,6 @@ def with_impossible(token: Body) -> None:
     ]
 
 
-def legacy_logprobs(answer: Body, body: Body) -> None:
-    """As completions had them before chat: llama-cpp-python in some releases."""
-    for choice in answer["choices"]:
-        tokens = [token["token"] for token in choice["logprobs"]["content"]]
-        choice["logprobs"] = {
-            "tokens": tokens,
-            "token_logprobs": [-0.5 for _ in tokens],
-            "top_logprobs": [{token: -0.5} for token in tokens],
-            "text_offset": [0 for _ in tokens],
-        }
-
-
 VLLM_UNKNOWN_MODEL = {
     "object": "error",
     "message": "The model `judge-1` does not exist.",
@@ -669,12 +511,6 @@ VLLM_UNKNOWN_MODEL = {
 }
 CONTEXT_FULL = "the request exceeds the available context size, try increasing it"
 LOCAL = [
-    Habit("vLLM's own fields", replying(added(**VLLM_FIELDS))),
-    Habit("llama.cpp's own fields", replying(added(**LLAMA_FIELDS, left_out=("refusal",)))),
-    Habit(
-        "Ollama's own fields",
-        replying(added(top={"system_fingerprint": "fp_ollama"}, message={"reasoning": "A 1?"})),
-    ),
     Habit("thoughts in thinking", replying(message(thinking="Rating: 1", thinking_blocks=[]))),
     Habit(
         "content in parts, as Mistral gives it",
@@ -684,15 +520,7 @@ LOCAL = [
             | {"choices": [{"message": {"content": [{"type": "text", "text": opinion(body)}]}}]},
         ),
     ),
-    Habit("no usage", replying(added(left_out=("usage",)))),
-    Habit("a usage of null", replying(added(top={"usage": None}))),
     Habit("nothing but the choices", replying(added(left_out=("usage", "id", "model", "created")))),
-    Habit(
-        "thoughts of Ollama that use up the limit",
-        thinking(3000, ""),
-        line="asked with up to 4,096 tokens in place of 512",
-        max_requests=N_ROWS + 3 * 3,
-    ),
     Habit(
         "log-probabilities of llama.cpp",
         replying(every_token(with_ids)),
@@ -711,31 +539,9 @@ LOCAL = [
         flags=("--plan", "weighted"),
     ),
     ending(
-        "log-probabilities in the form of completions",
-        replying(legacy_logprobs),
-        flags=("--plan", "weighted"),
-        line="gives no log-probabilities, which the plan 'weighted' needs",
-    ),
-    ending(
         "vLLM's errors",
         always(lambda: say(404, VLLM_UNKNOWN_MODEL)),
         line="no model 'judge-1' there (The model `judge-1` does not exist.)",
-    ),
-    ending(
-        "Ollama without the model",
-        always(lambda: fail(404, 'model "judge-1" not found, try pulling it first')),
-        line="try pulling it first",
-    ),
-    Habit(
-        "llama.cpp while it loads",
-        first(
-            2,
-            lambda: say(
-                503,
-                {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}},
-            ),
-        ),
-        max_requests=N_ROWS + 2,
     ),
     Habit(
         "llama.cpp's context full",

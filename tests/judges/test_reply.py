@@ -402,3 +402,28 @@ def test_of_several_qualities_the_dimensions_own_rating_counts(reply: str) -> No
 
 def test_a_name_that_no_reply_uses_takes_nothing_away() -> None:
     assert parse_fields("Relevance: 4", [RATING], names=["my_metric_2"]) == {"rating": 4}
+
+
+OF_A_DIMENSION = [
+    ("Coherence deserves a 4; fluency a 2.", "fluency", 2),
+    ("Coherence: 4\nFluency: 2", "coherence", 4),
+    ("Fluency: 2", "coherence", None),
+    ('{"coherence": 4, "fluency": 2}', "coherence", 4),
+    ("coherence_score: 3", "coherence", 3),
+    ("The coherence of the summary is rated 3.", "coherence", 3),
+    ("Coherence: 4\nOverall: 3", "relevance", 3),
+    ("Warmth: 3 (friendly enough)", "warmth", 3),
+    ("Helpfulness score: 4, harmlessness score: 2", "harmlessness", 2),
+    ("**Warmth**: 3", "warmth", 3),
+]
+
+
+@pytest.mark.parametrize(("reply", "dimension", "meant"), OF_A_DIMENSION)
+def test_a_known_dimension_is_read_from_its_own_rating(
+    reply: str, dimension: str, meant: int | None
+) -> None:
+    if meant is None:
+        with pytest.raises(NoScoreError):
+            parse_rating(reply, range(1, 6), names=[dimension])
+    else:
+        assert parse_rating(reply, range(1, 6), names=[dimension]) == meant
