@@ -63,7 +63,6 @@ def _bounded(
 count = _bounded(whole_number, lambda n: n >= 1, "1 or more")
 seed = _bounded(whole_number, lambda n: n >= 0, "0 or more")
 positive = _bounded(number, lambda x: 0 < x < math.inf, "a number above 0")
-share = _bounded(number, lambda x: 0 <= x <= 1, "within 0 and 1")
 temperature = _bounded(number, lambda x: 0 <= x <= 10, "within 0 and 10")
 
 MEAN_TEMPERATURE = 1.0
@@ -154,7 +153,13 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
 
 def plan_of(args: argparse.Namespace) -> SamplingPlan | None:
     """The plan that the flags name, or None where they leave it to the judge."""
-    kind, samples, temperature = args.plan, args.samples, args.temperature
+    return read_plan(args.plan, args.samples, args.temperature)
+
+
+def read_plan(
+    kind: PlanKind | None, samples: int | None, temperature: float | None
+) -> SamplingPlan | None:
+    """The same of their values; raises UsageError."""
     if (kind == "mean") != (samples is not None):
         raise UsageError("--plan mean and --samples N go together: give both or neither")
     if kind == "mean":
@@ -266,15 +271,9 @@ def split_name(text: str) -> tuple[str, str]:
     return name, rest
 
 
-def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
-    """{text: column} from the values of --map; UsageError where a text is given two columns."""
+def mapping(words: Sequence[str]) -> dict[str, Any]:
+    """Texts and their columns, from the NAME=COLUMN and FILE.yaml of --map; raises UsageError."""
     try:
-        mapping = data.flags.read_mapping(pairs)
+        return data.flags.read_mapping(words)
     except ValueError as error:
         raise UsageError(f"--map {error}") from None
-    for name, columns in mapping.items():
-        if isinstance(columns, list) and any(pair.startswith(f"{name}=") for pair in pairs):
-            raise UsageError(f"--map {name}: {' and '.join(columns)}; a text has one column")
-    one_column = {name: column for name, column in mapping.items() if isinstance(column, str)}
-    # Rows without ids have numbers.
-    return {name: column for name, column in one_column.items() if column != "#line"}

@@ -34,7 +34,7 @@ from data.tables.text import Row, TableRow, decode_json
 from data.tables.xlsx import split_sheet
 from dspy_judges.column_names import name_key
 from judges import frozen
-from judges.cli.arguments import mapping_of, request_options
+from judges.cli.arguments import mapping, request_options
 from judges.cli.estimate import Estimate, estimate_line, estimate_runs, total_price
 from judges.cli.shell import print_error, print_note, print_output
 from judges.errors import JudgesError, UsageError
@@ -119,7 +119,7 @@ def prepare(
     """
     if args.api_base and holds_secret(args.api_base):
         raise UsageError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
-    mapping = mapping_of(args.map)
+    columns_of = _text_columns(args.map)
     known = {name for judge in judges for name in judge.texts}
     # A mapping file has the names of labels, too.
     typed = {word.partition("=")[0] for word in args.map if "=" in word}
@@ -138,8 +138,8 @@ def prepare(
     notes: list[str] = []
     for n_rows, row in enumerate(read_table_rows(args.data, notes), start=1):
         if n_rows == 1:
-            texts = {judge.name: judge.find_columns(row.cells, mapping) for judge in judges}
-            notes += _columns_notes(texts, mapping)
+            texts = {judge.name: judge.find_columns(row.cells, columns_of) for judge in judges}
+            notes += _columns_notes(texts, columns_of)
         columns.update(dict.fromkeys(row.cells))
         for judge in judges:
             row_texts = texts_of(row.cells, texts[judge.name])
@@ -166,10 +166,24 @@ def prepare(
         n_rows=n_rows,
         columns=tuple(columns),
         new_columns=tuple(new_columns(columns) if is_flat else ()),
-        id_column=_id_column(tuple(columns), mapping),
+        id_column=_id_column(tuple(columns), columns_of),
         texts=texts,
         estimates=estimates,
     )
+
+
+def _text_columns(words: Sequence[str]) -> dict[str, str]:
+    """{text: column} of --map; UsageError where a text is given two columns."""
+    columns = mapping(words)
+    for name, column in columns.items():
+        if isinstance(column, list) and any(word.startswith(f"{name}=") for word in words):
+            raise UsageError(f"--map {name}: {' and '.join(column)}; a text has one column")
+    # Rows without ids have numbers: #line.
+    return {
+        name: column
+        for name, column in columns.items()
+        if isinstance(column, str) and column != "#line"
+    }
 
 
 def _columns_notes(texts: Mapping[str, Mapping[str, str]], mapping: Mapping[str, str]) -> list[str]:

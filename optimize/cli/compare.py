@@ -16,6 +16,7 @@ from judges.cli.arguments import (
     add_reporting_flags,
     constructed_note,
     count,
+    mapping,
     plan_of,
     positive,
     price,
@@ -77,7 +78,7 @@ from optimize.run.run_folder import (
     write_json,
     write_text,
 )
-from optimize.run.settings import SettingsError, mapping, refuse_secret, values_of
+from optimize.run.settings import SettingsError, refuse_secret, values_of
 
 NAME = "dspy-judges compare"
 ABOUT = """\

@@ -10,11 +10,12 @@ import numpy as np
 
 import data
 from data.types import LabelError
+from judges.cli.arguments import mapping
 from judges.cli.shell import print_error
 from optimize.cli.tool import Parser, Result, add_label_flags, run
 from optimize.figures import figure_text, json_number, value_cell
 from optimize.items import read_scores
-from optimize.run.settings import mapping, values_of
+from optimize.run.settings import values_of
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.corrected_estimates import Estimate, labels_needed, mean_score
 from optimize.statistics.levels import Mask

@@ -9,6 +9,7 @@ from judges.cli.arguments import (
     add_model_flags,
     add_reporting_flags,
     constructed_note,
+    mapping,
     request_options,
 )
 from judges.cli.shell import DONE, FAILED, print_error, print_lines, print_note, run_command
@@ -34,7 +35,6 @@ from optimize.run.run_folder import write_text
 from optimize.run.settings import (
     SettingsError,
     bounds_of,
-    mapping,
     refuse_secret,
     values_of,
     whole_ratings,

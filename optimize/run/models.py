@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from judges.cli.arguments import read_plan
 from judges.inference.budget import Budget, Spending
 from judges.inference.progress import verbose_logging
 from judges.inference.runner import Runner
@@ -187,15 +188,8 @@ def open_models(
 
 def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
     """The settings' plan, else the model's default."""
-    plan = settings.plan
-    if plan == "weighted":
-        return SamplingPlan(kind="weighted", temperature=settings.temperature or 0.0)
-    if settings.samples is not None:
-        temperature = 1.0 if settings.temperature is None else settings.temperature
-        return SamplingPlan(kind="mean", samples=settings.samples, temperature=temperature)
-    if plan == "one" or settings.temperature is not None:
-        return SamplingPlan(kind="one", temperature=settings.temperature or 0.0)
-    return default_plan(judge.model)
+    plan = read_plan(settings.plan, settings.samples, settings.temperature)
+    return plan or default_plan(judge.model)
 
 
 def make_item_scorer(

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from data.flags import read_bounds, read_mapping, read_values, split_mapping
+from data.flags import read_bounds, read_values, split_mapping
+from judges.cli.arguments import mapping
 from judges.define import read_subject
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
 from judges.errors import UsageError
@@ -274,14 +275,6 @@ def check_price(text: str | None) -> None:
         read_price(text)
     except ValueError:
         raise SettingsError(f"--price {text}: write IN,OUT, as in 0.40,1.60") from None
-
-
-def mapping(words: Sequence[str]) -> dict[str, Any]:
-    """Read NAME=COLUMN pairs and mapping files; raises SettingsError."""
-    try:
-        return read_mapping(words)
-    except ValueError as error:
-        raise SettingsError(f"--map {error}") from None
 
 
 def values_of(values: Any) -> dict[str, Any]:
