@@ -278,7 +278,7 @@ def test_optimize_refuses_what_check_refuses_and_says_how_to_list_it(
     ask = ["--dimension", "relevance", "--data", "labels.csv", "--max-calls", "60"]
     assert tune([*ask, *flags]) == 1
     printed = capsys.readouterr().err
-    advised = shlex.split(printed.partition("dspy-judges check ")[2].partition(")")[0])
+    advised = shlex.split(printed.partition("data check ")[2].partition(")")[0])
     assert main(advised) == 1
     assert printed.partition(": ")[2].partition(" (and")[0].strip() in capsys.readouterr().out
 
